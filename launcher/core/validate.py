@@ -1,0 +1,283 @@
+"""Every rule that a Framework or a change of it breaks, each with its field, and what is legal but hardly meant."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from launcher.core import fieldpath
+from launcher.core.errors import Problem
+from launcher.core.podrules import items, part, pod_problems
+from launcher.core.problems import MOST, duplicate, invalid, not_found, required
+from launcher.core.roleorder import rings, spelt
+from launcher.core.schema import shape_problems
+from launcher.core.spec import ExecutionType, StartCondition
+from launcher.core.wire import threshold
+
+#: The longest name of a host, and so of a pod that should know its own.
+LONGEST_POD_NAME = 63
+#: A generated name has this many characters of what it is made from, and these more.
+_GENERATED_FROM, _GENERATED = 58, 5
+
+#: A gang's tasks are placed together, so none of them gets this far while others are not even created.
+_BEYOND_PLACED = (StartCondition.READY, StartCondition.SUCCEEDED)
+_INDEXES = re.compile(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*")
+_NOT_YET = "accepted and stored, but this release does not act upon it yet"
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """A role as far as it can be read: ``json`` may lack anything, and its parts may have any shape."""
+
+    field: str
+    name: str
+    tasks: int
+    json: Mapping[str, Any]
+
+
+def problems_in(obj: Any) -> tuple[Problem, ...]:
+    """Every rule that the object breaks, of its shape and of its sense; empty when it may be run."""
+    shape = shape_problems(obj)
+    said = {problem.field for problem in shape}
+    return (*shape, *(problem for problem in _sense_problems(part(obj)) if problem.field not in said))
+
+
+def _sense_problems(obj: Mapping[str, Any]) -> Iterator[Problem]:
+    spec = part(obj.get("spec"))
+    roles = _roles(spec)
+    known: dict[str, _Role] = {}
+    for role in roles:
+        if role.name:
+            known.setdefault(role.name, role)
+    yield from _name_problems(part(obj.get("metadata")), roles)
+    for role in roles:
+        yield from pod_problems(part(role.json.get("task")).get("pod"), f"{role.field}.task.pod")
+        yield from _index_problems(role)
+    yield from _sequence_problems(spec, known)
+    yield from _start_problems(spec, known)
+    yield from _ring_problems(known)
+    yield from _gang_problems(spec, roles)
+    yield from _port_problems(spec, known)
+
+
+def _roles(spec: Mapping[str, Any]) -> tuple[_Role, ...]:
+    return tuple(
+        _Role(
+            field=f"spec.taskRoles[{index}]",
+            name=name if isinstance(name := part(role).get("name"), str) else "",
+            tasks=_number(part(role).get("taskNumber")),
+            json=part(role),
+        )
+        for index, role in enumerate(items(spec.get("taskRoles")))
+    )
+
+
+def _number(value: Any) -> int:
+    """The integer, or 0 where there is none; 1.0 is one too."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) else 0
+
+
+def _name_problems(metadata: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[Problem]:
+    if not metadata.get("name") and not metadata.get("generateName"):
+        yield required("metadata.name", "the Framework and its pods are named by it")
+    length = _name_length(metadata)
+    seen: set[str] = set()
+    for role in roles:
+        if role.name in seen:
+            yield duplicate(f"{role.field}.name", role.name, "each role needs a name of its own")
+        if role.name:
+            seen.add(role.name)
+        index = len(str(max(role.tasks - 1, 0)))
+        total = length + 1 + len(role.name) + 1 + index
+        if total > LONGEST_POD_NAME:
+            yield invalid(
+                f"{role.field}.name",
+                role.name,
+                f"pod names would have up to {total} characters "
+                f"({length} of the Framework's name + {len(role.name)} of the role's + {index} of the index "
+                f"+ 2 hyphens), and {LONGEST_POD_NAME} are the most: shorten a name by {total - LONGEST_POD_NAME}",
+            )
+
+
+def _name_length(metadata: Mapping[str, Any]) -> int:
+    """How long the Framework's name is, or will be when it is generated."""
+    name, prefix = metadata.get("name"), metadata.get("generateName")
+    if isinstance(name, str) and name:
+        return len(name)
+    return min(len(prefix), _GENERATED_FROM) + _GENERATED if isinstance(prefix, str) else 0
+
+
+def _index_problems(role: _Role) -> Iterator[Problem]:
+    """Of ``succeededIndexes``; a text that is no list of indexes is the schema's to refuse."""
+    given = part(role.json.get("frameworkAttemptCompletionPolicy")).get("succeededIndexes")
+    text = str(given) if isinstance(given, str | int) else ""
+    if not _INDEXES.fullmatch(text):
+        return
+    field = f"{role.field}.frameworkAttemptCompletionPolicy.succeededIndexes"
+    for stretch in text.split(","):
+        first, _, last = stretch.partition("-")
+        if int(last or first) < int(first):
+            yield invalid(field, given, f"{stretch} is the wrong way round: write {last}-{first}")
+        elif int(last or first) >= role.tasks:
+            yield invalid(field, given, f"there is no task {last or first}: {_range_of(role)}")
+            return
+
+
+def _range_of(role: _Role) -> str:
+    if role.tasks < 1:
+        return f"role {role.name} has no tasks"
+    return f"the tasks of role {role.name} go from 0 to {role.tasks - 1}"
+
+
+def _sequence_problems(spec: Mapping[str, Any], known: Mapping[str, _Role]) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for index, name in enumerate(items(spec.get("roleSequence"))):
+        field = f"spec.roleSequence[{index}]"
+        if not isinstance(name, str):
+            continue
+        if name in seen:
+            yield duplicate(field, name, "each role is created once")
+        elif name not in known:
+            yield not_found(field, name, known, "role")
+        seen.add(name)
+
+
+def _start_problems(spec: Mapping[str, Any], known: Mapping[str, _Role]) -> Iterator[Problem]:
+    named = [name for name in items(spec.get("roleSequence")) if isinstance(name, str)]
+    place = {name: index for index, name in enumerate(named)}
+    for role in known.values():
+        for field, after in _awaited(role):
+            name = after.get("role")
+            if not isinstance(name, str):
+                continue
+            if name not in known:
+                yield not_found(f"{field}.role", name, known, "role")
+            elif name == role.name:
+                yield invalid(f"{field}.role", name, "a role cannot wait for itself")
+            elif place.get(role.name, len(named)) < place.get(name, len(named)):
+                yield invalid(f"{field}.role", name, _contradiction(role.name, name))
+            elif _number(after.get("atLeast")) > known[name].tasks:
+                few = f"role {name} has only {known[name].tasks} tasks"
+                yield invalid(f"{field}.atLeast", after.get("atLeast"), few)
+
+
+def _contradiction(role: str, awaited: str) -> str:
+    return (
+        f"{spelt((role, awaited))}: {role} waits for {awaited}, and {awaited} is created only after {role} "
+        f"by roleSequence; put {awaited} before {role} there"
+    )
+
+
+def _ring_problems(known: Mapping[str, _Role]) -> Iterator[Problem]:
+    waits = {
+        name: [awaited for awaited in _names_awaited(role) if awaited in known]
+        for name, role in known.items()
+    }
+    for ring in islice(rings(waits), MOST):
+        message = (
+            f"Invalid value: {spelt(ring)}: each of these roles waits for the next, so none can ever start"
+        )
+        yield Problem(f"{known[ring[0]].field}.startAfter", message)
+
+
+def _names_awaited(role: _Role) -> Iterator[str]:
+    """The other roles that the role waits for."""
+    names = (after.get("role") for _, after in _awaited(role))
+    return (name for name in names if isinstance(name, str) and name != role.name)
+
+
+def _awaited(role: _Role) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The field and the content of each thing that the role waits for."""
+    for index, after in enumerate(items(role.json.get("startAfter"))):
+        yield f"{role.field}.startAfter[{index}]", part(after)
+
+
+def _gang_problems(spec: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[Problem]:
+    gang = spec.get("gang")
+    if not isinstance(gang, dict):
+        return
+    total = sum(role.tasks for role in roles)
+    if _number(gang.get("minTasks")) > total:
+        yield invalid("spec.gang.minTasks", gang["minTasks"], f"there are only {total} tasks")
+    for role in roles:
+        for field, after in _awaited(role):
+            if after.get("condition") in _BEYOND_PLACED:
+                yield invalid(
+                    f"{field}.condition",
+                    after["condition"],
+                    "the tasks of a gang are placed together, so they would wait for each other for ever; "
+                    "wait for Running, or leave out spec.gang",
+                )
+
+
+def _port_problems(spec: Mapping[str, Any], known: Mapping[str, _Role]) -> Iterator[Problem]:
+    for name in part(part(spec.get("discovery")).get("ports")):
+        if name not in known:
+            yield not_found(fieldpath.written(("spec", "discovery", "ports", name)), name, known, "role")
+
+
+def warnings_in(obj: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is legal in this valid object but hardly meant, or not done by this release."""
+    spec = obj["spec"]
+    roles = [(f"spec.taskRoles[{index}]", role) for index, role in enumerate(spec.get("taskRoles") or ())]
+    warnings = [warning for field, role in roles for warning in _role_warnings(field, role)]
+    if roles and not any(map(_decides, (role for _, role in roles))):
+        warnings.append(
+            "spec.taskRoles: no role has a threshold, so the Framework ends as Succeeded whatever its tasks do"
+        )
+    warnings += [f"spec.{name}: {_NOT_YET}" for name in ("gang", "discovery") if spec.get(name) is not None]
+    if obj.get("status"):
+        warnings.append("status: dropped; it is written by the launcher alone")
+    return tuple(warnings[:MOST])
+
+
+def _role_warnings(field: str, role: Mapping[str, Any]) -> Iterator[str]:
+    policy = role.get("frameworkAttemptCompletionPolicy") or {}
+    for name in ("minFailedTaskCount", "minSucceededTaskCount"):
+        if policy.get(name) == 0:
+            yield f"{field}.frameworkAttemptCompletionPolicy.{name}: 0 is read as -1, which is never"
+    tasks = role.get("taskNumber")
+    if tasks is None:
+        yield f"{field}.taskNumber: left out, which is 0: the role has no tasks"
+    elif (policy.get("minSucceededTaskCount") or 0) > tasks:
+        yield (
+            f"{field}.frameworkAttemptCompletionPolicy.minSucceededTaskCount: "
+            f"{policy['minSucceededTaskCount']} can never be reached with {tasks} tasks"
+        )
+    restart = role["task"]["pod"]["spec"].get("restartPolicy")
+    if restart in (None, "Always") and not role.get("background"):
+        how = "left out, which is Always" if restart is None else "Always"
+        yield (
+            f"{field}.task.pod.spec.restartPolicy: {how}: its pods are restarted for ever and never complete; "
+            "use Never or OnFailure"
+        )
+
+
+def _decides(role: Mapping[str, Any]) -> bool:
+    """Whether the role's tasks can end the attempt before all are done."""
+    policy = role.get("frameworkAttemptCompletionPolicy") or {}
+    failed, succeeded = policy.get("minFailedTaskCount"), policy.get("minSucceededTaskCount")
+    counts = threshold(failed, 1) > 0 or threshold(succeeded, -1) > 0
+    return not role.get("background") and (counts or policy.get("succeededIndexes") is not None)
+
+
+def change_problems(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Problem, ...]:
+    """What may not be changed from *old* to *new*, both valid; everything else may, at any time."""
+    return tuple(_change_problems(old, new))
+
+
+def _change_problems(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]:
+    if (name := new["metadata"].get("name")) != old["metadata"].get("name"):
+        yield invalid("metadata.name", name, "the name cannot be changed; make a new Framework")
+    was, wish = _execution(old), _execution(new)
+    if was is ExecutionType.STOP and wish is not ExecutionType.STOP:
+        yield invalid("spec.executionType", wish, "Stop is final; make a new Framework to run it again")
+    if was is ExecutionType.START and wish is ExecutionType.CREATE:
+        yield invalid("spec.executionType", wish, "it has been started and cannot be held back; Stop ends it")
+
+
+def _execution(obj: Mapping[str, Any]) -> ExecutionType:
+    return ExecutionType(obj["spec"].get("executionType") or ExecutionType.START)

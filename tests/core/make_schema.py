@@ -1,0 +1,373 @@
+"""
+Write ``schemas/framework.schema.json``: our fields in our own words, and Kubernetes' structure of a pod.
+
+Run as ``python -m tests.core.make_schema``. What Kubernetes knows of a pod is read from the development
+dependency kubernetes-validate: names, types and required fields, nothing else.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+
+Schema = dict[str, Any]
+
+SCHEMA_FILE = Path(__file__).parents[2] / "schemas" / "framework.schema.json"
+#: The Kubernetes release whose pods are described.
+KUBERNETES = "v1.37.0"
+POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
+
+INT32 = 2**31 - 1
+INT64 = 2**63 - 1
+POSITIVE = {"minimum": 1, "maximum": INT32}
+ROLE_NAME = {"pattern": "^[a-z0-9]{1,63}$", "x-must": "must be 1 to 63 lower-case letters and digits"}
+
+
+def text(description: str, **rules: Any) -> Schema:
+    return {"description": description, "type": ["string", "null"], **rules}
+
+
+def whole(description: str, **rules: Any) -> Schema:
+    return {"description": description, "type": ["integer", "null"], **rules}
+
+
+def flag(description: str) -> Schema:
+    return {"description": description, "type": ["boolean", "null"], "default": False}
+
+
+def choice(description: str, *values: str, default: str) -> Schema:
+    return text(description, enum=[*values, None], default=default)
+
+
+def thing(description: str, properties: Schema, required: tuple[str, ...] = ()) -> Schema:
+    schema = {"description": description, "type": ["object", "null"], "properties": properties}
+    return {**schema, "required": list(required)} if required else schema
+
+
+def listing(description: str, item: Schema) -> Schema:
+    return {"description": description, "type": ["array", "null"], "items": mandatory(item)}
+
+
+def mandatory(schema: Schema) -> Schema:
+    """The same, but null is not an answer."""
+    kinds = [kind for kind in _kinds(schema) if kind != "null"]
+    return {**schema, "type": kinds[0] if len(kinds) == 1 else kinds} if kinds else schema
+
+
+def retry_policy(of: str) -> Schema:
+    return thing(
+        f"When {of} that has ended is run again.",
+        {
+            "fancyRetryPolicy": flag(
+                "Let the kind of failure decide: a passing trouble (a lost node, a full registry) is always "
+                "run again and costs no retry, a hopeless one (a bad pod template) never is."
+            ),
+            "maxRetryCount": whole(
+                "How many retries there may be. -1 runs again after any failure, -2 after success too.",
+                minimum=-2,
+                maximum=INT32,
+                default=0,
+            ),
+        },
+    )
+
+
+def completion_policy() -> Schema:
+    never = "-1 is never, and 0 is read as -1."
+    return thing(
+        "When the tasks of this role end the whole attempt. "
+        "If no role does, the attempt succeeds once every task is done.",
+        {
+            "minFailedTaskCount": whole(
+                f"This many failed tasks end the attempt as failed; {never}",
+                minimum=-1,
+                maximum=INT32,
+                default=1,
+            ),
+            "minSucceededTaskCount": whole(
+                f"This many succeeded tasks end the attempt as succeeded; {never}",
+                minimum=-1,
+                maximum=INT32,
+                default=-1,
+            ),
+            "succeededIndexes": {
+                "description": "Once all of these tasks have succeeded, the attempt ends as succeeded.",
+                "type": ["string", "integer", "null"],
+                "minimum": 0,
+                "maximum": 9999,
+                "pattern": "^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$",
+                "x-must": 'must list task indexes and ranges, such as "0" or "0,2-5"',
+                "examples": ["0", "0,2-5"],
+            },
+        },
+    )
+
+
+def start_after() -> Schema:
+    return listing(
+        "Pods of this role are created only when all of these hold.",
+        thing(
+            "Wait for another role.",
+            {
+                "role": mandatory(text("The role to wait for.", **ROLE_NAME)),
+                "condition": choice(
+                    "What its tasks must have reached.", "Running", "Ready", "Succeeded", default="Running"
+                ),
+                "atLeast": whole(
+                    "How many of its tasks must have; all of them if left out.", minimum=1, maximum=10000
+                ),
+            },
+            required=("role",),
+        ),
+    )
+
+
+def task() -> Schema:
+    return thing(
+        "What each task of the role is.",
+        {
+            "retryPolicy": retry_policy("a task"),
+            "podGracefulDeletionTimeoutSec": whole(
+                "A pod that takes longer than this to go is removed by force, at the risk that it still runs "
+                "on a node that cannot be reached. Left out: never by force.",
+                minimum=0,
+                maximum=INT64,
+            ),
+            "pendingDeadlineSeconds": whole(
+                "A pod that stays Pending for longer than this fails its attempt. Left out: it may wait.",
+                **POSITIVE,
+            ),
+            "pod": {
+                "description": "The pod to make for each task: metadata and spec, as in Kubernetes.",
+                "$ref": "#/$defs/PodTemplateSpec",
+                "x-kubernetes-preserve-unknown-fields": True,
+            },
+        },
+    )
+
+
+def task_role() -> Schema:
+    return thing(
+        "A group of identical tasks.",
+        {
+            "name": mandatory(text("Unique within the Framework.", **ROLE_NAME)),
+            "taskNumber": whole(
+                "How many tasks. May be changed while the Framework runs.",
+                minimum=0,
+                maximum=10000,
+                default=0,
+            ),
+            "startAfter": start_after(),
+            "frameworkAttemptCompletionPolicy": completion_policy(),
+            "background": flag(
+                "The role never counts towards the end of the attempt, and ends with it: for a tensorboard."
+            ),
+            "task": task(),
+        },
+        required=("name",),
+    )
+
+
+def discovery() -> Schema:
+    return thing(
+        "An init container is added to each pod. "
+        "It waits until every task has an address and writes all of them to files.",
+        {
+            "mountPath": text(
+                "Where the containers find the files.",
+                pattern="^/",
+                default="/configdir",
+                **{"x-must": "must be an absolute path, such as /configdir"},
+            ),
+            "ports": {
+                "description": "The port that each role's tasks listen on; auto takes a free one of the node.",
+                "type": ["object", "null"],
+                "additionalProperties": {
+                    "type": ["integer", "string"],
+                    "minimum": 1,
+                    "maximum": 65535,
+                    "pattern": "^auto$",
+                    "x-must": 'must be a port number or "auto"',
+                },
+                "examples": [{"worker": 46866, "ps": "auto"}],
+            },
+            "waitForPorts": flag("Wait also until every other task listens on its port."),
+        },
+    )
+
+
+def gang() -> Schema:
+    return thing(
+        "All or nothing: the tasks are placed together, or none of them is.",
+        {
+            "minTasks": whole("How many tasks must fit; all of them if left out.", **POSITIVE),
+            "timeoutSeconds": whole(
+                "How long to wait for room before the attempt fails. Left out: for ever.", **POSITIVE
+            ),
+        },
+    )
+
+
+def spec() -> Schema:
+    return thing(
+        "What is wanted.",
+        {
+            "description": text("A note for people."),
+            "executionType": choice(
+                "Start runs the Framework, Create holds it back until it is set to Start, Stop ends it for good.",
+                "Create",
+                "Start",
+                "Stop",
+                default="Start",
+            ),
+            "retryPolicy": retry_policy("the Framework as a whole"),
+            "roleSequence": listing(
+                "The order in which roles are created; roles not named here follow. Left out: all at once.",
+                text("The name of a role.", **ROLE_NAME),
+            ),
+            "gang": gang(),
+            "discovery": discovery(),
+            "activeDeadlineSeconds": whole("A Framework that runs for longer than this fails.", **POSITIVE),
+            "ttlSecondsAfterFinished": whole(
+                "The Framework is deleted this long after its end. Left out: never.", minimum=0, maximum=INT32
+            ),
+            "cleanPodPolicy": choice(
+                "Which pods are deleted at the end: those still Running, All or None.",
+                "None",
+                "Running",
+                "All",
+                default="Running",
+            ),
+            "taskRoles": listing("The groups of tasks that make up the Framework.", task_role()),
+        },
+    )
+
+
+def framework() -> Schema:
+    name = text(
+        "Names the Framework and begins the name of each of its pods.",
+        pattern="^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+        **{"x-must": "must be 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end"},
+    )
+    prefix = text(
+        "Used when there is no name: the name is this and five more characters.",
+        pattern="^[a-z0-9][-a-z0-9]*$",
+        **{"x-must": "must be lower-case letters, digits and hyphens, beginning with a letter or digit"},
+    )
+    return {
+        "title": "Framework",
+        "description": "Groups of tasks that start, retry and finish together.",
+        "type": "object",
+        "required": ["apiVersion", "kind", "metadata", "spec"],
+        "properties": {
+            "apiVersion": {"type": "string", "enum": ["launcher.microsoft.com/v1"]},
+            "kind": {"type": "string", "enum": ["Framework"]},
+            "metadata": {
+                "description": "Name, labels and annotations.",
+                "$ref": "#/$defs/ObjectMeta",
+                "type": "object",
+                "properties": {"name": name, "generateName": prefix},
+            },
+            "spec": mandatory(spec()),
+            "status": {
+                "description": "What has happened so far; written by the launcher.",
+                "type": ["object", "null"],
+            },
+        },
+    }
+
+
+#: Rules that spare users a pod that Kubernetes would refuse, beyond names and types.
+TIGHTER: dict[tuple[str, str], Schema] = {
+    ("PodSpec", "restartPolicy"): {"enum": ["Always", "OnFailure", "Never", None]},
+    ("Container", "imagePullPolicy"): {"enum": ["Always", "IfNotPresent", "Never", None]},
+    ("ContainerPort", "containerPort"): {"minimum": 1, "maximum": 65535},
+    ("ContainerPort", "hostPort"): {"minimum": 0, "maximum": 65535},
+    ("ContainerPort", "protocol"): {"enum": ["TCP", "UDP", "SCTP", None]},
+}
+
+
+def _kinds(schema: Schema) -> list[str]:
+    kinds = schema.get("type", [])
+    return kinds if isinstance(kinds, list) else [kinds]
+
+
+def _short(name: str) -> str:
+    return name.rsplit("/", 1)[-1].rsplit(".", 1)[-1]
+
+
+def _present(schema: Schema) -> Schema:
+    """The same, but null is not an answer; a definition stays shared and the type stands beside its name."""
+    return {**schema, "type": "object"} if "$ref" in schema else mandatory(schema)
+
+
+class PodDefinitions:
+    """Everything a PodTemplateSpec is made of, with nothing but types, names and what is required."""
+
+    def __init__(self, known: Schema) -> None:
+        self._known = known
+        self.found: Schema = {}
+
+    def refer(self, name: str) -> Schema:
+        """The way to write the definition called *name*; objects are shared, the rest stands in place."""
+        source, short = self._known[name], _short(name)
+        if "object" not in _kinds(source):
+            return self._compact(source)
+        if short not in self.found:
+            self.found[short] = {}  # in its place before its parts ask for it
+            self.found[short] = self._definition(short, source)
+        return {"$ref": f"#/$defs/{short}"}
+
+    def _definition(self, short: str, source: Schema) -> Schema:
+        compact = self._compact(source)
+        properties = compact.get("properties", {})
+        for field in compact.get("required", ()):
+            properties[field] = _present(properties[field])
+        for (owner, field), rules in TIGHTER.items():
+            if owner == short:
+                properties[field] |= rules
+        return compact
+
+    def _compact(self, source: Schema) -> Schema:
+        if "$ref" in source:
+            return self.refer(source["$ref"].rsplit("/", 1)[-1])
+        if "oneOf" in source:  # a quantity or an int-or-string: upstream's oneOf would refuse null
+            kinds = [kind for option in source["oneOf"] for kind in _kinds(option) if kind != "null"]
+            return {"type": [*kinds, "null"]}
+        compact: Schema = {"type": source["type"]}
+        if "integer" in _kinds(source):
+            largest = INT32 if source.get("format") == "int32" else INT64
+            compact |= {"minimum": -largest - 1, "maximum": largest}
+        if "items" in source:
+            compact["items"] = _present(self._compact(source["items"]))
+        if isinstance(source.get("additionalProperties"), dict):
+            compact["additionalProperties"] = self._compact(source["additionalProperties"])
+        if "properties" in source:
+            compact["properties"] = {name: self._compact(part) for name, part in source["properties"].items()}
+        if "required" in source:
+            compact["required"] = source["required"]
+        return compact
+
+
+def pod_definitions() -> Schema:
+    """The definitions behind ``#/$defs/PodTemplateSpec``, by short name."""
+    data = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / f"{KUBERNETES}-local"
+    definitions = PodDefinitions(json.loads((data / "_definitions.json").read_text())["$defs"])
+    definitions.refer(POD_TEMPLATE)
+    return dict(sorted(definitions.found.items()))
+
+
+def schema_text() -> str:
+    """The file's content: our part spread out for readers, each definition of Kubernetes on one line."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", **framework(), "$defs": {}}
+    lines = [
+        f"    {json.dumps(name)}: {json.dumps(definition, separators=(',', ':'))}"
+        for name, definition in pod_definitions().items()
+    ]
+    start = json.dumps(head, indent=2, ensure_ascii=False).removesuffix("{}\n}")
+    return start + "{\n" + ",\n".join(lines) + "\n  }\n}\n"
+
+
+if __name__ == "__main__":
+    SCHEMA_FILE.write_text(schema_text())

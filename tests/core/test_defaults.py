@@ -1,0 +1,130 @@
+"""What is stored of what was sent."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher.core.defaults import defaulted
+from launcher.core.validate import problems_in
+from launcher.core.wire import spec_from_json
+from tests.core.manifests import a_framework, a_pod, a_role, full_framework, places_in, put
+
+
+def test_every_default_that_a_user_may_wonder_about_is_written_out() -> None:
+    stored = defaulted(a_framework(a_role("worker", 2)))
+
+    assert stored == {
+        "apiVersion": "launcher.microsoft.com/v1",
+        "kind": "Framework",
+        "metadata": {"name": "mnist"},
+        "spec": {
+            "executionType": "Start",
+            "retryPolicy": {"fancyRetryPolicy": False, "maxRetryCount": 0},
+            "cleanPodPolicy": "Running",
+            "taskRoles": [
+                {
+                    "name": "worker",
+                    "taskNumber": 2,
+                    "background": False,
+                    "frameworkAttemptCompletionPolicy": {
+                        "minFailedTaskCount": 1,
+                        "minSucceededTaskCount": -1,
+                    },
+                    "task": {"retryPolicy": {"fancyRetryPolicy": False, "maxRetryCount": 0}, "pod": a_pod()},
+                }
+            ],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        pytest.param({"gang": {"minTasks": None}}, {"gang": {}}, id="gang"),
+        pytest.param(
+            {"discovery": {}},
+            {"discovery": {"mountPath": "/configdir", "waitForPorts": False}},
+            id="discovery",
+        ),
+        pytest.param({"description": None}, {}, id="null"),
+        pytest.param({"description": ""}, {"description": ""}, id="empty is not null"),
+    ],
+)
+def test_optional_parts_are_completed_where_they_are_used(
+    sent: dict[str, Any], stored: dict[str, Any]
+) -> None:
+    spec = defaulted(a_framework(**sent))["spec"]
+
+    assert {name: spec.get(name) for name in sent} == {name: stored.get(name) for name in sent}
+
+
+def test_a_wait_is_for_running_unless_it_says_otherwise() -> None:
+    role = a_role(startAfter=[{"role": "ps", "atLeast": None}, {"role": "ps", "condition": "Ready"}])
+
+    stored = defaulted(a_framework(role))
+
+    assert stored["spec"]["taskRoles"][0]["startAfter"] == [
+        {"condition": "Running", "role": "ps"},
+        {"condition": "Ready", "role": "ps"},
+    ]
+
+
+def test_thresholds_and_indexes_are_stored_as_they_are_read() -> None:
+    policy = {"minFailedTaskCount": 0, "minSucceededTaskCount": 2.0, "succeededIndexes": 1}
+
+    stored = defaulted(a_framework(a_role(frameworkAttemptCompletionPolicy=policy)))
+
+    assert stored["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"] == {
+        "minFailedTaskCount": -1,
+        "minSucceededTaskCount": 2,
+        "succeededIndexes": "1",
+    }
+
+
+def test_nulls_are_dropped_from_metadata_and_its_labels() -> None:
+    obj = a_framework()
+    obj["metadata"] |= {"generateName": None, "labels": {"a": "1", "b": None}, "annotations": {"c": None}}
+
+    assert defaulted(obj)["metadata"] == {"name": "mnist", "labels": {"a": "1"}, "annotations": {}}
+
+
+def test_a_pod_template_is_left_alone() -> None:
+    pod = a_pod(nodeSelector=None, volumes=[{"name": "v", "emptyDir": None}])
+
+    stored = defaulted(a_framework(a_role(pod=pod)))
+
+    assert stored["spec"]["taskRoles"][0]["task"]["pod"] is pod
+
+
+def test_the_order_of_roles_stays_open() -> None:
+    assert "roleSequence" not in defaulted(a_framework())["spec"]
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_defaulting_twice_is_defaulting_once_and_changes_neither_the_object_nor_its_meaning(
+    data: st.DataObject,
+) -> None:
+    obj = full_framework()
+    for path in data.draw(st.lists(st.sampled_from(list(places_in(obj["spec"]))), max_size=3)):
+        changed = deepcopy(obj)
+        put_null(changed["spec"], path)
+        obj = obj if problems_in(changed) else changed
+    before = deepcopy(obj)
+
+    once = defaulted(obj)
+
+    assert defaulted(once) == once
+    assert obj == before
+    assert spec_from_json(once["spec"]) == spec_from_json(obj["spec"])
+
+
+def put_null(spec: Any, path: tuple[str | int, ...]) -> None:
+    """Null at *path*, unless an earlier null stands in the way."""
+    try:
+        put(spec, path, None)
+    except TypeError:
+        return

@@ -1,0 +1,442 @@
+"""The rules that a Framework has to keep, and what is said about one that keeps them badly."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from launcher.core.validate import change_problems, problems_in, warnings_in
+from tests.core.manifests import a_framework, a_pod, a_role, full_framework, json_values
+
+
+def told(obj: Any) -> list[str]:
+    return [str(problem) for problem in problems_in(obj)]
+
+
+def test_a_framework_that_keeps_all_rules_has_no_problems() -> None:
+    assert told(full_framework()) == []
+    assert told(a_framework()) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tfexample", "tf-example", "a", "0", "a" * 50],
+)
+def test_a_framework_is_named_by_a_dns_label(name: str) -> None:
+    assert told(a_framework(name=name)) == []
+
+
+@pytest.mark.parametrize("name", ["Tf", "tf_example", "tf.example", "-tf", "tf-", "a" * 64, "tf\n", "ü"])
+def test_a_framework_is_named_by_nothing_else(name: str) -> None:
+    assert [
+        problem.field for problem in problems_in(a_framework(name=name)) if problem.field == "metadata.name"
+    ]
+
+
+@pytest.mark.parametrize("name", ["worker-a", "Worker", "", "a" * 64, "worker\n"])
+def test_a_role_is_named_by_letters_and_digits(name: str) -> None:
+    fields = [problem.field for problem in problems_in(a_framework(a_role(name)))]
+
+    assert fields == ["spec.taskRoles[0].name"]
+
+
+def test_a_name_is_required_unless_one_is_generated() -> None:
+    obj = a_framework()
+    del obj["metadata"]["name"]
+
+    assert told(obj) == ["metadata.name: Required value: the Framework and its pods are named by it"]
+
+    obj["metadata"]["generateName"] = "mnist-"
+    assert told(obj) == []
+
+
+def test_a_pod_name_that_would_be_too_long_is_refused_with_the_sum() -> None:
+    obj = a_framework(a_role("w" * 20, 1001), name="f" * 38)
+
+    assert told(obj) == [
+        f'spec.taskRoles[0].name: Invalid value: "{"w" * 20}": pod names would have up to 64 characters '
+        "(38 of the Framework's name + 20 of the role's + 4 of the index + 2 hyphens), and 63 are the most: "
+        "shorten a name by 1"
+    ]
+    assert told(a_framework(a_role("w" * 20, 1000), name="f" * 38)) == []
+
+
+def test_a_generated_name_counts_with_what_will_be_added() -> None:
+    obj = a_framework(a_role("w" * 20, 1))
+    obj["metadata"] = {"generateName": "f" * 60}
+
+    assert "58 of" not in (message := told(obj)[0])
+    assert "63 of the Framework's name" in message
+
+
+def test_roles_need_names_of_their_own() -> None:
+    obj = a_framework(a_role("a"), a_role("b"), a_role("a"))
+
+    assert told(obj) == ['spec.taskRoles[2].name: Duplicate value: "a": each role needs a name of its own']
+
+
+@pytest.mark.parametrize(
+    ("fields", "told_field"),
+    [
+        pytest.param({"tasks": -1}, "taskNumber", id="no task number below 0"),
+        pytest.param({"tasks": 10001}, "taskNumber", id="at most 10000 tasks"),
+        pytest.param(
+            {"frameworkAttemptCompletionPolicy": {"minFailedTaskCount": -2}},
+            "frameworkAttemptCompletionPolicy.minFailedTaskCount",
+            id="no threshold below -1",
+        ),
+    ],
+)
+def test_numbers_of_a_role_stay_in_their_ranges(fields: dict[str, Any], told_field: str) -> None:
+    problems = problems_in(a_framework(a_role(**fields)))
+
+    assert [problem.field for problem in problems] == [f"spec.taskRoles[0].{told_field}"]
+
+
+@pytest.mark.parametrize("name", ["podGracefulDeletionTimeoutSec", "pendingDeadlineSeconds"])
+def test_no_timeout_is_negative(name: str) -> None:
+    role = a_role()
+    role["task"][name] = -1
+
+    assert [problem.field for problem in problems_in(a_framework(role))] == [f"spec.taskRoles[0].task.{name}"]
+
+
+CONTAINERS = "spec.taskRoles[0].task.pod.spec.containers"
+
+
+@pytest.mark.parametrize(
+    ("pod", "message"),
+    [
+        pytest.param(
+            {}, f"{CONTAINERS}: Required value: a pod needs at least one container", id="no pod spec"
+        ),
+        pytest.param(
+            a_pod(containers=[]),
+            f"{CONTAINERS}: Required value: a pod needs at least one container",
+            id="none",
+        ),
+        pytest.param(
+            a_pod(containers=[{"image": "x"}]), f"{CONTAINERS}[0].name: Required value", id="no name"
+        ),
+        pytest.param(
+            a_pod(containers=[{"name": ""}]), f"{CONTAINERS}[0].name: Required value", id="empty name"
+        ),
+        pytest.param(
+            a_pod(initContainers=[{"name": "main"}]),
+            f'{CONTAINERS}[0].name: Duplicate value: "main": each container of a pod needs a name of its own',
+            id="an init container of the same name",
+        ),
+        pytest.param(
+            a_pod(
+                containers=[{"name": "main", "volumeMounts": [{"name": "dat", "mountPath": "/data"}]}],
+                volumes=[{"name": "data", "emptyDir": {}}],
+            ),
+            f'{CONTAINERS}[0].volumeMounts[0].name: Not found: "dat": there is no such volume in the pod; '
+            'did you mean "data"?',
+            id="a mount of no volume",
+        ),
+        pytest.param(
+            a_pod(restartPolicy="never"),
+            "spec.taskRoles[0].task.pod.spec.restartPolicy: Unsupported value: "
+            '"never": supported values: "Always", "OnFailure", "Never"; did you mean "Never"?',
+            id="a misspelt restart policy",
+        ),
+    ],
+)
+def test_a_pod_template_must_make_a_pod(pod: dict[str, Any], message: str) -> None:
+    role = a_role()
+    role["task"]["pod"] = pod
+
+    assert told(a_framework(role)) == [message]
+
+
+def test_a_role_without_a_task_has_no_container_either() -> None:
+    assert told(a_framework({"name": "a", "taskNumber": 1})) == [
+        f"{CONTAINERS}: Required value: a pod needs at least one container"
+    ]
+
+
+START = "spec.taskRoles[0].startAfter[0]"
+
+
+@pytest.mark.parametrize(
+    ("after", "message"),
+    [
+        pytest.param(
+            {"role": "pss"},
+            f'{START}.role: Not found: "pss": there is no such role; did you mean "ps"?',
+            id="an unknown role",
+        ),
+        pytest.param(
+            {"role": "worker"},
+            f'{START}.role: Invalid value: "worker": a role cannot wait for itself',
+            id="itself",
+        ),
+        pytest.param(
+            {"role": "ps", "atLeast": 3},
+            f"{START}.atLeast: Invalid value: 3: role ps has only 2 tasks",
+            id="more tasks than there are",
+        ),
+    ],
+)
+def test_a_role_waits_for_what_can_be(after: dict[str, Any], message: str) -> None:
+    assert told(a_framework(a_role("worker", startAfter=[after]), a_role("ps", 2))) == [message]
+
+
+def test_a_ring_of_waits_is_spelt_out() -> None:
+    obj = a_framework(
+        a_role("a", startAfter=[{"role": "b"}]),
+        a_role("b", startAfter=[{"role": "c"}]),
+        a_role("c", startAfter=[{"role": "a"}]),
+        a_role("d", startAfter=[{"role": "a"}]),
+    )
+
+    assert told(obj) == [
+        "spec.taskRoles[0].startAfter: Invalid value: a -> b -> c -> a: "
+        "each of these roles waits for the next, so none can ever start"
+    ]
+
+
+def test_every_ring_is_found() -> None:
+    pairs = [("a", "b"), ("b", "a"), ("c", "d"), ("d", "c")]
+    obj = a_framework(*(a_role(name, startAfter=[{"role": awaited}]) for name, awaited in pairs))
+
+    assert [problem.field for problem in problems_in(obj)] == [
+        "spec.taskRoles[0].startAfter",
+        "spec.taskRoles[2].startAfter",
+    ]
+
+
+def test_waits_that_only_meet_again_are_no_ring() -> None:
+    obj = a_framework(
+        a_role("a", startAfter=[{"role": "b"}, {"role": "c"}]),
+        a_role("b", startAfter=[{"role": "d"}]),
+        a_role("c", startAfter=[{"role": "d"}]),
+        a_role("d"),
+    )
+
+    assert told(obj) == []
+
+
+def test_a_role_cannot_wait_for_one_that_is_created_after_it() -> None:
+    roles = (a_role("worker", startAfter=[{"role": "ps"}]), a_role("ps"))
+
+    assert told(a_framework(*roles, roleSequence=["worker", "ps"])) == [
+        f'{START}.role: Invalid value: "ps": worker -> ps -> worker: worker waits for ps, and ps is created only '
+        "after worker by roleSequence; put ps before worker there"
+    ]
+    assert told(a_framework(*roles, roleSequence=["worker"])) != []  # the others follow
+    assert told(a_framework(*roles, roleSequence=["ps", "worker"])) == []
+    assert told(a_framework(*roles, roleSequence=["ps"])) == []
+    assert told(a_framework(*roles)) == []
+
+
+def test_the_sequence_names_each_role_once_and_no_other() -> None:
+    obj = a_framework(a_role("worker"), a_role("ps"), roleSequence=["worker", "ps", "worker", "workr"])
+
+    assert told(obj) == [
+        'spec.roleSequence[2]: Duplicate value: "worker": each role is created once',
+        'spec.roleSequence[3]: Not found: "workr": there is no such role; did you mean "worker"?',
+    ]
+
+
+@pytest.mark.parametrize("condition", ["Ready", "Succeeded"])
+def test_a_gang_cannot_wait_for_what_comes_after_placement(condition: str) -> None:
+    roles = (a_role("worker", startAfter=[{"role": "ps", "condition": condition}]), a_role("ps"))
+
+    assert [problem.field for problem in problems_in(a_framework(*roles, gang={}))] == [f"{START}.condition"]
+    assert told(a_framework(*roles)) == []
+
+
+def test_a_gang_may_wait_for_running() -> None:
+    roles = (a_role("worker", startAfter=[{"role": "ps", "condition": "Running"}]), a_role("ps"))
+
+    assert told(a_framework(*roles, gang={})) == []
+
+
+def test_a_gang_is_no_larger_than_the_framework() -> None:
+    assert told(a_framework(a_role("a", 2), a_role("b", 1), gang={"minTasks": 4})) == [
+        "spec.gang.minTasks: Invalid value: 4: there are only 3 tasks"
+    ]
+
+
+def test_ports_belong_to_roles() -> None:
+    assert told(a_framework(discovery={"ports": {"worker": 1, "wroker": 2}})) == [
+        'spec.discovery.ports.wroker: Not found: "wroker": there is no such role; did you mean "worker"?'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("indexes", "why"),
+    [
+        pytest.param(
+            "3", "there is no task 3: the tasks of role worker go from 0 to 2", id="beyond the last"
+        ),
+        pytest.param(7, "there is no task 7: the tasks of role worker go from 0 to 2", id="a number"),
+        pytest.param("0,1-3", "there is no task 3: the tasks of role worker go from 0 to 2", id="a range"),
+        pytest.param("2-0", "2-0 is the wrong way round: write 0-2", id="backwards"),
+        pytest.param(
+            "0-", 'must list task indexes and ranges, such as "0" or "0,2-5"', id="no list of indexes"
+        ),
+    ],
+)
+def test_succeeded_indexes_are_tasks_of_the_role(indexes: str | int, why: str) -> None:
+    obj = a_framework(a_role("worker", 3, frameworkAttemptCompletionPolicy={"succeededIndexes": indexes}))
+
+    (problem,) = problems_in(obj)
+
+    assert problem.field == "spec.taskRoles[0].frameworkAttemptCompletionPolicy.succeededIndexes"
+    assert problem.message.endswith(why)
+
+
+def test_problems_of_shape_and_of_sense_come_together_and_one_field_is_told_once() -> None:
+    obj = a_framework(a_role("a", -1), a_role("a", pod=a_pod(containers=[{"name": 1}])), executionType="Go")
+
+    assert {problem.field for problem in problems_in(obj)} == {
+        "spec.taskRoles[0].taskNumber",
+        "spec.taskRoles[1].name",
+        "spec.taskRoles[1].task.pod.spec.containers[0].name",
+        "spec.executionType",
+    }
+    assert len(problems_in(obj)) == 4
+
+
+@settings(max_examples=200, deadline=None)
+@given(obj=json_values)
+def test_whatever_it_is_the_answer_is_a_list_of_problems(obj: Any) -> None:
+    assert problems_in(obj)
+    assert problems_in({"metadata": obj, "spec": {"taskRoles": obj, "gang": obj, "roleSequence": obj}})
+    assert problems_in({"spec": {"taskRoles": [obj, {"name": "a", "startAfter": obj, "task": obj}]}})
+
+
+POLICY = "spec.taskRoles[0].frameworkAttemptCompletionPolicy"
+RESTART = "spec.taskRoles[0].task.pod.spec.restartPolicy"
+
+
+@pytest.mark.parametrize(
+    ("fields", "warning"),
+    [
+        pytest.param(
+            {"frameworkAttemptCompletionPolicy": {"minFailedTaskCount": 0, "minSucceededTaskCount": 1}},
+            f"{POLICY}.minFailedTaskCount: 0 is read as -1, which is never",
+            id="a threshold of zero",
+        ),
+        pytest.param(
+            {"frameworkAttemptCompletionPolicy": {"minSucceededTaskCount": 3}},
+            f"{POLICY}.minSucceededTaskCount: 3 can never be reached with 2 tasks",
+            id="more successes than tasks",
+        ),
+        pytest.param(
+            {"pod": a_pod(restartPolicy=None)},
+            f"{RESTART}: left out, which is Always: its pods are restarted for ever and never complete; "
+            "use Never or OnFailure",
+            id="no restart policy",
+        ),
+        pytest.param(
+            {"pod": a_pod(restartPolicy="Always")},
+            f"{RESTART}: Always: its pods are restarted for ever and never complete; use Never or OnFailure",
+            id="restarted always",
+        ),
+        pytest.param(
+            {"taskNumber": None},
+            "spec.taskRoles[0].taskNumber: left out, which is 0: the role has no tasks",
+            id="no task number",
+        ),
+        pytest.param(
+            {"frameworkAttemptCompletionPolicy": {"minFailedTaskCount": -1}},
+            "spec.taskRoles: no role has a threshold, so the Framework ends as Succeeded whatever its tasks do",
+            id="no threshold",
+        ),
+    ],
+)
+def test_what_is_hardly_meant_is_warned_about(fields: dict[str, Any], warning: str) -> None:
+    obj = a_framework(a_role(**fields))
+
+    assert problems_in(obj) == ()
+    assert warnings_in(obj) == (warning,)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({}, id="defaults"),
+        pytest.param({"pod": a_pod(restartPolicy="OnFailure")}, id="restarted on failure"),
+        pytest.param(
+            {"frameworkAttemptCompletionPolicy": {"minFailedTaskCount": 3, "minSucceededTaskCount": 2}},
+            id="more failures than tasks is a way to tolerate all",
+        ),
+        pytest.param(
+            {"frameworkAttemptCompletionPolicy": {"minFailedTaskCount": -1, "succeededIndexes": "0"}},
+            id="an index decides",
+        ),
+    ],
+)
+def test_what_is_well_meant_is_not_warned_about(fields: dict[str, Any]) -> None:
+    assert warnings_in(a_framework(a_role(**fields))) == ()
+
+
+def test_a_background_role_may_run_for_ever_and_decides_nothing() -> None:
+    board = a_role("board", pod=a_pod(restartPolicy="Always"), background=True)
+
+    assert warnings_in(a_framework(a_role(), board)) == ()
+    assert len(warnings_in(a_framework(board))) == 1
+
+
+def test_what_this_release_does_not_do_yet_is_said() -> None:
+    obj = a_framework(gang={}, discovery={})
+
+    assert warnings_in(obj) == (
+        "spec.gang: accepted and stored, but this release does not act upon it yet",
+        "spec.discovery: accepted and stored, but this release does not act upon it yet",
+    )
+
+
+def test_a_status_of_the_users_own_is_said_to_be_dropped() -> None:
+    obj = {**a_framework(), "status": {"state": "Completed"}}
+
+    assert warnings_in(obj) == ("status: dropped; it is written by the launcher alone",)
+
+
+@pytest.mark.parametrize(
+    ("was", "wish"),
+    [
+        ("Create", "Start"),
+        ("Create", "Stop"),
+        ("Start", "Stop"),
+        ("Start", "Start"),
+        ("Stop", "Stop"),
+        (None, "Stop"),
+    ],
+)
+def test_a_framework_may_be_started_and_stopped(was: str | None, wish: str) -> None:
+    assert change_problems(a_framework(executionType=was), a_framework(executionType=wish)) == ()
+
+
+@pytest.mark.parametrize(
+    ("was", "wish", "why"),
+    [
+        ("Stop", "Start", "Stop is final; make a new Framework to run it again"),
+        ("Stop", "Create", "Stop is final; make a new Framework to run it again"),
+        ("Start", "Create", "it has been started and cannot be held back; Stop ends it"),
+        (None, "Create", "it has been started and cannot be held back; Stop ends it"),
+    ],
+)
+def test_what_has_been_done_cannot_be_undone(was: str | None, wish: str, why: str) -> None:
+    (problem,) = change_problems(a_framework(executionType=was), a_framework(executionType=wish))
+
+    assert str(problem) == f'spec.executionType: Invalid value: "{wish}": {why}'
+
+
+def test_a_framework_keeps_its_name() -> None:
+    (problem,) = change_problems(a_framework(name="a"), a_framework(name="b"))
+
+    assert problem.field == "metadata.name"
+
+
+def test_everything_else_may_change() -> None:
+    old = a_framework(a_role("a"), a_role("b"))
+    new = a_framework(
+        a_role("a", 5, pod=a_pod(hostNetwork=True)), a_role("c"), retryPolicy={"maxRetryCount": 9}
+    )
+
+    assert change_problems(old, new) == ()

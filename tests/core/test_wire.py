@@ -1,0 +1,196 @@
+"""The spec from and to the users' JSON."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.core.spec import (
+    CleanPodPolicy,
+    CompletionPolicy,
+    Discovery,
+    ExecutionType,
+    FrameworkSpec,
+    Gang,
+    RetryPolicy,
+    RoleName,
+    StartAfter,
+    StartCondition,
+    TaskRole,
+)
+from launcher.core.wire import LONGEST_GRACE, spec_from_json, spec_to_json
+from tests.core.manifests import a_framework, a_pod, a_role
+
+counts = st.none() | st.integers(1, 2**31 - 1)
+retry_policies = st.builds(RetryPolicy, fancy=st.booleans(), max_retries=st.integers(-2, 2**31 - 1))
+thresholds = st.just(-1) | st.integers(1, 2**31 - 1)
+role_names = st.from_regex(r"[a-z0-9]{1,10}", fullmatch=True).map(RoleName)
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> FrameworkSpec:
+    names = draw(st.lists(role_names, max_size=4, unique=True))
+    return FrameworkSpec(
+        roles=tuple(draw(roles(name, names)) for name in names),
+        execution=draw(st.sampled_from(ExecutionType)),
+        retry=draw(retry_policies),
+        description=draw(st.text(max_size=10)),
+        role_sequence=draw(st.just(()) | st.permutations(names).map(tuple)),
+        gang=draw(st.none() | st.builds(Gang, timeout_seconds=counts, min_tasks=counts)),
+        discovery=draw(
+            st.none()
+            | st.builds(
+                Discovery,
+                mount_path=st.just("/peers"),
+                ports=st.dictionaries(role_names, st.just("auto") | st.integers(1, 65535), max_size=2),
+                wait_for_ports=st.booleans(),
+            )
+        ),
+        active_deadline_seconds=draw(counts),
+        ttl_seconds=draw(st.none() | st.integers(0, 2**31 - 1)),
+        clean_pods=draw(st.sampled_from(CleanPodPolicy)),
+    )
+
+
+def roles(name: RoleName, names: list[RoleName]) -> st.SearchStrategy[TaskRole]:
+    after = st.builds(
+        StartAfter,
+        role=st.sampled_from(names),
+        condition=st.sampled_from(StartCondition),
+        at_least=st.none() | st.integers(1, 10000),
+    )
+    return st.builds(
+        TaskRole,
+        name=st.just(name),
+        tasks=st.integers(0, 10000),
+        pod=st.just(a_pod()),
+        completion=st.builds(
+            CompletionPolicy,
+            min_failed=thresholds,
+            min_succeeded=thresholds,
+            succeeded_indexes=st.frozensets(st.integers(0, 30)),
+        ),
+        retry=retry_policies,
+        start_after=st.lists(after, max_size=2).map(tuple),
+        background=st.booleans(),
+        graceful_deletion_seconds=st.none() | st.integers(0, 2**31 - 1),
+        pending_deadline_seconds=counts,
+    )
+
+
+@given(spec=specs())
+def test_a_spec_survives_the_way_out_and_back(spec: FrameworkSpec) -> None:
+    assert spec_from_json(spec_to_json(spec)) == spec
+
+
+def test_what_is_left_out_gets_its_default() -> None:
+    spec = spec_from_json({"taskRoles": [{"name": "a", "task": {"pod": a_pod()}}]})
+
+    assert spec == FrameworkSpec(
+        roles=(TaskRole(RoleName("a"), 0, a_pod(), CompletionPolicy(1, -1), RetryPolicy(False, 0)),),
+        execution=ExecutionType.START,
+        retry=RetryPolicy(False, 0),
+        clean_pods=CleanPodPolicy.RUNNING,
+    )
+
+
+def test_null_is_the_same_as_left_out() -> None:
+    names = [
+        "description",
+        "executionType",
+        "retryPolicy",
+        "roleSequence",
+        "gang",
+        "discovery",
+        "cleanPodPolicy",
+    ]
+    names += ["activeDeadlineSeconds", "ttlSecondsAfterFinished"]
+    role = {"startAfter": None, "frameworkAttemptCompletionPolicy": None, "background": None}
+    task = {"retryPolicy": None, "podGracefulDeletionTimeoutSec": None, "pod": a_pod()}
+
+    spec = spec_from_json(
+        dict.fromkeys(names) | {"taskRoles": [{"name": "a", "taskNumber": 1, **role, "task": task}]}
+    )
+
+    assert spec == spec_from_json({"taskRoles": [a_role("a", 1)]})
+
+
+def test_nulls_inside_policies_are_left_out_too() -> None:
+    policy = {"minFailedTaskCount": None, "minSucceededTaskCount": None, "succeededIndexes": None}
+
+    spec = read(
+        a_role(frameworkAttemptCompletionPolicy=policy),
+        retryPolicy={"fancyRetryPolicy": None, "maxRetryCount": None},
+        discovery={"mountPath": None, "ports": None},
+    )
+
+    assert spec.roles[0].completion == CompletionPolicy(1, -1)
+    assert spec.retry == RetryPolicy(False, 0)
+    assert spec.discovery == Discovery("/configdir", {})
+
+
+def test_a_threshold_of_zero_is_never() -> None:
+    spec = read(
+        a_role(frameworkAttemptCompletionPolicy={"minFailedTaskCount": 0, "minSucceededTaskCount": 0})
+    )
+
+    assert spec.roles[0].completion == CompletionPolicy(-1, -1)
+
+
+def test_one_point_zero_is_one() -> None:
+    spec = read(a_role(tasks=2.0), retryPolicy={"maxRetryCount": 1.0})  # type: ignore[arg-type]  # as JSON has it
+
+    assert (spec.roles[0].tasks, spec.retry.max_retries) == (2, 1)
+    assert all(isinstance(number, int) for number in (spec.roles[0].tasks, spec.retry.max_retries))
+
+
+@pytest.mark.parametrize(
+    ("written", "indexes"),
+    [
+        pytest.param("0", {0}, id="one"),
+        pytest.param("0,2-5", {0, 2, 3, 4, 5}, id="one and a range"),
+        pytest.param("2-5,3", {2, 3, 4, 5}, id="overlapping"),
+        pytest.param(3, {3}, id="without quotes"),
+        pytest.param(0, {0}, id="zero without quotes"),
+    ],
+)
+def test_succeeded_indexes_are_numbers_and_ranges(written: str | int, indexes: set[int]) -> None:
+    spec = read(a_role(frameworkAttemptCompletionPolicy={"succeededIndexes": written}))
+
+    assert spec.roles[0].completion.succeeded_indexes == indexes
+
+
+def test_roles_that_the_sequence_does_not_name_follow_in_spec_order() -> None:
+    spec = read(a_role("a"), a_role("b"), a_role("c"), roleSequence=["b"])
+
+    assert spec.role_sequence == ("b", "a", "c")
+
+
+def test_a_role_that_the_sequence_does_not_name_follows_those_it_waits_for() -> None:
+    waits = [{"role": "c"}]
+
+    spec = read(a_role("a", startAfter=waits), a_role("b"), a_role("c"), roleSequence=["b"])
+
+    assert spec.role_sequence == ("b", "c", "a")
+
+
+def test_no_order_is_made_up() -> None:
+    assert read(a_role("a"), a_role("b")).role_sequence == ()
+
+
+def test_a_pod_template_is_not_copied() -> None:
+    role = a_role()
+
+    assert read(role).roles[0].pod is role["task"]["pod"]
+
+
+def test_a_grace_of_centuries_stays_within_the_calendar() -> None:
+    role = a_role()
+    role["task"]["podGracefulDeletionTimeoutSec"] = 2**62
+
+    assert read(role).roles[0].graceful_deletion_seconds == LONGEST_GRACE
+
+
+def read(*roles: dict[str, Any], **spec: Any) -> FrameworkSpec:
+    return spec_from_json(a_framework(*roles, **spec)["spec"])

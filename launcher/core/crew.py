@@ -1,0 +1,92 @@
+"""The tasks of one role while their Framework is being worked on, with counts that are kept, not recounted."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from launcher.core.completion import Count, counts
+from launcher.core.order import OPEN, Gate
+from launcher.core.spec import RoleName, TaskRole
+from launcher.core.status import RoleStatus, State, TaskStatus
+
+
+@dataclass(slots=True)
+class Crew:
+    """A role's tasks, by index. A Standing in the sense of ``core.order``."""
+
+    name: RoleName
+    #: None: the role is gone from the spec.
+    role: TaskRole | None
+    tasks: list[TaskStatus] = field(default_factory=list)
+    graceful_deletion_seconds: int | None = None
+    by_state: Counter[State] = field(default_factory=Counter)
+    #: Tasks that count towards completion, judged one by one.
+    count: Count = field(default_factory=Count)
+    waiting: int = 0
+    running: int = 0
+    ready: int = 0
+    succeeded: int = 0
+    unfinished: int = 0
+    #: Tasks that a scale-down has removed and that are still in the record.
+    leaving: int = 0
+    #: Tasks whose pods are still to be created, and what they were told of the role's gate.
+    pending: set[int] = field(default_factory=set)
+    told: Gate = OPEN
+
+    @property
+    def wanted(self) -> int:
+        """How many tasks the spec asks for."""
+        return self.role.tasks if self.role is not None else 0
+
+    def add(self, task: TaskStatus) -> None:
+        """One more task, at the end."""
+        self.tasks.append(task)
+        self._tally(task, 1)
+
+    def drop_last(self) -> None:
+        """The last task leaves the record."""
+        task = self.tasks.pop()
+        self.pending.discard(task.index)
+        self._tally(task, -1)
+
+    def put(self, task: TaskStatus) -> None:
+        """The task in its new state, in place of the old."""
+        self._tally(self.tasks[task.index], -1)
+        self.tasks[task.index] = task
+        self._tally(task, 1)
+
+    def recount(self) -> None:
+        """Judge every task anew by the rules of now: after a change of the spec, or after loading."""
+        self.count = Count()
+        if self.role is not None:
+            for task in filter(counts, self.tasks):
+                self.count.add(task, self.role.completion)
+
+    def frozen(self) -> RoleStatus:
+        """The role's record as it is now."""
+        return RoleStatus(self.name, tuple(self.tasks), self.graceful_deletion_seconds)
+
+    def _tally(self, task: TaskStatus, by: int) -> None:
+        state = task.state
+        self.by_state[state] += by
+        if task.deletion_pending:
+            self.leaving += by
+            return
+        if state is State.COMPLETED:
+            self.succeeded += by * task.succeeded
+        else:
+            self.unfinished += by
+        if state is State.CREATION_PENDING:
+            self.waiting += by
+        elif state is State.RUNNING:
+            self.running += by
+            self.ready += by * task.attempt.ready
+
+
+def crew(role: TaskRole | None, name: RoleName, tasks: Iterable[TaskStatus], graceful: int | None) -> Crew:
+    """A crew of these tasks."""
+    made = Crew(name, role, graceful_deletion_seconds=graceful)
+    for task in tasks:
+        made.add(task)
+    made.recount()
+    return made

@@ -1,0 +1,498 @@
+"""
+What to do about a Framework: (framework, pods, now) -> what to save, then what to do, then when to look again.
+
+``plan`` answers from nothing but its arguments. ``Planner`` gives the same answers to whoever keeps it and tells it
+what has changed, at the price of the change alone; a property test holds the two equal.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from launcher.core import completion as judging
+from launcher.core import retry
+from launcher.core.actions import Action, DeleteFramework, Notice, ReadPods, Step
+from launcher.core.board import Board, Finished
+from launcher.core.codes import Code, Completion, predefined
+from launcher.core.crew import Crew, crew
+from launcher.core.framework import Framework
+from launcher.core.order import OPEN, Gate, gate
+from launcher.core.pods import Pod
+from launcher.core.record import Record
+from launcher.core.rescale import adopt, compact, new_crews, rescale
+from launcher.core.rules import Rules
+from launcher.core.spec import CleanPodPolicy, ExecutionType
+from launcher.core.status import FrameworkAttempt, FrameworkStatus, State, Trigger
+from launcher.core.tasks import Situation
+from launcher.core.times import Time
+
+#: Ends after which running pods are stopped whatever ``cleanPodPolicy`` says.
+_ALWAYS_STOPS = frozenset({int(Code.STOP_FRAMEWORK_REQUESTED), int(Code.ACTIVE_DEADLINE_EXCEEDED)})
+_DELETED = "the Framework is being deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at a Framework came to."""
+
+    #: To be done once the status is saved, in this order.
+    actions: tuple[Action, ...] = ()
+    #: When to look again at the latest; None: when something happens.
+    look_again: Time | None = None
+    steps: tuple[Step, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to save, then what to do, then when to look again."""
+
+    status: FrameworkStatus
+    actions: tuple[Action, ...] = ()
+    look_again: Time | None = None
+
+
+def plan(
+    framework: Framework,
+    pods: Iterable[Pod],
+    now: float,
+    *,
+    rules: Rules | None = None,
+    chance: float = 0.0,
+    fresh: bool = False,
+) -> Plan:
+    """
+    The plan for *framework* with these *pods* of its own.
+
+    *chance* in [0, 1) places random delays. *fresh* says that the pods were just read from the store itself: only then
+    is an attempt over in which a pod may have come unseen, and only then does another one begin.
+    """
+    planner = Planner(framework, rules or Rules())
+    for pod in pods:
+        planner.board.see(pod)
+    look = planner.look(now, chance=chance, fresh=fresh)
+    return Plan(planner.status(), look.actions, look.look_again)
+
+
+class Planner:
+    """One Framework, thought through from its last saved status on."""
+
+    def __init__(self, framework: Framework, rules: Rules) -> None:
+        self.board = Board(framework.name, framework.uid)
+        self._framework = framework
+        self._rules = rules
+        self._record: Record | None = None
+        #: Another attempt is due, and every pod of the last one has to go first.
+        self._sweeping = False
+        #: This look began with an attempt whose end is stored: nothing is begun on an end that a crash could lose.
+        self._is_end_saved = False
+        #: Tasks that count towards completion: how many there are, and how many of them have ended.
+        self._total = self._ended = 0
+        self._actions: list[Action] = []
+        self._wakes: list[Time] = []
+        if framework.status is not None:
+            self._load(framework.status)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the status is another than when it was last marked saved."""
+        return self.board.changed or (self._record is not None and self._record.changed)
+
+    @property
+    def attempt(self) -> int:
+        """The number of the current attempt."""
+        return self._known.attempt.id
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether the Framework has reached its end."""
+        return self._known.state is State.COMPLETED
+
+    def mark_saved(self) -> None:
+        """The status as it is now is stored."""
+        self._known.changed = self.board.changed = False
+
+    def status(self) -> FrameworkStatus:
+        """The whole record as of now."""
+        return replace(self._known.status, roles=tuple(each.frozen() for each in self.board.crews.values()))
+
+    def update(self, framework: Framework) -> None:
+        """The Framework's spec or metadata as it is now; its status is ours to know."""
+        if (framework.generation, framework.deleting) != (
+            self._framework.generation,
+            self._framework.deleting,
+        ):
+            self.board.touch_all()
+        self._framework = framework
+
+    def look(self, now: float, *, chance: float = 0.0, fresh: bool = False) -> Look:
+        """Think everything through that was touched."""
+        self.board.actions.clear()
+        self._actions.clear()
+        self._wakes.clear()
+        if self._record is None:
+            self._record = Record.begin(int(now), self._framework.generation)
+            self._muster(0)
+        self._known.now = int(now)
+        self._is_end_saved = self._known.state is State.ATTEMPT_COMPLETED
+        self.board.wake(int(now))
+        self._settle_doubts(fresh)
+        self._absorb_spec()
+        self._interrupt()
+        while not self._is_held():
+            finished = self.board.work(self._around)
+            if not (self._judge(finished) or self._compact() or self._settle(chance, fresh)):
+                break
+        if self.board.doubts:
+            self._ask_store()
+        return self._looked()
+
+    @property
+    def _known(self) -> Record:
+        if self._record is None:
+            raise ValueError("nothing is known of this Framework before its first look")
+        return self._record
+
+    @property
+    def _now(self) -> Time:
+        return self._known.now
+
+    @property
+    def _is_ending(self) -> bool:
+        """The current attempt has its end, whether or not all of its pods are gone."""
+        return self._known.attempt.completion is not None
+
+    def _looked(self) -> Look:
+        # What tasks did comes first: it is why the Framework did what it did.
+        steps, notices = self.board.steps + self._known.steps, self.board.notices + self._known.notices
+        for told in (self._known.steps, self.board.steps, self._known.notices, self.board.notices):
+            told.clear()
+        wakes = [*self._wakes, *([] if self.board.next_wake is None else [self.board.next_wake])]
+        actions = (*self.board.actions.values(), *self._actions)
+        return Look(actions, min(wakes, default=None), tuple(steps), tuple(notices))
+
+    def _load(self, status: FrameworkStatus) -> None:
+        roles = {role.name: role for role in self._framework.spec.roles}
+        self._record = Record(replace(status, roles=()))
+        self.board.begin_attempt(
+            status.attempt.id,
+            {
+                known.name: crew(
+                    roles.get(known.name), known.name, known.tasks, known.graceful_deletion_seconds
+                )
+                for known in status.roles
+            },
+        )
+        self.board.changed = False
+        self._recount()
+
+    def _settle_doubts(self, fresh: bool) -> None:
+        self.board.fresh = fresh
+        if fresh:
+            for name in self.board.doubts:
+                self.board.touch(name)
+
+    def _ask_store(self) -> None:
+        if ReadPods() not in self._actions:
+            self._actions.append(ReadPods())
+
+    def _absorb_spec(self) -> None:
+        """A spec that was not seen before: rescale first, then judge by the new rules."""
+        known = self._known
+        if known.status.observed_generation == self._framework.generation or known.state is State.COMPLETED:
+            return
+        known.put(observed_generation=self._framework.generation)
+        if self._is_ending:
+            adopt(self.board.crews, self._framework.spec)
+            return
+        incarnation = known.attempt.rescales + 1
+        if rescale(self.board.crews, self._framework.spec, self._now, incarnation):
+            known.put_attempt(rescales=incarnation)
+        self.board.touch_all()
+        self._recount()
+        self._judge_anew()
+
+    def _interrupt(self) -> None:
+        """What ends an attempt from outside: deletion of the Framework, Stop, its deadline."""
+        if self._is_ending:
+            return
+        if self._framework.deleting:
+            self._complete(predefined(Code.FRAMEWORK_EXTERNAL_DELETED, _DELETED), None, _DELETED)
+        elif self._framework.spec.execution is ExecutionType.STOP:
+            because = "executionType is Stop"
+            self._complete(predefined(Code.STOP_FRAMEWORK_REQUESTED, because), None, because)
+        elif self._is_past_deadline():
+            because = self._deadline_words()
+            self._complete(predefined(Code.ACTIVE_DEADLINE_EXCEEDED, because), None, because)
+
+    def _is_held(self) -> bool:
+        """Whether the Framework waits for its user. It counts as started from the moment it does not."""
+        known = self._known
+        if known.state is not State.CREATION_PENDING or self._is_ending:
+            return False
+        # What was begun before the user wrote Create goes on; only what has no pod yet can be held.
+        held = self._framework.spec.execution is ExecutionType.CREATE and not self.board.pods
+        known.say("held: executionType is Create" if held else "")
+        known.condition("Suspended", held, "Held" if held else "Started", known.status.message)
+        if not held:
+            known.condition("Started", True, "AttemptStarted")
+            self._is_past_deadline()
+        return held
+
+    def _is_past_deadline(self) -> bool:
+        """Whether the Framework's time is over; if not, it is looked at again when it will be."""
+        limit = self._framework.spec.active_deadline_seconds
+        started = self._known.status.condition("Started")
+        if limit is None or started is None:
+            return False
+        self._wakes.append(started.since + limit)
+        return self._now >= started.since + limit
+
+    def _deadline_words(self) -> str:
+        return (
+            f"activeDeadlineSeconds is over: {self._framework.spec.active_deadline_seconds} s after its start"
+        )
+
+    def _around(self, each: Crew) -> Situation:
+        spec, end = self._framework.spec, self._known.attempt.completion
+        here = self._gate(each)
+        stops = spec.clean_pods is not CleanPodPolicy.NONE or (end is not None and end.code in _ALWAYS_STOPS)
+        return Situation(
+            now=self._now,
+            rules=self._rules,
+            role_name=each.name,
+            role=each.role,
+            graceful_deletion_seconds=each.graceful_deletion_seconds,
+            hold=here.hold,
+            unreachable=here.unreachable,
+            ending=end is not None,
+            stops_running=stops or self._sweeping,
+            cleans_ended=spec.clean_pods is CleanPodPolicy.ALL or self._sweeping,
+        )
+
+    def _gate(self, each: Crew) -> Gate:
+        if self._framework.deleting:
+            return Gate(hold=_DELETED)
+        if each.role is None or self._is_ending:
+            return OPEN
+        return gate(each.role, self._framework.spec, self.board.crews)
+
+    def _judge(self, finished: list[Finished]) -> bool:
+        """Count each task that ended, in order; the first to meet a rule ends the attempt."""
+        for each in finished:
+            role, task = each.crew.role, each.task
+            if self._is_ending or role is None or not judging.counts(task):
+                continue
+            each.crew.count.add(task, role.completion)
+            self._ended += not role.background
+            trigger = judging.verdict(role, task, each.crew.count)
+            if trigger is not None and task.attempt.completion is not None:
+                self._complete(_inherited(task.attempt.completion), trigger, trigger.message)
+            elif not role.background and self._ended >= self._total:
+                self._complete_all(judging.all_ended(self._total, role.name, task.index))
+        return bool(finished)
+
+    def _judge_anew(self) -> None:
+        """What the rules of a changed spec make of the tasks that have ended already."""
+        crews = [(each.role, each.tasks) for each in self.board.crews.values() if each.role is not None]
+        first = judging.earliest(crews)
+        if first is not None and first.task.attempt.completion is not None:
+            self._complete(_inherited(first.task.attempt.completion), first.trigger, first.trigger.message)
+        elif self._total and self._ended >= self._total and (last := judging.latest(crews)) is not None:
+            self._complete_all(judging.all_ended(self._total, last[0], last[1].index))
+
+    def _recount(self) -> None:
+        counted = [
+            each for each in self.board.crews.values() if each.role is not None and not each.role.background
+        ]
+        self._total = sum(each.wanted for each in counted)
+        self._ended = sum(each.count.ended for each in counted)
+
+    def _compact(self) -> bool:
+        """Let go of removed tasks that are through; True when the crews are not what they were."""
+        if self._is_ending:
+            return False
+        changed = False
+        incarnation = self._known.attempt.rescales + 1
+        for each in [each for each in self.board.crews.values() if each.leaving or each.role is None]:
+            before = len(each.tasks)
+            renewed = compact(each, self._now, incarnation)
+            # A pod that was kept for its logs goes with its task.
+            self.board.touch_crew(each, range(len(each.tasks), before))
+            if renewed:
+                self._known.put_attempt(rescales=incarnation)
+                self.board.touch_crew(each, renewed)
+            changed |= renewed is not None
+            if each.role is None and not each.tasks:
+                del self.board.crews[each.name]
+                changed = True
+        self.board.changed |= changed
+        return changed
+
+    def _complete_all(self, trigger: Trigger) -> None:
+        self._complete(predefined(Code.SUCCEEDED, trigger.message), trigger, trigger.message)
+
+    def _complete(self, end: Completion, trigger: Trigger | None, because: str) -> None:
+        """The attempt is over. Its end is written once; tasks without one of their own are told so."""
+        known = self._known
+        known.put_attempt(completion=end, trigger=trigger)
+        deleted = end.code == Code.FRAMEWORK_EXTERNAL_DELETED
+        if not deleted:
+            stopped = predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, f"the attempt is over: {because}")
+            self.board.mark(stopped, "stopped because the attempt is over")
+        self.board.touch_all()
+        if known.state is not State.CREATION_PENDING:
+            known.enter(State.DELETING if deleted else State.DELETION_PENDING, because)
+        elif self.board.pods:
+            known.enter(State.DELETING, because)
+        else:
+            known.say(because)
+
+    def _settle(self, chance: float, fresh: bool) -> bool:
+        """Take the Framework's own next step, if one is due; True when there may be more to think through."""
+        known, crews = self._known, self.board.crews.values()
+        if known.state is State.COMPLETED:
+            self._expire()
+            return False
+        if known.state is State.ATTEMPT_COMPLETED:
+            return self._after_attempt(chance, fresh)
+        if self._is_ending:
+            return self._settle_end(fresh)
+        if known.state is State.CREATION_PENDING and self._is_underway():
+            tasks = any(each.tasks for each in crews)
+            known.enter(State.PREPARING, "pods are being created" if tasks else "there are no tasks to run")
+            return True
+        if known.state is State.PREPARING and any(each.running for each in crews):
+            known.enter(State.RUNNING, "a task runs")
+            return True
+        return False
+
+    def _is_underway(self) -> bool:
+        crews = self.board.crews.values()
+        return not any(each.tasks for each in crews) or any(
+            len(each.tasks) != each.by_state[State.CREATION_PENDING] for each in crews
+        )
+
+    def _settle_end(self, fresh: bool) -> bool:
+        """Wait until everything that has to go is gone."""
+        known, board = self._known, self.board
+        if self._framework.deleting and not board.pods and not board.all_completed:
+            board.mark(predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, _DELETED), _DELETED)
+            return True
+        cleans = self._framework.spec.clean_pods is CleanPodPolicy.ALL
+        if board.all_completed and not (cleans and board.pods):
+            if not fresh and board.has_unseen:
+                self._ask_store()
+                return False
+            known.enter(State.ATTEMPT_COMPLETED, known.status.message)
+            return True
+        if known.state is State.DELETION_PENDING and board.deleting:
+            known.enter(State.DELETING, known.status.message)
+        return False
+
+    def _after_attempt(self, chance: float, fresh: bool) -> bool:
+        """Decide between another attempt and the end."""
+        known, spec = self._known, self._framework.spec
+        end = known.attempt.completion
+        if end is None:
+            raise ValueError("an attempt that is over has a completion")
+        if self._framework.deleting:
+            return False
+        decision = self._decide(end, chance)
+        if isinstance(decision, retry.GiveUp):
+            return self._finish(decision.because)
+        if spec.execution is ExecutionType.STOP:
+            because = f"stopped before its retry after {_words(end)}"
+            return self._finish_instead(Code.STOP_FRAMEWORK_REQUESTED, because)
+        if self._is_past_deadline():
+            because = f"{self._deadline_words()}, before its retry after {_words(end)}"
+            return self._finish_instead(Code.ACTIVE_DEADLINE_EXCEEDED, because)
+        if decision.delay and known.retry.delay is None:
+            known.put(retry=retry.scheduled(known.retry, decision))
+            known.say(f"{_words(end)}; tried again in {decision.delay} s: {decision.because}")
+        due = known.status.transition_time + decision.delay
+        if self._now < due:
+            self._wakes.append(due)
+            return False
+        return self._sweep(end, decision, fresh)
+
+    def _decide(self, end: Completion, chance: float) -> retry.Retry | retry.GiveUp:
+        attempt = self._known.attempt
+        least, most = self._rules.conflict_delay
+        begun = attempt.run_time if attempt.run_time is not None else attempt.start_time
+        return retry.after(
+            self._framework.spec.retry,
+            end,
+            self._known.retry,
+            lasted=(attempt.completion_time or self._now) - begun,
+            backoff=self._rules.backoff,
+            conflict_delay=least + int(chance * (most - least + 1)),
+        )
+
+    def _sweep(self, end: Completion, decision: retry.Retry, fresh: bool) -> bool:
+        """See that no pod of this attempt is left, then begin the next one."""
+        if self.board.pods:
+            if self._sweeping:
+                return False
+            self._sweeping = True
+            self.board.touch_all()
+            return True
+        if not (fresh and self._is_end_saved):
+            self._ask_store()
+            return False
+        self._sweeping = False
+        known = self._known
+        known.put(retry=retry.executed(known.retry, decision), observed_generation=self._framework.generation)
+        known.put(attempt=FrameworkAttempt(known.retry.total, self._now))
+        because = f"try {known.retry.total + 1} after {_words(end)}: {decision.because}"
+        known.enter(State.CREATION_PENDING, because)
+        self._muster(known.retry.total)
+        return True
+
+    def _muster(self, attempt: int) -> None:
+        """Fresh tasks for an attempt that begins."""
+        self.board.begin_attempt(attempt, new_crews(self._framework.spec, self._known.now))
+        self._recount()
+
+    def _finish_instead(self, code: Code, because: str) -> bool:
+        """The user or the deadline was faster than the retry: no attempt is made only to be stopped."""
+        self._known.put_attempt(completion=predefined(code, because), trigger=None)
+        self.board.touch_all()  # such an end stops pods that the one before it left running
+        return self._finish(because)
+
+    def _finish(self, because: str) -> bool:
+        known = self._known
+        if self._sweeping:  # pods that were to make room for another attempt are kept after all
+            self._sweeping = False
+            self.board.touch_all()
+        end, trigger = known.attempt.completion, known.attempt.trigger
+        known.put(retry=replace(known.retry, delay=None))
+        words = [_words(end)] if end is not None else []
+        if trigger is not None:
+            words.append(trigger.message)
+        if end is not None and end.failed and end.code not in retry.NEVER_RETRIED:
+            words.append(f"not tried again: {because}")
+        elif end is not None and end.failed:
+            words.append(end.diagnostics)
+        known.enter(State.COMPLETED, "; ".join(words))
+        return True
+
+    def _expire(self) -> None:
+        """A finished Framework goes when its time after the end is over."""
+        if self._framework.deleting:
+            return
+        status, ttl = self._known.status, self._framework.spec.ttl_seconds
+        limit = ttl if ttl is not None else self._rules.retain
+        due = (status.completion_time or status.transition_time) + limit
+        if self._now < due:
+            self._wakes.append(due)
+        else:
+            self._actions.append(DeleteFramework(f"it finished {limit} s ago"))
+
+
+def _inherited(end: Completion) -> Completion:
+    """A task's end as the Framework's; the pod's own words stay with the task."""
+    return replace(end, pod=None)
+
+
+def _words(end: Completion) -> str:
+    return f"{end.phrase} ({end.code})"

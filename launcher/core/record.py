@@ -1,0 +1,119 @@
+"""The Framework's own record while it is being worked on: its state, attempt, conditions and message."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from launcher.core.actions import Notice, Step
+from launcher.core.status import (
+    FRAMEWORK_STEPS,
+    Condition,
+    FrameworkAttempt,
+    FrameworkStatus,
+    RetryStatus,
+    State,
+)
+from launcher.core.times import Time
+
+#: What each state is called in an event.
+_REASONS: Mapping[State, str] = {
+    State.CREATION_PENDING: "AttemptStarted",
+    State.PREPARING: "AttemptPreparing",
+    State.RUNNING: "AttemptRunning",
+    State.DELETION_PENDING: "AttemptEnding",
+    State.DELETING: "AttemptEnding",
+    State.ATTEMPT_COMPLETED: "AttemptCompleted",
+}
+
+
+class Record:
+    """A FrameworkStatus without its tasks, changed step by step and only by legal steps."""
+
+    def __init__(self, status: FrameworkStatus) -> None:
+        self.status = status
+        self.now: Time = status.transition_time
+        #: Whether anything is not as it was when this was last set to False.
+        self.changed = False
+        self.steps: list[Step] = []
+        self.notices: list[Notice] = []
+
+    @classmethod
+    def begin(cls, now: Time, generation: int) -> "Record":
+        """The record of a Framework that nothing has happened to yet."""
+        record = cls(FrameworkStatus(now, now, FrameworkAttempt(0, now), (), observed_generation=generation))
+        record.changed = True
+        record.steps.append(Step(None, State.CREATION_PENDING, ""))
+        return record
+
+    @property
+    def state(self) -> State:
+        return self.status.state
+
+    @property
+    def attempt(self) -> FrameworkAttempt:
+        return self.status.attempt
+
+    @property
+    def retry(self) -> RetryStatus:
+        return self.status.retry
+
+    def put(self, **members: Any) -> None:
+        """Replace members of the status."""
+        after = replace(self.status, **members)
+        if after != self.status:
+            self.status, self.changed = after, True
+
+    def put_attempt(self, **members: Any) -> None:
+        """Replace members of the current attempt."""
+        self.put(attempt=replace(self.attempt, **members))
+
+    def say(self, message: str) -> None:
+        """Why it is where it is, for people."""
+        self.put(message=message)
+
+    def enter(self, state: State, because: str) -> None:
+        """Take one legal step."""
+        before, now = self.state, self.now
+        if state not in FRAMEWORK_STEPS[before]:
+            raise ValueError(f"no step leads a Framework from {before} to {state}")
+        self.put(state=state, transition_time=now, message=because)
+        match state:
+            case State.RUNNING:
+                self.put_attempt(run_time=now)
+                self.put(run_time=now if self.status.run_time is None else self.status.run_time)
+            case State.ATTEMPT_COMPLETED:
+                self.put_attempt(completion_time=now)
+            case State.COMPLETED:
+                self.put(completion_time=now)
+            case _:
+                pass
+        self.steps.append(Step(before, state, because))
+        self._tell(because)
+        self._judge_conditions(because)
+
+    def condition(self, kind: str, holds: bool, reason: str, message: str = "") -> None:
+        """Set one condition; its time is when it last turned."""
+        known = self.status.condition(kind)
+        if known is not None and known.status == holds:
+            return
+        if known is None and not holds:
+            return  # what never held is not told
+        fresh = Condition(kind, holds, self.now, reason, message)
+        self.put(conditions=(*(c for c in self.status.conditions if c.type != kind), fresh))
+
+    def _tell(self, because: str) -> None:
+        end = self.attempt.completion
+        if self.state is State.COMPLETED:
+            failed = end is not None and end.failed
+            self.notices.append(
+                Notice("FrameworkFailed" if failed else "FrameworkSucceeded", because, failed)
+            )
+        else:
+            self.notices.append(Notice(_REASONS[self.state], because))
+
+    def _judge_conditions(self, because: str) -> None:
+        state, end = self.state, self.attempt.completion
+        self.condition("Running", state is State.RUNNING, state.value, because)
+        if state is State.COMPLETED and end is not None:
+            self.condition("Suspended", False, "Completed")
+            self.condition("Failed" if end.failed else "Succeeded", True, end.phrase, because)

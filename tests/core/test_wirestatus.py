@@ -1,0 +1,252 @@
+"""Status on the wire: everything in full while there is room, and nothing read that is not ours."""
+
+import copy
+import random
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher.core.codes import Attribute, Code, Completion, PodDetail, predefined
+from launcher.core.names import task_uid
+from launcher.core.spec import RoleName
+from launcher.core.status import (
+    Condition,
+    FrameworkAttempt,
+    FrameworkStatus,
+    RetryStatus,
+    RoleStatus,
+    State,
+    TaskAttempt,
+    TaskStatus,
+    Trigger,
+    new_task,
+)
+from launcher.core.wirestatus import status_from_json, status_to_json
+from tests.core.statuses import F, W, a_status, half_failed_with_long_messages, read, written
+from tests.core.world import START, UID, a_role, running
+
+TASK_KEYS = {
+    "index", "instanceUID", "startTime", "runTime", "completionTime", "state", "transitionTime", "deletionPending",
+    "retryPolicyStatus", "attemptStatus",
+}  # fmt: skip
+TASK_ATTEMPT_KEYS = {
+    "id", "startTime", "runTime", "completionTime", "instanceUID", "podName", "podUID", "podNodeName", "podIP",
+    "podHostIP", "completionStatus",
+}  # fmt: skip
+RETRY_KEYS = {"totalRetriedCount", "accountableRetriedCount", "retryDelaySec"}
+
+
+# Small Frameworks: everything in full.
+
+texts = st.text(max_size=20)
+times = st.integers(START, START + 10_000_000)
+maybe_times = st.none() | times
+ends = st.builds(
+    Completion,
+    code=st.integers(-1300, 300),
+    phrase=texts,
+    failed=st.booleans(),
+    attributes=st.frozensets(st.sampled_from(Attribute)),
+    diagnostics=texts,
+    pod=st.none() | st.builds(PodDetail, reason=texts, message=texts),
+)
+retries = st.builds(
+    RetryStatus, st.integers(0, 99), st.integers(0, 99), st.none() | st.integers(1, 900), st.integers(0, 99)
+)
+attempts = st.builds(
+    TaskAttempt,
+    start_time=times,
+    run_time=maybe_times,
+    completion_time=maybe_times,
+    pod_uid=st.none() | texts,
+    node=st.none() | texts,
+    ip=st.none() | texts,
+    host_ip=st.none() | texts,
+    completion=st.none() | ends,
+)
+tasks = st.builds(
+    TaskStatus,
+    index=st.just(0),
+    start_time=times,
+    transition_time=times,
+    attempt=attempts,
+    state=st.sampled_from(State),
+    run_time=maybe_times,
+    completion_time=maybe_times,
+    retry=retries,
+    deletion_pending=st.booleans(),
+    incarnation=st.integers(0, 3),
+    message=texts,
+)
+roles = st.builds(
+    RoleStatus,
+    name=st.from_regex(r"[a-z0-9]{1,5}", fullmatch=True).map(RoleName),
+    tasks=st.lists(tasks, max_size=4).map(
+        lambda each: tuple(replace(task, index=index) for index, task in enumerate(each))
+    ),
+    graceful_deletion_seconds=st.none() | st.integers(0, 900),
+)
+statuses = st.builds(
+    FrameworkStatus,
+    start_time=times,
+    transition_time=times,
+    attempt=st.builds(
+        FrameworkAttempt,
+        id=st.integers(0, 99),
+        start_time=times,
+        run_time=maybe_times,
+        completion_time=maybe_times,
+        completion=st.none() | ends,
+        rescales=st.integers(0, 99),
+    ),
+    roles=st.lists(roles, max_size=3, unique_by=lambda role: role.name).map(tuple),
+    state=st.sampled_from(State),
+    run_time=maybe_times,
+    completion_time=maybe_times,
+    retry=retries,
+    conditions=st.lists(st.builds(Condition, texts, st.booleans(), times, texts, texts), max_size=2).map(
+        tuple
+    ),
+    observed_generation=st.integers(0, 99),
+    message=texts,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(statuses)
+def test_a_small_status_is_read_back_exactly(status: FrameworkStatus) -> None:
+    assert read(written(status)) == status
+
+
+def test_the_trigger_is_read_back() -> None:
+    end = predefined(Code.SUCCEEDED, "well done")
+    attempt = FrameworkAttempt(0, START, completion=end, trigger=Trigger("two succeeded", W, 1))
+    status = a_status([], attempt=attempt)
+
+    stored = written(status)
+
+    assert stored["attemptStatus"]["completionStatus"]["trigger"] == {
+        "message": "two succeeded",
+        "taskRoleName": "w",
+        "taskIndex": 1,
+    }
+    assert read(stored) == status
+
+
+def test_no_status_is_none() -> None:
+    assert status_from_json({}) is None
+
+
+def test_every_key_that_clients_know_is_there_from_the_start() -> None:
+    status = written(a_status([new_task(0, START)]))
+
+    attempt = status["attemptStatus"]
+    (role,) = attempt["taskRoleStatuses"]
+    (task,) = role["taskStatuses"]
+    assert {
+        "startTime",
+        "runTime",
+        "completionTime",
+        "state",
+        "transitionTime",
+        "retryPolicyStatus",
+    } <= status.keys()
+    assert {"id", "startTime", "runTime", "completionTime", "instanceUID", "configMapName", "configMapUID",
+            "completionStatus", "taskRoleStatuses"} <= attempt.keys()  # fmt: skip
+    assert {"name", "instanceUID", "podGracefulDeletionTimeoutSec", "taskStatuses"} <= role.keys()
+    assert task.keys() >= TASK_KEYS
+    assert task["attemptStatus"].keys() >= TASK_ATTEMPT_KEYS
+    assert status["retryPolicyStatus"].keys() >= RETRY_KEYS
+    assert task["retryPolicyStatus"].keys() >= RETRY_KEYS
+
+
+def test_a_task_that_runs_says_where() -> None:
+    world = running()
+
+    (role,) = status_to_json(world.status, F, UID)["attemptStatus"]["taskRoleStatuses"]
+    (task,) = role["taskStatuses"]
+
+    assert task["instanceUID"] == task_uid(UID, 0, W, 0, 0)
+    told = task["attemptStatus"]
+    assert (told["podName"], told["podUID"], told["instanceUID"]) == ("f-w-0", "pod-0", "0_pod-0")
+    assert (told["podNodeName"], told["podIP"], told["podHostIP"]) == ("n1", "10.0.0.0", "192.0.2.1")
+
+
+def test_counts_stand_at_the_top_and_with_each_role() -> None:
+    world = running(a_role("a", 2, ends=(-1, -1)), a_role("b", 3))
+    world.ok("a0")
+
+    status = status_to_json(world.status, F, UID)
+
+    assert status["taskCounts"] == {"AttemptRunning": 4, "Completed": 1}
+    roles = status["attemptStatus"]["taskRoleStatuses"]
+    assert [role["taskCounts"] for role in roles] == [
+        {"AttemptRunning": 1, "Completed": 1},
+        {"AttemptRunning": 3},
+    ]
+
+
+# What is not ours.
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        {"state": "Running"},
+        {"state": 5, "attemptStatus": {}},
+        {"attemptStatus": None},
+        {"attemptStatus": []},
+        {"attemptStatus": "x"},
+    ],
+)
+def test_a_status_of_somebody_else_is_refused_as_a_value(garbage: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="status"):
+        status_from_json(garbage)
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 20_000) | st.sampled_from(["", "x", "0-99999999999", "5-1"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def places_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of everything inside."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [deeper for key, inner in items for deeper in ((*path, key), *places_in(inner, (*path, key)))]
+
+
+def a_large_stored_status() -> dict[str, Any]:
+    tasks = half_failed_with_long_messages(random.Random())[:301]
+    return written(a_status(tasks, conditions=(Condition("Running", True, START, "r"),)))
+
+
+LARGE = a_large_stored_status()
+PLACES = [place for place in places_in(LARGE) if not any(isinstance(key, int) and key > 1 for key in place)]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from(PLACES), junk)
+def test_one_wrong_member_is_read_or_refused_as_a_value(place: tuple[Any, ...], wrong: Any) -> None:
+    stored = copy.deepcopy(LARGE)
+    parent = stored
+    for key in place[:-1]:
+        parent = parent[key]
+    parent[place[-1]] = wrong
+
+    with suppress(ValueError):
+        status_from_json(stored)
+
+
+def test_a_task_told_of_twice_is_refused() -> None:
+    stored = written(a_status([new_task(0, START), new_task(1, START)]))
+    (role,) = stored["attemptStatus"]["taskRoleStatuses"]
+    role["taskStatuses"][1]["index"] = 0
+
+    with pytest.raises(ValueError, match="every task once"):
+        status_from_json(stored)

@@ -1,0 +1,327 @@
+"""One SQLite file: who may open it, what stands in it, and what becomes of a write that fails."""
+
+import fcntl
+import os
+import sqlite3
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+
+from launcher.core.errors import LauncherError, OutcomeUnknown, StoreBroken, Unavailable
+from launcher.store.port import Happened, Version
+from launcher.store.rows import Entry, Row, stored_row
+
+#: "FwLr": tells our files from other people's SQLite files.
+APPLICATION_ID = 0x46774C72
+#: Every step from an empty file to the tables of today. Steps are added at the end, never changed.
+MIGRATIONS: tuple[Sequence[str], ...] = (
+    (
+        # An object has its row here, and one in statuses if it ever had a status: most writes change nothing but the
+        # status, and so write little. The number is the version at which the object was created; that keeps new
+        # objects together at the end. An object's version is the higher one of its two.
+        "CREATE TABLE objects (number INTEGER PRIMARY KEY, version INTEGER NOT NULL, resource TEXT NOT NULL,"
+        " main BLOB NOT NULL, checksum INTEGER NOT NULL)",
+        "CREATE TABLE statuses (number INTEGER PRIMARY KEY, version INTEGER NOT NULL, status BLOB,"
+        " checksum INTEGER NOT NULL)",
+        # The version of the last batch with a deletion: that leaves no row behind, yet must not come again.
+        "CREATE TABLE progress (version INTEGER NOT NULL)",
+        "INSERT INTO progress VALUES (0)",
+    ),
+)
+#: Objects of two or three KiB fill such pages, and leave a third of SQLite's usual ones empty. Counts when the file
+#: is made.
+_PAGE_BYTES = 16384
+#: The log is merged into the file when it has so many pages (16 MiB). What is written again before is merged once.
+_LOG_PAGES = 1024
+#: SQLite takes 32766 values in one statement.
+_ROWS_AT_ONCE = 4096
+#: SQLITE_ERROR is a statement that does not fit the tables: then these are not those that we made.
+_BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
+
+#: Stands for the resource in the checksum of a status.
+_OF_STATUS = "status"
+
+_Value = int | str | bytes | None
+#: Resource, number, version, main and status of one object.
+_Record = tuple[str, int, Version, bytes, bytes | None]
+
+
+@contextmanager
+def _our_errors(path: Path) -> Iterator[None]:
+    """Inside, SQLite's and the system's errors; outside, only ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _meaning(path, error) from error
+    except OSError as error:
+        raise Unavailable(f"{path}: {error.strerror}") from error
+
+
+def _meaning(path: Path, error: sqlite3.Error) -> LauncherError:
+    if _code(error) in _BROKEN:
+        return _damaged(path, str(error))
+    return Unavailable(f"{path}: {error}")
+
+
+def _damaged(path: Path, how: str) -> StoreBroken:
+    return StoreBroken(
+        f"{path} is damaged, and was left as it is: {how}. Restore it from a copy, or move it away"
+    )
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's primary result code; the extended ones carry more in their upper bits."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+class Lock:
+    """The right to use the file, for one process at a time; the system takes it back when that dies."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises StoreBroken when another process has it."""
+        self._file = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(self._file, 20).decode(errors="replace").strip()
+            os.close(self._file)
+            raise StoreBroken(
+                f"{path} is in use by another launcher (process {holder or 'unknown'}): "
+                "stop that one, or choose another data directory"
+            ) from None
+        with suppress(OSError):  # the number only serves the message above, and a disk may be full
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, str(os.getpid()).encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._file)
+
+
+class Database:
+    """The file, open. All methods block, and are for one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or make it. Raises StoreBroken, and then has not changed it, or Unavailable."""
+        self._path = path
+        with _our_errors(path):
+            self._lock = Lock(path)
+            try:
+                if path.exists() and path.stat().st_size:
+                    _check(path)
+                self._connection: sqlite3.Connection | None = self._connect()
+            except BaseException:
+                self._lock.release()
+                raise
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=1.0)
+        try:
+            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+            _migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        with suppress(sqlite3.Error):
+            self._disconnect()
+        self._lock.release()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = self._connect()
+        return self._connection
+
+    def version(self) -> Version:
+        """The last version that was ever written. Raises Unavailable."""
+        with _our_errors(self._path):
+            found = self._connected().execute(
+                "SELECT max(version) FROM (SELECT version FROM progress"
+                " UNION ALL SELECT version FROM objects UNION ALL SELECT version FROM statuses)"
+            )
+            (version,) = found.fetchone()
+        return int(version)
+
+    def rows(self) -> Iterator[Row]:
+        """All objects. Raises StoreBroken when one of them is not as it was written."""
+        with _our_errors(self._path):
+            for record in _records(self._path, self._connected()):
+                yield stored_row(*record)
+
+    def commit(self, entries: Sequence[Entry]) -> None:
+        """
+        Write all of them, to last.
+
+        Raises Unavailable when none of them was written, and OutcomeUnknown when that cannot be found out now; then
+        ``version`` tells as soon as it can be asked.
+        """
+        try:
+            self._write(self._connected(), entries)
+        except sqlite3.Error as error:
+            if not self._has_written(entries, error):
+                raise _meaning(self._path, error) from error
+
+    def _write(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
+        statements = _statements(entries)
+        if len(statements) == 1:
+            # One statement is a transaction of its own. It runs without the interpreter's lock, so that a busy
+            # program does not hold up the disk, nor the other way round; every further one would ask for it again.
+            connection.execute(*statements[0])
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        for statement, values in statements:
+            connection.execute(statement, values)
+        connection.execute("COMMIT")
+
+    def _has_written(self, entries: Sequence[Entry], error: sqlite3.Error) -> bool:
+        """Whether a commit that failed took effect all the same. Raises OutcomeUnknown."""
+        try:
+            # After an I/O error the log may hold what was never confirmed. Opened anew, SQLite decides what
+            # counts, and then stays with it.
+            if _code(error) == sqlite3.SQLITE_IOERR:
+                self._disconnect()
+            elif self._connection is not None and self._connection.in_transaction:
+                self._connection.rollback()
+            return self.version() >= entries[-1].version
+        except (sqlite3.Error, LauncherError) as second:
+            with suppress(sqlite3.Error):
+                self._disconnect()
+            raise OutcomeUnknown(f"{self._path}: {error}; and it cannot be read back: {second}") from error
+
+
+def _statements(entries: Sequence[Entry]) -> list[tuple[str, list[_Value]]]:
+    """What to tell SQLite so that the file says what the last entry on each object says."""
+    mains: dict[int, Row] = {}
+    statuses: dict[int, Row] = {}
+    gone: dict[int, Row] = {}
+    for happened, row, before in entries:
+        if happened is Happened.DELETED:
+            mains.pop(row.number, None)
+            statuses.pop(row.number, None)
+            gone[row.number] = row
+            continue
+        if before is None or row.main is not before.main:
+            mains[row.number] = row
+        if row.status is not (None if before is None else before.status):
+            statuses[row.number] = row
+    statements = [
+        *_insertions("objects", [_main_columns(row) for row in mains.values()]),
+        *_insertions("statuses", [_status_columns(row) for row in statuses.values()]),
+    ]
+    if gone:
+        statements += [
+            *_deletions("objects", list(gone)),
+            *_deletions("statuses", list(gone)),
+            ("UPDATE progress SET version = ?", [entries[-1].version]),
+        ]
+    return statements
+
+
+def _main_columns(row: Row) -> tuple[_Value, ...]:
+    number, version, resource, main = row.number, row.version, row.resource, row.main
+    return number, version, resource, main, _checksum(number, version, resource, main)
+
+
+def _status_columns(row: Row) -> tuple[_Value, ...]:
+    number, version, status = row.number, row.version, row.status
+    return number, version, status, _checksum(number, version, _OF_STATUS, status)
+
+
+def _insertions(table: str, rows: Sequence[tuple[_Value, ...]]) -> Iterator[tuple[str, list[_Value]]]:
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        some = rows[first : first + _ROWS_AT_ONCE]
+        marks = ", ".join(["(" + ", ".join("?" * len(some[0])) + ")"] * len(some))
+        yield f"INSERT OR REPLACE INTO {table} VALUES {marks}", [*chain.from_iterable(some)]  # noqa: S608  our names
+
+
+def _deletions(table: str, numbers: Sequence[int]) -> Iterator[tuple[str, list[_Value]]]:
+    for first in range(0, len(numbers), _ROWS_AT_ONCE):
+        some = numbers[first : first + _ROWS_AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        yield f"DELETE FROM {table} WHERE number IN ({marks})", [*some]  # noqa: S608  our names
+
+
+def _checksum(number: int, version: Version, resource: str, text: bytes | None) -> int:
+    """SQLite sees damage to its own structure only; this sees it inside the objects."""
+    return zlib.crc32(text or b"", zlib.crc32(f"{number} {version} {resource} {text is None}".encode()))
+
+
+def _check(path: Path) -> None:
+    """Raise StoreBroken when the file is damaged, not ours, or newer than we know. It is only read."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        found = _pragma(connection, "application_id")
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        # A file without any table is one that we had only begun to make.
+        if found != APPLICATION_ID and (found or tables):
+            raise StoreBroken(f"{path} is a database of another program, and was left as it is")
+        known, version = len(MIGRATIONS), _pragma(connection, "user_version")
+        if version > known:
+            raise StoreBroken(
+                f"{path} was written by a newer launcher (its schema is version {version}, this one knows {known}): "
+                "run that one, or restore the copy from before the upgrade"
+            )
+        complaint = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if complaint != "ok":
+            raise _damaged(path, complaint)
+        if version == known:
+            _check_objects(path, connection)
+
+
+def _check_objects(path: Path, connection: sqlite3.Connection) -> None:
+    deque(_records(path, connection), maxlen=0)
+    lost = connection.execute(
+        "SELECT number FROM statuses AS s WHERE NOT EXISTS (SELECT 1 FROM objects AS o WHERE o.number = s.number)"
+    )
+    if (found := lost.fetchone()) is not None:
+        raise _damaged(path, f"there is a status without its object, {found[0]}")
+
+
+def _records(path: Path, connection: sqlite3.Connection) -> Iterator[_Record]:
+    """All objects, unread. Raises StoreBroken at one that is not as it was written."""
+    for number, resource, version, main, checksum, *status in connection.execute(
+        "SELECT o.number, o.resource, o.version, o.main, o.checksum, s.version, s.status, s.checksum"
+        " FROM objects AS o LEFT JOIN statuses AS s USING (number) ORDER BY o.number"
+    ):
+        status_version, status_text, status_checksum = status
+        whole = checksum == _checksum(number, version, resource, main)
+        if whole and status_version is not None:
+            whole = status_checksum == _checksum(number, status_version, _OF_STATUS, status_text)
+        if not whole:
+            raise _damaged(path, f"object {number} ({resource}) is not as it was written")
+        yield resource, number, max(version, status_version or 0), main, status_text
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    for number, statements in list(enumerate(MIGRATIONS, 1))[_pragma(connection, "user_version") :]:
+        _in_one(
+            connection,
+            [*statements, f"PRAGMA application_id = {APPLICATION_ID}", f"PRAGMA user_version = {number}"],
+        )
+
+
+def _in_one(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in statements:
+            connection.execute(statement)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.rollback()
+        raise
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])

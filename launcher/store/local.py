@@ -1,0 +1,223 @@
+"""What the stores inside this process have in common: everything but how a write is made to last."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable
+
+from launcher.core.errors import AlreadyExists, LauncherError, NotFound
+from launcher.store import rules
+from launcher.store.history import History
+from launcher.store.lists import Lists, Question
+from launcher.store.patches import patched
+from launcher.store.port import Change, Deletion, Happened, Kind, Object, Page, Patch, Subresource, Version
+from launcher.store.rows import Entry, Key, Row, key_of, new_row
+from launcher.store.selectors import EVERYTHING, Where
+from launcher.store.table import Table
+
+_NAME_TRIES = 8
+#: Rows of a list that are read before others get their turn.
+_READ_AT_ONCE = 500
+
+
+class LocalStore(ABC):
+    """
+    The port over a table in memory.
+
+    Reads show what is in the table. A write is decided in one go, without a wait, on the state that all writes before
+    it will have made; ``_save`` then makes it last, and puts it into the table with ``_show``.
+    """
+
+    def __init__(self, clock: Callable[[], float], new_uid: Callable[[], str], history: History) -> None:
+        """*clock* gives seconds since 1970; *history* begins where the table stands."""
+        self._clock = clock
+        self._new_uid = new_uid
+        self._table = Table()
+        self._history = history
+        self._lists = Lists(lambda q: self._table.select(q.resource, q.namespace, q.where), clock)
+
+    @abstractmethod
+    async def _ready(self) -> None:
+        """Return when writes can be decided. Raises Unavailable."""
+
+    @abstractmethod
+    def _latest(self, resource: str, key: Key) -> Row | None:
+        """The object as the writes so far will have left it."""
+
+    @abstractmethod
+    def _next_version(self) -> Version:
+        """The version that the next write will have."""
+
+    @abstractmethod
+    async def _save(self, entry: Entry) -> None:
+        """Take the write, then return when it will last. Raises Unavailable; then it never was."""
+
+    @abstractmethod
+    async def _settled(self, resource: str, key: Key) -> None:
+        """Return when what ``_latest`` says will last. Raises Unavailable when it never was."""
+
+    def _show(self, entry: Entry) -> None:
+        """From now on readers see the write, and followers hear of it."""
+        if entry.happened is Happened.DELETED:
+            self._table.remove(entry.row)
+        else:
+            self._table.put(entry.row)
+        self._history.add(entry)
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+        row = self._table.get(kind.resource, (namespace, name))
+        if row is None:
+            raise _not_found(kind, name)
+        return row.object()
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        where: Where = EVERYTHING,
+        *,
+        limit: int | None = None,
+        token: str | None = None,
+    ) -> Page:
+        question = Question(kind.resource, namespace, where)
+        part = self._lists.part(question, self._history.version, limit, token)
+        items: list[Object] = []
+        for first in range(0, len(part.rows), _READ_AT_ONCE):
+            if first:
+                await asyncio.sleep(0)
+            items += [row.object() for row in part.rows[first : first + _READ_AT_ONCE]]
+        return Page(items, part.version, part.token, part.remaining)
+
+    def watch(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        where: Where = EVERYTHING,
+        *,
+        since: Version,
+        bookmarks: bool = False,
+    ) -> AsyncGenerator[Change, None]:
+        return self._history.follow(kind, namespace, where, since, bookmarks=bookmarks)
+
+    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+        await self._ready()
+        for _ in range(_NAME_TRIES):
+            new = rules.created(kind, obj, uid=self._new_uid(), now=self._clock())
+            key = key_of(new)
+            there = self._latest(kind.resource, key)
+            if there is None:
+                break
+            if obj["metadata"].get("name"):
+                await self._settled(kind.resource, key)
+                raise _already_exists(kind, there)
+        else:
+            raise AlreadyExists(
+                f"no free name was found for {kind.resource} {obj['metadata']['generateName']!r}"
+            )
+        row = new_row(kind.resource, key, new, self._next_version())
+        if dry_run:
+            return new
+        await self._save(Entry(Happened.ADDED, row))
+        new["metadata"]["resourceVersion"] = str(row.version)
+        return new
+
+    async def update(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+        obj = rules.addressed(kind, obj)
+
+        def decide(before: Row, version: Version) -> Entry:
+            return _replacement(before, rules.updated(kind, before.object(), obj), version)
+
+        row = await self._change(kind, key_of(obj), decide, dry_run=dry_run)
+        return row.object()
+
+    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+        obj = rules.addressed(kind, obj)
+
+        def decide(before: Row, version: Version) -> Entry:
+            status = rules.status_updated(kind, before.identity(), obj)
+            return Entry(Happened.MODIFIED, before.with_status(status, version), before)
+
+        row = await self._change(kind, key_of(obj), decide, dry_run=dry_run)
+        answer = row.without_status()
+        if row.status is not None:
+            answer["status"] = obj["status"]
+        return answer
+
+    async def patch(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        patch: Patch,
+        *,
+        subresource: Subresource | None = None,
+        dry_run: bool = False,
+    ) -> Object:
+        def decide(before: Row, version: Version) -> Entry:
+            stored = before.object()
+            new = rules.accepted(kind, patched(stored, patch))
+            if subresource is None:
+                return _replacement(before, rules.patched(kind, stored, new), version)
+            status = rules.status_patched(kind, stored, new)
+            return Entry(Happened.MODIFIED, before.with_status(status, version), before)
+
+        row = await self._change(kind, (namespace, name), decide, dry_run=dry_run)
+        return row.object()
+
+    async def delete(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        how: Deletion = Deletion(),
+        *,
+        dry_run: bool = False,
+    ) -> Object:
+        def decide(before: Row, version: Version) -> Entry:
+            waiting = rules.deleted(kind, before.object(), how, self._clock())
+            if waiting is not None:
+                return _replacement(before, waiting, version)
+            return Entry(Happened.DELETED, before._replace(version=version), before)
+
+        row = await self._change(kind, (namespace, name), decide, dry_run=dry_run)
+        return row.object()
+
+    async def _change(
+        self, kind: Kind, key: Key, decide: Callable[[Row, Version], Entry], *, dry_run: bool
+    ) -> Row:
+        """The object as it is after what *decide* makes of its last version."""
+        await self._ready()
+        before = self._latest(kind.resource, key)
+        if before is None:
+            await self._settled(kind.resource, key)
+            raise _not_found(kind, key[1])
+        try:
+            entry = decide(before, self._next_version())
+        except LauncherError:
+            # No is an answer as well: it must not rest on a write that then never was.
+            await self._settled(kind.resource, key)
+            raise
+        if entry.happened is Happened.MODIFIED and entry.row.same_as(before):
+            await self._settled(kind.resource, key)
+            return before
+        if dry_run:
+            return entry.row._replace(version=before.version)
+        await self._save(entry)
+        return entry.row
+
+
+def _replacement(before: Row, obj: Object, version: Version) -> Entry:
+    # The last finalizer may just have gone.
+    happened = Happened.DELETED if rules.is_over(obj) else Happened.MODIFIED
+    return Entry(happened, before.with_object(obj, version), before)
+
+
+def _not_found(kind: Kind, name: str) -> NotFound:
+    return NotFound(f'{kind.resource} "{name}" not found')
+
+
+def _already_exists(kind: Kind, row: Row) -> AlreadyExists:
+    going = "deletionTimestamp" in row.object()["metadata"]
+    return AlreadyExists(
+        f'{kind.resource} "{row.key[1]}" already exists'
+        + (", and is being deleted: wait until it is gone" if going else "")
+    )

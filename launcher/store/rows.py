@@ -1,0 +1,140 @@
+"""Objects as the embedded stores keep them: JSON text, small, never changed."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from launcher.core.errors import TooLarge
+from launcher.store.port import Happened, Object, Version
+from launcher.store.rules import encoded
+
+MAX_BYTES = 3 * 1024 * 1024
+
+#: Namespace and name.
+Key = tuple[str, str]
+_NO_LABELS: Mapping[str, str] = {}
+
+
+class Row(NamedTuple):
+    """
+    One object at one version.
+
+    The status stands apart, because most writes change nothing else: they share the text of the rest. A tuple, since
+    every write makes one, and a dataclass would take a tenth of the write's time.
+    """
+
+    resource: str
+    key: Key
+    #: The same for all versions of one object, and no other's, as is the uid.
+    number: int
+    uid: str
+    version: Version
+    #: All but the status and the version, in its one spelling.
+    main: bytes
+    status: bytes | None
+    labels: Mapping[str, str]
+
+    @property
+    def size(self) -> int:
+        return len(self.main) + len(self.status or b"")
+
+    def object(self, version: Version | None = None) -> Object:
+        """The object anew, so that nobody's change to it reaches anybody else."""
+        obj = self.without_status(version)
+        if self.status is not None:
+            obj["status"] = orjson.loads(self.status)
+        return obj
+
+    def without_status(self, version: Version | None = None) -> Object:
+        obj: Object = orjson.loads(self.main)
+        obj["metadata"]["resourceVersion"] = str(version or self.version)
+        return obj
+
+    def identity(self) -> Object:
+        """As much of the object as tells whether a caller means it, without reading it."""
+        return {"metadata": {"name": self.key[1], "uid": self.uid, "resourceVersion": str(self.version)}}
+
+    def with_status(self, status: Any, version: Version) -> "Row":
+        """The next version, with another status."""
+        text = None if status is None else _text(status)
+        return _checked(
+            Row(self.resource, self.key, self.number, self.uid, version, self.main, text, self.labels)
+        )
+
+    def with_object(self, obj: Object, version: Version) -> "Row":
+        """The next version, as *obj* is."""
+        main, status = _texts(obj)
+        labels = _labels_of(obj)
+        # What is equal is shared, so that the next to look sees at once that it did not change.
+        if labels == self.labels:
+            labels = self.labels
+        if status == self.status:
+            status = self.status
+        return _checked(Row(self.resource, self.key, self.number, self.uid, version, main, status, labels))
+
+    def same_as(self, other: "Row") -> bool:
+        """Whether they differ by nothing but the version."""
+        return self.main == other.main and self.status == other.status
+
+
+def new_row(resource: str, key: Key, obj: Object, version: Version) -> Row:
+    """The first version of an object. Raises TooLarge."""
+    main, status = _texts(obj)
+    return _checked(
+        Row(resource, key, version, obj["metadata"]["uid"], version, main, status, _labels_of(obj))
+    )
+
+
+def stored_row(resource: str, number: int, version: Version, main: bytes, status: bytes | None) -> Row:
+    """A row as it was written down. Raises ValueError or KeyError when it cannot have been."""
+    obj = orjson.loads(main)
+    return Row(resource, key_of(obj), number, obj["metadata"]["uid"], version, main, status, _labels_of(obj))
+
+
+def _texts(obj: Object) -> tuple[bytes, bytes | None]:
+    """The two parts of a row: all but status and version, and the status."""
+    main = dict(obj)
+    status = main.pop("status", None)
+    if "resourceVersion" in main["metadata"]:
+        main["metadata"] = {key: value for key, value in main["metadata"].items() if key != "resourceVersion"}
+    return _text(main), None if status is None else _text(status)
+
+
+def _text(value: Any) -> bytes:
+    # Copied, because orjson gives its text in a buffer of several times that size.
+    return bytes(memoryview(encoded(value)))
+
+
+def key_of(obj: Object) -> Key:
+    metadata = obj["metadata"]
+    return sys.intern(metadata.get("namespace", "")), metadata["name"]
+
+
+def _labels_of(obj: Object) -> Mapping[str, str]:
+    """The labels, in strings that all objects share."""
+    labels = obj["metadata"].get("labels")
+    return (
+        {sys.intern(str(key)): sys.intern(str(value)) for key, value in labels.items()}
+        if labels
+        else _NO_LABELS
+    )
+
+
+def _checked(row: Row) -> Row:
+    if row.size > MAX_BYTES:
+        raise TooLarge(f'{row.resource} "{row.key[1]}" has {row.size} bytes, and {MAX_BYTES} is the limit')
+    return row
+
+
+class Entry(NamedTuple):
+    """One write: what happened, the object as it then was (as it last was, if deleted), and as it was before."""
+
+    happened: Happened
+    row: Row
+    before: Row | None = None
+
+    @property
+    def version(self) -> Version:
+        return self.row.version

@@ -1,0 +1,222 @@
+"""Which objects a list or a watch is about: label and field selectors, read and matched as Kubernetes does."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+from launcher.core.errors import BadRequest
+from launcher.store.syntax import label_key_fault, label_value_fault
+
+
+class Operator(StrEnum):
+    """What a label requirement asks of the label's value."""
+
+    IN = "in"
+    NOT_IN = "notin"
+    EXISTS = "exists"
+    ABSENT = "absent"
+    GREATER = ">"
+    LESS = "<"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRequirement:
+    """One condition on one label."""
+
+    key: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether these labels meet it; an object without the label meets NOT_IN."""
+        value = labels.get(self.key)
+        match self.operator:
+            case Operator.IN:
+                return value in self.values
+            case Operator.NOT_IN:
+                return value not in self.values
+            case Operator.EXISTS:
+                return value is not None
+            case Operator.ABSENT:
+                return value is None
+            case Operator.GREATER | Operator.LESS:
+                return self._compares(value)
+
+    def _compares(self, value: str | None) -> bool:
+        if value is None or not _INTEGER.fullmatch(value):
+            return False
+        (bound,) = self.values
+        return int(value) > int(bound) if self.operator is Operator.GREATER else int(value) < int(bound)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRequirement:
+    """A dotted path that must, or must not, have a value; a field that is not there has the value ``""``."""
+
+    path: str
+    value: str
+    equal: bool = True
+
+    def holds(self, obj: Mapping[str, Any]) -> bool:
+        return (_text_at(obj, self.path) == self.value) is self.equal
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Selectors; an object matches when all of them hold."""
+
+    labels: tuple[LabelRequirement, ...] = ()
+    fields: tuple[FieldRequirement, ...] = ()
+
+    @classmethod
+    def labelled(cls, labels: Mapping[str, str]) -> Self:
+        """Objects that carry all of these labels."""
+        return cls(tuple(LabelRequirement(key, Operator.IN, frozenset({labels[key]})) for key in labels))
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """The object of that name."""
+        return cls(fields=(FieldRequirement("metadata.name", name),))
+
+    def __and__(self, other: "Where") -> "Where":
+        """What both select."""
+        return Where(self.labels + other.labels, self.fields + other.fields)
+
+    def matches(self, obj: Mapping[str, Any]) -> bool:
+        labels = obj.get("metadata", {}).get("labels") or {}
+        return self.matches_labels(labels) and self.matches_fields(obj)
+
+    def matches_labels(self, labels: Mapping[str, str]) -> bool:
+        """Whether the label selectors hold; the field selectors are not asked."""
+        return all(requirement.holds(labels) for requirement in self.labels)
+
+    def matches_fields(self, obj: Mapping[str, Any]) -> bool:
+        """Whether the field selectors hold; the label selectors are not asked."""
+        return all(requirement.holds(obj) for requirement in self.fields)
+
+    def label_values(self) -> Iterator[tuple[str, str]]:
+        """The labels that every match carries, with their values."""
+        for requirement in self.labels:
+            if requirement.operator is Operator.IN and len(requirement.values) == 1:
+                yield requirement.key, next(iter(requirement.values))
+
+    def name(self) -> str | None:
+        """The only name that a match can have, if there is one."""
+        for requirement in self.fields:
+            if requirement.path == "metadata.name" and requirement.equal:
+                return requirement.value
+        return None
+
+
+EVERYTHING = Where()
+
+
+def parse(labels: str = "", fields: str = "") -> Where:
+    """The selectors that these texts write. Raises BadRequest, with the right syntax, when they write none."""
+    return Where(tuple(_LabelParser(labels).requirements()), tuple(_field_requirements(fields)))
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
+_SIGNS = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">"})
+_COMPARISONS = {
+    "=": Operator.IN,
+    "==": Operator.IN,
+    "!=": Operator.NOT_IN,
+    ">": Operator.GREATER,
+    "<": Operator.LESS,
+}
+_LABEL_SYNTAX = (
+    "write key, !key, key=value, key!=value, key in (a,b), key notin (a,b), key>1 or key<1, joined by commas"
+)
+_FIELD_SYNTAX = "write path=value or path!=value, joined by commas"
+
+
+class _LabelParser:
+    """Reads a label selector from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = _TOKEN.findall(text)
+        self._at = 0
+
+    def requirements(self) -> Iterator[LabelRequirement]:
+        while self._at < len(self._tokens):
+            yield self._requirement()
+            # A comma joins; nothing may follow without one, and nothing else may be missing after one.
+            if self._at < len(self._tokens) and (self._take() != "," or self._at == len(self._tokens)):
+                raise self._wrong("a requirement is missing after a comma, or a comma before one")
+
+    def _requirement(self) -> LabelRequirement:
+        absent = self._peek() == "!"
+        if absent:
+            self._take()
+        key = self._take()
+        if fault := label_key_fault(key):
+            raise self._wrong(f"{key!r} is no label key: {fault}")
+        if absent or self._peek() in ("", ","):
+            return LabelRequirement(key, Operator.ABSENT if absent else Operator.EXISTS)
+        sign = self._take()
+        if sign in ("in", "notin"):
+            return LabelRequirement(key, Operator(sign), frozenset(self._set()))
+        if (operator := _COMPARISONS.get(sign)) is None:
+            raise self._wrong(f"{sign!r} is no operator")
+        value = self._value()
+        if operator in (Operator.GREATER, Operator.LESS) and not _INTEGER.fullmatch(value):
+            raise self._wrong(f"{value!r} is no whole number")
+        return LabelRequirement(key, operator, frozenset({value}))
+
+    def _set(self) -> Iterator[str]:
+        if self._take() != "(":
+            raise self._wrong("a set stands in parentheses")
+        while True:
+            yield self._value()
+            if (sign := self._take()) == ")":
+                return
+            if sign != ",":
+                raise self._wrong("a set is not closed")
+
+    def _value(self) -> str:
+        value = "" if self._peek() in _SIGNS else self._take()
+        if fault := label_value_fault(value):
+            raise self._wrong(f"{value!r} is no label value: {fault}")
+        return value
+
+    def _peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _take(self) -> str:
+        token = self._peek()
+        self._at += 1
+        return token
+
+    def _wrong(self, what: str) -> BadRequest:
+        return BadRequest(f"label selector {self._text[:200]!r}: {what}; {_LABEL_SYNTAX}")
+
+
+#: A path, a sign, and a value in which backslash, comma and equals sign stand behind a backslash.
+_FIELD_TERM = re.compile(r"\s*([^\s=!,\\]+)\s*(==|!=|=)((?:[^\\,=]|\\[\\,=])*)")
+
+
+def _field_requirements(text: str) -> Iterator[FieldRequirement]:
+    at = 0
+    while at < len(text):
+        term = _FIELD_TERM.match(text, at)
+        if term is None or text[term.end() : term.end() + 1] not in ("", ","):
+            raise BadRequest(f"field selector {text[:200]!r}: {_FIELD_SYNTAX}")
+        path, sign, value = term.groups()
+        yield FieldRequirement(path, re.sub(r"\\(.)", r"\1", value), equal=sign != "!=")
+        at = term.end() + 1
+
+
+def _text_at(obj: Mapping[str, Any], path: str) -> str:
+    value: Any = obj
+    for part in path.split("."):
+        if not isinstance(value, Mapping):
+            return ""
+        value = value.get(part)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | float) else ""

@@ -1,0 +1,23 @@
+"""Every adapter of the port, each in turn behind one name."""
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from launcher.store.memory import MemoryStore
+from launcher.store.port import Store
+from launcher.store.sqlite import SqliteStore
+from tests.store.builders import uids
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    """An empty store."""
+    if request.param == "memory":
+        yield MemoryStore(time.time, uids())
+    else:
+        opened = await SqliteStore.open(tmp_path / "store.db", clock=time.time, new_uid=uids())
+        yield opened
+        await opened.close()

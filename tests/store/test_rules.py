@@ -1,0 +1,75 @@
+"""The rules that depend on time, which the contract cannot turn."""
+
+import pytest
+
+from launcher.store import rules
+from launcher.store.port import FRAMEWORKS, PODS, Deletion, Object, Propagation
+from tests.store.builders import NOW, a_framework, a_pod
+
+
+def stored(obj: Object) -> Object:
+    kind = PODS if obj["kind"] == "Pod" else FRAMEWORKS
+    made = rules.created(kind, obj, uid="u", now=NOW)
+    made["metadata"]["resourceVersion"] = "1"
+    return made
+
+
+def test_times_are_whole_seconds_in_utc() -> None:
+    assert rules.timestamp(1_700_000_000.999) == "2023-11-14T22:13:20Z"
+    assert stored(a_framework())["metadata"]["creationTimestamp"] == "2023-11-14T22:13:20Z"
+
+
+def test_a_pod_ends_when_its_grace_is_over() -> None:
+    going = rules.deleted(PODS, stored(a_pod(nodeName="n")), Deletion(grace=10), NOW + 100)
+
+    assert going is not None
+    assert going["metadata"]["deletionTimestamp"] == rules.timestamp(NOW + 110)
+
+
+def test_a_shortened_grace_counts_from_the_first_deletion() -> None:
+    going = rules.deleted(PODS, stored(a_pod(nodeName="n")), Deletion(grace=30), NOW)
+    assert going is not None
+
+    sooner = rules.deleted(PODS, going, Deletion(grace=20), NOW + 15)
+
+    assert sooner is not None
+    assert sooner["metadata"]["deletionTimestamp"] == rules.timestamp(NOW + 20)
+
+
+def test_what_waits_for_a_finalizer_has_no_grace() -> None:
+    going = rules.deleted(FRAMEWORKS, stored(a_framework(finalizers=["x/y"])), Deletion(grace=30), NOW + 5)
+
+    assert going is not None
+    assert going["metadata"]["deletionTimestamp"] == rules.timestamp(NOW + 5)
+    assert going["metadata"]["deletionGracePeriodSeconds"] == 0
+
+
+@pytest.mark.parametrize(
+    ("propagation", "held", "finalizers"),
+    [
+        (None, ["x/y", "orphan"], ["x/y", "orphan"]),
+        (Propagation.BACKGROUND, ["x/y", "orphan"], ["x/y"]),
+        (Propagation.FOREGROUND, ["x/y", "orphan"], ["x/y", "foregroundDeletion"]),
+        (Propagation.ORPHAN, ["foregroundDeletion", "x/y"], ["x/y", "orphan"]),
+    ],
+)
+def test_the_last_word_on_propagation_counts(
+    propagation: Propagation | None, held: list[str], finalizers: list[str]
+) -> None:
+    going = rules.deleted(
+        FRAMEWORKS, stored(a_framework(finalizers=held)), Deletion(propagation=propagation), NOW
+    )
+
+    assert going is not None
+    assert going["metadata"]["finalizers"] == finalizers
+
+
+def test_the_rules_never_touch_what_they_are_given() -> None:
+    handed, before = a_framework(finalizers=["x/y"]), stored(a_framework(finalizers=["x/y"]))
+    copies = repr(handed), repr(before)
+
+    rules.created(FRAMEWORKS, handed, uid="v", now=NOW)
+    rules.updated(FRAMEWORKS, before, rules.accepted(FRAMEWORKS, {**before, "spec": {}}))
+    rules.deleted(FRAMEWORKS, before, Deletion(propagation=Propagation.FOREGROUND), NOW)
+
+    assert (repr(handed), repr(before)) == copies

@@ -1,0 +1,160 @@
+"""One Framework while it is being worked on: its planner, what is stored of it, and what waits for another try."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from launcher.controller.backoff import Backoff
+from launcher.controller.informer import Key, key_of, version_of
+from launcher.core.actions import CreatePod
+from launcher.core.framework import Framework
+from launcher.core.materialize import PodTemplate
+from launcher.core.plan import Planner
+from launcher.core.pods import Pod
+from launcher.core.rules import Rules
+from launcher.core.spec import FrameworkName, PodName, RoleName
+from launcher.core.wire import spec_from_json
+from launcher.core.wirestatus import status_from_json, status_to_json
+from launcher.store.port import FRAMEWORKS, Object, Version
+
+
+class Desk:
+    """
+    Everything that is known and thought about one Framework.
+
+    The status in the planner is the truth as long as nobody else writes one: ``observe`` and ``settle`` find out.
+    """
+
+    def __init__(self, obj: Object, rules: Rules, pods: Iterable[Pod]) -> None:
+        self._rules = rules
+        self.backoff = Backoff(first=0.05, most=60.0)
+        #: Pods whose creation or deletion did not work: tried again when the back-off is over.
+        self.later: set[PodName] = set()
+        #: Pods whose creation may or may not have worked: asked for before anything else is thought.
+        self.unsettled: set[PodName] = set()
+        #: Something else did not work, and has to be tried again with the same pauses.
+        self.failed = False
+        #: The store has no room for more pods at present.
+        self.full = False
+        #: On the loop's clock: no look before this, another try at this, the status saved by this.
+        self.not_before = 0.0
+        self.retry_at = 0.0
+        self.flush_at: float | None = None
+        self._templates: dict[RoleName, PodTemplate] = {}
+        self._made_for: tuple[int, int] | None = None
+        self._load(obj, pods)
+
+    def _load(self, obj: Object, pods: Iterable[Pod]) -> None:
+        self.key: Key = key_of(obj)
+        self.version: Version = version_of(obj)
+        self.framework = framework_from_json(obj)
+        self.planner = Planner(self.framework, self._rules)
+        self._stored = _digest(obj.get("status"))
+        self._sent: bytes | None = None
+        # The planner has the record from now on; a second copy would only cost memory.
+        self.framework = replace(self.framework, status=None)
+        for pod in pods:
+            self.planner.board.see(pod)
+
+    @property
+    def uid(self) -> str:
+        return self.framework.uid
+
+    @property
+    def reference(self) -> Object:
+        """The Framework as events refer to it."""
+        namespace, name = self.key
+        return {"metadata": {"namespace": namespace, "name": name, "uid": self.uid}}
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks the status tells of."""
+        return sum(len(crew.tasks) for crew in self.planner.board.crews.values())
+
+    def observe(self, obj: Object) -> bool:
+        """Take in the Framework as somebody stored it; True when it has to be looked at."""
+        if version_of(obj) <= self.version:
+            return False
+        digest = _digest(obj.get("status"))
+        if digest not in (self._stored, self._sent):
+            self._load(obj, list(self.planner.board.pods.values()))
+            return True
+        self.version, self._stored = version_of(obj), digest
+        meta = obj["metadata"]
+        deleting = "deletionTimestamp" in meta
+        if (meta["generation"], deleting) == (self.framework.generation, self.framework.deleting):
+            return False
+        self.framework = framework_from_json({**obj, "status": None})
+        self.planner.update(self.framework)
+        return True
+
+    def send(self) -> Object:
+        """The Framework with its status as it is now, for storing."""
+        namespace, name = self.key
+        status = status_to_json(self.planner.status(), self.framework.name, self.uid)
+        self._sent = _digest(status)
+        return {
+            "apiVersion": FRAMEWORKS.api_version,
+            "kind": FRAMEWORKS.kind,
+            "metadata": {
+                "namespace": namespace,
+                "name": name,
+                "uid": self.uid,
+                "resourceVersion": str(self.version),
+            },
+            "status": status,
+        }
+
+    def sent(self, obj: Object) -> None:
+        """The store has what ``send`` gave, and answered with *obj*."""
+        self.version, self._stored, self._sent = version_of(obj), _digest(obj.get("status")), None
+        self.planner.mark_saved()
+        self.flush_at = None
+
+    def settle(self, live: Object) -> bool:
+        """After a write that failed or whose fate is unknown: whether the status as it was sent is stored."""
+        if _digest(live.get("status")) == self._sent:
+            self.sent(live)
+            return True
+        self.observe(live)
+        self._sent = None
+        return False
+
+    def manifest(self, action: CreatePod) -> Object:
+        """The pod to create."""
+        attempt = self.planner.attempt
+        if self._made_for != (attempt, self.framework.generation):
+            self._templates.clear()
+            self._made_for = (attempt, self.framework.generation)
+        template = self._templates.get(action.role)
+        if template is None:
+            template = self._templates[action.role] = self._template(action.role, attempt)
+        return template.pod(action.index, action.incarnation, action.attempt)
+
+    def _template(self, name: RoleName, attempt: int) -> PodTemplate:
+        roles = {role.name: role for role in self.framework.spec.roles}
+        counts = {role.name: role.tasks for role in self.framework.spec.roles}
+        namespace, framework = self.key
+        return PodTemplate.of(FrameworkName(framework), namespace, self.uid, attempt, roles[name], counts)
+
+
+def framework_from_json(obj: Mapping[str, Any]) -> Framework:
+    """The Framework that *obj* is. Raises ValueError when its status is none of ours."""
+    meta = obj["metadata"]
+    return Framework(
+        name=FrameworkName(meta["name"]),
+        namespace=meta["namespace"],
+        uid=meta["uid"],
+        generation=meta["generation"],
+        spec=spec_from_json(obj["spec"]),
+        status=status_from_json(obj.get("status") or {}),
+        deleting="deletionTimestamp" in meta,
+    )
+
+
+def _digest(status: Mapping[str, Any] | None) -> bytes:
+    """Tells two statuses apart without keeping them."""
+    return blake2b(orjson.dumps(status or None, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()

@@ -1,0 +1,118 @@
+"""Events: what happened to a Framework, for people. Telling them never holds up or fails the work itself."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from launcher.core.actions import Notice
+from launcher.core.errors import AlreadyExists, LauncherError
+from launcher.core.times import to_wire
+from launcher.store.port import EVENTS, FRAMEWORKS, MergePatch, Object, Store
+
+log = logging.getLogger(__name__)
+
+#: Kubernetes' limit on a message.
+_LONGEST = 1024
+#: Events that wait to be written; beyond that the oldest are dropped, since the newest tell more.
+_MOST_WAITING = 1000
+#: How many different events of one Framework are written in a row before the rest is only counted.
+_MOST_PER_FRAMEWORK = 50
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """One event to write, and how often it has happened since it was last written."""
+
+    about: Object
+    notice: Notice
+    count: int = 1
+
+
+class EventWriter:
+    """Writes events in the background; the same event again only raises its count."""
+
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+        self._store, self._clock = store, clock
+        self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
+        self._per_framework: dict[str, int] = {}
+        self._something = asyncio.Event()
+
+    def tell(self, about: Object, notices: Iterable[Notice]) -> None:
+        """Have these written; *about* is the Framework, or at least its kind and metadata."""
+        for notice in notices:
+            name = _name(about, notice)
+            if (known := self._waiting.get(name)) is not None:
+                known.count += 1
+                continue
+            uid = about["metadata"]["uid"]
+            if self._per_framework.get(uid, 0) >= _MOST_PER_FRAMEWORK:
+                continue
+            if len(self._waiting) >= _MOST_WAITING:
+                self._taken(self._waiting.popitem(last=False)[1])
+            self._waiting[name] = _Waiting(about, notice)
+            self._per_framework[uid] = self._per_framework.get(uid, 0) + 1
+            self._something.set()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            while self._waiting:
+                name, waiting = self._waiting.popitem(last=False)
+                self._taken(waiting)
+                try:
+                    await self._write(name, waiting)
+                except LauncherError as error:
+                    log.info("event not written", extra={"event": waiting.notice.reason, "why": str(error)})
+
+    def _taken(self, waiting: _Waiting) -> None:
+        uid = waiting.about["metadata"]["uid"]
+        self._per_framework[uid] -= 1
+        if not self._per_framework[uid]:
+            del self._per_framework[uid]
+
+    async def _write(self, name: str, waiting: _Waiting) -> None:
+        namespace = waiting.about["metadata"]["namespace"]
+        now = to_wire(int(self._clock()))
+        try:
+            await self._store.create(EVENTS, _event(name, waiting, now))
+        except AlreadyExists:
+            known = await self._store.get(EVENTS, namespace, name)
+            again = {"count": known.get("count", 0) + waiting.count, "lastTimestamp": now}
+            await self._store.patch(EVENTS, namespace, name, MergePatch(again))
+
+
+def _name(about: Object, notice: Notice) -> str:
+    """The same for the same event of the same Framework, so that it is found again."""
+    what = f"{about['metadata']['uid']}/{notice.reason}/{notice.message}"
+    return f"{about['metadata']['name']}.{blake2b(what.encode(), digest_size=8).hexdigest()}"
+
+
+def _event(name: str, waiting: _Waiting, now: str) -> Object:
+    meta, notice = waiting.about["metadata"], waiting.notice
+    return {
+        "apiVersion": EVENTS.api_version,
+        "kind": EVENTS.kind,
+        "metadata": {"name": name, "namespace": meta["namespace"]},
+        "involvedObject": {
+            "apiVersion": FRAMEWORKS.api_version,
+            "kind": FRAMEWORKS.kind,
+            "namespace": meta["namespace"],
+            "name": meta["name"],
+            "uid": meta["uid"],
+        },
+        "type": "Warning" if notice.warning else "Normal",
+        "reason": notice.reason,
+        "message": notice.message[:_LONGEST],
+        "count": waiting.count,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "source": {"component": "framework-launcher"},
+        "eventTime": None,
+        "reportingComponent": "framework-launcher",
+        "reportingInstance": "",
+    }

@@ -1,0 +1,272 @@
+"""
+The controller: it hears that something changed, looks at everything, asks the core, saves, then acts.
+
+Each Framework is worked on by one worker at a time. Its status is stored before any action that follows from it, so
+after a crash it names every pod that there may be. Errors of one Framework never touch another.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from launcher.controller.desk import Desk
+from launcher.controller.events import EventWriter
+from launcher.controller.hands import Hands
+from launcher.controller.informer import Informer, Key
+from launcher.controller.queue import Queue
+from launcher.core.actions import Notice, ReadPods
+from launcher.core.errors import Conflict, LauncherError, NotFound, OutcomeUnknown
+from launcher.core.names import Mark
+from launcher.core.plan import Look
+from launcher.core.pods import Pod, pod_from_json
+from launcher.core.rules import Rules
+from launcher.core.spec import PodName
+from launcher.store.port import FRAMEWORKS, PODS, Object, Store
+from launcher.store.selectors import parse
+
+log = logging.getLogger(__name__)
+
+#: Only pods that say they belong to a Framework are of interest.
+OURS = parse(labels=Mark.FRAMEWORK_NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often and how widely the controller works."""
+
+    #: Frameworks worked on at the same time.
+    workers: int = 16
+    #: Calls to the store under way at the same time, over all Frameworks.
+    calls: int = 64
+    #: Seconds between two looks at one Framework, per task: keeps the cost of saving a large status small.
+    rest_per_task: float = 50e-6
+    #: A status that nothing waits for is saved this many seconds after its first change, with all that came since.
+    gather: float = 0.1
+    #: However far away the next deadline: look again after this many seconds, should the clock have jumped.
+    longest_nap: float = 600.0
+
+
+@dataclass(slots=True)
+class PodShelf:
+    """Every pod of ours, by the Framework that it belongs to."""
+
+    pods: dict[Key, dict[PodName, Pod]] = field(default_factory=dict)
+    #: Whose pod a name is, for the day it is gone.
+    owners: dict[Key, Key] = field(default_factory=dict)
+
+    def of(self, framework: Key, uid: str) -> list[Pod]:
+        """The pods that the Framework of that uid controls."""
+        return [pod for pod in self.pods.get(framework, {}).values() if pod.owner == uid]
+
+    def put(self, key: Key, framework: Key, pod: Pod) -> None:
+        self.pods.setdefault(framework, {})[pod.name] = pod
+        self.owners[key] = framework
+
+    def drop(self, key: Key) -> Key | None:
+        """Whose pod it was."""
+        framework = self.owners.pop(key, None)
+        if framework is not None:
+            shelf = self.pods[framework]
+            shelf.pop(PodName(key[1]), None)
+            if not shelf:
+                del self.pods[framework]
+        return framework
+
+
+class Controller:
+    """Runs every Framework of a store."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], float],
+        chance: Callable[[], float],
+        rules: Rules | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        self._store, self._clock, self._chance = store, clock, chance
+        self._rules, self._pace = rules or Rules(), pace or Pace()
+        self._queue: Queue[Key] = Queue()
+        self._desks: dict[Key, Desk] = {}
+        self._shelf = PodShelf()
+        self._frameworks = Informer(store, FRAMEWORKS, _Frameworks(self))
+        self._pods = Informer(store, PODS, _Pods(self), OURS)
+        self._events = EventWriter(store, clock)
+        self._hands = Hands(store, self._pods, self._pace.calls)
+
+    async def run(self) -> None:
+        """Work until cancelled; then finish what is under way."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._events.run())
+            group.create_task(self._pods.run())
+            await self._pods.synced.wait()  # first, so that no Framework is looked at without its pods
+            group.create_task(self._frameworks.run())
+            for _ in range(self._pace.workers):
+                group.create_task(self._work())
+
+    # What the informers tell.
+
+    def framework_seen(self, key: Key, obj: Object) -> None:
+        desk = self._desks.get(key)
+        try:
+            if desk is None or desk.uid != obj["metadata"]["uid"]:
+                self._desks[key] = Desk(obj, self._rules, self._shelf.of(key, obj["metadata"]["uid"]))
+            elif not desk.observe(obj):
+                return
+        except (ValueError, KeyError, TypeError) as error:
+            # Somebody wrote past every check. It is told, and left alone until it changes.
+            log.error("framework cannot be read", extra={"framework": key, "why": str(error)})
+            self._events.tell(obj, [Notice("CannotBeRead", f"{type(error).__name__}: {error}", warning=True)])
+            self._desks.pop(key, None)
+            return
+        self._queue.add(key)
+
+    def framework_gone(self, key: Key) -> None:
+        self._desks.pop(key, None)
+        self._queue.forget(key)
+
+    def pod_seen(self, key: Key, obj: Object) -> None:
+        pod = pod_from_json(obj)
+        framework = (key[0], obj["metadata"]["labels"][Mark.FRAMEWORK_NAME])
+        if self._shelf.owners.get(key, framework) != framework:
+            self.pod_gone(key)
+        self._shelf.put(key, framework, pod)
+        desk = self._desks.get(framework)
+        if desk is not None and desk.uid == pod.owner:
+            desk.planner.board.see(pod)
+            self._queue.add(framework)
+
+    def pod_gone(self, key: Key) -> None:
+        framework = self._shelf.drop(key)
+        desk = self._desks.get(framework) if framework is not None else None
+        if framework is not None and desk is not None and PodName(key[1]) in desk.planner.board.pods:
+            desk.planner.board.lose(PodName(key[1]))
+            self._queue.add(framework)
+
+    # Work.
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            try:
+                await self._attend(key)
+            finally:
+                self._queue.done(key)
+
+    async def _attend(self, key: Key) -> None:
+        """Look at one Framework; whatever goes wrong stays with it."""
+        desk = self._desks.get(key)
+        if desk is None:
+            return
+        try:
+            await self._reconcile(desk)
+            return
+        except LauncherError as error:
+            log.warning("framework could not be worked on", extra={"framework": key, "why": str(error)})
+        except Exception as error:  # a bug shows on one Framework, and must not end the others
+            log.exception("framework could not be worked on", extra={"framework": key})
+            self._events.tell(
+                desk.reference, [Notice("InternalError", f"{type(error).__name__}: {error}", warning=True)]
+            )
+        desk.planner.board.touch_all()  # whatever was to be done is thought of again
+        desk.failed = True
+        self._come_back(desk)
+
+    async def _reconcile(self, desk: Desk) -> None:
+        now = asyncio.get_running_loop().time()
+        rests_until = max(desk.not_before, desk.retry_at if desk.failed else 0.0)
+        if now < rests_until:
+            self._queue.add_after(desk.key, rests_until - now)
+            return
+        await self._hands.settle(desk)
+        if now >= desk.retry_at:
+            for name in desk.later:
+                desk.planner.board.touch(name)
+            desk.later.clear()
+            desk.failed = False
+        look = await self._look(desk)
+        while look is not None and ReadPods() in look.actions:
+            await self._hands.read_pods(desk)
+            look = await self._look(desk, fresh=True)
+        if look is not None and look.look_again is not None:
+            nap = max(0.001, look.look_again - self._clock())
+            self._queue.add_after(desk.key, min(nap, self._pace.longest_nap))
+        self._come_back(desk)
+
+    async def _look(self, desk: Desk, *, fresh: bool = False) -> Look | None:
+        """One look, saved and acted upon; None when the status could not be saved."""
+        look = desk.planner.look(self._clock(), chance=self._chance(), fresh=fresh)
+        self._events.tell(desk.reference, look.notices)
+        # Saved before acted on: after a crash the status still names every pod there may be.
+        if not desk.planner.changed:
+            desk.flush_at = None
+        elif self._is_time_to_save(desk, look) and not await self._save(desk):
+            desk.planner.board.touch_all()  # the actions, if they are still right, are thought of again
+            return None
+        await self._hands.act(desk, [a for a in look.actions if not isinstance(a, ReadPods)])
+        return look
+
+    def _is_time_to_save(self, desk: Desk, look: Look) -> bool:
+        if look.actions or desk.planner.is_completed:
+            return True
+        now = asyncio.get_running_loop().time()
+        if desk.flush_at is None:
+            desk.flush_at = now + self._pace.gather
+        return now >= desk.flush_at
+
+    async def _save(self, desk: Desk) -> bool:
+        """Store the status; False when the Framework is not what it was and has to be looked at again."""
+        namespace, name = desk.key
+        desk.not_before = asyncio.get_running_loop().time() + self._pace.rest_per_task * desk.tasks
+        try:
+            desk.sent(await self._store.update_status(FRAMEWORKS, desk.send()))
+            return True
+        except NotFound:
+            self.framework_gone(desk.key)
+            return False
+        except (Conflict, OutcomeUnknown) as error:
+            log.info("settling a status write", extra={"framework": desk.key, "why": str(error)})
+        live = await self._store.get(FRAMEWORKS, namespace, name)
+        if live["metadata"]["uid"] != desk.uid:
+            self.framework_seen(desk.key, live)
+            return False
+        return desk.settle(live)
+
+    def _come_back(self, desk: Desk) -> None:
+        """See to it that whatever is left undone is looked at again."""
+        now = asyncio.get_running_loop().time()
+        if desk.planner.board.is_touched and not desk.failed:
+            self._queue.add(desk.key)
+        if desk.planner.changed:  # by what came of the actions, or not worth a write of its own
+            desk.flush_at = desk.flush_at if desk.flush_at is not None else now + self._pace.gather
+            self._queue.add_after(desk.key, desk.flush_at - now)
+        if not (desk.later or desk.failed):
+            desk.backoff.reset()
+            return
+        if now >= desk.retry_at:
+            desk.retry_at = now + desk.backoff.next()
+        self._queue.add_after(desk.key, desk.retry_at - now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frameworks:
+    controller: Controller
+
+    def seen(self, key: Key, obj: Object) -> None:
+        self.controller.framework_seen(key, obj)
+
+    def gone(self, key: Key) -> None:
+        self.controller.framework_gone(key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pods:
+    controller: Controller
+
+    def seen(self, key: Key, obj: Object) -> None:
+        self.controller.pod_seen(key, obj)
+
+    def gone(self, key: Key) -> None:
+        self.controller.pod_gone(key)

@@ -1,0 +1,80 @@
+"""A share of the simulation: every workload, every kind of trouble, a few seeds. ``make simulate`` plays more."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from launcher.controller.desk import Desk
+from launcher.controller.loop import Controller
+from launcher.core.board import Board
+from launcher.store.port import Object
+from tests.controller.simulation.audit import Broken
+from tests.controller.simulation.run import Case, quiet, run
+from tests.controller.simulation.scenes import KINDS, WORKLOADS
+
+SEEDS = range(3)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> None:
+    quiet()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_every_promise_is_kept(workload: str, kind: str) -> None:
+    for seed in SEEDS:
+        case = Case(workload, kind, seed)
+        try:
+            run(case)
+        except Broken as broken:
+            raise Broken(f"{broken}\nplay it again: make simulate CASE={case}") from broken
+
+
+@pytest.mark.parametrize("kind", ["calm", "crashes", "everything"])
+def test_a_seed_plays_the_same_every_time(kind: str) -> None:
+    assert run(Case("retry-storm", kind, 7)) == run(Case("retry-storm", kind, 7))
+
+
+def test_two_seeds_play_differently() -> None:
+    assert run(Case("retry-storm", "everything", 1)) != run(Case("retry-storm", "everything", 2))
+
+
+# The simulation itself must be able to fail. Each of these breaks one rule of the launcher, and is found out.
+
+
+async def _acts_before_saving(self: Controller, desk: Desk) -> bool:
+    desk.planner.mark_saved()
+    return True
+
+
+def _takes_any_pod(self: Board, *_: object) -> bool:
+    return True
+
+
+def _settles_nothing(self: Desk, live: Object) -> bool:
+    return True
+
+
+BREAKS: dict[str, tuple[type, str, Callable[..., object], str, str]] = {
+    "it acts before it saves": (Controller, "_save", _acts_before_saving, "retry-storm", "calm"),
+    "it takes any pod for its own": (Board, "_serves", _takes_any_pod, "retry-storm", "everything"),
+    "it takes a failed save for a saved one": (Desk, "settle", _settles_nothing, "retry-storm", "refusals"),
+}
+
+
+def _failures(workload: str, kind: str) -> Iterator[Exception]:
+    for seed in range(15):
+        try:
+            run(Case(workload, kind, seed))
+        except Exception as error:  # a broken launcher may fail in any way
+            yield error
+            return
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_broken_launcher_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, attribute, broken, workload, kind = BREAKS[name]
+    monkeypatch.setattr(owner, attribute, broken)
+
+    assert list(_failures(workload, kind)), f"nobody noticed that {name}"

@@ -1,0 +1,173 @@
+"""What a Framework costs the controller from creation to completion, per task, with every event of every pod."""
+
+import asyncio
+import resource
+import subprocess
+import sys
+from contextlib import suppress
+from itertools import count
+from statistics import median
+from time import process_time, time
+from typing import Any
+
+from launcher.controller.informer import version_of
+from launcher.controller.loop import Controller
+from launcher.store.memory import MemoryStore
+from launcher.store.port import FRAMEWORKS, PODS, Happened, Object
+from launcher.store.selectors import Where
+
+SIZES = (10, 100, 1_000, 10_000)
+ROUNDS = 3
+#: Tasks per round and size, in as many Frameworks as that takes.
+TASKS = 10_000
+FRAMEWORKS_HELD, TASKS_EACH = 10_000, 10
+
+_POD = {
+    "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox", "command": ["true"]}]}
+}
+
+
+def rows() -> list[dict[str, Any]]:
+    """Cost per task by size, and memory for a large cluster."""
+    own: dict[int, list[float]] = {size: [] for size in SIZES}
+    for _ in range(ROUNDS):
+        for size in SIZES:
+            own[size].append(asyncio.run(_cost(size, TASKS // size)) - asyncio.run(_bare(TASKS)))
+    cost = {size: median(seconds) / TASKS for size, seconds in own.items()}
+    ratios = {size: cost[size] / cost[100] for size in SIZES}
+    return [
+        *(
+            {
+                "name": f"controller, creation to completion, per task at {size:,} tasks / at 100",
+                "value": ratios[size],
+                "unit": "ratio",
+                "goal": "<= 1.2" if size > 100 else "",
+                "holds": ratios[size] <= 1.2 if size > 100 else None,
+            }
+            for size in SIZES
+        ),
+        {
+            "name": "controller, creation to completion, per task at 100",
+            "value": cost[100] * 1e6,
+            "unit": "µs",
+            "goal": "",
+            "holds": None,
+        },
+        _memory_row(),
+    ]
+
+
+async def _cost(tasks: int, frameworks: int) -> float:
+    """CPU seconds for that many Frameworks, one after the other, with all that goes on around the controller."""
+    store = _store()
+    async with asyncio.TaskGroup() as group:
+        workers = [
+            group.create_task(Controller(store, clock=time, chance=lambda: 0.5).run()),
+            group.create_task(_nodes(store, {"phase": "Succeeded"})),
+        ]
+        began = process_time()
+        for number in range(frameworks):
+            await _completed(store, await store.create(FRAMEWORKS, _framework(f"f{number}", tasks)))
+        spent = process_time() - began
+        for worker in workers:
+            worker.cancel()
+    return spent
+
+
+async def _bare(pods: int) -> float:
+    """CPU seconds for the same pods without a controller: created as it would, run to their end by the same nodes."""
+    store = _store()
+    async with asyncio.TaskGroup() as group:
+        nodes = group.create_task(_nodes(store, {"phase": "Succeeded"}))
+        began, made = process_time(), 0
+        for number in range(pods):
+            meta = {"name": f"p{number}", "namespace": "default", "labels": {"app": "bench"}}
+            made = version_of(
+                await store.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, **_POD})
+            )
+            await asyncio.sleep(0)
+        await _last_reaches(store, f"p{pods - 1}", "Succeeded", made)
+        spent = process_time() - began
+        nodes.cancel()
+    return spent
+
+
+def _store() -> MemoryStore:
+    numbers = count()
+    return MemoryStore(time, lambda: f"00000000-0000-4000-8000-{next(numbers):012d}")
+
+
+def _framework(name: str, tasks: int) -> Object:
+    return {
+        "apiVersion": FRAMEWORKS.api_version,
+        "kind": FRAMEWORKS.kind,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "executionType": "Start",
+            "taskRoles": [{"name": "w", "taskNumber": tasks, "task": {"pod": _POD}}],
+        },
+    }
+
+
+async def _completed(store: MemoryStore, created: Object) -> None:
+    only = Where.named(created["metadata"]["name"])
+    async for change in store.watch(FRAMEWORKS, where=only, since=version_of(created)):
+        if (change.object.get("status") or {}).get("state") == "Completed":
+            return
+
+
+async def _last_reaches(store: MemoryStore, name: str, phase: str, since: int) -> None:
+    async for change in store.watch(PODS, where=Where.named(name), since=since):
+        if (change.object.get("status") or {}).get("phase") == phase:
+            return
+
+
+async def _nodes(store: MemoryStore, end: Object) -> None:
+    """Every pod is bound, runs, and comes to its *end* at once: three events each."""
+    with suppress(asyncio.CancelledError):
+        async for change in store.watch(PODS, since=0):
+            if change.happened is Happened.ADDED:
+                pod = change.object
+                pod = await store.update(PODS, {**pod, "spec": {**pod["spec"], "nodeName": "n"}})
+                for status in ({"phase": "Running", "podIP": "10.0.0.1", "hostIP": "192.0.2.1"}, end):
+                    pod = await store.update_status(PODS, {**pod, "status": status})
+
+
+def _memory_row() -> dict[str, Any]:
+    """In a process of its own, so that nothing else is counted."""
+    done = subprocess.run(
+        [sys.executable, "-m", __name__], capture_output=True, text=True, check=True, timeout=600
+    )
+    gib = float(done.stdout) / 2**30
+    return {
+        "name": f"memory: store and controller with {FRAMEWORKS_HELD:,} Frameworks and "
+        f"{FRAMEWORKS_HELD * TASKS_EACH:,} running tasks",
+        "value": gib,
+        "unit": "GiB",
+        "goal": "<= 1",
+        "holds": gib <= 1,
+    }
+
+
+async def _fill() -> int:
+    """Bytes of memory with everything running."""
+    store = _store()
+    async with asyncio.TaskGroup() as group:
+        workers = [
+            group.create_task(Controller(store, clock=time, chance=lambda: 0.5).run()),
+            group.create_task(
+                _nodes(store, {"phase": "Running", "podIP": "10.0.0.2", "hostIP": "192.0.2.1"})
+            ),
+        ]
+        for number in range(FRAMEWORKS_HELD):
+            made = await store.create(FRAMEWORKS, _framework(f"f{number}", TASKS_EACH))
+            await _last_reaches(store, f"f{number}-w-{TASKS_EACH - 1}", "Running", version_of(made))
+        await asyncio.sleep(1)  # for the last statuses to be saved
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        for worker in workers:
+            worker.cancel()
+    return used
+
+
+if __name__ == "__main__":
+    sys.stdout.write(str(asyncio.run(_fill())))

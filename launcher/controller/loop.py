@@ -97,14 +97,25 @@ class Controller:
         self._hands = Hands(store, self._pods, self._pace.calls)
 
     async def run(self) -> None:
-        """Work until cancelled; then finish what is under way."""
+        """
+        Work until ``stop``, then finish what is under way and save what is known.
+
+        Cancelled, it ends at once. Nothing is lost by that either: what was not saved is thought of again.
+        """
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._events.run())
-            group.create_task(self._pods.run())
+            ears = [group.create_task(self._events.run()), group.create_task(self._pods.run())]
             await self._pods.synced.wait()  # first, so that no Framework is looked at without its pods
-            group.create_task(self._frameworks.run())
-            for _ in range(self._pace.workers):
-                group.create_task(self._work())
+            ears.append(group.create_task(self._frameworks.run()))
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(self._pace.workers):
+                    workers.create_task(self._work())
+            for ear in ears:
+                ear.cancel()
+        await self._save_all()
+
+    def stop(self) -> None:
+        """Take nothing more on; ``run`` returns when what is under way is done."""
+        self._queue.close()
 
     # What the informers tell.
 
@@ -148,8 +159,7 @@ class Controller:
     # Work.
 
     async def _work(self) -> None:
-        while True:
-            key = await self._queue.get()
+        while (key := await self._queue.get()) is not None:
             try:
                 await self._attend(key)
             finally:
@@ -233,6 +243,13 @@ class Controller:
             self.framework_seen(desk.key, live)
             return False
         return desk.settle(live)
+
+    async def _save_all(self) -> None:
+        for desk in [desk for desk in self._desks.values() if desk.planner.changed]:
+            try:
+                await self._save(desk)
+            except LauncherError as error:
+                log.warning("status not saved at the end", extra={"framework": desk.key, "why": str(error)})
 
     def _come_back(self, desk: Desk) -> None:
         """See to it that whatever is left undone is looked at again."""

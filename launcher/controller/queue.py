@@ -22,6 +22,7 @@ class Queue(Generic[Key]):
         self._working: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._waiters: deque[asyncio.Future[None]] = deque()
+        self._closed = False
 
     def __len__(self) -> int:
         return len(self._ready)
@@ -47,9 +48,9 @@ class Queue(Generic[Key]):
             known.cancel()
         self._timers[key] = loop.call_at(due, self._ring, key)
 
-    async def get(self) -> Key:
-        """The next key, which is the caller's until ``done``."""
-        while not self._ready:
+    async def get(self) -> Key | None:
+        """The next key, which is the caller's until ``done``; None once the queue is closed."""
+        while not self._ready and not self._closed:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             try:
@@ -57,6 +58,8 @@ class Queue(Generic[Key]):
             except asyncio.CancelledError:
                 self._pass_on(waiter)
                 raise
+        if self._closed:
+            return None
         key = self._ready.popleft()
         self._dirty.discard(key)
         self._working.add(key)
@@ -67,6 +70,12 @@ class Queue(Generic[Key]):
         self._working.discard(key)
         if key in self._dirty:
             self._hand_in(key)
+
+    def close(self) -> None:
+        """Hand out nothing more."""
+        self._closed = True
+        while self._waiters:
+            self._wake_one()
 
     def forget(self, key: Key) -> None:
         """No timer calls for *key* any more."""

@@ -169,11 +169,14 @@ class Board:
                 situation = situations.get(crew.name) or situations.setdefault(crew.name, around(crew))
                 self._work_task(crew, crew.tasks[index], name, situation, finished)
             self._watch_gates(around)
+        if len(finished) > 1:  # a gate that one's end closed may have ended another only afterwards
+            position = self._positions()
+            finished.sort(key=lambda each: (position[each.crew.name], each.task.index))
         return finished
 
     def _sorted(self) -> tuple[list[tuple[Crew, int, PodName]], list[PodName]]:
         """What was touched: tasks by role and index, and names that no task has."""
-        position = {name: number for number, name in enumerate(self.crews)}
+        position = self._positions()
         placed: list[tuple[Crew, int, PodName]] = []
         strays: list[PodName] = []
         for name in self._dirty:
@@ -184,6 +187,10 @@ class Board:
                 placed.append((crew, index, name))
         placed.sort(key=lambda place: (position[place[0].name], place[1]))
         return placed, sorted(strays)
+
+    def _positions(self) -> dict[RoleName, int]:
+        """The order of roles in the status."""
+        return {name: number for number, name in enumerate(self.crews)}
 
     def _place(self, name: PodName) -> tuple[Crew | None, int]:
         """The task that pods of that name serve. A role's name has no hyphen, so the name reads from the right."""

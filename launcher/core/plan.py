@@ -28,6 +28,8 @@ from launcher.core.times import Time
 #: Ends after which running pods are stopped whatever ``cleanPodPolicy`` says.
 _ALWAYS_STOPS = frozenset({int(Code.STOP_FRAMEWORK_REQUESTED), int(Code.ACTIVE_DEADLINE_EXCEEDED)})
 _DELETED = "the Framework is being deleted"
+#: Far more rounds of thought than any role can give cause for.
+_ROUNDS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +140,20 @@ class Planner:
         self._settle_doubts(fresh)
         self._absorb_spec()
         self._interrupt()
-        while not self._is_held():
-            finished = self.board.work(self._around)
-            if not (self._judge(finished) or self._compact() or self._settle(chance, fresh)):
-                break
+        self._come_to_rest(chance, fresh)
         if self.board.doubts:
             self._ask_store()
         return self._looked()
+
+    def _come_to_rest(self, chance: float, fresh: bool) -> None:
+        """One thing leads to another; a plan that never rests is a bug, and must not hang everybody else."""
+        for _ in range(_ROUNDS + _ROUNDS * len(self._framework.spec.roles)):
+            if self._is_held():
+                return
+            finished = self.board.work(self._around)
+            if not (self._judge(finished) or self._compact() or self._settle(chance, fresh)):
+                return
+        raise ValueError("the plan does not come to rest")
 
     @property
     def _known(self) -> Record:
@@ -375,6 +384,8 @@ class Planner:
     def _settle_end(self, fresh: bool) -> bool:
         """Wait until everything that has to go is gone."""
         known, board = self._known, self.board
+        if board.doubts:
+            return False
         if self._framework.deleting and not board.pods and not board.all_completed:
             board.mark(predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, _DELETED), _DELETED)
             return True
@@ -410,7 +421,7 @@ class Planner:
             known.put(retry=retry.scheduled(known.retry, decision))
             known.say(f"{_words(end)}; tried again in {decision.delay} s: {decision.because}")
         due = known.status.transition_time + decision.delay
-        if self._now < due:
+        if decision.delay and self._now < due:
             self._wakes.append(due)
             return False
         return self._sweep(end, decision, fresh)

@@ -261,8 +261,11 @@ def _scheduled(task: TaskStatus, decision: retry.Retry) -> TaskStatus:
 
 
 def _retry_due(task: TaskStatus) -> Time:
+    """When the retry is due; one without a delay always was, whatever the clock has done since."""
+    if task.retry.delay is None:
+        return 0
     ended = task.attempt.completion_time
-    return (ended if ended is not None else task.transition_time) + (task.retry.delay or 0)
+    return (ended if ended is not None else task.transition_time) + task.retry.delay
 
 
 def _retry_text(task: TaskStatus, decision: retry.Retry) -> str:

@@ -440,3 +440,34 @@ def test_cancelled_it_ends_at_once_and_a_new_one_goes_on() -> None:
         assert len(store.auditor.stories) == 20, "not one pod was made twice"
 
     run(story())
+
+
+def test_stopped_it_finishes_what_is_under_way_and_begins_nothing_more() -> None:
+    async def story() -> None:
+        store = Watched()
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 20)))
+        async with launched(store, calls=2) as controller:
+            await asyncio.sleep(0.008)  # in the middle of creating pods
+            controller.stop()
+            await asyncio.sleep(1)
+            made, calls = len(await store.pods()), len(store.calls)
+            await asyncio.sleep(60)
+
+        assert (made, len(store.calls)) == (20, calls)
+
+    run(story())
+
+
+def test_stopped_it_saves_what_it_has_not_saved_yet() -> None:
+    async def story() -> None:
+        store = Watched()
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2)))
+        async with launched(store, seconds=1000, gather=1000.0) as controller:
+            await asyncio.sleep(30)
+            before = (await store.status())["state"]
+            controller.stop()
+            await asyncio.sleep(1)
+
+        assert (before, (await store.status())["state"]) == ("AttemptCreationPending", "AttemptRunning")
+
+    run(story())

@@ -21,12 +21,12 @@ def test_f22_a_key_added_ten_times_while_it_is_worked_on_is_handed_out_exactly_o
     async def story() -> None:
         queue: Queue[str] = Queue()
         queue.add("a")
-        key = await queue.get()
+        await queue.get()
         for _ in range(10):
             queue.add("a")
 
         assert len(queue) == 0, "nobody else gets it meanwhile"
-        queue.done(key)
+        queue.done("a")
         assert [await queue.get(), len(queue)] == ["a", 0]
 
     run(story())
@@ -39,8 +39,7 @@ def test_two_workers_never_have_the_same_key() -> None:
         handled: list[int] = []
 
         async def work() -> None:
-            while True:
-                key = await queue.get()
+            while (key := await queue.get()) is not None:
                 assert key not in busy
                 busy.add(key)
                 await asyncio.sleep(1)
@@ -101,5 +100,19 @@ def test_a_worker_that_is_cancelled_while_it_waits_loses_no_key() -> None:
         first.cancel()
 
         assert await asyncio.wait_for(second, 1) == "a"
+
+    run(story())
+
+
+def test_a_closed_queue_hands_out_nothing_more_and_lets_everybody_go() -> None:
+    async def story() -> None:
+        queue: Queue[str] = Queue()
+        waiting = [asyncio.create_task(queue.get()) for _ in range(2)]
+        await asyncio.sleep(0)
+        queue.close()
+        queue.add("a")
+
+        assert [await asyncio.wait_for(task, 1) for task in waiting] == [None, None]
+        assert await queue.get() is None
 
     run(story())

@@ -7,6 +7,7 @@ import pytest
 from launcher.controller.desk import Desk
 from launcher.controller.loop import Controller
 from launcher.core.board import Board
+from launcher.core.status import TaskStatus
 from launcher.store.port import Object
 from tests.controller.simulation.audit import Broken
 from tests.controller.simulation.run import Case, quiet, run
@@ -48,8 +49,8 @@ async def _acts_before_saving(self: Controller, desk: Desk) -> bool:
     return True
 
 
-def _takes_any_pod(self: Board, *_: object) -> bool:
-    return True
+def _trusts_its_cache(self: Board, task: TaskStatus) -> bool:
+    return False
 
 
 def _settles_nothing(self: Desk, live: Object) -> bool:
@@ -58,7 +59,13 @@ def _settles_nothing(self: Desk, live: Object) -> bool:
 
 BREAKS: dict[str, tuple[type, str, Callable[..., object], str, str]] = {
     "it acts before it saves": (Controller, "_save", _acts_before_saving, "retry-storm", "calm"),
-    "it takes any pod for its own": (Board, "_serves", _takes_any_pod, "retry-storm", "everything"),
+    "it trusts a cache that is behind": (
+        Board,
+        "_may_be_there",
+        _trusts_its_cache,
+        "ordered-roles",
+        "two-controllers",
+    ),
     "it takes a failed save for a saved one": (Desk, "settle", _settles_nothing, "retry-storm", "refusals"),
 }
 

@@ -200,6 +200,19 @@ def test_a_condition_is_met_though_some_failed_when_enough_are_left() -> None:
     assert "w0" in world.live()
 
 
+def test_of_those_that_end_in_one_look_the_last_in_order_ends_the_attempt_even_if_one_never_started() -> None:
+    """A launcher that was kept and one that has just started must agree; the one that was kept looked twice."""
+    world = begun(
+        a_role("ps", ends=(-1, -1)),
+        a_role("w", ends=(-1, -1), start_after=waits(StartCondition.SUCCEEDED)),
+        a_role("x", ends=(-1, -1)),
+    )
+
+    world.end({"ps0": 1, "x0": 1})
+
+    assert (world.done, world.task_code("w0"), world.trigger) == (0, -240, "x0")
+
+
 @pytest.mark.parametrize("retry", [(False, -2), (False, -1), (False, 3), (True, -2)])
 def test_what_can_never_start_is_not_tried_again(retry: tuple[bool, int]) -> None:
     """A retry without a pod would only count."""

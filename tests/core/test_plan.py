@@ -457,6 +457,22 @@ def test_a_finished_framework_that_is_being_deleted_is_not_deleted_again() -> No
 # Clocks.
 
 
+def test_a_retry_without_a_delay_does_not_wait_for_a_clock_that_was_set_back() -> None:
+    world = running(a_role("w", 2, retry=(False, 1)), a_role("x"), retry=(False, 1))
+    world.stuck |= {world.pod("w0"), world.pod("w1")}
+    world.fail("w0", 1)
+
+    world.now -= 50
+    world.confirm("w0")
+    task = (world.task_counters("w0"), world.live())
+    world.fail("x0", 1)
+    world.now -= 50
+    world.confirm("w1")
+
+    assert task == ((1, 1), {"w0", "w1", "x0"})
+    assert world.status.attempt.id == 1
+
+
 @pytest.mark.parametrize("jump", [-1, -3_600, 0.25])
 def test_a_clock_that_jumps_only_delays(jump: float) -> None:
     rules = Rules(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from launcher.core.errors import AlreadyExists, NotFound, OutcomeUnknown, Unavailable
+from launcher.core.errors import AlreadyExists, NotFound, OutcomeUnknown, StoreBroken, Unavailable
+from launcher.store import database
 from launcher.store.database import Database
 from launcher.store.port import CONFIG_MAPS, FRAMEWORKS, Happened, Store
 from launcher.store.sqlite import SqliteStore
@@ -321,6 +322,22 @@ async def test_what_was_built_on_a_failed_write_fails_with_it(
         assert [type(answer) for answer in answers] == [Unavailable] * 5
         assert (await store.list(FRAMEWORKS)).items == [old]
         assert (await store.update(FRAMEWORKS, with_(old, spec={})))["spec"] == {}
+
+
+async def test_a_commit_that_fails_midway_leaves_nothing_of_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(path) as store:
+        old = await store.create(FRAMEWORKS, a_framework("old"))
+        with monkeypatch.context() as broken:
+            broken.setattr(database, "_deletions", lambda *_: [("DELETE FROM nowhere", [])])
+            calls = store.create(FRAMEWORKS, a_framework("new")), store.delete(FRAMEWORKS, "default", "old")
+            answers = await asyncio.gather(*calls, return_exceptions=True)
+
+        assert [type(answer) for answer in answers] == [StoreBroken, StoreBroken]
+        assert (await store.list(FRAMEWORKS)).items == [old]
+    async with opened(path) as store:
+        assert (await store.list(FRAMEWORKS)).items == [old]
 
 
 def io_error() -> sqlite3.OperationalError:

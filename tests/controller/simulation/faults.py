@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
@@ -39,6 +39,8 @@ class Faults:
     stale_lists: float = 0.0
     slow: float = 0.0
     over: bool = False
+    #: Lists as they once were, for whoever gets a stale one, a launcher that has just started included.
+    old_pages: dict[tuple[Kind, Where], Page] = field(default_factory=dict)
 
     def strikes(self, kind: str, random: Random) -> bool:
         """Whether this kind of fault happens now."""
@@ -52,7 +54,6 @@ class FaultyStore:
     def __init__(self, store: SimulatedStore, faults: Faults, random: Random) -> None:
         self._store, self._faults, self._random = store, faults, random
         self._under_way: set[asyncio.Task[Any]] = set()
-        self._old_pages: dict[tuple[Kind, Where], Page] = {}
 
     async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
         return await self._write(lambda: self._store.create(kind, obj, dry_run=dry_run), kind, creates=True)
@@ -103,13 +104,13 @@ class FaultyStore:
         await self._pause()
         if self._faults.strikes("refusals", self._random):
             raise Unavailable("simulated: 500")
-        old = self._old_pages.get((kind, where))
+        old = self._faults.old_pages.get((kind, where))
         # Only lists of everything come stale: the informers', which a cache may answer. A list by name is a live one.
         if namespace is None and old is not None and self._faults.strikes("stale_lists", self._random):
             return old
         page = await self._store.list(kind, namespace, where, limit=limit, token=token)
         if token is None and page.token is None:
-            self._old_pages[kind, where] = page
+            self._faults.old_pages[kind, where] = page
         return page
 
     async def watch(

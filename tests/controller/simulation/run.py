@@ -53,7 +53,7 @@ async def _play(case: Case) -> Outcome:
     failures: list[Exception] = []
     store.audit = _catching(auditor, failures)
     kind, workload = KINDS[case.kind], WORKLOADS[case.workload]
-    faults = replace(kind.faults)
+    faults = replace(kind.faults, old_pages={})
     rules = Rules()
 
     def start_controller() -> Callable[[], Awaitable[None]]:

@@ -254,7 +254,7 @@ KINDS: Mapping[str, Kind] = {
     "doubled-events": Kind(faults=Faults(doubled_events=0.3)),
     "cut-streams": Kind(faults=Faults(cut_streams=0.2)),
     "expired": Kind(faults=Faults(cut_streams=0.1, expired=0.5)),
-    "stale-lists": Kind(faults=Faults(cut_streams=0.1, expired=0.5, stale_lists=0.5)),
+    "stale-lists": Kind(_crashes, faults=Faults(cut_streams=0.1, expired=0.5, stale_lists=0.5)),
     "slow-store": Kind(faults=Faults(slow=0.5)),
     "crashes": Kind(_crashes, faults=Faults(slow=0.2)),
     "two-controllers": Kind(_two_controllers, faults=Faults(late_events=0.1)),

@@ -8,13 +8,13 @@ what has changed, at the price of the change alone; a property test holds the tw
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from launcher.core import completion as judging
 from launcher.core import retry
 from launcher.core.actions import Action, DeleteFramework, Notice, ReadPods, Step
 from launcher.core.board import Board, Finished
 from launcher.core.codes import Code, Completion, predefined
 from launcher.core.crew import Crew, crew
 from launcher.core.framework import Framework
+from launcher.core.jury import Jury, Verdict
 from launcher.core.order import OPEN, Gate, gate
 from launcher.core.pods import Pod
 from launcher.core.record import Record
@@ -87,8 +87,7 @@ class Planner:
         self._sweeping = False
         #: This look began with an attempt whose end is stored: nothing is begun on an end that a crash could lose.
         self._is_end_saved = False
-        #: Tasks that count towards completion: how many there are, and how many of them have ended.
-        self._total = self._ended = 0
+        self._jury = Jury()
         self._actions: list[Action] = []
         self._wakes: list[Time] = []
         if framework.status is not None:
@@ -192,7 +191,7 @@ class Planner:
             },
         )
         self.board.changed = False
-        self._recount()
+        self._jury.recount(self.board.crews.values())
 
     def _settle_doubts(self, fresh: bool) -> None:
         self.board.fresh = fresh
@@ -217,8 +216,8 @@ class Planner:
         if rescale(self.board.crews, self._framework.spec, self._now, incarnation):
             known.put_attempt(rescales=incarnation)
         self.board.touch_all()
-        self._recount()
-        self._judge_anew()
+        self._jury.recount(self.board.crews.values())
+        self._accept(self._jury.judge_anew(self.board.crews.values()))
 
     def _interrupt(self) -> None:
         """What ends an attempt from outside: deletion of the Framework, Stop, its deadline."""
@@ -288,33 +287,13 @@ class Planner:
     def _judge(self, finished: list[Finished]) -> bool:
         """Count each task that ended, in order; the first to meet a rule ends the attempt."""
         for each in finished:
-            role, task = each.crew.role, each.task
-            if self._is_ending or role is None or not judging.counts(task):
-                continue
-            each.crew.count.add(task, role.completion)
-            self._ended += not role.background
-            trigger = judging.verdict(role, task, each.crew.count)
-            if trigger is not None and task.attempt.completion is not None:
-                self._complete(_inherited(task.attempt.completion), trigger, trigger.message)
-            elif not role.background and self._ended >= self._total:
-                self._complete_all(judging.all_ended(self._total, role.name, task.index))
+            if not self._is_ending:
+                self._accept(self._jury.hear(each))
         return bool(finished)
 
-    def _judge_anew(self) -> None:
-        """What the rules of a changed spec make of the tasks that have ended already."""
-        crews = [(each.role, each.tasks) for each in self.board.crews.values() if each.role is not None]
-        first = judging.earliest(crews)
-        if first is not None and first.task.attempt.completion is not None:
-            self._complete(_inherited(first.task.attempt.completion), first.trigger, first.trigger.message)
-        elif self._total and self._ended >= self._total and (last := judging.latest(crews)) is not None:
-            self._complete_all(judging.all_ended(self._total, last[0], last[1].index))
-
-    def _recount(self) -> None:
-        counted = [
-            each for each in self.board.crews.values() if each.role is not None and not each.role.background
-        ]
-        self._total = sum(each.wanted for each in counted)
-        self._ended = sum(each.count.ended for each in counted)
+    def _accept(self, verdict: Verdict | None) -> None:
+        if verdict is not None:
+            self._complete(verdict.end, verdict.trigger, verdict.trigger.message)
 
     def _compact(self) -> bool:
         """Let go of removed tasks that are through; True when the crews are not what they were."""
@@ -336,9 +315,6 @@ class Planner:
                 changed = True
         self.board.changed |= changed
         return changed
-
-    def _complete_all(self, trigger: Trigger) -> None:
-        self._complete(predefined(Code.SUCCEEDED, trigger.message), trigger, trigger.message)
 
     def _complete(self, end: Completion, trigger: Trigger | None, because: str) -> None:
         """The attempt is over. Its end is written once; tasks without one of their own are told so."""
@@ -462,7 +438,7 @@ class Planner:
     def _muster(self, attempt: int) -> None:
         """Fresh tasks for an attempt that begins."""
         self.board.begin_attempt(attempt, new_crews(self._framework.spec, self._known.now))
-        self._recount()
+        self._jury.recount(self.board.crews.values())
 
     def _finish_instead(self, code: Code, because: str) -> bool:
         """The user or the deadline was faster than the retry: no attempt is made only to be stopped."""
@@ -498,11 +474,6 @@ class Planner:
             self._wakes.append(due)
         else:
             self._actions.append(DeleteFramework(f"it finished {limit} s ago"))
-
-
-def _inherited(end: Completion) -> Completion:
-    """A task's end as the Framework's; the pod's own words stay with the task."""
-    return replace(end, pod=None)
 
 
 def _words(end: Completion) -> str:

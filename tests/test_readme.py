@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from launcher.core.decode import Media
 from launcher.core.manifest import read_framework
+from launcher.core.reading.decode import Media
 from launcher.core.status import FRAMEWORK_STEPS, TASK_STEPS, State
 
 PROJECT = Path(__file__).parent.parent

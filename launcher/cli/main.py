@@ -39,9 +39,9 @@ def _parser() -> argparse.ArgumentParser:
 def _story(given: argparse.Namespace) -> int:
     # Imported here: the parser answers --help without the engine.
     from launcher.cli.story import tell
-    from launcher.core.decode import Media
     from launcher.core.errors import RequestError
     from launcher.core.manifest import read_framework
+    from launcher.core.reading.decode import Media
 
     try:
         data = given.file.read_bytes()

@@ -8,7 +8,7 @@ from launcher.controller.desk import Desk
 from launcher.controller.informer import Informer, version_of
 from launcher.core.actions import Action, CreatePod, DeleteFramework, DeletePod, ReadPods
 from launcher.core.errors import AlreadyExists, Conflict, LauncherError, NotFound, OutcomeUnknown, Unavailable
-from launcher.core.failure import creation_refused
+from launcher.core.failures.classify import creation_refused
 from launcher.core.names import Mark, pod_name
 from launcher.core.pods import pod_from_json
 from launcher.core.spec import PodName

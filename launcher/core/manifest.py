@@ -10,13 +10,13 @@ from typing import Any
 
 import orjson
 
-from launcher.core.decode import Decoded, Media, text_of
+from launcher.core.checking.problems import duplicate_field, shown, told, unsupported
+from launcher.core.checking.unknown import unknown_fields, without_unknown
 from launcher.core.defaults import defaulted
 from launcher.core.errors import BadRequest, InvalidObject
-from launcher.core.json_text import read_json
 from launcher.core.names import API_VERSION, KIND
-from launcher.core.problems import duplicate_field, shown, told, unsupported
-from launcher.core.unknown import unknown_fields, without_unknown
+from launcher.core.reading.decode import Decoded, Media, text_of
+from launcher.core.reading.json_text import read_json
 from launcher.core.validate import problems_in, warnings_in
 
 
@@ -62,7 +62,7 @@ def _read(text: str, media: Media) -> Decoded:
     if media is Media.JSON:
         return read_json(text)
     # Slow to import, and whoever speaks JSON alone does without.
-    from launcher.core.yaml_text import read_yaml
+    from launcher.core.reading.yaml_text import read_yaml
 
     return read_yaml(text)
 

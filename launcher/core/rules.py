@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from launcher.core.failure import DEFAULT_RULES, FailureRules
+from launcher.core.failures.classify import DEFAULT_RULES, FailureRules
 from launcher.core.retry import Backoff
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from launcher.core import fieldpath
+from launcher.core.checking import fieldpath
+from launcher.core.checking.podrules import items, part, pod_problems
+from launcher.core.checking.problems import MOST, duplicate, invalid, not_found, required
+from launcher.core.checking.roleorder import rings, spelt
+from launcher.core.checking.schema import shape_problems
 from launcher.core.errors import Problem
-from launcher.core.podrules import items, part, pod_problems
-from launcher.core.problems import MOST, duplicate, invalid, not_found, required
-from launcher.core.roleorder import rings, spelt
-from launcher.core.schema import shape_problems
 from launcher.core.spec import ExecutionType, StartCondition
 from launcher.core.wire import threshold
 

@@ -1,15 +1,15 @@
 """
 What the stores cost, as ratios to something measured in the same run.
 
-Writes are held against bare SQLite: objects of the same size, whole, in a plain table of key and body, in WAL mode with
-full sync and otherwise as SQLite comes, on the same disk, committed in the same batches. Once for as many concurrent
-callers, each of whom waits for their write before the next (``with callers``: group commit as a program would use it,
-with nothing checked, no JSON and no version; the goal is held against this), and once by a loop that has all its batches
-ready (``in a loop``: what SQLite and the disk can do when nobody waits).
+Writes are held against bare SQLite: objects of the same size, whole, in a plain table of key and body, in WAL mode
+with full sync and otherwise as SQLite comes, on the same disk, committed in the same batches. Once for as many
+concurrent callers, each of whom waits for their write before the next (``with callers``: group commit as a program
+would use it, with nothing checked, no JSON and no version; the goal is held against this), and once by a loop that has
+all its batches ready (``in a loop``: what SQLite and the disk can do when nobody waits).
 
 The store's own choices count as its own: larger pages, a longer log, and a status update that writes the status alone.
-Status updates come in another order than the objects were created in. A machine that is busy with other things makes the
-ratios worthless, mostly too good: look at the load before believing them.
+Status updates come in another order than the objects were created in. A machine that is busy with other things makes
+the ratios worthless, mostly too good: look at the load before believing them.
 """
 
 import asyncio

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from launcher.core.decode import Media
 from launcher.core.manifest import read_framework
+from launcher.core.reading.decode import Media
 from tests.core.manifests import PROJECT, a_framework, a_pod, a_role, samples
 
 ROUNDS = 41

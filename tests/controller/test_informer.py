@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from itertools import count
 from random import Random
 
@@ -59,7 +60,7 @@ FAULTS = {
 @pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("seed", range(5))
 def test_the_mirror_ends_up_true(faults: Faults, seed: int) -> None:
-    faults.over = False
+    faults = replace(faults, old_pages={})
 
     async def story() -> None:
         random = Random(seed)

@@ -22,8 +22,8 @@ from launcher.core.errors import (
     TooManyRequests,
     Unavailable,
 )
-from launcher.core.failure import DEFAULT_RULES, FailureRules, creation_refused
-from launcher.core.failuretable import DEFAULT_SPEC
+from launcher.core.failures.classify import DEFAULT_RULES, FailureRules, creation_refused
+from launcher.core.failures.table import DEFAULT_SPEC
 
 TRANSIENT, PERMANENT, CONFLICT = Attribute.TRANSIENT, Attribute.PERMANENT, Attribute.CONFLICT
 Json = dict[str, Any]

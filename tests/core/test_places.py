@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.core import fieldpath
-from launcher.core.decode import Media
+from launcher.core.checking import fieldpath
 from launcher.core.errors import Problem
-from launcher.core.places import locate, placed
+from launcher.core.reading.decode import Media
+from launcher.core.reading.places import locate, placed
 from tests.core.manifests import full_framework, places_in
 
 YAML = """\

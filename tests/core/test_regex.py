@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.core.errors import InvalidObject
-from launcher.core.regex import Regex
+from launcher.core.failures.regex import Regex
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from launcher.core.schema import explained, framework_schema, shape_problems
+from launcher.core.checking.schema import explained, framework_schema, shape_problems
 from launcher.core.wire import spec_from_json, spec_to_json
 from tests.core.make_schema import SCHEMA_FILE, schema_text
 from tests.core.manifests import full_framework, json_values, places_in, put

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import yaml
 
-from launcher.core.decode import MOST_DEPTH, MOST_VALUES
 from launcher.core.errors import BadRequest
-from launcher.core.json_text import read_json
-from launcher.core.yaml_text import read_yaml
+from launcher.core.reading.decode import MOST_DEPTH, MOST_VALUES
+from launcher.core.reading.json_text import read_json
+from launcher.core.reading.yaml_text import read_yaml
 from tests.core.manifests import samples
 
 

@@ -19,7 +19,7 @@ from launcher.core.actions import (
     Step,
 )
 from launcher.core.codes import Completion
-from launcher.core.failure import FailureRules
+from launcher.core.failures.classify import FailureRules
 from launcher.core.framework import Framework
 from launcher.core.materialize import PodTemplate
 from launcher.core.names import Mark, pod_name

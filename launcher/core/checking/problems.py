@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from launcher.core.decode import short
+from launcher.core.checking.guess import meant
 from launcher.core.errors import Problem
-from launcher.core.guess import meant
+from launcher.core.reading.decode import short
 
 #: Reasons for what only strict reading refuses.
 UNKNOWN_FIELD = "FieldUnknown"

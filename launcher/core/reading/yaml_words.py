@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from yaml.events import ScalarEvent
 
-from launcher.core.decode import number, short
 from launcher.core.errors import BadRequest
+from launcher.core.reading.decode import number, short
 
 _WORDS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),

@@ -6,12 +6,12 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from launcher.core import fieldpath
+from launcher.core.checking import fieldpath
+from launcher.core.checking.fieldpath import Path
+from launcher.core.checking.guess import meant
+from launcher.core.checking.problems import MOST, unknown_field
+from launcher.core.checking.schema import Schema, framework_schema
 from launcher.core.errors import Problem
-from launcher.core.fieldpath import Path
-from launcher.core.guess import meant
-from launcher.core.problems import MOST, unknown_field
-from launcher.core.schema import Schema, framework_schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from launcher.core.checking.problems import duplicate, not_found, required
 from launcher.core.errors import Problem
-from launcher.core.problems import duplicate, not_found, required
 
 
 def pod_problems(pod: Any, field: str) -> Iterator[Problem]:

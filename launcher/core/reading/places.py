@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from launcher.core import fieldpath
-from launcher.core.decode import Media
+from launcher.core.checking import fieldpath
+from launcher.core.checking.fieldpath import Path
 from launcher.core.errors import Problem
-from launcher.core.fieldpath import Path
-from launcher.core.json_text import steps_in_json
-from launcher.core.textwalk import paths
-from launcher.core.yaml_text import steps_in_yaml
+from launcher.core.reading.decode import Media
+from launcher.core.reading.json_text import steps_in_json
+from launcher.core.reading.textwalk import paths
+from launcher.core.reading.yaml_text import steps_in_yaml
 
 
 def locate(data: bytes, field: str, media: Media) -> tuple[int, int]:

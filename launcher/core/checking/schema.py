@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 import jsonschema_rs
 import orjson
 
-from launcher.core import fieldpath
+from launcher.core.checking import fieldpath
+from launcher.core.checking.problems import MOST, invalid, required, unsupported, wrong_kind
 from launcher.core.errors import Problem
-from launcher.core.problems import MOST, invalid, required, unsupported, wrong_kind
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator, ValidationError

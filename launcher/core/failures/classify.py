@@ -17,11 +17,11 @@ from launcher.core.codes import (
     shared,
 )
 from launcher.core.errors import BadRequest, Forbidden, InvalidObject, LauncherError, TooLarge
-from launcher.core.failurespec import Rule, rules_from_json
-from launcher.core.failuretable import DEFAULT_SPEC
-from launcher.core.patterns import ContainerPattern, PodPattern, Range, way
-from launcher.core.podend import PodEnd, beginning, pod_end
-from launcher.core.regex import Regex
+from launcher.core.failures.patterns import ContainerPattern, PodPattern, Range, way
+from launcher.core.failures.podend import PodEnd, beginning, pod_end
+from launcher.core.failures.regex import Regex
+from launcher.core.failures.spec import Rule, rules_from_json
+from launcher.core.failures.table import DEFAULT_SPEC
 
 _ANYTHING = Regex.of("(?s).*")
 

@@ -27,12 +27,12 @@ from yaml.events import (
 )
 from yaml.reader import ReaderError
 
-from launcher.core import fieldpath
-from launcher.core.decode import MOST_DEPTH, MOST_VALUES, Decoded, short, too_deep, too_many_values
+from launcher.core.checking import fieldpath
+from launcher.core.checking.problems import MOST
 from launcher.core.errors import BadRequest
-from launcher.core.problems import MOST
-from launcher.core.textwalk import Opened, Step, Word
-from launcher.core.yaml_words import value_of
+from launcher.core.reading.decode import MOST_DEPTH, MOST_VALUES, Decoded, short, too_deep, too_many_values
+from launcher.core.reading.textwalk import Opened, Step, Word
+from launcher.core.reading.yaml_words import value_of
 
 _CONTAINER_TAGS: Final = (None, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 #: Stands for the key ``<<`` until its object is complete.

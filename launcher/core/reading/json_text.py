@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
-from launcher.core import fieldpath
-from launcher.core.decode import MOST_DEPTH, MOST_VALUES, Decoded, number, too_deep, too_many_values
+from launcher.core.checking import fieldpath
+from launcher.core.checking.problems import MOST
 from launcher.core.errors import BadRequest
-from launcher.core.problems import MOST
-from launcher.core.textwalk import Opened, Step, Word, paths
+from launcher.core.reading.decode import MOST_DEPTH, MOST_VALUES, Decoded, number, too_deep, too_many_values
+from launcher.core.reading.textwalk import Opened, Step, Word, paths
 
 _TOKEN = re.compile(r'[{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+')
 _LOOKS_LIKE_YAML = re.compile(r"\s*(---|#|[A-Za-z]+:)")

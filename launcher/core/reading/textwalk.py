@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from launcher.core.fieldpath import Path
+from launcher.core.checking.fieldpath import Path
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Any, TypeGuard, TypeVar
 
 from launcher.core.codes import Attribute, Attributes, is_reserved
 from launcher.core.errors import InvalidObject, Problem
-from launcher.core.patterns import ConditionPattern, ContainerPattern, PodPattern, Range
-from launcher.core.regex import Regex
+from launcher.core.failures.patterns import ConditionPattern, ContainerPattern, PodPattern, Range
+from launcher.core.failures.regex import Regex
 
 Read = TypeVar("Read")
 

@@ -5,7 +5,6 @@ import json
 import pkgutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import tests.bench
 
@@ -24,7 +23,7 @@ def main(wanted: list[str]) -> int:
     missed = 0
     _SAVED.mkdir(parents=True, exist_ok=True)
     for name in wanted or known:
-        rows: list[dict[str, Any]] = importlib.import_module(f"tests.bench.{name}").rows()
+        rows: list[tests.bench.Row] = importlib.import_module(f"tests.bench.{name}").rows()
         (_SAVED / f"{name}.json").write_text(json.dumps(rows, indent=2) + "\n")
         print(f"\n{name}")
         for row in rows:
@@ -34,7 +33,7 @@ def main(wanted: list[str]) -> int:
     return 1 if missed else 0
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: tests.bench.Row) -> str:
     mark = {True: "ok  ", False: "MISS", None: "    "}[row["holds"]]
     goal = f"(goal {row['goal']})" if row["goal"] else ""
     return f"  {mark} {row['value']:>10.4g} {row['unit']:<8} {row['name']} {goal}".rstrip()

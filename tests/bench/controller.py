@@ -8,13 +8,13 @@ from contextlib import suppress
 from itertools import count
 from statistics import median
 from time import process_time, time
-from typing import Any
 
 from launcher.controller.informer import version_of
 from launcher.controller.loop import Controller
 from launcher.store.memory import MemoryStore
 from launcher.store.port import FRAMEWORKS, PODS, Happened, Object
 from launcher.store.selectors import Where
+from tests.bench import Row, row
 
 SIZES = (10, 100, 1_000, 10_000)
 ROUNDS = 3
@@ -27,7 +27,7 @@ _POD = {
 }
 
 
-def rows() -> list[dict[str, Any]]:
+def rows() -> list[Row]:
     """Cost per task by size, and memory for a large cluster."""
     own: dict[int, list[float]] = {size: [] for size in SIZES}
     for _ in range(ROUNDS):
@@ -37,22 +37,15 @@ def rows() -> list[dict[str, Any]]:
     ratios = {size: cost[size] / cost[100] for size in SIZES}
     return [
         *(
-            {
-                "name": f"controller, creation to completion, per task at {size:,} tasks / at 100",
-                "value": ratios[size],
-                "unit": "ratio",
-                "goal": "<= 1.2" if size > 100 else "",
-                "holds": ratios[size] <= 1.2 if size > 100 else None,
-            }
+            row(
+                f"controller, creation to completion, per task at {size:,} tasks, compared with 100",
+                ratios[size],
+                "ratio",
+                at_most=1.2 if size > 100 else None,
+            )
             for size in SIZES
         ),
-        {
-            "name": "controller, creation to completion, per task at 100",
-            "value": cost[100] * 1e6,
-            "unit": "µs",
-            "goal": "",
-            "holds": None,
-        },
+        row("controller, creation to completion, per task at 100", cost[100] * 1e6, "µs"),
         _memory_row(),
     ]
 
@@ -133,20 +126,13 @@ async def _nodes(store: MemoryStore, end: Object) -> None:
                     pod = await store.update_status(PODS, {**pod, "status": status})
 
 
-def _memory_row() -> dict[str, Any]:
+def _memory_row() -> Row:
     """In a process of its own, so that nothing else is counted."""
     done = subprocess.run(
         [sys.executable, "-m", __name__], capture_output=True, text=True, check=True, timeout=600
     )
-    gib = float(done.stdout) / 2**30
-    return {
-        "name": f"memory: store and controller with {FRAMEWORKS_HELD:,} Frameworks and "
-        f"{FRAMEWORKS_HELD * TASKS_EACH:,} running tasks",
-        "value": gib,
-        "unit": "GiB",
-        "goal": "<= 1",
-        "holds": gib <= 1,
-    }
+    held = f"{FRAMEWORKS_HELD:,} Frameworks and {FRAMEWORKS_HELD * TASKS_EACH:,} running tasks"
+    return row(f"memory: store and controller with {held}", float(done.stdout) / 2**30, "GiB", at_most=1)
 
 
 async def _fill() -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from launcher.core.materialize import PodTemplate
 from launcher.core.spec import FrameworkName, RoleName, TaskRole
+from tests.bench import Row, row
 
 SIZES = (10, 100, 1_000, 10_000)
 ROUNDS = 7
@@ -61,7 +62,7 @@ ROLE = TaskRole(WORKER, 10_000, POD)
 COUNTS = {WORKER: 10_000, PS: 1}
 
 
-def rows() -> list[dict[str, Any]]:
+def rows() -> list[Row]:
     """The figures; medians of rounds that take turns, so that a busy moment touches all alike."""
     work: dict[str, Callable[[], None]] = {str(size): partial(_attempts, size) for size in SIZES}
     work["copy"] = _copies
@@ -71,36 +72,27 @@ def rows() -> list[dict[str, Any]]:
             seconds[name].append(_seconds(run) / PODS)
     base = median(seconds["100"])
     figures = [
-        _row(
+        row(
             f"materialize: cost per task at {size:,} tasks, compared with 100",
             median(
                 round_ / hundred for round_, hundred in zip(seconds[str(size)], seconds["100"], strict=True)
             ),
             "ratio",
-            1.2,
+            # What a template itself costs weighs more on ten tasks; only growth is a fault.
+            at_most=1.2 if size > 100 else None,
         )
         for size in SIZES
     ]
     return [
         *figures,
-        _row(
+        row(
             "materialize: a pod, compared with copy.deepcopy of its template",
             base / median(seconds["copy"]),
             "ratio",
-            1.0,
+            at_most=1.0,
         ),
-        _row("materialize: a pod", base * 1e6, "µs", 40.0),
+        row("materialize: a pod", base * 1e6, "µs"),
     ]
-
-
-def _row(name: str, value: float, unit: str, goal: float) -> dict[str, Any]:
-    return {
-        "name": name,
-        "value": round(value, 3),
-        "unit": unit,
-        "goal": f"<= {goal:g}",
-        "holds": value <= goal,
-    }
 
 
 def _seconds(run: Callable[[], None]) -> float:

@@ -15,6 +15,7 @@ from launcher.core.pods import Pod
 from launcher.core.rules import Rules
 from launcher.core.spec import FrameworkName, FrameworkSpec, RoleName, TaskRole
 from launcher.core.status import State
+from tests.bench import Row, row
 
 SIZES = (10, 100, 1_000, 10_000)
 #: All costs are told as ratios to that at this size.
@@ -98,16 +99,16 @@ def bytes_per_task(tasks: int) -> float:
         tracemalloc.stop()
 
 
-def rows() -> list[dict[str, Any]]:
+def rows() -> list[Row]:
     """The figures; medians of rounds that take turns, so that a busy moment touches all alike."""
     figures = [
         *_figures("cost per task of the first plan", first_plans),
         *_figures("cost per pod event", pod_events),
     ]
-    return [*figures, _row("memory per task and pod of a planner", bytes_per_task(SIZES[-1]), "bytes", None)]
+    return [*figures, row("memory per task and pod of a planner", bytes_per_task(SIZES[-1]), "bytes")]
 
 
-def _figures(name: str, measure: Callable[[int], float]) -> list[dict[str, Any]]:
+def _figures(name: str, measure: Callable[[int], float]) -> list[Row]:
     seconds: dict[int, list[float]] = {size: [] for size in SIZES}
     for _ in range(ROUNDS):
         for size in SIZES:
@@ -119,26 +120,16 @@ def _figures(name: str, measure: Callable[[int], float]) -> list[dict[str, Any]]
         for size, costs in seconds.items()
     }
     return [
-        _row(f"plan: {name} at {YARDSTICK} tasks", median(base) * 1e6, "µs", None),
+        row(f"plan: {name} at {YARDSTICK} tasks", median(base) * 1e6, "µs"),
         *(
             # What a Framework itself costs weighs more on ten tasks; only growth is a fault.
-            _row(
+            row(
                 f"plan: {name} at {size:,} tasks, compared with {YARDSTICK}",
                 ratio,
                 "ratio",
-                GOAL if size > YARDSTICK else None,
+                at_most=GOAL if size > YARDSTICK else None,
             )
             for size, ratio in ratios.items()
             if size != YARDSTICK
         ),
     ]
-
-
-def _row(name: str, value: float, unit: str, goal: float | None) -> dict[str, Any]:
-    return {
-        "name": name,
-        "value": round(value, 3),
-        "unit": unit,
-        "goal": goal,
-        "holds": None if goal is None else value <= goal,
-    }

@@ -4,29 +4,22 @@ import subprocess
 import sys
 from statistics import median
 from time import perf_counter
-from typing import Any
+
+from tests.bench import Row, row
 
 ROUNDS = 15
 #: Seconds that may be added to three times the bare start.
 ALLOWED = 0.1
 
 
-def rows() -> list[dict[str, Any]]:
+def rows() -> list[Row]:
     """One row: the share of what is allowed."""
     bare, ours = [], []
     for _ in range(ROUNDS):
         bare.append(_seconds("-c", "import json"))
         ours.append(_seconds("-m", "launcher", "--help"))
     share = median(ours) / (3 * median(bare) + ALLOWED)
-    return [
-        {
-            "name": "launcher --help / (3 x python -c 'import json' + 100 ms)",
-            "value": share,
-            "unit": "ratio",
-            "goal": "<= 1",
-            "holds": share <= 1,
-        }
-    ]
+    return [row("launcher --help / (3 x python -c 'import json' + 100 ms)", share, "ratio", at_most=1)]
 
 
 def _seconds(*arguments: str) -> float:

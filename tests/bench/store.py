@@ -27,7 +27,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -37,27 +36,16 @@ from launcher.store.port import FRAMEWORKS, PODS, Object
 from launcher.store.rows import key_of, new_row
 from launcher.store.selectors import Where
 from launcher.store.sqlite import SqliteStore
+from tests.bench import Row, row
 
 ROUNDS = 5
 WRITES = 4096
 PODS_IN_LISTS = 20_000
 
-Row = dict[str, Any]
-
 
 def rows() -> list[Row]:
     """Every figure."""
     return [*_write_rows(), *asyncio.run(_read_rows())]
-
-
-def _row(name: str, value: float, unit: str, goal: float | None = None) -> Row:
-    return {
-        "name": name,
-        "value": round(value, 3),
-        "unit": unit,
-        "goal": goal,
-        "holds": goal is None or value >= goal,
-    }
 
 
 # Writes
@@ -80,11 +68,11 @@ def _write_rows() -> Iterator[Row]:
                 rounds[verb].append(speeds)
         for verb, found in rounds.items():
             name = f"store {verb}, {callers} callers"
-            yield _row(name, statistics.median(speeds.store for speeds in found), "writes/s")
+            yield row(name, statistics.median(speeds.store for speeds in found), "writes/s")
             to_callers = statistics.median(speeds.store / speeds.callers for speeds in found)
-            yield _row(f"{name}, to bare SQLite with callers", to_callers, "ratio", 0.5)
+            yield row(f"{name}, to bare SQLite with callers", to_callers, "ratio", at_least=0.5)
             to_loop = statistics.median(speeds.store / speeds.loop for speeds in found)
-            yield _row(f"{name}, to bare SQLite in a loop", to_loop, "ratio")
+            yield row(f"{name}, to bare SQLite in a loop", to_loop, "ratio")
 
 
 def _round(callers: int) -> dict[str, _Speeds]:
@@ -330,13 +318,13 @@ async def _read_rows() -> list[Row]:
     by_label = Where.labelled({"framework": "framework-7"})
     few = await _seconds(lambda: store.list(PODS, "default", by_label))
     return [
-        _row(
+        row(
             f"memory for each of {PODS_IN_LISTS} pods, to the bytes of its JSON",
             taken / PODS_IN_LISTS / len(text),
             "ratio",
         ),
-        _row("get, to reading its JSON", get / decode, "ratio"),
-        _row(
+        row("get, to reading its JSON", get / decode, "ratio"),
+        row(
             f"list of 10 pods by label among {PODS_IN_LISTS}, to reading their JSON",
             few / decode / 10,
             "ratio",
@@ -363,7 +351,7 @@ async def _watch_row(store: MemoryStore, decode: float) -> Row:
         await asyncio.sleep(0)
     await asyncio.gather(*tasks)
     spent = (time.perf_counter() - begin) / count
-    return _row(
+    return row(
         f"a change told to {watchers} watchers, to reading its JSON once for each",
         spent / decode / watchers,
         "ratio",

@@ -10,12 +10,13 @@ import yaml
 
 from launcher.core.manifest import read_framework
 from launcher.core.reading.decode import Media
+from tests.bench import Row, row
 from tests.core.manifests import PROJECT, a_framework, a_pod, a_role, samples
 
 ROUNDS = 41
 
 
-def rows() -> list[dict[str, Any]]:
+def rows() -> list[Row]:
     """One row for each kind of input: how many times the cost of a bare load."""
     example = (PROJECT / "examples" / "parameter-server.yaml").read_bytes()
     # By way of JSON, so that what roles share is written out for each of them.
@@ -29,14 +30,16 @@ def rows() -> list[dict[str, Any]]:
         row(
             f"validation of {name} / PyYAML's bare C load",
             ratio(reading(data, Media.YAML), loading(data)),
-            1.5,
+            "ratio",
+            at_most=1.5,
         )
         for name, data in inputs.items()
     ] + [
         row(
             "validation of our largest example as JSON / PyYAML's bare C load of it as YAML",
             ratio(reading(as_json(example), Media.JSON), loading(example)),
-            0.5,
+            "ratio",
+            at_most=0.5,
         )
     ]
 
@@ -78,7 +81,3 @@ def seconds(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
-
-
-def row(name: str, value: float, goal: float) -> dict[str, Any]:
-    return {"name": name, "value": round(value, 2), "unit": "times", "goal": goal, "holds": value <= goal}

@@ -39,6 +39,7 @@ class EventWriter:
         self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
         self._per_framework: dict[str, int] = {}
         self._something = asyncio.Event()
+        self._closed = False
 
     def tell(self, about: Object, notices: Iterable[Notice]) -> None:
         """Have these written; *about* is the Framework, or at least its kind and metadata."""
@@ -56,9 +57,14 @@ class EventWriter:
             self._per_framework[uid] = self._per_framework.get(uid, 0) + 1
             self._something.set()
 
+    def close(self) -> None:
+        """Let ``run`` return once everything told so far is written."""
+        self._closed = True
+        self._something.set()
+
     async def run(self) -> None:
-        """Write until cancelled."""
-        while True:
+        """Write until ``close``."""
+        while not self._closed:
             await self._something.wait()
             self._something.clear()
             while self._waiting:

@@ -109,7 +109,10 @@ class Informer:
         version = version_of(obj)
         if version > self._versions.get(key, 0):
             self._versions[key] = version
-            self._handler.seen(key, obj)
+            try:
+                self._handler.seen(key, obj)
+            except Exception:  # whatever is wrong with one object, the others go on
+                log.exception("object cannot be read", extra={"kind": self._kind.plural, "object": key})
 
     def _lose(self, key: Key) -> None:
         del self._versions[key]

@@ -89,6 +89,7 @@ class Controller:
         self._store, self._clock, self._chance = store, clock, chance
         self._rules, self._pace = rules or Rules(), pace or Pace()
         self._queue: Queue[Key] = Queue()
+        self._stopping = asyncio.Event()
         self._desks: dict[Key, Desk] = {}
         self._shelf = PodShelf()
         self._frameworks = Informer(store, FRAMEWORKS, _Frameworks(self))
@@ -103,19 +104,30 @@ class Controller:
         Cancelled, it ends at once. Nothing is lost by that either: what was not saved is thought of again.
         """
         async with asyncio.TaskGroup() as group:
-            ears = [group.create_task(self._events.run()), group.create_task(self._pods.run())]
-            await self._pods.synced.wait()  # first, so that no Framework is looked at without its pods
+            group.create_task(self._events.run())
+            ears = [group.create_task(self._pods.run())]
+            # First, so that no Framework is looked at without its pods.
+            await self._first_of(self._pods.synced, self._stopping)
             ears.append(group.create_task(self._frameworks.run()))
             async with asyncio.TaskGroup() as workers:
                 for _ in range(self._pace.workers):
                     workers.create_task(self._work())
             for ear in ears:
                 ear.cancel()
-        await self._save_all()
+            await self._save_all()
+            self._events.close()
 
     def stop(self) -> None:
         """Take nothing more on; ``run`` returns when what is under way is done."""
+        self._stopping.set()
         self._queue.close()
+
+    @staticmethod
+    async def _first_of(*events: asyncio.Event) -> None:
+        waiting = [asyncio.create_task(event.wait()) for event in events]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
 
     # What the informers tell.
 
@@ -126,12 +138,11 @@ class Controller:
                 self._desks[key] = Desk(obj, self._rules, self._shelf.of(key, obj["metadata"]["uid"]))
             elif not desk.observe(obj):
                 return
-        except (ValueError, KeyError, TypeError) as error:
+        except Exception as error:
             # Somebody wrote past every check. It is told, and left alone until it changes.
-            log.error("framework cannot be read", extra={"framework": key, "why": str(error)})
-            self._events.tell(obj, [Notice("CannotBeRead", f"{type(error).__name__}: {error}", warning=True)])
             self._desks.pop(key, None)
-            return
+            self._events.tell(obj, [Notice("CannotBeRead", f"{type(error).__name__}: {error}", warning=True)])
+            raise
         self._queue.add(key)
 
     def framework_gone(self, key: Key) -> None:

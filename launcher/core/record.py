@@ -88,7 +88,8 @@ class Record:
             case _:
                 pass
         self.steps.append(Step(before, state, because))
-        self._tell(because)
+        if (before, state) != (State.DELETION_PENDING, State.DELETING):  # which is no news to anybody
+            self._tell(because)
         self._judge_conditions(because)
 
     def condition(self, kind: str, holds: bool, reason: str, message: str = "") -> None:

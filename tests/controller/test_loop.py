@@ -471,3 +471,20 @@ def test_stopped_it_saves_what_it_has_not_saved_yet() -> None:
         assert (before, (await store.status())["state"]) == ("AttemptCreationPending", "AttemptRunning")
 
     run(story())
+
+
+def test_stopped_before_the_store_ever_answered_it_ends_all_the_same() -> None:
+    class Silent(Watched):
+        async def list(self, *_: Any, **__: Any) -> Any:
+            raise Unavailable("down")
+
+    async def story() -> None:
+        store = Silent()
+        controller = Controller(store, clock=store.clock, chance=lambda: 0.5)
+        running = asyncio.create_task(controller.run())
+        await asyncio.sleep(30)
+        controller.stop()
+
+        await asyncio.wait_for(running, 10)
+
+    run(story())

@@ -294,7 +294,6 @@ def test_events_tell_what_happened_in_order() -> None:
         ("AttemptRunning", False),
         ("ContainerUnrecognizedFailed", True),
         ("AttemptEnding", False),
-        ("AttemptEnding", False),
         ("AttemptCompleted", False),
         ("FrameworkFailed", True),
     ]

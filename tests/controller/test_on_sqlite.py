@@ -1,0 +1,95 @@
+"""The controller on the store that will serve users, in real time, over a restart of both."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from random import Random
+from time import time
+from uuid import uuid4
+
+from launcher.controller.loop import Controller
+from launcher.store.port import EVENTS, FRAMEWORKS, PODS, Happened, MergePatch, Object
+from launcher.store.sqlite import SqliteStore
+from tests.controller.simulation.scenes import a_framework, a_role
+
+TASKS = 20
+
+
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[SqliteStore]:
+    store = await SqliteStore.open(path, clock=time, new_uid=lambda: str(uuid4()))
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def controlled(store: SqliteStore) -> AsyncIterator[Controller]:
+    controller = Controller(store, clock=time, chance=Random(1).random)
+    running = asyncio.create_task(controller.run())
+    try:
+        yield controller
+    finally:
+        controller.stop()
+        await asyncio.wait_for(running, 30)
+
+
+async def report(store: SqliteStore, name: str, status: Object) -> None:
+    await store.patch(PODS, "default", name, MergePatch({"spec": {"nodeName": "n"}}))
+    await store.patch(PODS, "default", name, MergePatch({"status": status}), subresource="status")
+
+
+async def until(store: SqliteStore, counts: dict[str, int]) -> None:
+    """Until the Framework's tasks are in these states."""
+    async with asyncio.timeout(30):
+        page = await store.list(FRAMEWORKS)
+        if any((obj.get("status") or {}).get("taskCounts") == counts for obj in page.items):
+            return
+        async with aclosing(store.watch(FRAMEWORKS, since=page.version)) as changes:
+            async for change in changes:
+                if (change.object.get("status") or {}).get("taskCounts") == counts:
+                    return
+
+
+async def pods_that_come(store: SqliteStore, number: int) -> list[str]:
+    """The names of the pods that are there, once there are so many."""
+    page = await store.list(PODS)
+    names = [pod["metadata"]["name"] for pod in page.items]
+    async with asyncio.timeout(30), aclosing(store.watch(PODS, since=page.version)) as changes:
+        while len(names) < number:
+            change = await anext(changes)
+            if change.happened is Happened.ADDED:
+                names.append(change.object["metadata"]["name"])
+    return names
+
+
+async def test_a_framework_goes_on_where_it_was_after_a_restart_of_store_and_controller(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "launcher.db"
+    async with opened(path) as store, controlled(store):
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", TASKS, retries=1)))
+        names = await pods_that_come(store, TASKS)
+        for name in names:
+            await report(store, name, {"phase": "Running", "podIP": "10.0.0.1"})
+        await until(store, {"AttemptRunning": TASKS})
+        uids = {pod["metadata"]["uid"] for pod in (await store.list(PODS)).items}
+
+    async with opened(path) as store:
+        await report(store, names[0], {"phase": "Failed"})  # while nobody looked
+        async with controlled(store):
+            for name in names[1:]:
+                await report(store, name, {"phase": "Succeeded"})
+            await until(store, {"AttemptPreparing": 1, "Completed": TASKS - 1})
+            kept = {pod["metadata"]["uid"] for pod in (await store.list(PODS)).items}
+            await report(store, names[0], {"phase": "Succeeded"})
+            await until(store, {"Completed": TASKS})
+        (framework,) = (await store.list(FRAMEWORKS)).items
+        events = {event["reason"] for event in (await store.list(EVENTS)).items}
+
+    assert len(kept & uids) == TASKS - 1, "one pod was replaced, the others are the same"
+    assert framework["status"]["state"] == "Completed"
+    assert framework["status"]["attemptStatus"]["completionStatus"]["code"] == 0
+    assert {"AttemptRunning", "FrameworkSucceeded"} <= events

@@ -159,7 +159,7 @@ def _start_problems(spec: Mapping[str, Any], known: Mapping[str, _Role]) -> Iter
                 yield invalid(f"{field}.role", name, "a role cannot wait for itself")
             elif place.get(role.name, len(named)) < place.get(name, len(named)):
                 yield invalid(f"{field}.role", name, _contradiction(role.name, name))
-            elif _number(after.get("atLeast")) > known[name].tasks:
+            elif _number(after.get("atLeast")) > max(known[name].tasks, 0):
                 few = f"role {name} has only {known[name].tasks} tasks"
                 yield invalid(f"{field}.atLeast", after.get("atLeast"), few)
 

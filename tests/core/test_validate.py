@@ -183,6 +183,14 @@ def test_a_role_waits_for_what_can_be(after: dict[str, Any], message: str) -> No
     assert told(a_framework(a_role("worker", startAfter=[after]), a_role("ps", 2))) == [message]
 
 
+def test_a_wrong_number_of_tasks_is_told_where_it_stands_and_not_where_others_wait_for_it() -> None:
+    waiting = a_role("worker", startAfter=[{"role": "ps"}])
+
+    problems = told(a_framework(waiting, a_role("ps", taskNumber=-1)))
+
+    assert problems == ["spec.taskRoles[1].taskNumber: Invalid value: -1: must be at least 0"]
+
+
 def test_a_ring_of_waits_is_spelt_out() -> None:
     obj = a_framework(
         a_role("a", startAfter=[{"role": "b"}]),

@@ -125,9 +125,11 @@ class Controller:
     @staticmethod
     async def _first_of(*events: asyncio.Event) -> None:
         waiting = [asyncio.create_task(event.wait()) for event in events]
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting:
-            task.cancel()
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
 
     # What the informers tell.
 

@@ -59,7 +59,7 @@ class Board:
         #: Tasks whose pods are not in sight, though they may be there: a cache can be behind the status.
         self.doubts: set[PodName] = set()
         #: The uid of every pod of this attempt that was in sight; only these can be known to be gone.
-        self._met: set[str] = set()
+        self._met: set[str | None] = set()
         self._dirty: set[PodName] = set()
         self._refused: dict[PodName, Completion] = {}
         self._wakes: list[tuple[Time, PodName]] = []
@@ -241,6 +241,8 @@ class Board:
         if now is task:
             return
         self.changed |= now != task  # readiness alone is not stored
+        if now.retry.total > task.retry.total:
+            self._met.discard(task.attempt.pod_uid)  # nobody will ask for that pod again
         self.steps.extend(move.steps)
         crew.put(now)
         self._tell(crew, task, now)

@@ -16,6 +16,8 @@ from launcher.store.port import FRAMEWORKS, PODS, Object
 
 Uid = str
 
+_OVER = (State.ATTEMPT_COMPLETED, State.COMPLETED)
+
 
 class Broken(AssertionError):
     """A promise was broken."""
@@ -67,9 +69,7 @@ class Auditor:
         if pod.of is None:
             raise Broken(f"pod {pod.name} was created without saying whose it is")
         status = self.statuses.get(pod.owner)
-        late = status is None or status.attempt.id != pod.of.framework_attempt or status.state in (
-            State.ATTEMPT_COMPLETED, State.COMPLETED
-        )  # fmt: skip
+        late = status is None or self._comes_late(pod.uid, pod.of, status)
         if status is not None and status.attempt.id < pod.of.framework_attempt:
             raise Broken(f"pod {pod.name} was created before its attempt was saved")
         if not late and status is not None:
@@ -81,6 +81,17 @@ class Auditor:
                     raise Broken(f"pod {pod.name} was created while {other.of} of an earlier attempt lives")
         self.stories[pod.uid] = PodStory(pod.owner, pod.of, late=late)
         self.of_framework[pod.owner].append(pod.uid)
+
+    def _comes_late(self, uid: Uid, of: Membership, status: FrameworkStatus) -> bool:
+        """Whether the try that the pod was created for was over, or had its pod already."""
+        if status.attempt.id != of.framework_attempt or status.state in _OVER:
+            return True
+        task = _task(status, of)
+        return task is not None and (
+            task.retry.total > of.task_attempt
+            or (task.retry.total == of.task_attempt and task.state in _OVER)
+            or (task.retry.total == of.task_attempt and task.attempt.pod_uid not in (None, uid))
+        )
 
     def _framework(self, gone: bool, obj: Object) -> None:
         framework = framework_from_json(obj)
@@ -99,9 +110,7 @@ class Auditor:
         self._names_only_pods_that_were(framework.name, after)
         if before is not None and before != after:
             self._follows(framework.name, before, after)
-        if after.state in (State.ATTEMPT_COMPLETED, State.COMPLETED) and (
-            before is None or before.state != after.state
-        ):
+        if after.state in _OVER and (before is None or before.state != after.state):
             self._nothing_runs(framework.name, uid, after)
         self.statuses[uid] = after
 

@@ -81,6 +81,8 @@ async def _play(case: Case) -> Outcome:
     nodes.cancel()
     if failures:
         raise failures[0]
+    if not kind.calls_come_late and any(story.late for story in auditor.stories.values()):
+        raise Broken("a pod was created for a try that was over or had its pod, though no call came late")
     frameworks, pods = await store.list(FRAMEWORKS), await store.list(PODS)
     auditor.check_end(list(frameworks.items), list(pods.items), store.clock(), rules)
     return Outcome(pods.version, asyncio.get_running_loop().time())

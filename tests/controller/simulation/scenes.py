@@ -237,6 +237,8 @@ class Kind:
 
     happens: Trouble = _nothing
     faults: Faults = field(default_factory=Faults)
+    #: A call may take effect after its sender is dead, or while another launcher thinks otherwise.
+    calls_come_late: bool = False
 
 
 async def _everything(scene: Scene) -> None:
@@ -254,10 +256,12 @@ KINDS: Mapping[str, Kind] = {
     "doubled-events": Kind(faults=Faults(doubled_events=0.3)),
     "cut-streams": Kind(faults=Faults(cut_streams=0.2)),
     "expired": Kind(faults=Faults(cut_streams=0.1, expired=0.5)),
-    "stale-lists": Kind(_crashes, faults=Faults(cut_streams=0.1, expired=0.5, stale_lists=0.5)),
+    "stale-lists": Kind(
+        _crashes, calls_come_late=True, faults=Faults(cut_streams=0.1, expired=0.5, stale_lists=0.5)
+    ),
     "slow-store": Kind(faults=Faults(slow=0.5)),
-    "crashes": Kind(_crashes, faults=Faults(slow=0.2)),
-    "two-controllers": Kind(_two_controllers, faults=Faults(late_events=0.1)),
+    "crashes": Kind(_crashes, calls_come_late=True, faults=Faults(slow=0.2)),
+    "two-controllers": Kind(_two_controllers, calls_come_late=True, faults=Faults(late_events=0.1)),
     "pods-killed": Kind(_pods_killed),
     "nodes-lost": Kind(_nodes_lost),
     "clock-jumps": Kind(_clock_jumps),
@@ -265,6 +269,7 @@ KINDS: Mapping[str, Kind] = {
     "meddling-users": Kind(_meddling),
     "everything": Kind(
         _everything,
+        calls_come_late=True,
         faults=Faults(
             lost_answers=0.05,
             refusals=0.05,

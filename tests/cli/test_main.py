@@ -1,8 +1,11 @@
+import io
 import subprocess
 import sys
 from pathlib import Path
 
+import orjson
 import pytest
+import yaml
 
 from launcher.cli.main import main
 
@@ -55,7 +58,88 @@ def test_a_mistake_in_the_file_is_told_and_ends_with_2(
 
 def test_a_file_that_is_not_there_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["story", "nowhere.yaml"]) == 2
-    assert capsys.readouterr().err == "launcher: nowhere.yaml: No such file or directory\n"
+    assert capsys.readouterr().err == "nowhere.yaml: No such file or directory\n"
+
+
+def test_every_mistake_is_told_with_its_line_and_column(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text(
+        "apiVersion: launcher.microsoft.com/v1\n"
+        "kind: Framework\n"
+        "metadata: {name: mnist}\n"
+        "spec:\n"
+        "  taskRoles:\n"
+        "    - name: Worker\n"
+        "      taskNumber: many\n"
+        "      task: {pod: {spec: {containers: [{name: main, image: busybox}]}}}\n"
+    )
+
+    assert main(["validate", str(file)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    first, second = told.err.splitlines()
+    assert first.startswith(f"{file}:6:7: spec.taskRoles[0].name: Invalid value")
+    assert second.startswith(f"{file}:7:7: spec.taskRoles[0].taskNumber: Invalid value")
+
+
+def test_one_bad_file_does_not_hide_another_good_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.yaml").write_text("kind: Pod")
+    good = str(PROJECT / "examples" / "hello.yaml")
+
+    assert main(["validate", str(tmp_path / "bad.yaml"), good]) == 2
+    told = capsys.readouterr()
+    assert told.out == f"{good}: valid\n"
+    assert "bad.yaml" in told.err
+
+
+def test_an_unknown_field_is_a_warning_or_when_strict_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text(
+        (PROJECT / "examples" / "hello.yaml").read_text().replace("spec:\n", "spec:\n  descripton: x\n", 1)
+    )
+
+    loose, warned = main(["validate", str(file)]), capsys.readouterr()
+    strict, refused = main(["validate", "--strict", str(file)]), capsys.readouterr()
+
+    guess = 'unknown field "spec.descripton"; did you mean "description"?'
+    assert (loose, warned.err, warned.out) == (0, f"{file}: warning: {guess}\n", f"{file}: valid\n")
+    assert strict == 2
+    assert guess in refused.err
+
+
+def test_standard_input_is_a_file_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = (PROJECT / "examples" / "hello.yaml").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+    assert main(["validate", "-"]) == 0
+    assert capsys.readouterr().out == "-: valid\n"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_the_pods_of_every_example_are_printed_alike_as_yaml_and_json(
+    example: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["render", str(example)])
+    as_yaml = list(yaml.safe_load_all(capsys.readouterr().out))
+    main(["render", "-o", "json", str(example)])
+    as_json = orjson.loads(capsys.readouterr().out)["items"]
+
+    framework = yaml.safe_load(example.read_text())
+    names = [pod["metadata"]["name"] for pod in as_yaml]
+    assert as_yaml == as_json
+    assert names == [
+        f"{framework['metadata']['name']}-{role['name']}-{index}"
+        for role in framework["spec"]["taskRoles"]
+        for index in range(role["taskNumber"])
+    ]
 
 
 def test_help_is_answered_without_importing_the_engine() -> None:

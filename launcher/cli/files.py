@@ -1,0 +1,39 @@
+"""Framework files: read and checked, or every mistake told with its place."""
+
+import sys
+from pathlib import Path
+
+from launcher.core.errors import InvalidObject, RequestError
+from launcher.core.manifest import Manifest, read_framework
+from launcher.core.reading.decode import Media
+
+
+class Refused(Exception):
+    """The user has to mend something; the lines say what."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
+def read(path: Path, *, strict: bool = False) -> Manifest:
+    """The Framework in that file, ``-`` being standard input. Raises Refused."""
+    name = "standard input" if path == Path("-") else str(path)
+    try:
+        data = sys.stdin.buffer.read() if path == Path("-") else path.read_bytes()
+    except OSError as error:
+        raise Refused(f"{name}: {error.strerror}") from error
+    media = Media.JSON if path.suffix == ".json" else Media.YAML
+    try:
+        return read_framework(data, media=media, strict=strict)
+    except InvalidObject as error:
+        raise Refused(*_places(name, error, data, media)) from error
+    except RequestError as error:
+        raise Refused(f"{name}: {error}") from error
+
+
+def _places(name: str, error: InvalidObject, data: bytes, media: Media) -> list[str]:
+    # Only for those who made a mistake: it reads the text once more.
+    from launcher.core.reading.places import placed
+
+    return [f"{name}:{each.line}:{each.column}: {each}" for each in placed(error.problems, data, media)]

@@ -2,10 +2,12 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from launcher.core.errors import InvalidObject, RequestError
 from launcher.core.manifest import Manifest, read_framework
 from launcher.core.reading.decode import Media
+from launcher.core.spec import FrameworkName
 
 
 class Refused(Exception):
@@ -30,6 +32,12 @@ def read(path: Path, *, strict: bool = False) -> Manifest:
         raise Refused(*_places(name, error, data, media)) from error
     except RequestError as error:
         raise Refused(f"{name}: {error}") from error
+
+
+def name_of(obj: dict[str, Any]) -> FrameworkName:
+    """What the Framework is called, or might be called if the store is to choose."""
+    meta = obj["metadata"]
+    return FrameworkName(meta.get("name") or f"{meta['generateName']}xxxxx")
 
 
 def _places(name: str, error: InvalidObject, data: bytes, media: Media) -> list[str]:

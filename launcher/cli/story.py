@@ -11,6 +11,7 @@ from itertools import count
 from textwrap import fill
 from typing import Any
 
+from launcher.cli.files import name_of
 from launcher.core.actions import Action, CreatePod, DeletePod, ReadPods, Step
 from launcher.core.framework import Framework
 from launcher.core.materialize import PodTemplate
@@ -18,7 +19,7 @@ from launcher.core.names import pod_name
 from launcher.core.plan import Planner
 from launcher.core.pods import pod_from_json
 from launcher.core.rules import Rules
-from launcher.core.spec import FrameworkName, PodName
+from launcher.core.spec import PodName
 from launcher.core.times import to_wire
 from launcher.core.wire import spec_from_json
 
@@ -39,10 +40,10 @@ def tell(obj: Json) -> Iterator[str]:
     """The story of the Framework *obj*, line by line."""
     meta = obj["metadata"]
     framework = Framework(
-        FrameworkName(meta["name"]), meta.get("namespace", "default"), _UID, 1, spec_from_json(obj["spec"])
+        name_of(obj), meta.get("namespace", "default"), _UID, 1, spec_from_json(obj["spec"])
     )
-    total = sum(role.tasks for role in framework.spec.roles)
-    yield f"{framework.name}: {len(framework.spec.roles)} roles, {total} tasks, in virtual time"
+    roles = ", ".join(f"{role.tasks} x {role.name}" for role in framework.spec.roles)
+    yield f"{framework.name}: {roles or 'no roles'}, in virtual time"
     yield from _Rehearsal(framework).play()
 
 
@@ -57,8 +58,10 @@ class _Rehearsal:
         self._pods: dict[PodName, Json] = {}
         #: When, in which order, which pod, and its status from then on.
         self._future: list[tuple[int, int, PodName, Json]] = []
-        first = framework.spec.roles[0]
-        self._victim: PodName | None = pod_name(framework.name, first.name, first.tasks - 1)
+        victims = [
+            pod_name(framework.name, role.name, role.tasks - 1) for role in framework.spec.roles if role.tasks
+        ]
+        self._victim: PodName | None = victims[0] if victims else None
 
     def play(self) -> Iterator[str]:
         while True:

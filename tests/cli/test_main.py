@@ -2,6 +2,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -30,6 +31,35 @@ def test_the_story_tells_of_a_retry_and_why(capsys: pytest.CaptureFixture[str]) 
     told = capsys.readouterr().out
     assert "worker[1]" in told
     assert "ContainerSigKillReceived (137); tried again at once: retry 1 of 1" in told
+
+
+_ROLE = {"name": "w", "task": {"pod": {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}}}
+ODD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "no role at all": ({"name": "odd"}, {"taskRoles": []}, "goes on from here: AttemptPreparing"),
+    "a role without tasks": (
+        {"name": "odd"},
+        {"taskRoles": [{**_ROLE, "taskNumber": 0}]},
+        "goes on from here",
+    ),
+    "a name yet to be made": ({"generateName": "odd-"}, {}, "odd-xxxxx"),
+    "a hold": ({"name": "odd"}, {"executionType": "Create"}, "goes on from here: AttemptCreationPending"),
+    "a stop": ({"name": "odd"}, {"executionType": "Stop"}, "StopFrameworkRequested (-210)"),
+    "a service": ({"name": "odd"}, {"retryPolicy": {"maxRetryCount": -2}}, "goes on from here"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_frameworks_have_a_story_and_pods_too(
+    odd: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metadata, spec, told = ODD[odd]
+    framework = yaml.safe_load((PROJECT / "examples" / "hello.yaml").read_text())
+    framework = {**framework, "metadata": metadata, "spec": {**framework["spec"], **spec}}
+    (tmp_path / "f.json").write_bytes(orjson.dumps(framework))
+
+    assert main(["story", str(tmp_path / "f.json")]) == 0
+    assert told in capsys.readouterr().out
+    assert main(["render", str(tmp_path / "f.json")]) == 0
 
 
 @pytest.mark.parametrize(

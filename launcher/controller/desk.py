@@ -108,17 +108,19 @@ class Desk:
             "status": status,
         }
 
-    def sent(self, obj: Object) -> None:
-        """The store has what ``send`` gave, and answered with *obj*."""
+    def sent(self, obj: Object) -> bool:
+        """The store has what ``send`` gave, and answered with *obj*; False when somebody has gone beyond that."""
+        if version_of(obj) < self.version:
+            return False
         self.version, self._stored, self._sent = version_of(obj), _digest(obj.get("status")), None
         self.planner.mark_saved()
         self.flush_at = None
+        return True
 
     def settle(self, live: Object) -> bool:
         """After a write that failed or whose fate is unknown: whether the status as it was sent is stored."""
         if _digest(live.get("status")) == self._sent:
-            self.sent(live)
-            return True
+            return self.sent(live)
         self.observe(live)
         self._sent = None
         return False

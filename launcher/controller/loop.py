@@ -244,8 +244,7 @@ class Controller:
         namespace, name = desk.key
         desk.not_before = asyncio.get_running_loop().time() + self._pace.rest_per_task * desk.tasks
         try:
-            desk.sent(await self._store.update_status(FRAMEWORKS, desk.send()))
-            return True
+            return desk.sent(await self._store.update_status(FRAMEWORKS, desk.send()))
         except NotFound:
             self.framework_gone(desk.key)
             return False

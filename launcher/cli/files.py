@@ -5,9 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from launcher.core.errors import InvalidObject, RequestError
+from launcher.core.framework import Framework
 from launcher.core.manifest import Manifest, read_framework
 from launcher.core.reading.decode import Media
 from launcher.core.spec import FrameworkName
+from launcher.core.wire import spec_from_json
+
+#: Stands for the uid that the store will give.
+_UID = "00000000-0000-0000-0000-000000000000"
 
 
 class Refused(Exception):
@@ -34,10 +39,11 @@ def read(path: Path, *, strict: bool = False) -> Manifest:
         raise Refused(f"{name}: {error}") from error
 
 
-def name_of(obj: dict[str, Any]) -> FrameworkName:
-    """What the Framework is called, or might be called if the store is to choose."""
+def framework_of(obj: dict[str, Any]) -> Framework:
+    """The Framework as it would be stored, with stand-ins for what the store alone can give: uid and suffix."""
     meta = obj["metadata"]
-    return FrameworkName(meta.get("name") or f"{meta['generateName']}xxxxx")
+    name = FrameworkName(meta.get("name") or f"{meta['generateName']}xxxxx")
+    return Framework(name, meta.get("namespace", "default"), _UID, 1, spec_from_json(obj["spec"]))
 
 
 def _places(name: str, error: InvalidObject, data: bytes, media: Media) -> list[str]:

@@ -11,24 +11,22 @@ from itertools import count
 from textwrap import fill
 from typing import Any
 
-from launcher.cli.files import name_of
+from launcher.cli.files import framework_of
 from launcher.core.actions import Action, CreatePod, DeletePod, ReadPods, Step
 from launcher.core.framework import Framework
-from launcher.core.materialize import PodTemplate
+from launcher.core.materialize import PodTemplate, templates_of
 from launcher.core.names import pod_name
 from launcher.core.plan import Planner
 from launcher.core.pods import pod_from_json
 from launcher.core.rules import Rules
-from launcher.core.spec import PodName
+from launcher.core.spec import PodName, RoleName
 from launcher.core.times import to_wire
-from launcher.core.wire import spec_from_json
 
 _BEGIN = 1_767_225_600  # 2026-01-01T00:00:00Z
 _STARTS_AFTER, _RUNS_FOR = 1, 10
 _KILLED = 137
 #: A story that is not over by then will never be: tasks that run again for ever.
 _LONGEST = 3600
-_UID = "00000000-0000-5000-8000-000000000000"
 
 #: Reasons stand below what they explain, so that a line fits a terminal of 80 columns.
 _INDENT = " " * 10
@@ -38,10 +36,7 @@ Json = dict[str, Any]
 
 def tell(obj: Json) -> Iterator[str]:
     """The story of the Framework *obj*, line by line."""
-    meta = obj["metadata"]
-    framework = Framework(
-        name_of(obj), meta.get("namespace", "default"), _UID, 1, spec_from_json(obj["spec"])
-    )
+    framework = framework_of(obj)
     roles = ", ".join(f"{role.tasks} x {role.name}" for role in framework.spec.roles)
     yield f"{framework.name}: {roles or 'no roles'}, in virtual time"
     yield from _Rehearsal(framework).play()
@@ -56,6 +51,8 @@ class _Rehearsal:
         self._now = _BEGIN
         self._numbers = count(1)
         self._pods: dict[PodName, Json] = {}
+        #: Of the current attempt.
+        self._templates: dict[int, dict[RoleName, PodTemplate]] = {}
         #: When, in which order, which pod, and its status from then on.
         self._future: list[tuple[int, int, PodName, Json]] = []
         victims = [
@@ -100,20 +97,17 @@ class _Rehearsal:
                 pass  # a question to a store that there is none of, or the end of a Framework long after its story
 
     def _create(self, action: CreatePod) -> None:
-        framework, status = self._framework, self._planner.status()
-        role = next(role for role in framework.spec.roles if role.name == action.role)
-        counts = {each.name: each.tasks for each in framework.spec.roles}
-        made = PodTemplate.of(
-            framework.name, framework.namespace, framework.uid, status.attempt.id, role, counts
-        )
-        pod = made.pod(action.index, action.incarnation, action.attempt)
+        attempt = self._planner.attempt
+        if attempt not in self._templates:
+            self._templates = {attempt: templates_of(self._framework, attempt)}
+        pod = self._templates[attempt][action.role].pod(action.index, action.incarnation, action.attempt)
         name = PodName(pod["metadata"]["name"])
         killed, self._victim = name == self._victim, None if name == self._victim else self._victim
         self._pods[name] = pod
         pod["metadata"] |= {"uid": f"pod-{next(self._numbers)}", "creationTimestamp": to_wire(self._now)}
         self._report(name, {"phase": "Pending"})
         self._later(_STARTS_AFTER, name, {"phase": "Running"})
-        self._later(_STARTS_AFTER + _RUNS_FOR, name, _ended(role.pod, _KILLED if killed else 0))
+        self._later(_STARTS_AFTER + _RUNS_FOR, name, _ended(pod, _KILLED if killed else 0))
 
     def _later(self, seconds: int, name: PodName, status: Json) -> None:
         heapq.heappush(self._future, (self._now + seconds, next(self._numbers), name, status))
@@ -137,8 +131,8 @@ class _Rehearsal:
         return True
 
 
-def _ended(template: Any, code: int) -> Json:
-    names = [container["name"] for container in template["spec"]["containers"]]
+def _ended(pod: Json, code: int) -> Json:
+    names = [container["name"] for container in pod["spec"]["containers"]]
     reason = "Error" if code else "Completed"
     return {
         "phase": "Failed" if code else "Succeeded",

@@ -8,17 +8,16 @@ from typing import Any
 import orjson
 
 from launcher.controller.backoff import Backoff
-from launcher.controller.informer import Key, key_of, version_of
 from launcher.core.actions import CreatePod
 from launcher.core.framework import Framework
-from launcher.core.materialize import PodTemplate
+from launcher.core.materialize import PodTemplate, templates_of
 from launcher.core.plan import Planner
 from launcher.core.pods import Pod
 from launcher.core.rules import Rules
 from launcher.core.spec import FrameworkName, PodName, RoleName
 from launcher.core.wire import spec_from_json
 from launcher.core.wirestatus import status_from_json, status_to_json
-from launcher.store.port import FRAMEWORKS, Object, Version
+from launcher.store.port import FRAMEWORKS, Key, Object, Version, key_of, version_of
 
 
 class Desk:
@@ -129,18 +128,9 @@ class Desk:
         """The pod to create."""
         attempt = self.planner.attempt
         if self._made_for != (attempt, self.framework.generation):
-            self._templates.clear()
+            self._templates = templates_of(self.framework, attempt)
             self._made_for = (attempt, self.framework.generation)
-        template = self._templates.get(action.role)
-        if template is None:
-            template = self._templates[action.role] = self._template(action.role, attempt)
-        return template.pod(action.index, action.incarnation, action.attempt)
-
-    def _template(self, name: RoleName, attempt: int) -> PodTemplate:
-        roles = {role.name: role for role in self.framework.spec.roles}
-        counts = {role.name: role.tasks for role in self.framework.spec.roles}
-        namespace, framework = self.key
-        return PodTemplate.of(FrameworkName(framework), namespace, self.uid, attempt, roles[name], counts)
+        return self._templates[action.role].pod(action.index, action.incarnation, action.attempt)
 
 
 def framework_from_json(obj: Mapping[str, Any]) -> Framework:

@@ -7,13 +7,10 @@ from typing import Protocol
 
 from launcher.controller.backoff import Backoff
 from launcher.core.errors import Expired, Unavailable
-from launcher.store.port import Happened, Kind, Object, Store, Version
+from launcher.store.port import Happened, Key, Kind, Object, Store, Version, key_of, version_of
 from launcher.store.selectors import EVERYTHING, Where
 
 log = logging.getLogger(__name__)
-
-#: Namespace and name.
-Key = tuple[str, str]
 
 _PAGE = 500
 
@@ -117,13 +114,3 @@ class Informer:
     def _lose(self, key: Key) -> None:
         del self._versions[key]
         self._handler.gone(key)
-
-
-def key_of(obj: Object) -> Key:
-    """Namespace and name of *obj*."""
-    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-
-
-def version_of(obj: Object) -> Version:
-    """The version of *obj* as a number."""
-    return int(obj["metadata"]["resourceVersion"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from launcher.controller.desk import Desk
 from launcher.controller.events import EventWriter
 from launcher.controller.hands import Hands
-from launcher.controller.informer import Informer, Key
+from launcher.controller.informer import Informer
 from launcher.controller.queue import Queue
 from launcher.core.actions import Notice, ReadPods
 from launcher.core.errors import Conflict, LauncherError, NotFound, OutcomeUnknown
@@ -22,7 +22,7 @@ from launcher.core.plan import Look
 from launcher.core.pods import Pod, pod_from_json
 from launcher.core.rules import Rules
 from launcher.core.spec import PodName
-from launcher.store.port import FRAMEWORKS, PODS, Object, Store
+from launcher.store.port import FRAMEWORKS, PODS, Key, Object, Store
 from launcher.store.selectors import parse
 
 log = logging.getLogger(__name__)

@@ -126,6 +126,11 @@ class Completion:
     def succeeded(self) -> bool:
         return not self.failed
 
+    @property
+    def words(self) -> str:
+        """``ContainerSigKillReceived (137)``."""
+        return f"{self.phrase} ({self.code})"
+
 
 @lru_cache(maxsize=512)
 def shared(completion: Completion) -> Completion:

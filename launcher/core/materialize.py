@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from launcher.core.framework import Framework
 from launcher.core.names import (
     API_VERSION,
     KIND,
@@ -124,6 +125,16 @@ class PodTemplate:
         filled[1::2] = [values[gap] for gap in self.pieces[1::2]]
         pod: Json = orjson.loads(b"".join(filled))
         return pod
+
+
+def templates_of(framework: Framework, attempt_id: int) -> dict[RoleName, PodTemplate]:
+    """The templates of all roles for one attempt, as the spec has them now."""
+    counts = {role.name: role.tasks for role in framework.spec.roles}
+    name, namespace, uid = framework.name, framework.namespace, framework.uid
+    return {
+        role.name: PodTemplate.of(name, namespace, uid, attempt_id, role, counts)
+        for role in framework.spec.roles
+    }
 
 
 def _marks(

@@ -388,14 +388,14 @@ class Planner:
         if isinstance(decision, retry.GiveUp):
             return self._finish(decision.because)
         if spec.execution is ExecutionType.STOP:
-            because = f"stopped before its retry after {_words(end)}"
+            because = f"stopped before its retry after {end.words}"
             return self._finish_instead(Code.STOP_FRAMEWORK_REQUESTED, because)
         if self._is_past_deadline():
-            because = f"{self._deadline_words()}, before its retry after {_words(end)}"
+            because = f"{self._deadline_words()}, before its retry after {end.words}"
             return self._finish_instead(Code.ACTIVE_DEADLINE_EXCEEDED, because)
         if decision.delay and known.retry.delay is None:
             known.put(retry=retry.scheduled(known.retry, decision))
-            known.say(f"{_words(end)}; tried again in {decision.delay} s: {decision.because}")
+            known.say(f"{end.words}; tried again in {decision.delay} s: {decision.because}")
         due = known.status.transition_time + decision.delay
         if decision.delay and self._now < due:
             self._wakes.append(due)
@@ -430,7 +430,7 @@ class Planner:
         known = self._known
         known.put(retry=retry.executed(known.retry, decision), observed_generation=self._framework.generation)
         known.put(attempt=FrameworkAttempt(known.retry.total, self._now))
-        because = f"try {known.retry.total + 1} after {_words(end)}: {decision.because}"
+        because = f"try {known.retry.total + 1} after {end.words}: {decision.because}"
         known.enter(State.CREATION_PENDING, because)
         self._muster(known.retry.total)
         return True
@@ -453,7 +453,7 @@ class Planner:
             self.board.touch_all()
         end, trigger = known.attempt.completion, known.attempt.trigger
         known.put(retry=replace(known.retry, delay=None))
-        words = [_words(end)] if end is not None else []
+        words = [end.words] if end is not None else []
         if trigger is not None:
             words.append(trigger.message)
         if end is not None and end.failed and end.code not in retry.NEVER_RETRIED:
@@ -474,7 +474,3 @@ class Planner:
             self._wakes.append(due)
         else:
             self._actions.append(DeleteFramework(f"it finished {limit} s ago"))
-
-
-def _words(end: Completion) -> str:
-    return f"{end.phrase} ({end.code})"

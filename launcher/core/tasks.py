@@ -282,7 +282,7 @@ def _end_text(task: TaskStatus, decision: retry.GiveUp) -> str:
 
 def _end_words(task: TaskStatus) -> str:
     completion = task.attempt.completion
-    return f"{completion.phrase} ({completion.code})" if completion is not None else "ended"
+    return completion.words if completion is not None else "ended"
 
 
 def _gone(task: TaskStatus, around: Situation) -> Move:

@@ -10,8 +10,8 @@ from operator import attrgetter
 import orjson
 
 from launcher.core.errors import BadRequest, Expired
-from launcher.store.port import Version
-from launcher.store.rows import Key, Row
+from launcher.store.port import Key, Version
+from launcher.store.rows import Row
 from launcher.store.selectors import Where
 
 #: Lists whose further pages may still be asked for; the oldest makes room.

@@ -9,8 +9,20 @@ from launcher.store import rules
 from launcher.store.history import History
 from launcher.store.lists import Lists, Question
 from launcher.store.patches import patched
-from launcher.store.port import Change, Deletion, Happened, Kind, Object, Page, Patch, Subresource, Version
-from launcher.store.rows import Entry, Key, Row, key_of, new_row
+from launcher.store.port import (
+    Change,
+    Deletion,
+    Happened,
+    Key,
+    Kind,
+    Object,
+    Page,
+    Patch,
+    Subresource,
+    Version,
+    key_of,
+)
+from launcher.store.rows import Entry, Row, new_row
 from launcher.store.selectors import EVERYTHING, Where
 from launcher.store.table import Table
 

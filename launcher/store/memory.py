@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from launcher.store.history import History
 from launcher.store.local import LocalStore
-from launcher.store.port import Version
-from launcher.store.rows import Entry, Key, Row
+from launcher.store.port import Key, Version
+from launcher.store.rows import Entry, Row
 
 
 class MemoryStore(LocalStore):

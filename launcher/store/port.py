@@ -6,6 +6,7 @@ change is made on a copy. Every write gives the object a new ``metadata.resource
 the whole store, and is acknowledged only when it will survive a crash.
 """
 
+import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,6 +18,19 @@ from launcher.store.selectors import EVERYTHING, Where
 Object = dict[str, Any]
 #: A resourceVersion as a number; only compare versions of one store.
 Version = int
+#: Namespace and name.
+Key = tuple[str, str]
+
+
+def key_of(obj: Object) -> Key:
+    """Namespace and name of *obj*."""
+    # Thousands of objects share a few namespaces: one string serves them all.
+    return sys.intern(obj["metadata"].get("namespace", "")), obj["metadata"]["name"]
+
+
+def version_of(obj: Object) -> Version:
+    """The version of *obj* as a number."""
+    return int(obj["metadata"]["resourceVersion"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,11 @@ from typing import Any, NamedTuple
 import orjson
 
 from launcher.core.errors import TooLarge
-from launcher.store.port import Happened, Object, Version
+from launcher.store.port import Happened, Key, Object, Version, key_of
 from launcher.store.rules import encoded
 
 MAX_BYTES = 3 * 1024 * 1024
 
-#: Namespace and name.
-Key = tuple[str, str]
 _NO_LABELS: Mapping[str, str] = {}
 
 
@@ -105,11 +103,6 @@ def _texts(obj: Object) -> tuple[bytes, bytes | None]:
 def _text(value: Any) -> bytes:
     # Copied, because orjson gives its text in a buffer of several times that size.
     return bytes(memoryview(encoded(value)))
-
-
-def key_of(obj: Object) -> Key:
-    metadata = obj["metadata"]
-    return sys.intern(metadata.get("namespace", "")), metadata["name"]
 
 
 def _labels_of(obj: Object) -> Mapping[str, str]:

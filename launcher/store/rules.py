@@ -6,13 +6,12 @@ versions. Whether a write changes anything is for the store to see, too.
 """
 
 import hashlib
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from launcher.core.errors import BadRequest, Conflict, InvalidObject, Problem
+from launcher.core.times import from_wire, to_wire
 from launcher.store.metadata import OWN_FIELDS, problems_in, shaped
 from launcher.store.port import NAMESPACES, NODES, PODS, Deletion, Kind, Object, Propagation
 
@@ -254,7 +253,7 @@ def _end(kind: Kind, stored: Object, grace: int | None, now: float) -> tuple[str
     given: int = old["deletionGracePeriodSeconds"]
     if grace is None or grace >= given:  # a grace can only be shortened
         return old["deletionTimestamp"], given
-    began = datetime.fromisoformat(old["deletionTimestamp"]).timestamp() - given
+    began = from_wire(old["deletionTimestamp"]) - given
     return timestamp(began + grace), grace
 
 
@@ -272,9 +271,4 @@ def _first_grace(kind: Kind, stored: Object, grace: int | None) -> int:
 
 def timestamp(now: float) -> str:
     """Seconds since 1970 as Kubernetes writes a time: whole seconds, UTC."""
-    return _timestamp(int(now))
-
-
-@lru_cache(maxsize=64)
-def _timestamp(now: int) -> str:
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return to_wire(int(now))

@@ -11,8 +11,8 @@ from launcher.core.errors import LauncherError, OutcomeUnknown, StoreBroken, Una
 from launcher.store.database import Database
 from launcher.store.history import History
 from launcher.store.local import LocalStore
-from launcher.store.port import Happened, Version
-from launcher.store.rows import Entry, Key, Row
+from launcher.store.port import Happened, Key, Version
+from launcher.store.rows import Entry, Row
 
 _CLOSED = "the store is closed"
 

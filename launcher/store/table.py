@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from launcher.store.rows import Key, Row
+from launcher.store.port import Key
+from launcher.store.rows import Row
 from launcher.store.selectors import Where
 
 #: Label keys that have an index at one time, for each kind; the one asked for longest ago makes room.

@@ -32,8 +32,8 @@ import orjson
 
 from launcher.store.history import History
 from launcher.store.memory import MemoryStore
-from launcher.store.port import FRAMEWORKS, PODS, Object
-from launcher.store.rows import key_of, new_row
+from launcher.store.port import FRAMEWORKS, PODS, Object, key_of
+from launcher.store.rows import new_row
 from launcher.store.selectors import Where
 from launcher.store.sqlite import SqliteStore
 from tests.bench import Row, row

@@ -8,9 +8,20 @@ from random import Random
 
 import pytest
 
-from launcher.controller.informer import Informer, Key, version_of
+from launcher.controller.informer import Informer
 from launcher.core.errors import Expired, Unavailable
-from launcher.store.port import CONFIG_MAPS, Change, Deletion, Kind, MergePatch, Object, Page, Version
+from launcher.store.port import (
+    CONFIG_MAPS,
+    Change,
+    Deletion,
+    Key,
+    Kind,
+    MergePatch,
+    Object,
+    Page,
+    Version,
+    version_of,
+)
 from launcher.store.selectors import EVERYTHING, Where
 from tests.controller.simulation.cluster import SimulatedStore
 from tests.controller.simulation.faults import Faults, FaultyStore

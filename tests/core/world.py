@@ -21,7 +21,7 @@ from launcher.core.actions import (
 from launcher.core.codes import Completion
 from launcher.core.failures.classify import FailureRules
 from launcher.core.framework import Framework
-from launcher.core.materialize import PodTemplate
+from launcher.core.materialize import PodTemplate, templates_of
 from launcher.core.names import Mark, pod_name
 from launcher.core.plan import Look, Plan, Planner, plan
 from launcher.core.pods import pod_from_json
@@ -420,11 +420,8 @@ class World:
         return self.refusals[name].pop(0) if self.refusals.get(name) else None
 
     def _template(self, name: RoleName) -> PodTemplate:
-        framework, roles = self.framework, self.framework.spec.roles
-        role = next(role for role in roles if role.name == name)
-        counts = {role.name: role.tasks for role in roles}
-        attempt = 0 if framework.status is None else framework.status.attempt.id
-        return PodTemplate.of(framework.name, framework.namespace, framework.uid, attempt, role, counts)
+        framework = self.framework
+        return templates_of(framework, 0 if framework.status is None else framework.status.attempt.id)[name]
 
     def _put_pod(self, pod: dict[str, Any], uid: str | None = None) -> None:
         self._version += 1

@@ -2,7 +2,7 @@
 Run Frameworks: groups of task roles that start, retry and finish together.
 
 A request:  core.manifest (bytes > core.reading > core.checking > core.validate > core.defaults) > Store.create
-A change:   Store.watch > controller.informer > controller.queue > controller.loop > controller.desk > core.plan
+A change:   Store.watch > store.informer > controller.queue > controller.loop > controller.desk > core.plan
             > Store.update_status > controller.hands > Store.create (pods), Store.delete (pods)
 
 Inside the plan: core.plan (the Framework) > core.board (its tasks and pods) > core.tasks (one task's next step), with

@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 
-from launcher.controller.backoff import Backoff
 from launcher.core.actions import CreatePod
 from launcher.core.framework import Framework
 from launcher.core.materialize import PodTemplate, templates_of
@@ -17,6 +16,7 @@ from launcher.core.rules import Rules
 from launcher.core.spec import FrameworkName, PodName, RoleName
 from launcher.core.wire import spec_from_json
 from launcher.core.wirestatus import status_from_json, status_to_json
+from launcher.store.pauses import Pauses
 from launcher.store.port import FRAMEWORKS, Key, Object, Version, key_of, version_of
 
 
@@ -29,7 +29,7 @@ class Desk:
 
     def __init__(self, obj: Object, rules: Rules, pods: Iterable[Pod]) -> None:
         self._rules = rules
-        self.backoff = Backoff(first=0.05, most=60.0)
+        self.pauses = Pauses(first=0.05, most=60.0)
         #: Pods whose creation or deletion did not work: tried again when the back-off is over.
         self.later: set[PodName] = set()
         #: Pods whose creation may or may not have worked: asked for before anything else is thought.
@@ -66,7 +66,11 @@ class Desk:
     def reference(self) -> Object:
         """The Framework as events refer to it."""
         namespace, name = self.key
-        return {"metadata": {"namespace": namespace, "name": name, "uid": self.uid}}
+        return {
+            "apiVersion": FRAMEWORKS.api_version,
+            "kind": FRAMEWORKS.kind,
+            "metadata": {"namespace": namespace, "name": name, "uid": self.uid},
+        }
 
     @property
     def tasks(self) -> int:

@@ -5,13 +5,13 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from launcher.controller.desk import Desk
-from launcher.controller.informer import Informer
 from launcher.core.actions import Action, CreatePod, DeleteFramework, DeletePod, ReadPods
 from launcher.core.errors import AlreadyExists, Conflict, LauncherError, NotFound, OutcomeUnknown, Unavailable
 from launcher.core.failures.classify import creation_refused
 from launcher.core.names import Mark, pod_name
 from launcher.core.pods import pod_from_json
 from launcher.core.spec import PodName
+from launcher.store.informer import Informer
 from launcher.store.port import FRAMEWORKS, PODS, Deletion, Object, Propagation, Store, version_of
 from launcher.store.selectors import Where
 

@@ -11,9 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from launcher.controller.desk import Desk
-from launcher.controller.events import EventWriter
 from launcher.controller.hands import Hands
-from launcher.controller.informer import Informer
 from launcher.controller.queue import Queue
 from launcher.core.actions import Notice, ReadPods
 from launcher.core.errors import Conflict, LauncherError, NotFound, OutcomeUnknown
@@ -22,6 +20,8 @@ from launcher.core.plan import Look
 from launcher.core.pods import Pod, pod_from_json
 from launcher.core.rules import Rules
 from launcher.core.spec import PodName
+from launcher.store.events import EventWriter
+from launcher.store.informer import Informer
 from launcher.store.port import FRAMEWORKS, PODS, Key, Object, Store
 from launcher.store.selectors import parse
 
@@ -272,10 +272,10 @@ class Controller:
             desk.flush_at = desk.flush_at if desk.flush_at is not None else now + self._pace.gather
             self._queue.add_after(desk.key, desk.flush_at - now)
         if not (desk.later or desk.failed):
-            desk.backoff.reset()
+            desk.pauses.reset()
             return
         if now >= desk.retry_at:
-            desk.retry_at = now + desk.backoff.next()
+            desk.retry_at = now + desk.pauses.next()
         self._queue.add_after(desk.key, desk.retry_at - now)
 
 

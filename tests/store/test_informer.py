@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from launcher.controller.informer import Informer
 from launcher.core.errors import Expired, Unavailable
+from launcher.store.informer import Informer
 from launcher.store.port import (
     CONFIG_MAPS,
     Change,

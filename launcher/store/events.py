@@ -1,4 +1,4 @@
-"""Events: what happened to a Framework, for people. Telling them never holds up or fails the work itself."""
+"""Events: what happened to an object, for people. Telling them never holds up or fails the work itself."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from hashlib import blake2b
 from launcher.core.actions import Notice
 from launcher.core.errors import AlreadyExists, LauncherError
 from launcher.core.times import to_wire
-from launcher.store.port import EVENTS, FRAMEWORKS, MergePatch, Object, Store
+from launcher.store.port import EVENTS, MergePatch, Object, Store
 
 log = logging.getLogger(__name__)
 
@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 _LONGEST = 1024
 #: Events that wait to be written; beyond that the oldest are dropped, since the newest tell more.
 _MOST_WAITING = 1000
-#: How many different events of one Framework are written in a row before the rest is only counted.
-_MOST_PER_FRAMEWORK = 50
+#: How many different events of one object are written in a row before the rest is only counted.
+_MOST_PER_OBJECT = 50
 
 
 @dataclass(slots=True)
@@ -34,27 +34,30 @@ class _Waiting:
 class EventWriter:
     """Writes events in the background; the same event again only raises its count."""
 
-    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
-        self._store, self._clock = store, clock
+    def __init__(
+        self, store: Store, clock: Callable[[], float], component: str = "framework-launcher"
+    ) -> None:
+        """*component* is who tells, as ``kubectl describe`` shows it in its column From."""
+        self._store, self._clock, self._component = store, clock, component
         self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
-        self._per_framework: dict[str, int] = {}
+        self._per_object: dict[str, int] = {}
         self._something = asyncio.Event()
         self._closed = False
 
     def tell(self, about: Object, notices: Iterable[Notice]) -> None:
-        """Have these written; *about* is the Framework, or at least its kind and metadata."""
+        """Have these written; *about* is the object, or at least its apiVersion, kind and metadata."""
         for notice in notices:
             name = _name(about, notice)
             if (known := self._waiting.get(name)) is not None:
                 known.count += 1
                 continue
             uid = about["metadata"]["uid"]
-            if self._per_framework.get(uid, 0) >= _MOST_PER_FRAMEWORK:
+            if self._per_object.get(uid, 0) >= _MOST_PER_OBJECT:
                 continue
             if len(self._waiting) >= _MOST_WAITING:
                 self._taken(self._waiting.popitem(last=False)[1])
             self._waiting[name] = _Waiting(about, notice)
-            self._per_framework[uid] = self._per_framework.get(uid, 0) + 1
+            self._per_object[uid] = self._per_object.get(uid, 0) + 1
             self._something.set()
 
     def close(self) -> None:
@@ -77,15 +80,15 @@ class EventWriter:
 
     def _taken(self, waiting: _Waiting) -> None:
         uid = waiting.about["metadata"]["uid"]
-        self._per_framework[uid] -= 1
-        if not self._per_framework[uid]:
-            del self._per_framework[uid]
+        self._per_object[uid] -= 1
+        if not self._per_object[uid]:
+            del self._per_object[uid]
 
     async def _write(self, name: str, waiting: _Waiting) -> None:
-        namespace = waiting.about["metadata"]["namespace"]
+        namespace = _namespace(waiting.about)
         now = to_wire(int(self._clock()))
         try:
-            await self._store.create(EVENTS, _event(name, waiting, now))
+            await self._store.create(EVENTS, _event(name, waiting, now, self._component))
         except AlreadyExists:
             known = await self._store.get(EVENTS, namespace, name)
             again = {"count": known.get("count", 0) + waiting.count, "lastTimestamp": now}
@@ -93,21 +96,27 @@ class EventWriter:
 
 
 def _name(about: Object, notice: Notice) -> str:
-    """The same for the same event of the same Framework, so that it is found again."""
+    """The same for the same event of the same object, so that it is found again."""
     what = f"{about['metadata']['uid']}/{notice.reason}/{notice.message}"
     return f"{about['metadata']['name']}.{blake2b(what.encode(), digest_size=8).hexdigest()}"
 
 
-def _event(name: str, waiting: _Waiting, now: str) -> Object:
+def _namespace(about: Object) -> str:
+    """Where its events stand; those of an object without a namespace stand in ``default``."""
+    namespace: str = about["metadata"].get("namespace", "default")
+    return namespace
+
+
+def _event(name: str, waiting: _Waiting, now: str, component: str) -> Object:
     meta, notice = waiting.about["metadata"], waiting.notice
     return {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
-        "metadata": {"name": name, "namespace": meta["namespace"]},
+        "metadata": {"name": name, "namespace": _namespace(waiting.about)},
         "involvedObject": {
-            "apiVersion": FRAMEWORKS.api_version,
-            "kind": FRAMEWORKS.kind,
-            "namespace": meta["namespace"],
+            "apiVersion": waiting.about["apiVersion"],
+            "kind": waiting.about["kind"],
+            "namespace": meta.get("namespace", ""),
             "name": meta["name"],
             "uid": meta["uid"],
         },
@@ -117,8 +126,8 @@ def _event(name: str, waiting: _Waiting, now: str) -> Object:
         "count": waiting.count,
         "firstTimestamp": now,
         "lastTimestamp": now,
-        "source": {"component": "framework-launcher"},
+        "source": {"component": component},
         "eventTime": None,
-        "reportingComponent": "framework-launcher",
+        "reportingComponent": component,
         "reportingInstance": "",
     }

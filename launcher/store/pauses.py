@@ -1,7 +1,7 @@
 """Growing pauses between tries that fail."""
 
 
-class Backoff:
+class Pauses:
     """Seconds to wait: *first*, then twice as long each time, up to *most*."""
 
     def __init__(self, first: float, most: float) -> None:

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Mapping
 from typing import Protocol
 
-from launcher.controller.backoff import Backoff
 from launcher.core.errors import Expired, Unavailable
+from launcher.store.pauses import Pauses
 from launcher.store.port import Happened, Key, Kind, Object, Store, Version, key_of, version_of
 from launcher.store.selectors import EVERYTHING, Where
 
@@ -37,7 +37,7 @@ class Informer:
         self._versions: dict[Key, Version] = {}
         #: Everything up to here has been heard of.
         self._reached: Version = 0
-        self._backoff = Backoff(first=0.2, most=30.0)
+        self._pauses = Pauses(first=0.2, most=30.0)
         #: Set once the first list is through.
         self.synced = asyncio.Event()
 
@@ -50,10 +50,10 @@ class Informer:
                     await self._watch()
             except Expired:
                 log.info("watch expired, listing again", extra={"kind": self._kind.plural})
-                await asyncio.sleep(self._backoff.next())
+                await asyncio.sleep(self._pauses.next())
             except Unavailable as error:
                 log.warning("store unavailable", extra={"kind": self._kind.plural, "why": str(error)})
-                await asyncio.sleep(self._backoff.next())
+                await asyncio.sleep(self._pauses.next())
 
     def wrote(self, obj: Object) -> None:
         """A write of ours was answered with *obj*: known at once, without waiting for the watch."""
@@ -93,14 +93,14 @@ class Informer:
         silent = True
         async for change in changes:
             silent = False
-            self._backoff.reset()
+            self._pauses.reset()
             if change.happened is Happened.DELETED:
                 self.removed(key_of(change.object), change.version)
             elif change.happened is not Happened.BOOKMARK:
                 self._see(key_of(change.object), change.object)
             self._reached = max(self._reached, change.version)
         if silent:
-            await asyncio.sleep(self._backoff.next())
+            await asyncio.sleep(self._pauses.next())
 
     def _see(self, key: Key, obj: Object) -> None:
         version = version_of(obj)

@@ -100,6 +100,10 @@ class Board:
         for crew in self.crews.values():
             self.touch_crew(crew, range(len(crew.tasks)))
 
+    def rest(self) -> None:
+        """Look at nothing before it is touched again."""
+        self._dirty.clear()
+
     def touch_crew(self, crew: Crew, indices: Iterable[int]) -> None:
         """Look again at these tasks."""
         self._dirty.update(names.pod_name(self._framework, crew.name, index) for index in indices)

@@ -148,6 +148,7 @@ class Planner:
         """One thing leads to another; a plan that never rests is a bug, and must not hang everybody else."""
         for _ in range(_ROUNDS + _ROUNDS * len(self._framework.spec.roles)):
             if self._is_held():
+                self.board.rest()
                 return
             finished = self.board.work(self._around)
             if not (self._judge(finished) or self._compact() or self._settle(chance, fresh)):

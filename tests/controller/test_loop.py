@@ -391,6 +391,24 @@ def test_a_full_quota_is_told_in_status_and_tried_again_with_growing_pauses() ->
     run(story())
 
 
+@pytest.mark.timeout(20)
+def test_a_framework_that_waits_for_its_user_keeps_nobody_busy() -> None:
+    async def story() -> None:
+        store = Watched()
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 1), executionType="Create"))
+        async with launched(store):
+            await reaches(store, "AttemptCreationPending")
+            writes = len(store.calls)
+
+            await asyncio.sleep(60)
+
+            assert len(store.calls) == writes
+            await store.patch(FRAMEWORKS, "default", "f", MergePatch({"spec": {"executionType": "Start"}}))
+            await reaches(store, "Completed")
+
+    run(story())
+
+
 def test_an_ended_framework_is_deleted_when_its_time_is_over() -> None:
     async def story() -> None:
         store = Watched()

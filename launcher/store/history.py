@@ -5,6 +5,8 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 from functools import cached_property
+from itertools import islice
+from math import inf
 from operator import attrgetter
 
 from launcher.core.errors import Expired, Unavailable
@@ -18,6 +20,10 @@ MOST_BYTES = 64 * 1024 * 1024
 #: Changes that may wait for one follower as values; beyond that it reads them from the history, at its own pace.
 _MOST_WAITING = 1_000
 _CHUNK = 256
+#: Seconds before its end at which a follower gets a last bookmark.
+_LAST_BOOKMARK = 2.0
+#: The version of a store in which nothing has happened. Not 0, which for clients means any version.
+EMPTY = 1
 
 
 class _Told:
@@ -90,8 +96,15 @@ class _Follower:
 
     async def wait(self, seconds: float | None) -> None:
         """Return when something waits, or after so many seconds."""
-        self._wake = asyncio.get_running_loop().create_future()
-        await asyncio.wait((self._wake,), timeout=seconds)
+        loop = asyncio.get_running_loop()
+        self._wake = loop.create_future()
+        # Cheaper than a timeout: thousands wait like this, and each change wakes them all.
+        timer = None if seconds is None else loop.call_later(seconds, self.wake)
+        try:
+            await self._wake
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     def sees(self, entry: Entry) -> Change | None:
         if entry.row.resource != self.kind.resource or self.namespace not in (None, entry.row.key[0]):
@@ -99,9 +112,41 @@ class _Follower:
         return _Told(entry).seen(self.where)
 
     def bookmark(self, version: Version) -> Change:
+        # Whoever began ahead of us has been promised nothing older.
+        version = max(version, self.reached)
         metadata = {"resourceVersion": str(version)}
         obj = {"apiVersion": self.kind.api_version, "kind": self.kind.kind, "metadata": metadata}
         return Change(Happened.BOOKMARK, obj, version)
+
+
+class _Times:
+    """When a follower is due a bookmark, and when it has to go."""
+
+    def __init__(self, now: float, seconds: float | None, bookmark_every: float | None) -> None:
+        self._end = now + seconds if seconds is not None else inf
+        self._every = bookmark_every or inf
+        self._due = now + self._every
+        # So that whoever comes back begins where this one ended.
+        self._last = self._end - _LAST_BOOKMARK
+        if self._every == inf or self._last <= now:
+            self._last = inf
+
+    def over(self, now: float) -> bool:
+        return now >= self._end
+
+    def bookmark_due(self, now: float) -> bool:
+        """Whether there is one due; then it counts as given."""
+        if now < self._due and now < self._last:
+            return False
+        self._due = now + self._every
+        if now >= self._last:
+            self._last = inf
+        return True
+
+    def pause(self, now: float) -> float | None:
+        """Seconds until the next thing to do; None for never."""
+        moment = min(self._due, self._last, self._end)
+        return None if moment == inf else max(moment - now, 0.0)
 
 
 class History:
@@ -118,7 +163,7 @@ class History:
         #: All changes after this one are known.
         self.start = start
         #: The last change.
-        self.version = start
+        self.version = max(start, EMPTY)
         self._most_entries = most_entries
         self._most_bytes = most_bytes
         self._bookmark_every = bookmark_every
@@ -127,6 +172,7 @@ class History:
         # Dicts for sets: they keep their order, so that a run can be repeated exactly.
         self._followers: dict[tuple[str, str | None], dict[_Follower, None]] = {}
         self._ended: str | None = None
+        self._awaited: dict[asyncio.Future[None], Version] = {}
 
     def add(self, entry: Entry) -> None:
         """Remember the change, and tell those who follow; nobody is waited for."""
@@ -138,6 +184,8 @@ class History:
             forgotten = self._entries.popleft()
             self._bytes -= forgotten.row.size
             self.start = forgotten.version
+        if self._awaited:
+            self._tell_reached()
         if self._followers and (followers := self._following(row)):
             told = _Told(entry)
             for follower in followers:
@@ -147,6 +195,28 @@ class History:
         places = ((row.resource, None), (row.resource, row.key[0]))
         return [follower for place in places for follower in self._followers.get(place, ()) if follower.live]
 
+    async def reached(self, version: Version) -> None:
+        """Return when that version has been added."""
+        if self.version < version:
+            reached = asyncio.get_running_loop().create_future()
+            self._awaited[reached] = version
+            try:
+                await reached
+            finally:
+                del self._awaited[reached]
+
+    def _tell_reached(self) -> None:
+        for reached, version in self._awaited.items():
+            if self.version >= version and not reached.done():
+                reached.set_result(None)
+
+    def since(self, version: Version) -> list[Entry] | None:
+        """Every change after *version*, the first of them first; None when some are not known, or not yet."""
+        if not self.start <= version <= self.version:
+            return None
+        first = bisect_right(self._entries, version, key=attrgetter("version"))
+        return list(islice(self._entries, first, None))
+
     def end(self, why: str) -> None:
         """Every follower hears what has happened so far, then Unavailable with *why*."""
         self._ended = why
@@ -155,14 +225,21 @@ class History:
                 follower.wake()
 
     async def follow(
-        self, kind: Kind, namespace: str | None, where: Where, since: Version, *, bookmarks: bool
+        self,
+        kind: Kind,
+        namespace: str | None,
+        where: Where,
+        since: Version,
+        *,
+        bookmarks: bool,
+        seconds: float | None = None,
     ) -> AsyncGenerator[Change, None]:
         """Every change after *since* that can be seen there. Raises Expired when some are forgotten."""
         follower = _Follower(kind, namespace, where, since)
         place = (kind.resource, namespace)
         self._followers.setdefault(place, {})[follower] = None
         clock = asyncio.get_running_loop().time
-        due = clock() + self._bookmark_every
+        times = _Times(clock(), seconds, self._bookmark_every if bookmarks else None)
         try:
             while True:
                 for change in self._missed(follower):
@@ -170,15 +247,16 @@ class History:
                 # From here to the first wait nothing else runs, so nothing can happen unseen.
                 follower.live = True
                 while follower.live:
+                    if times.over(clock()):
+                        return
                     if follower.waiting:
                         yield follower.take()
                     elif self._ended is not None:
                         raise Unavailable(self._ended)
-                    elif bookmarks and clock() >= due:
-                        due = clock() + self._bookmark_every
+                    elif times.bookmark_due(clock()):
                         yield follower.bookmark(self.version)
                     else:
-                        await follower.wait(due - clock() if bookmarks else None)
+                        await follower.wait(times.pause(clock()))
         finally:
             del self._followers[place][follower]
             if not self._followers[place]:

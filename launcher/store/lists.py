@@ -51,20 +51,23 @@ class Lists:
 
     The rows of a list that goes on are kept. Rows never change, so that costs a list of references, and old rows
     only as far as they have been replaced since. A list is found again by its question and version, and so are two
-    equal lists the same.
+    equal lists the same. One that is not kept any more is made anew, as long as its version is known.
     """
 
-    def __init__(self, select: Callable[[Question], list[Row]], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, select: Callable[[Question, Version], list[Row] | None], clock: Callable[[], float]
+    ) -> None:
+        """*select* gives all rows that answer a question, as they were at a version; None when that is not known."""
         self._select = select
         self._clock = clock
         self._kept: dict[tuple[Question, Version], _Kept] = {}
 
     def part(self, question: Question, now: Version, limit: int | None, token: str | None) -> Part:
-        """The page that *token* asks for, the first without one. Raises Expired, BadRequest."""
+        """The page that *token* asks for; without one the first, as of *now*. Raises Expired, BadRequest."""
         version, after = (now, None) if token is None else _read(token)
         if version is None:
             version = now
-        rows = self._rows(question, version, now, after)
+        rows = self._rows(question, version, after)
         first = 0 if after is None else bisect_right(rows, after, key=attrgetter("key"))
         if limit is None or limit <= 0 or first + limit >= len(rows):
             return Part(rows[first:], version, None, 0)
@@ -72,13 +75,15 @@ class Lists:
         self._keep(question, version, rows)
         return Part(page, version, _written(version, page[-1].key), len(rows) - first - limit)
 
-    def _rows(self, question: Question, version: Version, now: Version, after: Key | None) -> list[Row]:
+    def _rows(self, question: Question, version: Version, after: Key | None) -> list[Row]:
         kept = self._kept.get((question, version))
         if kept is not None:
             return kept.rows
-        if version == now:
-            return self._select(question)
-        assert after is not None
+        rows = self._select(question, version)
+        if rows is not None:
+            return rows
+        if after is None:
+            raise Expired(f"version {version} is too old: what was there then is no longer known")
         raise Expired(
             f"the list at version {version} is no longer known: begin anew, or go on with the token that comes along,"
             " then what has changed since may be missing or double",

@@ -2,7 +2,9 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 
 from launcher.core.errors import AlreadyExists, LauncherError, NotFound
 from launcher.store import rules
@@ -29,6 +31,20 @@ from launcher.store.table import Table
 _NAME_TRIES = 8
 #: Rows of a list that are read before others get their turn.
 _READ_AT_ONCE = 500
+_SPELT_AT_ONCE = 5_000
+
+#: Inside the store, whose ``list`` is another.
+Rows = list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class TextPage:
+    """A Page whose objects are JSON text."""
+
+    texts: Sequence[bytes]
+    version: Version
+    token: str | None
+    remaining: int
 
 
 class LocalStore(ABC):
@@ -45,7 +61,12 @@ class LocalStore(ABC):
         self._new_uid = new_uid
         self._table = Table()
         self._history = history
-        self._lists = Lists(lambda q: self._table.select(q.resource, q.namespace, q.where), clock)
+        self._lists = Lists(self._rows_at, clock)
+
+    @property
+    def version(self) -> Version:
+        """The last write that readers see."""
+        return self._history.version
 
     @abstractmethod
     async def _ready(self) -> None:
@@ -90,14 +111,62 @@ class LocalStore(ABC):
         limit: int | None = None,
         token: str | None = None,
     ) -> Page:
-        question = Question(kind.resource, namespace, where)
-        part = self._lists.part(question, self._history.version, limit, token)
+        part = self._lists.part(Question(kind.resource, namespace, where), self.version, limit, token)
         items: list[Object] = []
         for first in range(0, len(part.rows), _READ_AT_ONCE):
             if first:
                 await asyncio.sleep(0)
             items += [row.object() for row in part.rows[first : first + _READ_AT_ONCE]]
         return Page(items, part.version, part.token, part.remaining)
+
+    async def list_texts(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        where: Where = EVERYTHING,
+        *,
+        limit: int | None = None,
+        token: str | None = None,
+        at: Version | None = None,
+    ) -> TextPage:
+        """
+        As ``list``, with each object as its JSON text, which takes a fraction of the time.
+
+        With *at*, everything as it was at that version, which must have been reached. Raises Expired when that is no
+        longer known.
+        """
+        now = self.version if at is None else at
+        part = self._lists.part(Question(kind.resource, namespace, where), now, limit, token)
+        texts: list[bytes] = []
+        for first in range(0, len(part.rows), _SPELT_AT_ONCE):
+            if first:
+                await asyncio.sleep(0)
+            texts += [row.text() for row in part.rows[first : first + _SPELT_AT_ONCE]]
+        return TextPage(texts, part.version, part.token, part.remaining)
+
+    def _rows_at(self, question: Question, version: Version) -> Rows | None:
+        """What answers the question as of *version*: today's rows, and for what has changed since, those before."""
+        if version == self.version:
+            return self._table.select(question.resource, question.namespace, question.where)
+        since = self._history.since(version)
+        if since is None:
+            return None
+        before: dict[Key, Row | None] = {}
+        for entry in since:
+            if entry.row.resource == question.resource and question.namespace in (None, entry.row.key[0]):
+                before.setdefault(entry.row.key, entry.before)
+        today = self._table.select(question.resource, question.namespace, question.where)
+        rows = [row for row in today if row.key not in before]
+        rows += [row for row in before.values() if row is not None and row.matches(question.where)]
+        return sorted(rows, key=attrgetter("key"))
+
+    async def reached(self, version: Version) -> None:
+        """Return when readers see the write of that version."""
+        await self._history.reached(version)
+
+    def namespaces(self) -> set[str]:
+        """The names of those that hold objects."""
+        return self._table.namespaces()
 
     def watch(
         self,
@@ -107,8 +176,10 @@ class LocalStore(ABC):
         *,
         since: Version,
         bookmarks: bool = False,
+        seconds: float | None = None,
     ) -> AsyncGenerator[Change, None]:
-        return self._history.follow(kind, namespace, where, since, bookmarks=bookmarks)
+        """As the port says; with *seconds*, it ends by itself after so many, and a bookmark tells shortly before."""
+        return self._history.follow(kind, namespace, where, since, bookmarks=bookmarks, seconds=seconds)
 
     async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
         await self._ready()
@@ -136,7 +207,9 @@ class LocalStore(ABC):
         obj = rules.addressed(kind, obj)
 
         def decide(before: Row, version: Version) -> Entry:
-            return _replacement(before, rules.updated(kind, before.object(), obj), version)
+            stored = before.object()
+            new = rules.updated(kind, stored, obj)
+            return _replacement(before, rules.bound(kind, stored, new, self._clock()), version)
 
         row = await self._change(kind, key_of(obj), decide, dry_run=dry_run)
         return row.object()
@@ -168,7 +241,8 @@ class LocalStore(ABC):
             stored = before.object()
             new = rules.accepted(kind, patched(stored, patch))
             if subresource is None:
-                return _replacement(before, rules.patched(kind, stored, new), version)
+                new = rules.patched(kind, stored, new)
+                return _replacement(before, rules.bound(kind, stored, new, self._clock()), version)
             status = rules.status_patched(kind, stored, new)
             return Entry(Happened.MODIFIED, before.with_status(status, version), before)
 

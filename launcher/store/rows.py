@@ -1,5 +1,6 @@
 """Objects as the embedded stores keep them: JSON text, small, never changed."""
 
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -9,10 +10,13 @@ import orjson
 from launcher.core.errors import TooLarge
 from launcher.store.port import Happened, Key, Object, Version, key_of
 from launcher.store.rules import encoded
+from launcher.store.selectors import Where
 
 MAX_BYTES = 3 * 1024 * 1024
 
 _NO_LABELS: Mapping[str, str] = {}
+#: How the text of an object begins, when nothing stands before its metadata that could be mistaken for it.
+_UP_TO_METADATA = re.compile(rb'\{"apiVersion":"[^"\\]*","kind":"[^"\\]*","metadata":\{')
 
 
 class Row(NamedTuple):
@@ -45,10 +49,27 @@ class Row(NamedTuple):
             obj["status"] = orjson.loads(self.status)
         return obj
 
+    def text(self) -> bytes:
+        """The object as JSON: put together from its parts, where that can be done without reading them."""
+        head = _UP_TO_METADATA.match(self.main)
+        if head is None:
+            return orjson.dumps(self.object())
+        end = head.end()
+        status = b"" if self.status is None else b',"status":%b' % self.status
+        return b'%b"resourceVersion":"%d",%b%b}' % (
+            self.main[:end],
+            self.version,
+            self.main[end:-1],
+            status,
+        )
+
     def without_status(self, version: Version | None = None) -> Object:
         obj: Object = orjson.loads(self.main)
         obj["metadata"]["resourceVersion"] = str(version or self.version)
         return obj
+
+    def matches(self, where: Where) -> bool:
+        return where.matches_labels(self.labels) and (not where.fields or where.matches_fields(self.object()))
 
     def identity(self) -> Object:
         """As much of the object as tells whether a caller means it, without reading it."""

@@ -22,6 +22,8 @@ _GENERATED_BASE = 58
 #: No vowels, so that no words come out, and nothing that looks like something else.
 _GENERATED_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_LENGTH = 5
+#: Holds a namespace until the garbage collector has emptied it.
+NAMESPACE_FINALIZER = "kubernetes"
 _COLLECTORS = {Propagation.FOREGROUND: "foregroundDeletion", Propagation.ORPHAN: "orphan"}
 
 
@@ -66,6 +68,8 @@ def created(kind: Kind, obj: Object, *, uid: str, now: float) -> Object:
     metadata["uid"] = uid
     metadata["creationTimestamp"] = timestamp(now)
     metadata["generation"] = 1
+    if kind == NAMESPACES:
+        metadata["finalizers"] = [*metadata.get("finalizers", []), NAMESPACE_FINALIZER]
     # A node comes with its status: its own agent creates it.
     if kind.kind != NODES.kind:
         obj.pop("status", None)
@@ -98,6 +102,21 @@ def patched(kind: Kind, stored: Object, obj: Object) -> Object:
     return _replaced(kind, stored, obj)
 
 
+def bound(kind: Kind, stored: Object, obj: Object, now: float) -> Object:
+    """*obj*, which takes the place of *stored*; a pod that has just been given its node says so in its status."""
+    if kind != PODS or not _node_of(obj) or _node_of(stored):
+        return obj
+    status = obj.get("status") or {}
+    others = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": timestamp(now)}
+    return {**obj, "status": {**status, "conditions": [*others, scheduled]}}
+
+
+def _node_of(pod: Object) -> str | None:
+    node: str | None = (pod.get("spec") or {}).get("nodeName")
+    return node
+
+
 def status_updated(kind: Kind, stored: Object, obj: Object) -> Any:
     """The accepted *obj*'s status, None for none. Raises Conflict unless that is the stored one, changed."""
     _check_unchanged(kind, stored, obj["metadata"])
@@ -114,7 +133,10 @@ def status_patched(kind: Kind, stored: Object, obj: Object) -> Any:
 
 def _check_unchanged(kind: Kind, stored: Object, metadata: Object) -> None:
     if metadata.get("resourceVersion", "0") == "0":
-        message = "Invalid value: 0: must be specified for an update"
+        message = (
+            "Invalid value: 0: must be specified for an update: read the object, change that and send it whole,"
+            " or send only the change as a patch"
+        )
         raise InvalidObject((Problem("metadata.resourceVersion", message),))
     _check_version(kind, stored, metadata)
     if metadata.get("uid", stored["metadata"]["uid"]) != stored["metadata"]["uid"]:
@@ -212,6 +234,8 @@ def deleted(kind: Kind, stored: Object, how: Deletion, now: float) -> Object | N
     new |= {"deletionTimestamp": ends, "deletionGracePeriodSeconds": grace}
     if "deletionTimestamp" not in old:
         new["generation"] = old["generation"] + 1
+    if kind == NAMESPACES:
+        return {**stored, "metadata": new, "status": {**stored.get("status", {}), "phase": "Terminating"}}
     return {**stored, "metadata": new}
 
 

@@ -75,7 +75,7 @@ class SqliteStore(LocalStore):
         self._thread = thread
         self._loop = asyncio.get_running_loop()
         #: The version of the last write that was taken.
-        self._taken = version
+        self._taken = self.version
         #: Of the objects with writes under way, the batch and the last of those writes.
         self._under_way: dict[tuple[str, Key], tuple[_Batch, Entry]] = {}
         self._gathering = _Batch()

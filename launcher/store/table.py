@@ -30,6 +30,10 @@ class Table:
     def remove(self, row: Row) -> None:
         self._shelves[row.resource].remove(row.key)
 
+    def namespaces(self) -> set[str]:
+        """Those that hold anything."""
+        return {space for shelf in self._shelves.values() for space in shelf.spaces() if space}
+
     def select(self, resource: str, namespace: str | None, where: Where) -> list[Row]:
         """Everything that matches, by namespace and name."""
         shelf = self._shelves.get(resource)
@@ -43,6 +47,9 @@ class _Shelf:
         self._spaces: dict[str, dict[str, Row]] = {}
         # Label key -> value -> the keys of the rows. Made when first asked for: nobody selects by most labels.
         self._indexes: dict[str, dict[str, set[Key]]] = {}
+
+    def spaces(self) -> Iterable[str]:
+        return self._spaces
 
     def get(self, key: Key) -> Row | None:
         space = self._spaces.get(key[0])

@@ -26,11 +26,11 @@ async def test_the_past_is_forgotten_beyond_a_number_of_changes() -> None:
     store = a_store(History(most_entries=10))
     await fill(store, 25)
 
-    told = await changes(store.watch(FRAMEWORKS, since=15), 10)
-    with pytest.raises(Expired, match="version 14"):
-        await changes(store.watch(FRAMEWORKS, since=14), 1)
+    told = await changes(store.watch(FRAMEWORKS, since=16), 10)
+    with pytest.raises(Expired, match="version 15"):
+        await changes(store.watch(FRAMEWORKS, since=15), 1)
 
-    assert [change.version for change in told] == list(range(16, 26))
+    assert [change.version for change in told] == list(range(17, 27))
 
 
 async def test_the_past_is_forgotten_beyond_a_number_of_bytes() -> None:
@@ -39,7 +39,7 @@ async def test_the_past_is_forgotten_beyond_a_number_of_bytes() -> None:
     for n in range(20):
         await store.create(FRAMEWORKS, a_framework(f"f-{n}", annotations={"a": "x" * 1000}))
 
-    assert len(await changes(store.watch(FRAMEWORKS, since=history.start), 20 - history.start)) >= 7
+    assert len(await changes(store.watch(FRAMEWORKS, since=history.start), 21 - history.start)) >= 7
     with pytest.raises(Expired):
         await changes(store.watch(FRAMEWORKS, since=10), 1)
 
@@ -48,7 +48,7 @@ async def test_at_least_ten_thousand_changes_are_known() -> None:
     store = a_store(History())
     await fill(store, 10_001)
 
-    assert (await changes(store.watch(FRAMEWORKS, since=1), 10_000))[-1].version == 10_001
+    assert (await changes(store.watch(FRAMEWORKS, since=2), 10_000))[-1].version == 10_002
 
 
 async def test_a_watcher_who_lags_behind_goes_on_as_long_as_the_past_is_known() -> None:
@@ -60,7 +60,7 @@ async def test_a_watcher_who_lags_behind_goes_on_as_long_as_the_past_is_known() 
     await fill(store, 4_000, start=1)
 
     told = first + await changes(watch, 4_000)
-    assert [change.version for change in told] == list(range(1, 4_002))
+    assert [change.version for change in told] == list(range(2, 4_003))
 
 
 async def test_a_watcher_who_does_not_read_is_cut_and_holds_nobody_up() -> None:
@@ -115,8 +115,8 @@ async def test_an_idle_watcher_who_asked_hears_which_version_was_reached() -> No
     (change,) = await changes(watch, 1)
 
     assert change.happened is Happened.BOOKMARK
-    assert change.version == 3
-    assert change.object == {"apiVersion": "v1", "kind": "Pod", "metadata": {"resourceVersion": "3"}}
+    assert change.version == 4
+    assert change.object == {"apiVersion": "v1", "kind": "Pod", "metadata": {"resourceVersion": "4"}}
 
 
 async def test_bookmarks_keep_coming_and_change_nothing_about_the_changes() -> None:
@@ -128,7 +128,45 @@ async def test_bookmarks_keep_coming_and_change_nothing_about_the_changes() -> N
     after = await changes(watch, 2)
 
     assert [change.happened for change in before + after] == ["BOOKMARK", "BOOKMARK", "ADDED", "BOOKMARK"]
-    assert [change.version for change in before + after] == [0, 0, 1, 1]
+    assert [change.version for change in before + after] == [1, 1, 2, 2]
+
+
+async def test_a_watcher_who_began_ahead_hears_nothing_older() -> None:
+    store = a_store(History(bookmark_every=0.01))
+    watch = store.watch(FRAMEWORKS, since=4, bookmarks=True)
+
+    (early,) = await changes(watch, 1)
+    await fill(store, 4)
+    told = [change for change in await changes(watch, 2) if change.happened is not Happened.BOOKMARK]
+
+    assert (early.happened, early.version) == (Happened.BOOKMARK, 4)
+    assert [change.version for change in told] == [5]
+
+
+async def test_a_watch_ends_when_its_time_is_over_with_a_last_bookmark_before() -> None:
+    store = a_store(History())
+    asked = store.watch(FRAMEWORKS, since=0, bookmarks=True, seconds=2.02)
+    silent = store.watch(FRAMEWORKS, since=0, seconds=0.01)
+
+    async with asyncio.timeout(PATIENCE):
+        rest, told = [change async for change in silent], [change async for change in asked]
+
+    assert rest == []
+    assert [(change.happened, change.version) for change in told] == [(Happened.BOOKMARK, 1)]
+
+
+async def test_whoever_waits_for_a_version_is_told_when_it_is_reached() -> None:
+    store = a_store(History())
+    waiting = asyncio.ensure_future(store.reached(3))
+    await fill(store, 1)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    await fill(store, 1, start=1)
+
+    async with asyncio.timeout(PATIENCE):
+        await waiting
+        await store.reached(2)
 
 
 async def test_nobody_who_did_not_ask_gets_a_bookmark() -> None:

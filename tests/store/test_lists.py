@@ -3,24 +3,26 @@
 import time
 from typing import Any
 
+import orjson
 import pytest
 
 from launcher.core.errors import Expired
+from launcher.store.history import History
 from launcher.store.memory import MemoryStore
-from launcher.store.port import FRAMEWORKS, PODS
+from launcher.store.port import CONFIG_MAPS, FRAMEWORKS, PODS, Kind, Object
 from launcher.store.selectors import Where, parse
-from tests.store.builders import NOW, a_framework, a_pod, names, uids, with_metadata
+from tests.store.builders import NOW, a_framework, a_pod, an_object, names, uids, with_metadata
 
 
-async def a_store_of(count: int, clock: Any = lambda: NOW) -> MemoryStore:
-    store = MemoryStore(clock, uids())
+async def a_store_of(count: int, clock: Any = lambda: NOW, **bounds: int) -> MemoryStore:
+    store = MemoryStore(clock, uids(), History(**bounds))
     for n in range(count):
         await store.create(FRAMEWORKS, a_framework(f"f-{n:02}"))
     return store
 
 
 async def test_a_token_of_a_list_pushed_out_is_expired_and_gives_one_that_goes_on() -> None:
-    store = await a_store_of(5)
+    store = await a_store_of(5, most_entries=10)
     first = await store.list(FRAMEWORKS, limit=2)
     for n in range(20):
         await store.create(PODS, a_pod(f"p-{n}"))
@@ -38,7 +40,7 @@ async def test_a_token_of_a_list_pushed_out_is_expired_and_gives_one_that_goes_o
 
 async def test_a_list_that_nobody_goes_on_with_is_forgotten_after_a_while() -> None:
     now = NOW
-    store = await a_store_of(5, lambda: now)
+    store = await a_store_of(5, lambda: now, most_entries=0)
     first = await store.list(FRAMEWORKS, limit=2)
     await store.create(PODS, a_pod())
     assert names((await store.list(FRAMEWORKS, token=first.token)).items) == ["f-02", "f-03", "f-04"]
@@ -50,13 +52,65 @@ async def test_a_list_that_nobody_goes_on_with_is_forgotten_after_a_while() -> N
         await store.list(FRAMEWORKS, token=first.token)
 
 
-async def test_a_token_fits_only_the_list_that_it_came_from() -> None:
+async def test_a_list_that_is_not_kept_is_made_anew_from_the_changes_since() -> None:
     store = await a_store_of(5)
     first = await store.list(FRAMEWORKS, limit=2)
-    await store.create(PODS, a_pod())
+    await store.delete(FRAMEWORKS, "default", "f-02")
+    await store.create(FRAMEWORKS, a_framework("f-03-new"))
+    changed = with_metadata(await store.get(FRAMEWORKS, "default", "f-04"), labels={"a": "b"})
+    await store.update(FRAMEWORKS, changed)
+
+    # Another question, so that nothing is kept of its answer.
+    rest = await store.list(FRAMEWORKS, "default", token=first.token)
+
+    assert names(rest.items) == ["f-02", "f-03", "f-04"]
+    assert "labels" not in rest.items[2]["metadata"]
+    assert rest.version == first.version
+
+
+async def test_the_past_is_listed_as_it_was_as_long_as_it_is_known() -> None:
+    store = await a_store_of(3, most_entries=4)
+    then = store.version
+    await store.delete(FRAMEWORKS, "default", "f-01")
+    await store.create(FRAMEWORKS, a_framework("f-03", labels={"a": "b"}))
+
+    before = await store.list_texts(FRAMEWORKS, at=then)
+    labelled = await store.list_texts(FRAMEWORKS, where=parse("a=b"), at=then + 2)
+
+    assert names(map(orjson.loads, before.texts)) == ["f-00", "f-01", "f-02"]
+    assert names(map(orjson.loads, labelled.texts)) == ["f-03"]
+    assert before.version == then
+    with pytest.raises(Expired):
+        await store.list_texts(FRAMEWORKS, at=1)
+
+
+async def test_a_token_of_a_version_that_is_still_to_come_is_refused() -> None:
+    store, ahead = await a_store_of(1), await a_store_of(9)
+    token = (await ahead.list(FRAMEWORKS, limit=2)).token
 
     with pytest.raises(Expired):
-        await store.list(FRAMEWORKS, "default", limit=2, token=first.token)
+        await store.list(FRAMEWORKS, token=token)
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj"),
+    [
+        pytest.param(PODS, a_pod(), id="with a first status"),
+        pytest.param(FRAMEWORKS, a_framework(), id="without a status"),
+        pytest.param(
+            CONFIG_MAPS,
+            an_object(CONFIG_MAPS, "c", data={"metadata": {"of": "another"}}),
+            id="something that looks like metadata before the metadata",
+        ),
+    ],
+)
+async def test_the_text_of_an_object_is_the_object(kind: Kind, obj: Object) -> None:
+    store = MemoryStore(lambda: NOW, uids())
+    await store.create(kind, obj)
+
+    texts = (await store.list_texts(kind)).texts
+
+    assert [orjson.loads(text) for text in texts] == (await store.list(kind)).items
 
 
 async def test_a_list_by_label_costs_what_it_finds_not_what_there_is() -> None:

@@ -1,0 +1,82 @@
+"""A pod as the scheduler reads it from its JSON."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from launcher.core.pods import ENDED
+from launcher.core.times import from_wire
+from launcher.node.demand import demand_of
+from launcher.node.site import Guest
+from launcher.store.port import Object, key_of
+
+SCHEDULED: Final = "PodScheduled"
+_OURS: Final = ("", "default-scheduler")
+#: The classes that every cluster has; others are not stored here, and count as none.
+_PRIORITIES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a pod's condition says of its way to a node."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """What has to be known of a pod without a node to give it one, or to tell why there is none."""
+
+    uid: str
+    version: str
+    gated: bool
+    priority: int
+    #: Seconds since 1970.
+    created: float
+    #: What was last told about it; None for nothing.
+    told: Told | None
+    #: Since when that has been so; empty for nothing.
+    told_since: str
+    #: The other conditions.
+    conditions: Sequence[Mapping[str, Any]]
+
+
+def is_over(pod: Object) -> bool:
+    """Whether it has ended: then it takes nothing of its node any more."""
+    return (pod.get("status") or {}).get("phase") in ENDED
+
+
+def is_ours(pod: Object) -> bool:
+    """Whether it is for us to give it a node."""
+    return (pod["spec"].get("schedulerName") or "") in _OURS and "deletionTimestamp" not in pod["metadata"]
+
+
+def view_of(pod: Object) -> PodView:
+    meta, spec = pod["metadata"], pod["spec"]
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    told = next((one for one in conditions if one.get("type") == SCHEDULED), None)
+    return PodView(
+        uid=meta["uid"],
+        version=meta["resourceVersion"],
+        gated=bool(spec.get("schedulingGates")),
+        priority=spec.get("priority") or _PRIORITIES.get(spec.get("priorityClassName") or "", 0),
+        created=from_wire(meta["creationTimestamp"]),
+        told=Told(told.get("reason") or "", told.get("message") or "") if told is not None else None,
+        told_since=(told or {}).get("lastTransitionTime") or "",
+        conditions=[one for one in conditions if one is not told],
+    )
+
+
+def guest_of(pod: Object) -> Guest:
+    """The pod as those see it who decide where it goes. Raises ValueError when what it asks for makes no sense."""
+    meta = pod["metadata"]
+    owners = meta.get("ownerReferences") or ()
+    return Guest(
+        key=key_of(pod),
+        uid=meta["uid"],
+        labels=meta.get("labels") or {},
+        demand=demand_of(pod),
+        group=next((owner["uid"] for owner in owners if owner.get("controller")), meta["uid"]),
+        leaving="deletionTimestamp" in meta,
+    )

@@ -1,0 +1,52 @@
+"""A store and the parts of local mode that work on it, for tests."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from launcher.store.memory import MemoryStore
+from tests.store.builders import PATIENCE, uids
+
+NOW = 1_700_000_000.0
+
+
+class Part(Protocol):
+    """Something that works until cancelled."""
+
+    async def run(self) -> None: ...
+
+
+def a_store(clock: Callable[[], float] = lambda: NOW) -> MemoryStore:
+    return MemoryStore(clock, uids())
+
+
+@asynccontextmanager
+async def running(*parts: Part) -> AsyncIterator[None]:
+    """These at work, until the block ends."""
+    tasks = [asyncio.create_task(part.run()) for part in parts]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        failures = [one for one in results if isinstance(one, Exception)]
+        if failures:
+            raise failures[0]
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Return when it holds. Fails when that takes too long."""
+    async with asyncio.timeout(PATIENCE):
+        while not await holds():  # noqa: ASYNC110 - nobody tells when it holds
+            await asyncio.sleep(0.001)
+
+
+async def quiet(store: MemoryStore, turns: int = 200) -> None:
+    """Return when nothing has been written for a number of turns of the loop."""
+    version, still = store.version, 0
+    while still < turns:
+        await asyncio.sleep(0)
+        still = still + 1 if store.version == version else 0
+        version = store.version

@@ -1,0 +1,259 @@
+"""The nodes of local mode: how they are written, what this machine is, and the Node objects."""
+
+import asyncio
+import ipaddress
+import os
+from pathlib import Path
+
+import pytest
+
+from launcher.node import machine
+from launcher.node.nodes import NodeKeeper, NodeSpec, named_nodes, parse, this_machine
+from launcher.node.site import Taint
+from launcher.store.memory import MemoryStore
+from launcher.store.port import NODES, MergePatch, Object
+from launcher.store.syntax import name_fault
+from tests.controller.simulation import virtual_time
+from tests.node.clusters import a_store, quiet, running, until
+from tests.node.scheduling import a_spec
+
+
+def test_a_node_is_its_name_and_parts() -> None:
+    text = (
+        "gpu-1,ip=127.0.0.9,zone=a,cpu=8,memory=16Gi,ephemeral-storage=1Gi,pods=50,nvidia.com/gpu=4,"
+        "taint=team=ml:NoSchedule,taint=slow:PreferNoSchedule"
+    )
+
+    assert parse(text) == NodeSpec(
+        name="gpu-1",
+        address="127.0.0.9",
+        labels={"zone": "a"},
+        capacity={
+            "cpu": "8",
+            "memory": "16Gi",
+            "ephemeral-storage": "1Gi",
+            "pods": "50",
+            "nvidia.com/gpu": "4",
+        },
+        taints=(Taint("team", "ml", "NoSchedule"), Taint("slow", "", "PreferNoSchedule")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "resource"),
+    [
+        pytest.param("cpu=500m", True, id="cpu"),
+        pytest.param("hugepages-2Mi=1Gi", True, id="huge pages"),
+        pytest.param("amd.com/gpu=2", True, id="a domain and a whole number"),
+        pytest.param("example.com/rack=r12", False, id="a domain and a word"),
+        pytest.param("topology.kubernetes.io/zone=1", False, id="Kubernetes' own domain"),
+        pytest.param("k8s.io/rank=1", False, id="Kubernetes' other domain"),
+        pytest.param("rack=12", False, id="no domain"),
+        pytest.param("label:example.com/rack=12", False, id="marked as a label"),
+        pytest.param("label:cpu=fast", False, id="a reserved word marked as a label"),
+    ],
+)
+def test_what_is_a_resource_and_what_a_label(part: str, resource: bool) -> None:
+    spec = parse(f"n,{part}")
+    key, _, value = part.removeprefix("label:").partition("=")
+
+    assert (spec.capacity if resource else spec.labels) == {key: value}
+    assert (spec.labels if resource else spec.capacity) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("", "must begin with the node's name", id="nothing"),
+        pytest.param("cpu=4", "must begin with the node's name", id="no name"),
+        pytest.param("Big_One", "'Big_One' is no name for a node: must consist", id="a bad name"),
+        pytest.param("n,fast", "node n: 'fast' must be written KEY=VALUE", id="no value"),
+        pytest.param(
+            "n,ip=localhost", "node n: ip=localhost: write an address such as 127.0.0.2", id="no address"
+        ),
+        pytest.param("n,cpu=lots", "node n: cpu: 'lots' is not a quantity", id="no amount"),
+        pytest.param("n,cpu=-1", "node n: cpu=-1: must not be negative", id="less than nothing"),
+        pytest.param("n,cpu=1,cpu=2", "node n: cpu is given twice", id="twice"),
+        pytest.param("n,ip=127.0.0.2,ip=127.0.0.3", "node n: ip is given twice", id="two addresses"),
+        pytest.param("n,zone=a b", "node n: label zone=a b: must consist", id="a bad value"),
+        pytest.param("n,-zone=a", "node n: label -zone=a: name must consist", id="a bad key"),
+        pytest.param("n,taint=a", "write taint=KEY=VALUE:EFFECT or taint=KEY:EFFECT", id="no effect"),
+        pytest.param("n,taint=a=b:Never", "the effect must be one of NoSchedule", id="no such effect"),
+        pytest.param("n,taint=-a:NoSchedule", "node n: taint=-a:NoSchedule: name must", id="a bad taint"),
+    ],
+)
+def test_what_is_written_wrong_is_refused_by_name_with_the_way_out(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says.replace(".", r"\.")):
+        parse(text)
+
+
+def test_nodes_without_an_address_get_loopback_addresses_that_are_free() -> None:
+    specs = named_nodes(["a", "b,ip=127.0.0.3", "c"])
+
+    assert [spec.address for spec in specs] == ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
+
+
+def test_what_a_node_leaves_open_is_as_on_this_machine() -> None:
+    here = this_machine().capacity
+    (spec,) = named_nodes(["a,cpu=64"])
+
+    assert spec.capacity == {"cpu": "64", "memory": here["memory"], "pods": "10000"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"), [(["a", "a"], "name 'a'"), (["a,ip=127.0.0.2", "b,ip=127.0.0.2"], "ip '127.0.0.2'")]
+)
+def test_two_nodes_share_neither_name_nor_address(texts: list[str], says: str) -> None:
+    with pytest.raises(ValueError, match=f"{says} is given to two nodes"):
+        named_nodes(texts)
+
+
+# This machine.
+
+
+def test_this_machine_is_a_node_with_its_own_name_address_and_size() -> None:
+    spec = this_machine()
+
+    assert name_fault(spec.name) is None
+    assert not ipaddress.ip_address(spec.address).is_unspecified
+    assert 0 < float(machine.cpus()) <= len(os.sched_getaffinity(0))
+    assert spec.capacity["memory"].endswith("Ki")
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("Alices_Laptop.local", "alices-laptop.local"),
+        ("a..b-", "a.b"),
+        ("---", "localhost"),
+        ("x" * 80, "x" * 63),
+    ],
+)
+def test_a_host_name_is_made_one_that_kubernetes_allows(host: str, name: str) -> None:
+    assert machine.valid_name(host) == name
+
+
+def files(root: Path, **contents: str) -> Path:
+    """A file system with these files; ``__`` in a name stands for a slash."""
+    for name, text in contents.items():
+        path = root / name.replace("__", "/").replace("DOT", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_the_limits_of_every_control_group_around_us_count(tmp_path: Path) -> None:
+    root = files(
+        tmp_path,
+        proc__self__cgroup="0::/outer/inner\n",
+        proc__meminfo="MemTotal:       16384 kB\nMemFree: 1 kB\n",
+        sys__fs__cgroup__outer__cpuDOTmax="5000 100000\n",
+        sys__fs__cgroup__outer__inner__cpuDOTmax="max 100000\n",
+        sys__fs__cgroup__outer__memoryDOTmax="max\n",
+        sys__fs__cgroup__outer__inner__memoryDOTmax="1048576\n",
+    )
+
+    assert machine.cpus(root) == 0.05
+    assert machine.memory(root) == 1048576
+
+
+def test_without_control_groups_all_of_the_machine_is_ours(tmp_path: Path) -> None:
+    root = files(tmp_path, proc__meminfo="MemTotal:       16384 kB\n")
+
+    assert machine.cpus(root) == len(os.sched_getaffinity(0))
+    assert machine.memory(root) == 16384 * 1024
+
+
+def test_gpus_are_counted_as_the_driver_lists_them_or_by_their_devices(tmp_path: Path) -> None:
+    devices = files(tmp_path / "a", dev__nvidia0="", dev__nvidia1="", dev__nvidiactl="")
+    listed = files(tmp_path / "b", proc__driver__nvidia__gpus__x__info="", dev__nvidia0="", dev__nvidia1="")
+
+    assert machine.gpus(devices) == 2
+    assert machine.gpus(listed) == 1
+    assert machine.gpus(tmp_path) == 0
+
+
+# The Node objects.
+
+
+async def nodes(store: MemoryStore) -> dict[str, Object]:
+    return {node["metadata"]["name"]: node for node in (await store.list(NODES)).items}
+
+
+async def test_configured_nodes_are_registered_as_a_kubelet_would() -> None:
+    store = a_store()
+    spec = parse("n1,ip=127.0.0.5,zone=a,cpu=2,memory=1Gi,nvidia.com/gpu=1,taint=k=v:NoSchedule")
+
+    async with running(NodeKeeper(store, [spec], lambda: 0.0)):
+        await until(lambda: _is_there(store, "n1"))
+        node = (await nodes(store))["n1"]
+
+    amounts = {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"}
+    assert node["metadata"]["labels"] == {
+        "kubernetes.io/arch": machine.info()["architecture"],
+        "kubernetes.io/hostname": "n1",
+        "kubernetes.io/os": "linux",
+        "zone": "a",
+    }
+    assert node["spec"] == {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}
+    assert node["status"]["capacity"] == node["status"]["allocatable"] == amounts
+    assert node["status"]["addresses"] == [
+        {"type": "InternalIP", "address": "127.0.0.5"},
+        {"type": "Hostname", "address": "n1"},
+    ]
+    (ready,) = [one for one in node["status"]["conditions"] if one["type"] == "Ready"]
+    assert (ready["status"], ready["lastHeartbeatTime"]) == ("True", "1970-01-01T00:00:00Z")
+    assert node["status"]["nodeInfo"]["containerRuntimeVersion"].startswith("process://")
+    assert node["status"]["nodeInfo"]["kubeletVersion"].startswith("v1.")
+
+
+async def _is_there(store: MemoryStore, name: str) -> bool:
+    return name in await nodes(store)
+
+
+async def test_nodes_follow_the_configuration_over_a_restart() -> None:
+    store = a_store()
+    async with running(NodeKeeper(store, [a_spec("old"), a_spec("same", cpu="1")], lambda: 0.0)):
+        await quiet(store)
+
+    async with running(NodeKeeper(store, [a_spec("same", cpu="2"), a_spec("new")], lambda: 60.0)):
+        await quiet(store)
+        found = await nodes(store)
+
+    assert sorted(found) == ["new", "same"]
+    assert found["same"]["status"]["allocatable"]["cpu"] == "2"
+    ready = found["same"]["status"]["conditions"][-1]
+    assert (ready["lastTransitionTime"], ready["lastHeartbeatTime"]) == (
+        "1970-01-01T00:00:00Z",
+        "1970-01-01T00:01:00Z",
+    )
+
+
+async def test_a_node_that_somebody_cordoned_stays_so() -> None:
+    store = a_store()
+    async with running(NodeKeeper(store, [a_spec("n1")], lambda: 0.0)):
+        await quiet(store)
+        await store.patch(NODES, "", "n1", MergePatch({"spec": {"unschedulable": True}}))
+
+    async with running(NodeKeeper(store, [a_spec("n1", cpu="9")], lambda: 0.0)):
+        await quiet(store)
+
+    assert (await nodes(store))["n1"]["spec"]["unschedulable"] is True
+
+
+def test_a_heartbeat_comes_every_five_minutes_and_changes_nothing_else() -> None:
+    async def scene() -> list[Object]:
+        clock = asyncio.get_running_loop().time
+        store = a_store(clock)
+        seen = []
+        async with running(NodeKeeper(store, [a_spec("n1")], clock)):
+            for _ in range(3):
+                await asyncio.sleep(301)
+                seen.append((await nodes(store))["n1"])
+        return seen
+
+    seen = virtual_time.run(scene())
+
+    beats = [node["status"]["conditions"][-1]["lastHeartbeatTime"] for node in seen]
+    assert beats == ["1970-01-01T00:05:00Z", "1970-01-01T00:10:00Z", "1970-01-01T00:15:00Z"]
+    assert len({node["metadata"]["generation"] for node in seen}) == 1

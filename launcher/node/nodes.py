@@ -25,7 +25,7 @@ from launcher.core.errors import AlreadyExists, LauncherError, NotFound
 from launcher.core.quantity import quantity
 from launcher.core.times import to_wire
 from launcher.node import machine
-from launcher.node.site import Taint
+from launcher.node.scheduling.site import Taint
 from launcher.store.pauses import Pauses
 from launcher.store.port import NODES, Deletion, Object, Store
 from launcher.store.syntax import label_key_fault, label_value_fault, name_fault

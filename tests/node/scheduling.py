@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.node.nodes import NodeSpec
-from launcher.node.placing import Placer
-from launcher.node.podview import guest_of
-from launcher.node.site import Facts, Guest, Taint, facts_of
+from launcher.node.scheduling.placing import Placer
+from launcher.node.scheduling.podview import guest_of
+from launcher.node.scheduling.site import Facts, Guest, Taint, facts_of
 from launcher.store.port import NODES, Object
 
 HOSTNAME = "kubernetes.io/hostname"

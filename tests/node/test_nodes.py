@@ -9,7 +9,7 @@ import pytest
 
 from launcher.node import machine
 from launcher.node.nodes import NodeKeeper, NodeSpec, named_nodes, parse, this_machine
-from launcher.node.site import Taint
+from launcher.node.scheduling.site import Taint
 from launcher.store.memory import MemoryStore
 from launcher.store.port import NODES, MergePatch, Object
 from launcher.store.syntax import name_fault

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launcher.core.errors import NotFound, Unavailable
-from launcher.node.scheduler import Scheduler
+from launcher.node.scheduling.scheduler import Scheduler
 from launcher.store.events import EventWriter
 from launcher.store.memory import MemoryStore
 from launcher.store.port import EVENTS, NODES, PODS, Deletion, Kind, MergePatch, Object, Page, Store

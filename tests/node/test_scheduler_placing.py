@@ -10,12 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from launcher.node.fitting import refusal, shortages
-from launcher.node.placing import Placer
-from launcher.node.podview import guest_of
-from launcher.node.room import keep_room, moved
-from launcher.node.site import Guest, Node, Site
-from launcher.node.waiting import Line, Waiting
+from launcher.node.scheduling.fitting import refusal, shortages
+from launcher.node.scheduling.placing import Placer
+from launcher.node.scheduling.podview import guest_of
+from launcher.node.scheduling.room import keep_room, moved
+from launcher.node.scheduling.site import Guest, Node, Site
+from launcher.node.scheduling.waiting import Line, Waiting
 from tests.node.scheduling import a_guest, a_node, a_placer, about, affinity, place, places, pod_json
 
 KEPT = "0/1 nodes are available: 1 node(s) kept room for a pod that has waited longer."

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from launcher.core.pods import ENDED
 from launcher.core.times import from_wire
-from launcher.node.demand import demand_of
-from launcher.node.site import Guest
+from launcher.node.scheduling.demand import demand_of
+from launcher.node.scheduling.site import Guest
 from launcher.store.port import Object, key_of
 
 SCHEDULED: Final = "PodScheduled"

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from launcher.node.demand import Demand
-from launcher.node.fitting import NOT_NEAR, Company, clash, refusal, shortages
-from launcher.node.site import Guest, Node, Site
-from launcher.node.waiting import Waiting
+from launcher.node.scheduling.demand import Demand
+from launcher.node.scheduling.fitting import NOT_NEAR, Company, clash, refusal, shortages
+from launcher.node.scheduling.site import Guest, Node, Site
+from launcher.node.scheduling.waiting import Waiting
 from launcher.store.port import Key
 
 

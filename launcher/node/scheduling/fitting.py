@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from launcher.node.crowds import Counts, Crowds
-from launcher.node.demand import PODS_RESOURCE, Demand
-from launcher.node.podterms import PodTerm
-from launcher.node.site import Facts, Guest, Node, Site
+from launcher.node.scheduling.crowds import Counts, Crowds
+from launcher.node.scheduling.demand import PODS_RESOURCE, Demand
+from launcher.node.scheduling.podterms import PodTerm
+from launcher.node.scheduling.site import Facts, Guest, Node, Site
 
 UNSCHEDULABLE: Final = "node(s) were unschedulable"
 AFFINITY: Final = "node(s) didn't match Pod's node affinity/selector"

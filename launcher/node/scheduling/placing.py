@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from launcher.node.fitting import KEPT, SHUNNED, company_of, refusal, shortages, verdict
-from launcher.node.room import Room, keep_room, moved
-from launcher.node.scoring import best
-from launcher.node.site import Facts, Guest, Node, Site
-from launcher.node.waiting import Line, LineKey, Rank, Waiting, line_key
+from launcher.node.scheduling.fitting import KEPT, SHUNNED, company_of, refusal, shortages, verdict
+from launcher.node.scheduling.room import Room, keep_room, moved
+from launcher.node.scheduling.scoring import best
+from launcher.node.scheduling.site import Facts, Guest, Node, Site
+from launcher.node.scheduling.waiting import Line, LineKey, Rank, Waiting, line_key
 from launcher.store.port import Key, Object, key_of
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.node.crowds import Crowds
-from launcher.node.demand import Amounts, Demand, HostPort, thousandths
+from launcher.node.scheduling.crowds import Crowds
+from launcher.node.scheduling.demand import Amounts, Demand, HostPort, thousandths
 from launcher.store.port import Key
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from launcher.node.demand import Demand
-from launcher.node.site import Guest, Node, Site
+from launcher.node.scheduling.demand import Demand
+from launcher.node.scheduling.site import Guest, Node, Site
 
 #: kube-scheduler's own weights; each kind of score is from 0 to 100.
 _NODE_AFFINITY: Final = 2

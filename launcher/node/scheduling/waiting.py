@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from launcher.node.demand import Demand
-from launcher.node.site import Guest
+from launcher.node.scheduling.demand import Demand
+from launcher.node.scheduling.site import Guest
 
 #: Whose turn is first: higher priority, longer wait, earlier arrival.
 Rank = tuple[int, float, int]

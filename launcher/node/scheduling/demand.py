@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from launcher.core.quantity import quantity
-from launcher.node.podterms import (
+from launcher.node.scheduling.podterms import (
     NodeTerm,
     PodTerm,
     Weighed,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from launcher.node.podterms import PodTerm, Selection
+from launcher.node.scheduling.podterms import PodTerm, Selection
 from launcher.store.port import Key
 
 Counts = Mapping[str, int]

@@ -7,8 +7,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: run test check format simulate bench schema lock clean help
 
-run: $(VENV)/.runtime  ## start the launcher: run an example Framework in virtual time and print its story
-	$(BIN)/launcher story examples/parameter-server.yaml
+run: $(VENV)/.runtime  ## serve on 127.0.0.1:8080 until Ctrl-C
+	$(BIN)/launcher serve
 
 test: check  ## format, lint, types, import rules, then every test
 	$(BIN)/python -m pytest -n auto

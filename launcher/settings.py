@@ -1,0 +1,244 @@
+"""
+What the launcher is told by flags, environment and a config file: the only reader of these.
+
+A flag stands over its variable in the environment, and that over the config file. All three have the same names:
+``--tls-cert``, ``LAUNCHER_TLS_CERT``, ``tls-cert:``.
+"""
+
+import os
+import secrets
+import socket
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from launcher.api.exposure import refusal
+from launcher.api.policy import Policy
+from launcher.core.checking.guess import meant
+from launcher.core.errors import LauncherError
+from launcher.node.nodes import NodeSpec, named_nodes, this_machine
+
+DEFAULT_LISTEN = "127.0.0.1:8080"
+#: A token that can be guessed is none.
+_SHORTEST_TOKEN = 16
+
+
+class BadSetting(LauncherError):
+    """A setting that cannot be followed; the message names it and the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """The files of a certificate, with its chain, and of its key."""
+
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What local mode runs with."""
+
+    host: str
+    port: int
+    data: Path
+    nodes: tuple[NodeSpec, ...]
+    #: Directories laid over the root, by the image whose containers see them.
+    images: Mapping[str, Path] = field(default_factory=dict)
+    #: Directories that stand for ``server:/path``.
+    nfs: Mapping[str, Path] = field(default_factory=dict)
+    token: str | None = None
+    tls: Tls | None = None
+    #: Names by which clients may call us, beside the address itself.
+    hosts: tuple[str, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+    #: Where containers look for programs after the usual places: where this launcher's user does.
+    path: str = ""
+
+
+#: Every setting that is one text, and every one that may be given several times.
+SINGLE = ("listen", "data", "token-file", "tls-cert", "tls-key")
+REPEATED = ("node", "image", "nfs", "host")
+
+
+def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
+    """
+    What *given* (flags, by name; None or empty when not given), the environment and the config file say together.
+
+    Raises BadSetting for the first that cannot be followed.
+    """
+    config = given.get("config") or environment.get("LAUNCHER_CONFIG")
+    filed = _config(Path(config)) if config else {}
+
+    def one(name: str) -> str | None:
+        return given.get(name) or environment.get(_variable(name)) or filed.get(name)
+
+    def several(name: str) -> Sequence[str]:
+        return given.get(name) or environment.get(_variable(name), "").split() or filed.get(name, ())
+
+    host, port = _address(one("listen") or DEFAULT_LISTEN)
+    token_file, cert, key = one("token-file"), one("tls-cert"), one("tls-key")
+    if bool(cert) != bool(key):
+        raise BadSetting("tls-cert and tls-key belong together: give both or none")
+    token = _token(Path(token_file)) if token_file else None
+    tls = Tls(_readable("tls-cert", Path(cert)), _readable("tls-key", Path(key))) if cert and key else None
+    if why := refusal(host, token=token is not None, tls=tls is not None):
+        raise BadSetting(why)
+    return Settings(
+        host=host,
+        port=port,
+        data=Path(one("data") or default_data(environment)).expanduser().absolute(),
+        nodes=_nodes(several("node")),
+        images=_directories("image", several("image")),
+        nfs=_directories("nfs", several("nfs")),
+        token=token,
+        tls=tls,
+        hosts=tuple(several("host")),
+        policy=_policy(filed.get("policy", {})),
+        path=environment.get("PATH", ""),
+    )
+
+
+def for_run(data: Path, nodes: Sequence[str], images: Sequence[str], nfs: Sequence[str]) -> Settings:
+    """Settings of a launcher for the life of one Framework: any free port, and a token that nobody else knows."""
+    return Settings(
+        host="127.0.0.1",
+        port=0,
+        data=data.absolute(),
+        nodes=_nodes(nodes),
+        images=_directories("image", images),
+        nfs=_directories("nfs", nfs),
+        token=secrets.token_urlsafe(32),
+        path=os.environ.get("PATH", ""),
+    )
+
+
+def listening(settings: Settings) -> socket.socket:
+    """A socket that clients can connect to from now on. Raises OSError when the address cannot be had."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    return socket.create_server((settings.host, settings.port), family=family, backlog=1024)
+
+
+def url_of(settings: Settings, sock: socket.socket) -> str:
+    """Where clients find us at *sock*."""
+    host, port = sock.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if settings.tls else 'http'}://{shown}:{port}"
+
+
+def default_data(environment: Mapping[str, str]) -> Path:
+    """Where a user's programs keep their data."""
+    base = environment.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path("~/.local/share").expanduser()) / "framework-launcher"
+
+
+def _variable(name: str) -> str:
+    return "LAUNCHER_" + name.upper().replace("-", "_")
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise BadSetting(f"listen: {text!r} is not HOST:PORT; for instance {DEFAULT_LISTEN}")
+    return host, int(port)
+
+
+def _nodes(texts: Sequence[str]) -> tuple[NodeSpec, ...]:
+    if not texts:
+        return (this_machine(),)
+    try:
+        return named_nodes(texts)
+    except ValueError as error:
+        raise BadSetting(f"node: {error}") from error
+
+
+def _directories(name: str, texts: Sequence[str]) -> dict[str, Path]:
+    """``KEY=DIR`` by its key. A key may hold no ``=``, a directory may."""
+    found: dict[str, Path] = {}
+    for text in texts:
+        key, equals, directory = text.partition("=")
+        if not (key and equals and directory):
+            example = (
+                "10.0.0.1:/share=/srv/share" if name == "nfs" else "tensorflow/tensorflow=/srv/tensorflow"
+            )
+            raise BadSetting(f"{name}: {text!r} is not KEY=DIR; for instance {example}")
+        path = Path(directory).expanduser().absolute()
+        if not path.is_dir():
+            raise BadSetting(f"{name}: {key}: {path} is no directory")
+        found[key] = path
+    return found
+
+
+def _token(path: Path) -> str:
+    _readable("token-file", path)
+    if path.stat().st_mode & stat.S_IROTH:
+        raise BadSetting(f"token-file: everybody can read {path}; run: chmod 600 {path}")
+    token = path.read_text(errors="replace").strip()
+    if len(token) < _SHORTEST_TOKEN or not token.isprintable() or " " in token:
+        raise BadSetting(
+            f"token-file: {path} has to hold one word of at least {_SHORTEST_TOKEN} characters; "
+            f"make one with: openssl rand -hex 32 > {path}"
+        )
+    return token
+
+
+def _readable(name: str, path: Path) -> Path:
+    if not (path.is_file() and os.access(path, os.R_OK)):
+        raise BadSetting(f"{name}: {path} is no file that can be read")
+    return path.absolute()
+
+
+def _config(path: Path) -> dict[str, Any]:
+    """The config file, each setting of the type that it has to be."""
+    import yaml  # slow to import, and most start without a config file
+
+    _readable("config", path)
+    try:
+        value = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        raise BadSetting(f"config: {path}: {error}") from error
+    known = (*SINGLE, *REPEATED, "policy")
+    for name, setting in _mapping(f"config: {path}", value or {}).items():
+        if name not in known:
+            raise BadSetting(f"config: {path}: there is no setting {name!r}{_perhaps(name, known)}")
+        wanted = str if name in SINGLE else dict if name == "policy" else list
+        if not isinstance(setting, wanted) or (
+            wanted is list and not all(isinstance(s, str) for s in setting)
+        ):
+            what = {str: "text", list: "a list of texts", dict: "a mapping"}[wanted]
+            raise BadSetting(f"config: {path}: {name} has to be {what}")
+    return value or {}
+
+
+def _policy(given: Mapping[str, Any]) -> Policy:
+    """``host-path-prefixes: [/srv]`` and so on, as the fields of Policy."""
+    known = {entry.name.replace("_", "-"): entry.name for entry in fields(Policy)}
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            raise BadSetting(f"config: policy: there is no setting {name!r}{_perhaps(name, known)}")
+        if name in ("host-path-prefixes", "nfs-servers"):
+            if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+                raise BadSetting(f"config: policy: {name} has to be a list of texts")
+            value = tuple(value)
+        elif name == "max-tasks":
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise BadSetting(f"config: policy: {name} has to be a number of at least 1")
+        elif not isinstance(value, bool):
+            raise BadSetting(f"config: policy: {name} has to be true or false")
+        values[known[name]] = value
+    return Policy(**values)
+
+
+def _mapping(where: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadSetting(f"{where} has to be a mapping of settings")
+    return value
+
+
+def _perhaps(name: Any, known: Iterable[str]) -> str:
+    word = meant(str(name), known)
+    return f"; did you mean {word!r}?" if word else f"; there are {', '.join(known)}"

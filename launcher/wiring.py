@@ -1,0 +1,181 @@
+"""
+A whole local launcher: which store stands behind the port, and what runs beside what.
+
+The only place that knows every part. Each part runs as one task of one group, so nothing outlives the launcher and no
+failure is lost. Pods do outlive it: their keeper is a process of its own, and the next launcher finds them again.
+"""
+
+import asyncio
+import logging
+import random
+import signal
+import socket
+import ssl
+import time
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from launcher.api.app import Parts, make_app
+from launcher.api.guard import LOOPBACK, Guard
+from launcher.api.health import Health
+from launcher.api.limits import SERVER_OPTIONS, Limits
+from launcher.api.metrics import Metrics
+from launcher.controller.loop import Controller
+from launcher.core.rules import Rules
+from launcher.node.agent import Agent
+from launcher.node.collecting.collector import Collector
+from launcher.node.logs import Logs
+from launcher.node.nodes import NodeKeeper
+from launcher.node.process import ProcessRuntime
+from launcher.node.scheduling.scheduler import Scheduler
+from launcher.settings import Settings, Tls, listening, url_of
+from launcher.store.events import EventWriter
+from launcher.store.sqlite import SqliteStore
+
+log = logging.getLogger(__name__)
+
+#: Seconds over which watches and logs are ended when the launcher stops.
+_DRAIN = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A launcher that serves."""
+
+    url: str
+    token: str | None
+
+
+@asynccontextmanager
+async def local_launcher(
+    settings: Settings,
+    sock: socket.socket | None = None,
+    *,
+    rules: Rules | None = None,
+    throw_away: bool = False,
+) -> AsyncGenerator[Running]:
+    """
+    A launcher that serves on *sock*, or where the settings say, as long as the block lasts.
+
+    Pods go on after it, unless it is to be thrown away. Raises what its parts raise: StoreBroken when another launcher
+    has the data, and an exception group when a part fails while it runs; then the block is cancelled.
+    """
+    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    async with AsyncExitStack() as stack:
+        sock = sock or listening(settings)
+        stack.callback(sock.close)
+        store = await SqliteStore.open(settings.data / "store.db", clock=time.time, new_uid=_new_uid)
+        stack.push_async_callback(store.close)
+        runtime = await ProcessRuntime.open(settings.data, images=settings.images, clock=time.time)
+        stack.push_async_callback(runtime.close, stop_keeper=throw_away)
+        group = await stack.enter_async_context(asyncio.TaskGroup())
+        works = _Works(settings, store, runtime, rules)
+        await stack.enter_async_context(works.running(group))
+        await stack.enter_async_context(_serving(settings, sock, store, works))
+        yield Running(url_of(settings, sock), settings.token)
+
+
+async def serve(settings: Settings, sock: socket.socket) -> None:
+    """Serve until SIGTERM or SIGINT. Raises as ``local_launcher``."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with local_launcher(settings, sock):
+        await stop.wait()
+
+
+class _Works:
+    """Everything that works on the objects of the store, beside those who call the API."""
+
+    def __init__(
+        self, settings: Settings, store: SqliteStore, runtime: ProcessRuntime, rules: Rules | None
+    ) -> None:
+        self.logs = Logs(settings.data / "logs")
+        self.metrics = Metrics(store)
+        self._controller = Controller(store, clock=time.time, chance=random.random, rules=rules)
+        scheduling = EventWriter(store, time.time, "default-scheduler")
+        running = EventWriter(store, time.time, "launcher-agent")
+        self._writers = (scheduling, running)
+        self._others = (
+            self.metrics,
+            NodeKeeper(store, settings.nodes, time.time),
+            Scheduler(store, events=scheduling, clock=time.time),
+            Collector(store, clock=time.time),
+            Agent(
+                store,
+                runtime,
+                data=settings.data,
+                nodes=[node.name for node in settings.nodes],
+                logs=self.logs,
+                nfs=settings.nfs,
+                clock=time.time,
+                events=running,
+                images=settings.images.keys(),
+                path=settings.path,
+            ),
+        )
+
+    @asynccontextmanager
+    async def running(self, group: asyncio.TaskGroup) -> AsyncGenerator[None]:
+        """All at work; at the end the controller saves what it knows, and the rest just stops."""
+        controlling = group.create_task(self._controller.run())
+        writing = [group.create_task(writer.run()) for writer in self._writers]
+        others = [group.create_task(other.run()) for other in self._others]
+        try:
+            yield
+        finally:
+            self._controller.stop()
+            for task in others:
+                task.cancel()
+            for writer in self._writers:
+                writer.close()
+            await asyncio.wait([controlling, *writing, *others])
+
+
+@asynccontextmanager
+async def _serving(
+    settings: Settings, sock: socket.socket, store: SqliteStore, works: _Works
+) -> AsyncGenerator[None]:
+    limits = Limits()
+    guard = Guard(_hosts(settings), settings.token)
+    parts = Parts(
+        store=store,
+        clock=time.time,
+        logs=works.logs,
+        guard=guard,
+        limits=limits,
+        policy=settings.policy,
+        metrics=works.metrics,
+        health=Health({"not-draining": limits.not_draining}),
+    )
+    runner = web.AppRunner(make_app(parts), access_log=None, **SERVER_OPTIONS)
+    await runner.setup()
+    try:
+        site = web.SockSite(runner, sock, ssl_context=_tls(settings.tls) if settings.tls else None)
+        await site.start()
+        yield
+    finally:
+        limits.drain(_DRAIN)
+        await runner.cleanup()
+
+
+def _hosts(settings: Settings) -> frozenset[str]:
+    """The names by which clients may call: those configured, this machine's own, and loopback."""
+    ours = {settings.host, socket.gethostname(), socket.getfqdn()} if settings.tls else {settings.host}
+    return LOOPBACK | ours | set(settings.hosts)
+
+
+def _tls(files: Tls) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(files.certificate, files.key)
+    return context
+
+
+def _new_uid() -> str:
+    return str(uuid.uuid4())

@@ -10,9 +10,12 @@ import yaml
 from launcher.core.manifest import read_framework
 from launcher.core.reading.decode import Media
 from launcher.core.status import FRAMEWORK_STEPS, TASK_STEPS, State
+from launcher.settings import settings_from
 
 PROJECT = Path(__file__).parent.parent
 README = (PROJECT / "README.md").read_text()
+#: Every piece of YAML that it shows.
+SAMPLES = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
 
 
 def diagram(steps: Mapping[State, frozenset[State]]) -> str:
@@ -31,8 +34,15 @@ def test_the_state_diagrams_are_those_of_the_tables(steps: Mapping[State, frozen
     assert f"```mermaid\n{diagram(steps)}\n```" in README
 
 
+def test_the_policy_is_one_that_a_config_file_can_have(tmp_path: Path) -> None:
+    (config,) = (sample for sample in SAMPLES if sample.startswith("policy:"))
+    (tmp_path / "config.yaml").write_text(config)
+
+    assert settings_from({"config": str(tmp_path / "config.yaml")}, {}).policy.max_tasks == 1000
+
+
 def test_the_first_framework_is_valid_without_a_warning() -> None:
-    (example,) = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+    example = next(sample for sample in SAMPLES if "kind: Framework" in sample)
 
     assert read_framework(example.encode(), media=Media.YAML, strict=True).warnings == ()
     assert yaml.safe_load(example)["metadata"]["name"] == "hello"

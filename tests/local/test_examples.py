@@ -1,0 +1,115 @@
+"""Every example runs to its end, as it stands, on a launcher that has what it asks for."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.local.conftest import Serve
+from tests.local.server import FRAMEWORKS, PODS, PROJECT, Server, until, within
+
+STANDINS = Path(__file__).parent / "standins"
+EXAMPLES = {path.stem for path in (PROJECT / "examples").glob("*.yaml")}
+
+
+def submit(server: Server, example: str) -> str:
+    """Its name."""
+    path = PROJECT / "examples" / f"{example}.yaml"
+    created = server.curl(FRAMEWORKS, "-H", "Content-Type: application/yaml", "--data-binary", f"@{path}")
+    return str(orjson.loads(created)["metadata"]["name"])
+
+
+def run(server: Server, example: str) -> Any:
+    return ended(server.completed(submit(server, example)))
+
+
+def ended(framework: Any) -> str:
+    """Which of the two conditions came true in the end."""
+    true = {c["type"] for c in framework["status"]["conditions"] if c["status"] == "True"}
+    return " and ".join(sorted(true & {"Succeeded", "Failed"}))
+
+
+def log(server: Server, pod: str) -> str:
+    return server.curl(f"{PODS}/{pod}/log")
+
+
+def test_hello(serve: Serve) -> None:
+    server = serve()
+
+    assert run(server, "hello") == "Succeeded"
+    assert log(server, "hello-greeter-1") == "hello from greeter 1 of hello\n"
+
+
+def test_parameter_server(serve: Serve, tmp_path: Path) -> None:
+    image, data = tmp_path / "image", tmp_path / "mnist"
+    image.mkdir()
+    data.mkdir()
+    (data / "data_batch_1").touch()
+    program = STANDINS / "distributedtf/benchmarks/scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py"
+    (image / "train.py").write_bytes(program.read_bytes())
+    (image / "get_ips.sh").write_bytes((STANDINS / "get_ips.sh").read_bytes())
+    flags = (f"--image=trainer:1={image}", "--node=one", "--node=two")
+    server = serve(*flags, under=within(srv_mnist=data))
+    (image / "launcher_url").write_text(server.url)
+
+    assert run(server, "parameter-server") == "Succeeded"
+    assert log(server, "mnist-worker-1") == "worker 1 has done its part\n"
+
+
+def test_nfs(serve: Serve, tmp_path: Path) -> None:
+    server = serve(f"--nfs=nfs.example.org:/exports/notes={tmp_path}")
+
+    assert run(server, "nfs") == "Succeeded"
+    notes = (tmp_path / "notes.txt").read_text().splitlines()
+    assert sorted(notes) == [f"task {index} was here" for index in range(3)]
+
+
+def test_hostpath(serve: Serve, tmp_path: Path) -> None:
+    data = tmp_path / "some"
+    data.mkdir()
+    (data / "one").touch()
+    (data / "two").touch()
+    server = serve("--node=node-a", "--node=node-c", under=within(srv_data=data))
+
+    assert run(server, "hostpath") == "Succeeded"
+    assert log(server, "count-files-counter-0").strip() == "2"
+    assert server.get(f"{PODS}/count-files-counter-0")["spec"]["nodeName"] == "node-a"
+
+
+def test_ordered_roles(serve: Serve) -> None:
+    server = serve()
+
+    assert run(server, "ordered-roles") == "Succeeded"
+    created = {
+        pod["metadata"]["labels"]["FC_TASKROLE_NAME"]: pod["metadata"]["creationTimestamp"]
+        for pod in server.get(PODS)["items"]
+    }
+    assert created["loader"] <= created["report"]
+
+
+def test_retry(serve: Serve) -> None:
+    server = serve(module="tests.local.impatient")
+
+    assert run(server, "retry") in ("Succeeded", "Failed")  # it throws dice
+    until(lambda: None if server.get(PODS)["items"] else True, "cleanPodPolicy All leaves no pod")
+
+
+def test_several_nodes(serve: Serve) -> None:
+    training = "pool=training,nvidia.com/gpu=1,taint=training=only:NoSchedule"
+    server = serve(f"--node=gpu0,{training}", f"--node=gpu1,{training},ip=127.0.0.9", "--node=desk")
+
+    assert run(server, "several-nodes") == "Succeeded"
+    said = {log(server, f"spread-trainer-{index}").split(" on ")[1] for index in range(2)}
+    assert said == {"gpu0 at 127.0.0.2\n", "gpu1 at 127.0.0.9\n"}
+
+
+def test_every_example_is_run_here() -> None:
+    tested = {name.removeprefix("test_").replace("_", "-") for name in globals() if name.startswith("test_")}
+
+    assert tested >= EXAMPLES
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES))
+def test_every_example_says_what_it_shows(example: str) -> None:
+    assert (PROJECT / "examples" / f"{example}.yaml").read_text().startswith("# ")

@@ -1,0 +1,88 @@
+"""``launcher serve`` as a user starts it: what it says, what it refuses, and how it ends."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.core.manifests import a_framework, a_pod, a_role
+from tests.local.conftest import Serve
+from tests.local.server import FRAMEWORKS, PATIENCE, PODS, PROJECT, until
+
+
+def refused(*flags: str) -> tuple[int, str]:
+    """Exit code and complaint of a launcher that does not start."""
+    command = [sys.executable, "-m", "launcher", "serve", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, cwd=PROJECT)
+    return done.returncode, done.stderr
+
+
+def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        code, complaint = refused("--listen", f"127.0.0.1:{port}", "--data", str(tmp_path))
+
+    assert code == 2
+    assert complaint.count("\n") == 1
+    assert f"127.0.0.1:{port}" in complaint
+    assert "--listen" in complaint
+
+
+def test_data_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    code, complaint = refused("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file" / "data"))
+
+    assert code == 2
+    assert complaint.count("\n") == 1
+    assert "--data" in complaint
+
+
+def test_a_second_launcher_on_the_same_data_is_refused_and_the_first_goes_on(serve: Serve) -> None:
+    first = serve()
+    until(lambda: first.curl("/readyz") == "ok" or None, "the first is ready")
+
+    code, complaint = refused("--listen", "127.0.0.1:0", "--data", str(first.data))
+
+    assert code == 2
+    assert complaint.count("\n") == 1, complaint
+    assert str(first.data) in complaint
+    assert first.curl("/readyz") == "ok"
+
+
+def test_a_setting_that_cannot_be_followed_is_one_clear_line() -> None:
+    code, complaint = refused("--listen", "0.0.0.0:0")
+
+    assert code == 2
+    assert complaint.count("\n") == 1
+    assert "token" in complaint
+
+
+def test_asked_to_end_it_ends_well_and_its_pods_go_on(serve: Serve) -> None:
+    server = serve()
+    server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_sleeper(str(server.data))), name="long"))
+    running = f"{PODS}/long-worker-0"
+    until(lambda: server.get(running).get("status", {}).get("phase") == "Running" or None, "the pod runs")
+    before = server.inside()
+
+    code = server.stop()
+
+    assert code == 0
+    assert server.errors() == ""
+    assert before
+    assert server.inside() == before
+    server.start()
+    assert server.get(running)["status"]["phase"] == "Running"
+    server.curl(f"{FRAMEWORKS}/long", "-X", "DELETE")
+    until(lambda: not server.inside() or None, "no process is left")
+
+
+def a_sleeper(mark: str) -> dict[str, object]:
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": ["sleep", "1000"],
+        "env": [{"name": "LAUNCHER_TEST", "value": mark}],
+    }
+    return a_pod(containers=[container], terminationGracePeriodSeconds=1)

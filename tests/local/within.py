@@ -1,0 +1,44 @@
+"""
+Run a command on a machine that looks a little different: ``python -m tests.local.within DIR=TARGET … -- COMMAND …``.
+
+Each DIR stands at TARGET for the command and all that it starts, in a mount namespace of its own; the machine itself
+stays as it is.
+"""
+
+import ctypes
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from launcher.node.keeper import linux, mounts
+from launcher.node.keeper.child import map_to_itself
+from launcher.node.runtime import Mount
+from launcher.node.sandbox import plan
+from launcher.node.sandboxsteps import to_wire
+from launcher.node.sandboxview import Machine
+
+
+def main(words: list[str]) -> None:
+    """Become the command."""
+    divide = words.index("--")
+    wanted = [
+        Mount(Path(source), target) for source, _, target in (word.partition("=") for word in words[:divide])
+    ]
+    steps = [to_wire(step) for step in plan(Machine(), wanted)]
+    # The processes are those of the machine, so its own /proc shows them.
+    steps = [["bind", "/proc", "/proc", False, False] if step[0] == "proc" else step for step in steps]
+    user, group, directory = os.getuid(), os.getgid(), os.getcwd()
+    root = user == 0
+    if ctypes.CDLL(None).unshare(linux.NEW_MOUNTS | (0 if root else linux.NEW_USERS)):
+        sys.exit("this machine allows no mount namespaces")
+    if not root:
+        map_to_itself(user, group)
+    stage, scratch = tempfile.mkdtemp(), tempfile.mkdtemp()
+    mounts.build(steps, stage, scratch)
+    os.chdir(directory)
+    command = words[divide + 1 :]
+    os.execvp(command[0], command)
+
+
+main(sys.argv[1:])

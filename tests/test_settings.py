@@ -1,0 +1,162 @@
+"""Flags, environment and config file become settings, or one sentence that says what to change."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from launcher.api.policy import Policy
+from launcher.cli import serve
+from launcher.settings import REPEATED, SINGLE, BadSetting, for_run, settings_from
+
+TOKEN = "0123456789abcdef"
+
+
+def settings_of(tmp_path: Path, config: str) -> object:
+    path = tmp_path / "config.yaml"
+    path.write_text(config)
+    return settings_from({"config": str(path)}, {})
+
+
+def test_with_nothing_said_it_listens_on_loopback_with_one_node_and_the_users_own_data() -> None:
+    settings = settings_from({}, {"XDG_DATA_HOME": "/home/ann/.data"})
+
+    assert (settings.host, settings.port) == ("127.0.0.1", 8080)
+    assert settings.data == Path("/home/ann/.data/framework-launcher")
+    assert len(settings.nodes) == 1
+    assert settings.policy == Policy()
+
+
+def test_a_flag_stands_over_its_variable_and_that_over_the_config_file(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("listen: 127.0.0.1:1\ndata: /filed\n")
+    environment = {"LAUNCHER_CONFIG": str(config), "LAUNCHER_LISTEN": "127.0.0.1:2", "LAUNCHER_DATA": "/set"}
+
+    settings = settings_from({"listen": "127.0.0.1:3"}, environment)
+
+    assert (settings.port, settings.data) == (3, Path("/set"))
+    assert settings_from({}, {"LAUNCHER_CONFIG": str(config)}).data == Path("/filed")
+
+
+def test_several_values_in_one_variable_have_blanks_between_them() -> None:
+    settings = settings_from({}, {"LAUNCHER_NODE": "one,cpu=1 two,cpu=2"})
+
+    assert [node.name for node in settings.nodes] == ["one", "two"]
+
+
+def test_a_config_file_says_what_pods_may_ask_for(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "policy: {host-path-prefixes: [/srv], nfs-servers: [], host-network: false, max-tasks: 7}\n"
+    )
+
+    settings = settings_from({"config": str(config)}, {})
+
+    assert settings.policy == Policy(
+        host_path_prefixes=("/srv",), nfs_servers=(), host_network=False, max_tasks=7
+    )
+
+
+def test_images_and_exports_are_directories_by_name(tmp_path: Path) -> None:
+    given = {"image": [f"registry.example:5000/tf={tmp_path}"], "nfs": [f"10.0.0.1:/share={tmp_path}"]}
+
+    settings = settings_from(given, {})
+
+    assert settings.images == {"registry.example:5000/tf": tmp_path}
+    assert settings.nfs == {"10.0.0.1:/share": tmp_path}
+
+
+def test_a_token_and_a_certificate_open_it_to_other_machines(tmp_path: Path) -> None:
+    for name in ("token", "crt", "key"):
+        (tmp_path / name).write_text(TOKEN + "\n")
+        (tmp_path / name).chmod(0o600)
+    given = {
+        "listen": "0.0.0.0:8443",
+        "token-file": str(tmp_path / "token"),
+        "tls-cert": str(tmp_path / "crt"),
+        "tls-key": str(tmp_path / "key"),
+    }
+
+    assert settings_from(given, {}).token == TOKEN
+    with pytest.raises(BadSetting, match="TLS"):
+        settings_from({**given, "tls-cert": "", "tls-key": ""}, {})
+    with pytest.raises(BadSetting, match="token"):
+        settings_from({**given, "token-file": ""}, {})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        pytest.param({"listen": "8080"}, r"listen: '8080' is not HOST:PORT", id="a port alone"),
+        pytest.param({"listen": "127.0.0.1:99999"}, "is not HOST:PORT", id="no such port"),
+        pytest.param({"listen": "0.0.0.0:80"}, "a token and TLS", id="open to everybody"),
+        pytest.param({"tls-cert": "x"}, "belong together", id="a certificate without its key"),
+        pytest.param({"tls-cert": "x", "tls-key": "y"}, "x is no file", id="no such certificate"),
+        pytest.param({"token-file": "nowhere"}, "token-file: nowhere is no file", id="no such token"),
+        pytest.param({"image": ["tf"]}, "image: 'tf' is not KEY=DIR", id="an image without its directory"),
+        pytest.param({"nfs": ["s:/p=/nowhere"]}, "/nowhere is no directory", id="no such directory"),
+        pytest.param({"node": ["a,cpu=much"]}, "node: .*much", id="a node of no size"),
+        pytest.param({"node": ["a", "a"]}, "node: .*a", id="two nodes of one name"),
+        pytest.param({"config": "nowhere"}, "config: nowhere is no file", id="no such config"),
+    ],
+)
+def test_what_cannot_be_followed_is_named(given: dict[str, object], told: str) -> None:
+    with pytest.raises(BadSetting, match=told):
+        settings_from(given, {})
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        pytest.param("lisen: x", "no setting 'lisen'; did you mean 'listen'?", id="misspelt"),
+        pytest.param("[a]", "has to be a mapping", id="a list"),
+        pytest.param("a: b: c", "mapping values", id="no YAML"),
+        pytest.param("listen: 80", "listen has to be text", id="a number"),
+        pytest.param("node: gpu", "node has to be a list of texts", id="one word for several"),
+        pytest.param("policy: {max-task: 1}", "did you mean 'max-tasks'?", id="misspelt policy"),
+        pytest.param("policy: {max-tasks: 0}", "at least 1", id="no tasks"),
+        pytest.param("policy: {privileged: maybe}", "true or false", id="neither yes nor no"),
+        pytest.param("policy: {nfs-servers: a}", "list of texts", id="one server"),
+    ],
+)
+def test_what_is_wrong_in_the_config_file_is_named(tmp_path: Path, config: str, told: str) -> None:
+    with pytest.raises(BadSetting) as refused:
+        settings_of(tmp_path, config)
+
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "told"),
+    [
+        pytest.param(TOKEN, 0o644, "chmod 600", id="everybody can read it"),
+        pytest.param("short", 0o600, "at least 16", id="too short"),
+        pytest.param("two words of some length", 0o600, "one word", id="two words"),
+    ],
+)
+def test_a_token_that_protects_nothing_is_refused(tmp_path: Path, text: str, mode: int, told: str) -> None:
+    path = tmp_path / "token"
+    path.write_text(text)
+    path.chmod(mode)
+
+    with pytest.raises(BadSetting, match=told):
+        settings_from({"token-file": str(path)}, {})
+
+
+def test_a_launcher_for_one_framework_has_a_token_of_its_own(tmp_path: Path) -> None:
+    one, other = for_run(tmp_path, [], [], []), for_run(tmp_path, [], [], [])
+
+    assert one.token
+    assert one.token != other.token
+    assert one.port == 0
+
+
+def test_every_setting_is_a_flag_of_serve() -> None:
+    parser = argparse.ArgumentParser()
+    serve.add(parser.add_subparsers())
+
+    given = vars(parser.parse_args(["serve"]))
+
+    assert set(serve.SINGLE) == set(SINGLE)
+    assert set(serve.REPEATED) == set(REPEATED)
+    assert {*SINGLE, *REPEATED} <= set(given)

@@ -22,8 +22,9 @@ from aiohttp import web
 from launcher.api.app import Parts, make_app
 from launcher.api.guard import LOOPBACK, Guard
 from launcher.api.health import Health
-from launcher.api.limits import SERVER_OPTIONS, Limits
+from launcher.api.limits import Limits
 from launcher.api.metrics import Metrics
+from launcher.api.serving import make_runner
 from launcher.controller.loop import Controller
 from launcher.core.rules import Rules
 from launcher.node.agent import Agent
@@ -153,7 +154,7 @@ async def _serving(
         metrics=works.metrics,
         health=Health({"not-draining": limits.not_draining}),
     )
-    runner = web.AppRunner(make_app(parts), access_log=None, **SERVER_OPTIONS)
+    runner = make_runner(make_app(parts))
     await runner.setup()
     try:
         site = web.SockSite(runner, sock, ssl_context=_tls(settings.tls) if settings.tls else None)

@@ -57,8 +57,9 @@ async def test_a_list_that_is_not_kept_is_made_anew_from_the_changes_since() -> 
     first = await store.list(FRAMEWORKS, limit=2)
     await store.delete(FRAMEWORKS, "default", "f-02")
     await store.create(FRAMEWORKS, a_framework("f-03-new"))
-    changed = with_metadata(await store.get(FRAMEWORKS, "default", "f-04"), labels={"a": "b"})
-    await store.update(FRAMEWORKS, changed)
+    for value in ("b", "c"):
+        changed = with_metadata(await store.get(FRAMEWORKS, "default", "f-04"), labels={"a": value})
+        await store.update(FRAMEWORKS, changed)
 
     # Another question, so that nothing is kept of its answer.
     rest = await store.list(FRAMEWORKS, "default", token=first.token)
@@ -76,9 +77,13 @@ async def test_the_past_is_listed_as_it_was_as_long_as_it_is_known() -> None:
 
     before = await store.list_texts(FRAMEWORKS, at=then)
     labelled = await store.list_texts(FRAMEWORKS, where=parse("a=b"), at=then + 2)
+    changed = with_metadata(await store.get(FRAMEWORKS, "default", "f-00"), labels={"a": "b"})
+    await store.update(FRAMEWORKS, changed)
+    none = await store.list_texts(FRAMEWORKS, where=parse("a=b"), at=then + 1)
 
     assert names(map(orjson.loads, before.texts)) == ["f-00", "f-01", "f-02"]
     assert names(map(orjson.loads, labelled.texts)) == ["f-03"]
+    assert none.texts == []
     assert before.version == then
     with pytest.raises(Expired):
         await store.list_texts(FRAMEWORKS, at=1)

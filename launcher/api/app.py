@@ -1,0 +1,151 @@
+"""The HTTP API: every route there is, and what it leads to."""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from launcher.api.barepods import PodRules
+from launcher.api.coreobjects import ConfigMapRules, CoreRules, SecretRules
+from launcher.api.deleting import Remover
+from launcher.api.discovery import Discovery
+from launcher.api.errors import common_headers, errors_as_status
+from launcher.api.frameworks import FrameworkRules
+from launcher.api.guard import Guard
+from launcher.api.health import Health
+from launcher.api.keeping import Keeper, Rules
+from launcher.api.kinds import SERVED, Served
+from launcher.api.limits import Limits, note_stream
+from launcher.api.metrics import Metrics
+from launcher.api.namespaces import NamespaceReader, NamespaceRemover
+from launcher.api.openapi import OpenApi
+from launcher.api.patching import Patcher
+from launcher.api.podlogs import PodLogHandler, PodLogs
+from launcher.api.policy import Policy
+from launcher.api.reading import Reader
+from launcher.api.resources import Act, Hands, Resource
+from launcher.api.reviews import Reviews
+from launcher.api.scaling import Scaler
+from launcher.api.watching import Watcher
+from launcher.api.writing import Writer
+from launcher.core.reading.decode import MOST_BYTES
+from launcher.store.local import LocalStore
+from launcher.store.port import CONFIG_MAPS, FRAMEWORKS, NAMESPACES, PODS, SECRETS, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the API is made of. *clock* gives seconds since 1970, *chance* numbers from 0 to 1."""
+
+    store: LocalStore
+    logs: PodLogs
+    guard: Guard
+    limits: Limits
+    policy: Policy
+    metrics: Metrics
+    health: Health
+    clock: Callable[[], float]
+    chance: Callable[[], float] = random.random
+
+
+def make_app(parts: Parts) -> web.Application:
+    """The application over *parts*."""
+    app = web.Application(
+        middlewares=[
+            # Outside of the rest, since it counts answers by their code.
+            parts.metrics.middleware,
+            errors_as_status,
+            parts.guard.middleware,
+            parts.limits.middleware,
+        ],
+        client_max_size=MOST_BYTES,
+    )
+    app.on_response_prepare.append(common_headers)
+    app.on_response_prepare.append(note_stream)
+    _add_surroundings(app, parts)
+    # Namespaces last: what follows the name of one is most often the name of a resource in it.
+    for served in sorted(SERVED, key=lambda served: served.kind == NAMESPACES):
+        _add_resource(app, served, Resource(served, _hands(served.kind, parts)))
+    return app
+
+
+def _add_surroundings(app: web.Application, parts: Parts) -> None:
+    """What a client asks before it asks for objects."""
+    health, discovery, reviews = parts.health, Discovery(SERVED), Reviews()
+    documents = OpenApi(SERVED, parts.clock)
+    get, post = app.router.add_get, app.router.add_post
+    get("/", health.root)
+    get("/version{slash:/?}", health.version)
+    for name, handler in (("healthz", health.healthz), ("livez", health.livez), ("readyz", health.readyz)):
+        get(f"/{name}", handler)
+        get(f"/{name}/{{check}}", handler)
+    get("/metrics", parts.metrics.expose)
+    get("/api{slash:/?}", discovery.api)
+    get("/api/v1{slash:/?}", discovery.core_version)
+    get("/apis{slash:/?}", discovery.apis)
+    get("/apis/{group}{slash:/?}", discovery.group)
+    get("/apis/{group}/{version}{slash:/?}", discovery.group_version)
+    get("/openapi/v2", documents.v2)
+    get("/openapi/v3", documents.v3)
+    get("/openapi/v3/{path:.+}", documents.v3_document)
+    post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", reviews.access)
+    post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", reviews.rules)
+    post("/apis/authentication.k8s.io/v1/selfsubjectreviews", reviews.identity)
+
+
+def _add_resource(app: web.Application, served: Served, resource: Resource) -> None:
+    """The paths of one kind, for every method: what cannot be done is refused by the resource itself."""
+    kind = served.kind
+    base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    inside = "/namespaces/{namespace}" if kind.namespaced else ""
+    any_method = app.router.add_route
+    if kind.namespaced:
+        any_method("*", f"{base}/{kind.plural}{{slash:/?}}", resource.everywhere)
+        any_method("*", f"{base}/watch/{kind.plural}{{slash:/?}}", resource.watch)
+    any_method("*", f"{base}{inside}/{kind.plural}{{slash:/?}}", resource.collection)
+    any_method("*", f"{base}/watch{inside}/{kind.plural}{{slash:/?}}", resource.watch)
+    any_method("*", f"{base}{inside}/{kind.plural}/{{name}}{{slash:/?}}", resource.item)
+    any_method("*", f"{base}{inside}/{kind.plural}/{{name}}/{{part}}{{slash:/?}}", resource.part)
+
+
+def _hands(kind: Kind, parts: Parts) -> Hands:
+    store, clock = parts.store, parts.clock
+    keeper = Keeper(kind, _rules(kind, parts.policy), store)
+    reader, remover = Reader(kind, store, clock), Remover(kind, store, clock)
+    writer, patcher = Writer(keeper, clock), Patcher(keeper, clock)
+    if kind == NAMESPACES:
+        reader, remover = NamespaceReader(store, clock), NamespaceRemover(store, clock)
+    return Hands(
+        reader=reader,
+        writer=writer,
+        patcher=patcher,
+        remover=remover,
+        watcher=Watcher(kind, reader, store, clock, parts.chance),
+        subresources=_subresources(kind, parts, reader, writer, patcher, Scaler(keeper, store)),
+    )
+
+
+def _rules(kind: Kind, policy: Policy) -> Rules:
+    if kind == FRAMEWORKS:
+        return FrameworkRules(policy)
+    if kind == PODS:
+        return PodRules(policy)
+    if kind == CONFIG_MAPS:
+        return ConfigMapRules(kind)
+    return SecretRules(kind) if kind == SECRETS else CoreRules(kind)
+
+
+def _subresources(
+    kind: Kind, parts: Parts, reader: Reader, writer: Writer, patcher: Patcher, scaler: Scaler
+) -> Mapping[str, Mapping[str, Act]]:
+    """What can be done with each part of an object; ``kinds`` promises just these."""
+    if kind == FRAMEWORKS:
+        return {
+            "status": {"GET": reader.get, "PUT": writer.update_status, "PATCH": patcher.patch_status},
+            "scale": {"GET": scaler.handle, "PUT": scaler.handle, "PATCH": scaler.handle},
+        }
+    if kind == PODS:
+        logs = PodLogHandler(parts.store, parts.logs, parts.clock)
+        return {"status": {"GET": reader.get}, "log": {"GET": lambda request, *_: logs.get(request)}}
+    return {}

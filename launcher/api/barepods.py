@@ -1,0 +1,74 @@
+"""What is asked of a pod that a user makes without a Framework."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from launcher.api.coreobjects import CoreRules
+from launcher.api.policy import Policy
+from launcher.core.checking.podrules import part
+from launcher.core.checking.problems import required
+from launcher.core.checking.unknown import unknown_fields
+from launcher.core.errors import Problem
+from launcher.core.names import API_VERSION, KIND
+from launcher.core.validate import problems_in
+from launcher.store.port import PODS, Object
+
+#: Where the template of a Framework's only role stands.
+_IN_FRAMEWORK = "spec.taskRoles[0].task.pod."
+#: What may change while a pod is there; whoever runs it has read the rest.
+_CHANGEABLE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates")
+
+
+class PodRules(CoreRules):
+    """The rules of pod templates, and the admin's. Unknown fields are told and kept, as in a template."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(PODS)
+        self._policy = policy
+
+    def change_problems(self, old: Object, new: Object) -> Sequence[Problem]:
+        """What may not be changed from *old* to *new*."""
+        before, after = part(old.get("spec")), part(new.get("spec"))
+        return [
+            Problem(
+                f"spec.{field}",
+                f"Forbidden: of a pod's spec only {', '.join(_CHANGEABLE)} can be changed; make a new pod",
+                "FieldValueForbidden",
+            )
+            for field in sorted(before.keys() | after.keys())
+            if field not in _CHANGEABLE and before.get(field) != after.get(field)
+        ]
+
+    def _problems(self, obj: Object) -> Iterator[Problem]:
+        yield from self._policy.pod_problems(obj)
+        if not isinstance(obj.get("spec"), dict):
+            yield required("spec", "a pod needs at least one container")
+            return
+        # A pod is the only one of a Framework, as far as its rules go.
+        for problem in problems_in(_alone(obj)):
+            if problem.field.startswith(_IN_FRAMEWORK):
+                yield replace(problem, field=problem.field.removeprefix(_IN_FRAMEWORK))
+
+    def _findings(self, obj: Object, old: Object | None) -> tuple[Problem, ...]:
+        known = set() if old is None else {problem.message for problem in unknown_fields(_alone(old))}
+        return tuple(
+            replace(
+                problem,
+                field=problem.field.removeprefix(_IN_FRAMEWORK),
+                message=problem.message.replace(_IN_FRAMEWORK, ""),
+            )
+            for problem in unknown_fields(_alone(obj))
+            if problem.field.startswith(_IN_FRAMEWORK) and problem.message not in known
+        )
+
+
+def _alone(pod: Object) -> Object:
+    """A Framework of this pod alone."""
+    template = {"metadata": part(pod.get("metadata")), "spec": part(pod.get("spec"))}
+    role = {"name": "pod", "taskNumber": 1, "task": {"pod": template}}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": "alone"},
+        "spec": {"taskRoles": [role]},
+    }

@@ -1,0 +1,68 @@
+"""What is asked of a Framework before it is stored."""
+
+from collections.abc import Sequence
+
+from launcher.api.bodies import explained
+from launcher.api.policy import Policy
+from launcher.core.checking.unknown import unknown_fields
+from launcher.core.errors import BadRequest, InvalidObject, Problem
+from launcher.core.manifest import Manifest, check_framework, read_framework
+from launcher.core.reading.decode import Media
+from launcher.core.validate import change_problems, warnings_in
+from launcher.store.port import Object
+
+#: Said by the checks to whoever writes a file; over HTTP a status comes along with every object that was read before.
+_STATUS_DROPPED = "status: dropped"
+
+
+class FrameworkRules:
+    """The rules of Frameworks, and the admin's."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def read(self, data: bytes, media: Media, *, strict: bool) -> Manifest:
+        """The Framework in a body, with its defaults. Raises BadRequest, TooLarge, InvalidObject."""
+        try:
+            manifest = read_framework(data, media=media, strict=strict)
+        except BadRequest as error:
+            raise explained(error, data) from error
+        except InvalidObject as error:
+            raise _metadata_first(error) from error
+        self._admit(manifest.object)
+        warnings = tuple(each for each in manifest.warnings if not each.startswith(_STATUS_DROPPED))
+        return Manifest(manifest.object, warnings)
+
+    def check(self, obj: Object, old: Object | None, *, strict: bool) -> Manifest:
+        """
+        What a patch has made of *old*, or has made anew, with its defaults. Raises BadRequest, InvalidObject.
+
+        What was wrong with *old* already, and accepted, is not told again.
+        """
+        known = () if old is None else unknown_fields(old)
+        found = [problem for problem in unknown_fields(obj) if problem not in known]
+        try:
+            manifest = check_framework({name: obj[name] for name in obj if name != "status"})
+        except InvalidObject as error:
+            raise _metadata_first(error) from error
+        if strict and found:
+            raise InvalidObject(tuple(found))
+        self._admit(manifest.object)
+        said = {problem.message for problem in known} | set(() if old is None else warnings_in(old))
+        return Manifest(manifest.object, tuple(each for each in manifest.warnings if each not in said))
+
+    def change_problems(self, old: Object, new: Object) -> Sequence[Problem]:
+        """What may not be changed from *old* to *new*."""
+        return change_problems(old, new)
+
+    def _admit(self, obj: Object) -> None:
+        if problems := self._policy.problems(obj):
+            raise InvalidObject(tuple(problems))
+
+
+def _metadata_first(error: InvalidObject) -> InvalidObject | BadRequest:
+    """A BadRequest when the metadata cannot even be read: the same for every kind of object."""
+    for problem in error.problems:
+        if problem.reason == "FieldValueTypeInvalid" and problem.field.startswith("metadata."):
+            return BadRequest(str(problem))
+    return error

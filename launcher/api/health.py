@@ -1,0 +1,125 @@
+"""Whether the server lives and can work, and what it is."""
+
+import logging
+import platform
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from importlib.metadata import version as installed_version
+
+import orjson
+from aiohttp import web
+
+log = logging.getLogger(__name__)
+
+#: Returns when all is well; whatever it raises tells what is not.
+Check = Callable[[], Awaitable[None]]
+
+#: The Kubernetes release that the API keeps to. kubectl warns when it is of quite another one.
+_KUBERNETES = (1, 34)
+
+#: Where a newcomer may look, as ``/`` lists it.
+_PATHS = (
+    "/api",
+    "/api/v1",
+    "/apis",
+    "/apis/launcher.microsoft.com",
+    "/apis/launcher.microsoft.com/v1",
+    "/healthz",
+    "/livez",
+    "/metrics",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/readyz",
+    "/version",
+)
+
+
+class Health:
+    """Answers for probes. Every check is part of ``/readyz``; ``/livez`` only shows that the server answers at all."""
+
+    def __init__(self, checks: Mapping[str, Check]) -> None:
+        self._ready = {"ping": _ping, **checks}
+
+    async def healthz(self, request: web.Request) -> web.Response:
+        """``GET /healthz[/{check}]``: the same as ``/readyz``, under its old name."""
+        return await self._answer("healthz", self._ready, request)
+
+    async def livez(self, request: web.Request) -> web.Response:
+        """``GET /livez[/{check}]``: the process need not be restarted."""
+        return await self._answer("livez", {"ping": _ping}, request)
+
+    async def readyz(self, request: web.Request) -> web.Response:
+        """``GET /readyz[/{check}]``: the server can do its work."""
+        return await self._answer("readyz", self._ready, request)
+
+    async def version(self, _: web.Request) -> web.Response:
+        """``GET /version``: the release of Kubernetes that the API is like, and our own."""
+        return web.Response(body=_version(), content_type="application/json")
+
+    async def root(self, _: web.Request) -> web.Response:
+        """``GET /``: where to look next."""
+        return web.Response(
+            body=orjson.dumps({"paths": _PATHS}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE),
+            content_type="application/json",
+        )
+
+    async def _answer(self, endpoint: str, checks: Mapping[str, Check], request: web.Request) -> web.Response:
+        if (name := request.match_info.get("check", "")) != "":
+            if name not in checks:
+                return _text(404, f"there is no check {name!r}; there are {', '.join(checks)}\n")
+            endpoint, checks = f"{endpoint}/{name}", {name: checks[name]}
+        excluded = set(request.query.getall("exclude", []))
+        lines, well = [], True
+        for name, check in checks.items():
+            if name in excluded:
+                lines.append(f"[+]{name} excluded: ok")
+            elif await _passes(name, check):
+                lines.append(f"[+]{name} ok")
+            else:
+                lines.append(f"[-]{name} failed: reason withheld")
+                well = False
+        if unknown := sorted(excluded - set(checks)):
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {', '.join(unknown)}")
+        if well and "verbose" not in request.query:
+            return _text(200, "ok")
+        lines.append(f"{endpoint} check {'passed' if well else 'failed'}")
+        return _text(200 if well else 500, "\n".join(lines) + "\n")
+
+
+async def _ping() -> None:
+    """Nothing: to be asked is enough."""
+
+
+async def _passes(name: str, check: Check) -> bool:
+    try:
+        await check()
+    except (
+        Exception
+    ):  # whatever it is, the check has failed; the log says how, since the caller may be anybody
+        log.warning("health check failed", extra={"check": name}, exc_info=True)
+        return False
+    return True
+
+
+def _text(status: int, text: str) -> web.Response:
+    headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
+    return web.Response(status=status, text=text, headers=headers)
+
+
+@cache
+def _version() -> bytes:
+    major, minor = _KUBERNETES
+    return orjson.dumps(
+        {
+            "major": str(major),
+            "minor": str(minor),
+            "gitVersion": f"v{major}.{minor}.0+launcher.{installed_version('framework-launcher')}",
+            "gitCommit": "",
+            "gitTreeState": "",
+            "buildDate": "",
+            "goVersion": "",
+            "compiler": platform.python_implementation().lower(),
+            "platform": f"{platform.system().lower()}/{platform.machine()}",
+        },
+        option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
+    )

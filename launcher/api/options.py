@@ -1,0 +1,238 @@
+"""What the query of a request asks for, beyond its path."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from aiohttp import web
+
+from launcher.api.calls import flag
+from launcher.api.errors import InvalidOptions
+from launcher.api.fields import where_of
+from launcher.core.checking.problems import invalid, required, unsupported
+from launcher.core.errors import BadRequest, Problem
+from launcher.store.port import Deletion, Kind, Object, Propagation, Version
+from launcher.store.selectors import Where
+
+_LONGEST_MANAGER = 128
+_LARGEST = 2**63 - 1
+
+
+class Validation(StrEnum):
+    """What becomes of fields that nobody knows, or that stand twice."""
+
+    IGNORE = "Ignore"
+    WARN = "Warn"
+    STRICT = "Strict"
+
+
+class Match(StrEnum):
+    """How a list must stand to the version asked for."""
+
+    NOT_OLDER = "NotOlderThan"
+    EXACT = "Exact"
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How to create, update or patch."""
+
+    dry_run: bool
+    validation: Validation
+    manager: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Which objects, how many, and as of when."""
+
+    where: Where
+    limit: int | None
+    token: str | None
+    version: Version | None
+    match: Match | None
+    #: Stop a watch after so many seconds.
+    seconds: int | None
+    bookmarks: bool
+    #: Whether a watch begins with what is there; None when nothing was said.
+    initial: bool | None
+
+
+def writing_of(request: web.Request, kind: str) -> Writing:
+    """The options of a write; *kind* is how its errors call them. Raises InvalidOptions."""
+    query = request.query
+    problems: list[Problem] = []
+    dry_run = _dry_run(query.getall("dryRun", []), problems)
+    manager = query.get("fieldManager", "")
+    if len(manager) > _LONGEST_MANAGER or not manager.isprintable():
+        must = f"must be at most {_LONGEST_MANAGER} printable characters"
+        problems.append(invalid("fieldManager", manager, must))
+    text = query.get("fieldValidation") or Validation.WARN
+    if text not in set(Validation):
+        problems.append(unsupported("fieldValidation", text, Validation))
+    if problems:
+        raise InvalidOptions(kind, tuple(problems))
+    return Writing(dry_run, Validation(text), manager)
+
+
+def applying_of(request: web.Request) -> Writing:
+    """The options of a server-side apply, which must say who applies."""
+    writing = writing_of(request, "PatchOptions")
+    if not writing.manager:
+        why = "is required for apply patch: add ?fieldManager=NAME to the address"
+        raise InvalidOptions("PatchOptions", (required("fieldManager", why),))
+    return writing
+
+
+def patching_of(request: web.Request) -> Writing:
+    """The options of any other patch, which cannot be forced."""
+    writing = writing_of(request, "PatchOptions")
+    if "force" in request.query:
+        problem = Problem(
+            "force", "Forbidden: may not be specified for non-apply patch", "FieldValueForbidden"
+        )
+        raise InvalidOptions("PatchOptions", (problem,))
+    return writing
+
+
+def listing_of(request: web.Request, kind: Kind, *, watch: bool) -> Listing:
+    """The options of a list or a watch. Raises BadRequest, InvalidOptions."""
+    query = request.query
+    listing = Listing(
+        where=where_of(kind, query.get("labelSelector", ""), query.get("fieldSelector", "")),
+        limit=_number(query, "limit"),
+        token=query.get("continue") or None,
+        version=_version(query.get("resourceVersion", "")),
+        match=_match(query.get("resourceVersionMatch", "")),
+        seconds=_number(query, "timeoutSeconds"),
+        bookmarks=flag(query, "allowWatchBookmarks"),
+        initial=flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None,
+    )
+    problem = _watch_problem(listing) if watch else _list_problem(listing)
+    if problem is not None:
+        raise InvalidOptions("ListOptions", (problem,))
+    if listing.token is not None and listing.version is not None:
+        raise BadRequest(
+            "continue and resourceVersion cannot both be given: the next page has the first one's"
+        )
+    return listing
+
+
+def _list_problem(listing: Listing) -> Problem | None:
+    if listing.initial is not None:
+        return _forbidden("sendInitialEvents", "may be given for a watch alone")
+    if listing.match is None:
+        return None
+    if listing.token is not None:
+        return _forbidden("resourceVersionMatch", "may not be given with continue")
+    if listing.version is None:
+        return _forbidden("resourceVersionMatch", "may not be given without resourceVersion")
+    if listing.match is Match.EXACT and listing.version == 0:
+        return _forbidden("resourceVersionMatch", '"Exact" cannot be had of resourceVersion "0"')
+    return None
+
+
+def _watch_problem(listing: Listing) -> Problem | None:
+    if listing.token is not None:
+        return _forbidden("continue", "may not be given for a watch")
+    if listing.initial is None:
+        if listing.match is not None:
+            return _forbidden("resourceVersionMatch", "may be given for a watch with sendInitialEvents alone")
+        return None
+    if listing.match is not Match.NOT_OLDER:
+        return _forbidden("resourceVersionMatch", 'sendInitialEvents needs it to be "NotOlderThan"')
+    return None
+
+
+def _forbidden(field: str, why: str) -> Problem:
+    return Problem(field, f"Forbidden: {field} {why}", "FieldValueForbidden")
+
+
+def deletion_of(request: web.Request, body: Object) -> tuple[Deletion, bool]:
+    """How to delete, and whether only as if: from the body, or else from the query. Raises InvalidOptions."""
+    given = body or _deletion_in(request)
+    problems: list[Problem] = []
+    dry_run = _dry_run(_typed(given, "dryRun", list, []), problems)
+    propagation = _propagation(given, problems)
+    if problems:
+        raise InvalidOptions("DeleteOptions", tuple(problems))
+    conditions = _typed(given, "preconditions", dict, {})
+    version = _version(_typed(conditions, "resourceVersion", str, ""))
+    uid = _typed(conditions, "uid", str, "") or None
+    return Deletion(uid, version, _typed(given, "gracePeriodSeconds", int, None), propagation), dry_run
+
+
+def _deletion_in(request: web.Request) -> Object:
+    query = request.query
+    given: Object = {}
+    if "dryRun" in query:
+        given["dryRun"] = query.getall("dryRun")
+    if "propagationPolicy" in query:
+        given["propagationPolicy"] = query["propagationPolicy"]
+    if "orphanDependents" in query:
+        given["orphanDependents"] = flag(query, "orphanDependents")
+    if (grace := _number(query, "gracePeriodSeconds")) is not None:
+        given["gracePeriodSeconds"] = grace
+    return given
+
+
+def _propagation(given: Object, problems: list[Problem]) -> Propagation | None:
+    policy = _typed(given, "propagationPolicy", str, None)
+    orphan = _typed(given, "orphanDependents", bool, None)
+    if policy is not None and policy not in set(Propagation):
+        problems.append(unsupported("propagationPolicy", policy, Propagation))
+        return None
+    if policy is not None and orphan is not None:
+        problems.append(_forbidden("propagationPolicy", "may not be given together with orphanDependents"))
+    if policy is not None:
+        return Propagation(policy)
+    if orphan is None:
+        return None
+    return Propagation.ORPHAN if orphan else Propagation.BACKGROUND
+
+
+def _typed(given: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
+    value = given.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise BadRequest(f"{name} in DeleteOptions must be of type {_TYPES[kind]}")
+    return value
+
+
+_TYPES = {str: "string", int: "integer", bool: "boolean", list: "array", dict: "object"}
+
+
+def _dry_run(values: list[Any], problems: list[Problem]) -> bool:
+    problems.extend(unsupported("dryRun", value, ["All"]) for value in values if value != "All")
+    return bool(values)
+
+
+def _match(text: str) -> Match | None:
+    if not text:
+        return None
+    if text not in set(Match):
+        raise InvalidOptions("ListOptions", (unsupported("resourceVersionMatch", text, Match),))
+    return Match(text)
+
+
+def _version(text: str) -> Version | None:
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or int(text) > _LARGEST:
+        raise BadRequest(f"resourceVersion must be a number that this server has given, not {text[:80]!r}")
+    return int(text)
+
+
+def _number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name, "")
+    if not text:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        number = _LARGEST + 1
+    if abs(number) > _LARGEST:
+        raise BadRequest(f"{name} must be a whole number, not {text[:80]!r}")
+    return number

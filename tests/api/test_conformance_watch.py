@@ -1,0 +1,385 @@
+"""WATCH: nothing lost, nothing repeated, and an end that clients understand."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.api.views import Viewer
+from launcher.store.port import FRAMEWORKS, Change
+from launcher.store.sqlite import SqliteStore
+from tests.api.client import PATIENCE, until
+from tests.api.conftest import Api, memory_store, parts_of, serving, uids
+from tests.api.samples import ALL, TABLE, A, B, causes, framework, labelled, made, version
+
+STREAMED = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+
+
+async def test_check_010_a_watch_goes_on_where_a_list_ended(api: Api) -> None:
+    await made(api, "before")
+    listed = (await api.get(B)).json()["metadata"]["resourceVersion"]
+
+    async with api.watch(f"{B}?watch=1&resourceVersion={listed}") as stream:
+        created = await made(api)
+        patched = await labelled(api, "a", x="1")
+        await api.delete(A, {"propagationPolicy": "Background"})
+        events = await stream.take(3)
+
+    assert [event["type"] for event in events] == ["ADDED", "MODIFIED", "DELETED"]
+    assert events[0]["object"] == created
+    assert events[1]["object"] == patched
+    assert events[2]["object"]["metadata"]["labels"] == {"x": "1"}
+    assert version(events[2]["object"]) > version(patched) > version(created)
+
+
+async def test_check_011_an_idle_watch_has_answered_already(api: Api) -> None:
+    async with asyncio.timeout(5):
+        async with api.watch(f"{B}?watch=1", Accept_Encoding="gzip") as stream:
+            headers = stream.headers
+
+    assert headers["Content-Type"] == "application/json"
+    assert headers["Transfer-Encoding"] == "chunked"
+    assert "Content-Encoding" not in headers
+
+
+async def test_check_012_a_watch_can_begin_with_what_is_there(api: Api) -> None:
+    stored = [await made(api, name) for name in "ab"]
+
+    async with api.watch(f"{B}?watch=1&{STREAMED}") as stream:
+        first, mark = await stream.take(2), await stream.next()
+        await made(api, "c")
+        later = await stream.next()
+
+    assert [(event["type"], event["object"]) for event in first] == [("ADDED", obj) for obj in stored]
+    assert mark["type"] == "BOOKMARK"
+    obj = mark["object"]
+    assert (obj["kind"], obj["apiVersion"]) == ("Framework", "launcher.microsoft.com/v1")
+    assert obj["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    assert version(obj) >= version(stored[1])
+    assert (later["type"], later["object"]["metadata"]["name"]) == ("ADDED", "c")
+
+
+async def test_check_013_where_nothing_is_the_mark_comes_at_once(api: Api) -> None:
+    await made(api)
+
+    async with api.watch(f"{B.replace('default', 'empty')}?watch=1&{STREAMED}") as stream:
+        mark = await stream.next()
+
+    assert mark["type"] == "BOOKMARK"
+    assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+async def test_check_013_no_mark_comes_to_who_did_not_ask_for_any(api: Api) -> None:
+    query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+
+    async with api.watch(f"{B}?watch=1&{query}") as stream:
+        await made(api)
+        event = await stream.next()
+
+    assert event["type"] == "ADDED"
+
+
+async def test_a_watch_can_begin_from_now(api: Api) -> None:
+    await made(api)
+    query = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
+
+    async with api.watch(f"{B}?watch=1&{query}") as stream:
+        await made(api, "b")
+        event = await stream.next()
+
+    assert event["object"]["metadata"]["name"] == "b"
+
+
+async def test_check_014_who_comes_too_late_is_told_within_the_stream() -> None:
+    async with serving(parts_of(memory_store(most_entries=2))) as api:
+        for name in "abcd":
+            await made(api, name)
+
+        async with api.watch(f"{B}?watch=1&resourceVersion=1") as stream:
+            events = await stream.rest()
+
+    (event,) = events
+    assert event["type"] == "ERROR"
+    told = event["object"]
+    assert (told["kind"], told["code"], told["reason"]) == ("Status", 410, "Expired")
+
+
+@pytest.mark.parametrize("value", ["watch=True", "watch=", "watch=1", "watch=abc", "watch"])
+async def test_check_015_almost_any_word_makes_a_watch(api: Api, value: str) -> None:
+    await made(api)
+
+    async with api.watch(f"{B}?{value}") as stream:
+        assert (await stream.next())["type"] == "ADDED"
+
+
+@pytest.mark.parametrize("value", ["watch=0", "watch=False", "watch=FALSE", "", "watch=false&watch=true"])
+async def test_check_015_few_words_make_a_list(api: Api, value: str) -> None:
+    assert (await api.get(f"{B}?{value}")).json()["kind"] == "FrameworkList"
+
+
+async def test_check_016_a_watch_ends_when_its_time_is_over(api: Api) -> None:
+    began = time.monotonic()
+
+    async with api.watch(f"{B}?watch=1&timeoutSeconds=1") as stream:
+        assert await stream.rest() == []
+
+    assert 0.9 <= time.monotonic() - began < PATIENCE
+
+
+async def test_check_024_rows_of_a_table_are_told_one_by_one(api: Api) -> None:
+    await made(api)
+
+    async with api.watch(f"{B}?watch=1&allowWatchBookmarks=true", TABLE) as stream:
+        await made(api, "b")
+        await api.delete(f"{B}/b", {"propagationPolicy": "Background"})
+        tables = [event["object"] for event in await stream.take(3)]
+
+    assert [table["kind"] for table in tables] == ["Table"] * 3
+    assert [table["rows"][0]["cells"][0] for table in tables] == ["a", "b", "b"]
+    assert tables[0]["columnDefinitions"][0]["name"] == "Name"
+    assert [table["columnDefinitions"] for table in tables[1:]] == [None, None]
+
+
+async def test_check_024_the_first_row_brings_the_columns_also_when_it_is_no_first_object(api: Api) -> None:
+    since = version(await made(api))
+
+    async with api.watch(f"{B}?watch=1&resourceVersion={since}", TABLE) as stream:
+        await made(api, "b")
+        await made(api, "c")
+        tables = [event["object"] for event in await stream.take(2)]
+
+    assert tables[0]["columnDefinitions"][0]["name"] == "Name"
+    assert tables[1]["columnDefinitions"] is None
+
+
+async def test_metadata_is_watched_alone(api: Api) -> None:
+    async with api.watch(f"{B}?watch=1", PARTIAL) as stream:
+        stored = await made(api)
+        event = await stream.next()
+
+    assert event["object"] == {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": stored["metadata"],
+    }
+
+
+async def test_check_072_what_begins_or_stops_to_match_comes_and_goes(api: Api) -> None:
+    await made(api)
+
+    async with api.watch(f"{B}?watch=1&labelSelector=x%3D1") as stream:
+        await labelled(api, "a", x="1")
+        away = await labelled(api, "a", x="2")
+        events = await stream.take(2)
+
+    assert [event["type"] for event in events] == ["ADDED", "DELETED"]
+    assert events[1]["object"]["metadata"]["labels"] == {"x": "1"}
+    assert version(events[1]["object"]) == version(away)
+
+
+async def test_check_073_an_idle_watch_hears_how_far_things_are() -> None:
+    async with serving(parts_of(memory_store(bookmark_every=0.05))) as api:
+        since = version(await made(api, namespace="elsewhere"))
+
+        async with api.watch(f"{B}?watch=1&allowWatchBookmarks=true&resourceVersion=1") as stream:
+            event = await stream.next()
+
+    assert event["type"] == "BOOKMARK"
+    assert event["object"] == {
+        "kind": "Framework",
+        "apiVersion": "launcher.microsoft.com/v1",
+        "metadata": {"resourceVersion": str(since)},
+    }
+
+
+async def test_check_073_a_bookmark_among_rows_is_an_empty_row() -> None:
+    path = f"{B}?watch=1&allowWatchBookmarks=true&resourceVersion=1"
+    async with (
+        serving(parts_of(memory_store(bookmark_every=0.05))) as api,
+        api.watch(path, TABLE) as stream,
+    ):
+        event = await stream.next()
+
+    (row,) = event["object"]["rows"]
+    assert (event["type"], event["object"]["kind"]) == ("BOOKMARK", "Table")
+    assert set(row["cells"]) == {None}
+    assert row["object"]["metadata"] == {"resourceVersion": "1"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "sendInitialEvents=true",
+        "sendInitialEvents=true&resourceVersionMatch=Exact",
+        "resourceVersionMatch=NotOlderThan&resourceVersion=1",
+        "continue=abc",
+    ],
+)
+async def test_check_074_options_that_do_not_go_together_are_refused(api: Api, query: str) -> None:
+    told = (await api.get(f"{B}?watch=1&{query}")).refused(422, "Invalid")
+
+    assert told["details"]["kind"] == "ListOptions"
+    assert len(causes(told)) == 1
+
+
+async def test_a_watch_from_a_version_that_is_none_is_refused(api: Api) -> None:
+    (await api.get(f"{B}?watch=1&resourceVersion=abc")).refused(400, "BadRequest")
+
+
+async def test_a_watch_from_ahead_is_silent_until_then(api: Api) -> None:
+    ahead = version(await made(api)) + 1
+
+    async with api.watch(f"{B}?watch=1&resourceVersion={ahead}") as stream:
+        await labelled(api, "a", x="1")
+        await labelled(api, "a", x="2")
+        event = await stream.next()
+
+    assert version(event["object"]) == ahead + 1
+
+
+async def test_check_078_a_watcher_who_never_reads_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("launcher.api.watching._WRITE_SECONDS", 0.5)
+    async with serving(parts_of(memory_store(most_entries=100))) as api:
+        host, port = api.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
+        writer.write(f"GET {B}?watch=1 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        await made(api, annotations={"a": "x" * 200_000})
+
+        async with api.watch(f"{B}?watch=1") as stream:
+            await stream.next()
+            for n in range(60):
+                await labelled(api, "a", n=str(n))
+                assert (await stream.next())["object"]["metadata"]["labels"]["n"] == str(n)
+
+        # Far more has happened than fits on the way to who does not read: nothing is kept for it.
+        port = writer.get_extra_info("sockname")[1]
+        await until(lambda: not api.is_connected(port))
+        received = b""
+        with suppress(ConnectionError):
+            received = await reader.read()
+        writer.close()
+
+    assert len(received) < 60 * 200_000
+    assert not received.endswith(b"0\r\n\r\n")
+
+
+async def test_check_079_a_restart_keeps_what_was_acknowledged(tmp_path: Path) -> None:
+    async def opened() -> SqliteStore:
+        return await SqliteStore.open(tmp_path / "store.db", clock=time.time, new_uid=uids())
+
+    first = await opened()
+    async with serving(parts_of(first)) as api:
+        stored = await made(api)
+    await first.close()
+    second = await opened()
+    async with serving(parts_of(second)) as api:
+        kept = (await api.get(A)).json()
+        new = await labelled(api, "a", x="1")
+        async with api.watch(f"{B}?watch=1&resourceVersion={version(stored) - 1}") as stream:
+            late = await stream.next()
+        async with api.watch(f"{B}?watch=1&resourceVersion={version(stored)}") as stream:
+            resumed = await stream.next()
+    await second.close()
+
+    assert kept == stored
+    assert version(new) > version(stored)
+    assert (late["type"], late["object"]["code"]) == ("ERROR", 410)
+    assert (resumed["type"], resumed["object"]) == ("MODIFIED", new)
+
+
+async def test_check_044_on_disk_patches_at_one_time_all_count(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "store.db", clock=time.time, new_uid=uids())
+    async with serving(parts_of(store)) as api:
+        await made(api)
+        answers = await asyncio.gather(
+            *(api.patch(A, {"metadata": {"labels": {f"l{n}": "1"}}}) for n in range(80))
+        )
+        labels = (await api.get(A)).json()["metadata"]["labels"]
+    await store.close()
+
+    # Far more than anybody would try again: each gets its turn.
+    assert [answer.status for answer in answers] == [200] * 80
+    assert len(labels) == 80
+
+
+@pytest.mark.parametrize("path", [B, ALL], ids=["one namespace", "all"])
+async def test_check_119_the_old_path_is_a_watch(api: Api, path: str) -> None:
+    await made(api)
+    old = path.replace("/v1/", "/v1/watch/")
+
+    async with api.watch(old) as stream:
+        assert (await stream.next())["type"] == "ADDED"
+
+
+async def test_what_is_there_comes_whole_however_much_it_is(api: Api) -> None:
+    for n in range(1_203):
+        obj = framework(f"f-{n:04}", namespace="default")
+        await api.store.create(FRAMEWORKS, obj)
+
+    async with api.watch(f"{ALL}?watch=1&limit=10") as stream:
+        events = await stream.take(1_203)
+
+    assert [event["object"]["metadata"]["name"] for event in events] == [f"f-{n:04}" for n in range(1_203)]
+
+
+async def test_a_change_is_written_once_for_all_who_watch(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+    one = Viewer.one
+
+    def counted(viewer: Viewer, obj: Any, *, columns: bool = True) -> Any:
+        shown.append(obj)
+        return one(viewer, obj, columns=columns)
+
+    async with AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(api.watch(f"{B}?watch=1")) for _ in range(5)]
+        monkeypatch.setattr(Viewer, "one", counted)
+        await api.store.create(FRAMEWORKS, framework(namespace="default"))
+        events = [await stream.next() for stream in streams]
+
+    assert all(event == events[0] for event in events)
+    assert len(shown) == 1
+
+
+async def test_a_watcher_who_leaves_is_forgotten(api: Api) -> None:
+    async with api.watch(f"{B}?watch=1"):
+        assert api.store._history._followers
+
+    await until(lambda: not api.store._history._followers)
+
+
+async def test_a_watch_that_breaks_is_broken_off_without_a_word(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await made(api)
+
+    async def broken(*_: Any, **__: Any) -> AsyncIterator[Change]:
+        none: list[Change] = []
+        for change in none:
+            yield change
+        raise RuntimeError("the cause")
+
+    monkeypatch.setattr(api.store, "watch", broken)
+    host, port = api.url.removeprefix("http://").split(":")
+    async with asyncio.timeout(PATIENCE):
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(f"GET {B}?watch=1 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        received = await reader.read()
+        writer.close()
+
+    assert received.count(b"HTTP/1.1") == 1
+    assert b"InternalError" not in received
+    assert not received.endswith(b"0\r\n\r\n")
+    assert "the cause" in caplog.text
+
+
+async def test_a_watch_ends_well_when_the_store_closes(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "store.db", clock=time.time, new_uid=uids())
+    async with serving(parts_of(store)) as api, api.watch(f"{B}?watch=1") as stream:
+        await store.close()
+
+        assert await stream.rest() == []

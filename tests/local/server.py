@@ -156,6 +156,15 @@ class Server:
         """The Framework as it is now."""
         return self.get(f"{FRAMEWORKS}/{name}")
 
+    def runs(self, pod: str) -> None:
+        """Return when the pod runs."""
+
+        def look() -> bool | None:
+            found = self.get(f"{PODS}/{pod}")
+            return True if found["kind"] == "Pod" and found["status"]["phase"] == "Running" else None
+
+        until(look, f"{pod} runs")
+
     def completed(self, name: str, within: float = PATIENCE) -> Any:
         """The Framework, once it is over."""
 

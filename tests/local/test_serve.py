@@ -63,7 +63,7 @@ def test_asked_to_end_it_ends_well_and_its_pods_go_on(serve: Serve) -> None:
     server = serve()
     server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_sleeper(str(server.data))), name="long"))
     running = f"{PODS}/long-worker-0"
-    until(lambda: server.get(running).get("status", {}).get("phase") == "Running" or None, "the pod runs")
+    server.runs("long-worker-0")
     before = server.inside()
 
     code = server.stop()

@@ -27,10 +27,10 @@ from launcher.api.metrics import Metrics
 from launcher.api.serving import make_runner
 from launcher.controller.loop import Controller
 from launcher.core.rules import Rules
-from launcher.node.agent import Agent
 from launcher.node.collecting.collector import Collector
 from launcher.node.logs import Logs
 from launcher.node.nodes import NodeKeeper
+from launcher.node.pods.agent import Agent
 from launcher.node.process import ProcessRuntime
 from launcher.node.scheduling.scheduler import Scheduler
 from launcher.settings import Settings, Tls, listening, url_of

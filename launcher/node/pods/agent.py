@@ -1,0 +1,257 @@
+"""The node agent: runs the pods that are bound to the nodes of this machine, each with a worker of its own."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from launcher.core.actions import Notice
+from launcher.core.errors import NotFound, Unavailable
+from launcher.node.pods.burial import end_runs
+from launcher.node.pods.lastwords import LastWords
+from launcher.node.pods.patience import happens
+from launcher.node.pods.podlife import Backoff
+from launcher.node.pods.podlogs import Owner, PodLogs, kept_logs, owner_of
+from launcher.node.pods.podspec import is_deleted, is_over, node_name, run_name, uid_of
+from launcher.node.pods.reporting import Gone, StoredPod
+from launcher.node.pods.starting import Starter
+from launcher.node.pods.tools import LogRoom, Tools
+from launcher.node.pods.worker import PodWorker
+from launcher.node.runtime import RunId, Runtime
+from launcher.node.volumes.nfs import Nfs
+from launcher.node.volumes.volumes import Volumes
+from launcher.store.events import EventWriter
+from launcher.store.informer import Informer
+from launcher.store.pauses import Pauses
+from launcher.store.port import FRAMEWORKS, NODES, PODS, Key, Object, Store, key_of
+
+log = logging.getLogger(__name__)
+
+#: Seconds until the runtime is listened to again.
+_DEAF = 0.5
+
+
+@dataclass(slots=True)
+class _Life:
+    """A pod that somebody works on."""
+
+    pod: Object
+    task: "asyncio.Task[None] | None" = None
+    worker: PodWorker | None = None
+    gone: bool = False
+    #: The pod has changed while nobody works on it, or is gone.
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def saw(self, pod: Object) -> None:
+        self.pod = pod
+        if self.worker:
+            self.worker.saw(pod)
+        else:
+            self.changed.set()
+
+    def end(self) -> None:
+        """The pod is gone from the store."""
+        self.gone = True
+        self.changed.set()
+        if self.worker:
+            self.worker.gone()
+
+    def wake(self) -> None:
+        if self.worker:
+            self.worker.wake()
+
+
+class Agent:
+    """Runs pods. Everything it knows, it finds again in the store and in the runtime."""
+
+    def __init__(
+        self,
+        store: Store,
+        runtime: Runtime,
+        *,
+        data: Path,
+        nodes: Collection[str],
+        logs: LogRoom,
+        nfs: Mapping[str, Path],
+        clock: Callable[[], float],
+        events: EventWriter,
+        images: Collection[str] = (),
+        path: str = "",
+        backoff: Backoff | None = None,
+    ) -> None:
+        """*nfs* are directories that stand in for exports; *path* is the search path that containers get as well."""
+        self._store, self._runtime, self._nodes = store, runtime, frozenset(nodes)
+        self._nfs = Nfs(data / "nfs", nfs)
+        self._volumes = Volumes(data, self._nfs)
+        self._last_words = LastWords(data / "ends")
+        self._pods = Informer(store, PODS, self)
+        self._logs = PodLogs(store, logs, lambda key: key in self._known)
+        self._log_room = logs
+        self._frameworks = Informer(store, FRAMEWORKS, self._logs)
+        self._tools = Tools(
+            store,
+            runtime,
+            self._volumes,
+            self._last_words,
+            logs,
+            events,
+            clock,
+            self._pods.wrote,
+            backoff or Backoff(),
+            path,
+            images,
+        )
+        #: Every pod of our nodes, also those that are over, with what is needed once they are gone.
+        self._known: dict[Key, Owner | None] = {}
+        self._lives: dict[Key, _Life] = {}
+        #: By the pod's uid: whom to tell that one of its runs has ended.
+        self._wakers: dict[str, Callable[[], None]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Run pods until cancelled; their containers go on, and are found again by the next agent."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            tasks.create_task(self._hear())
+            # The ends of runs are heard before anything else is looked at, so that none is missed.
+            await asyncio.sleep(0)
+            tasks.create_task(self._pods.run())
+            tasks.create_task(self._frameworks.run())
+            await self._pods.synced.wait()
+            await self._frameworks.synced.wait()
+            tasks.create_task(self._logs.run())
+            self._sweep(tasks)
+
+    def seen(self, key: Key, pod: Object) -> None:
+        """A pod is there, or has changed."""
+        if node_name(pod) not in self._nodes:
+            return
+        self._known[key] = owner_of(pod)
+        life = self._lives.get(key)
+        if life is not None and uid_of(life.pod) == uid_of(pod):
+            life.saw(pod)
+        elif not _is_done(pod):
+            self._begin(key, pod, life)
+
+    def gone(self, key: Key) -> None:
+        """A pod is no longer there."""
+        if key in self._known:
+            self._logs.pod_gone(key, self._known.pop(key))
+        if life := self._lives.get(key):
+            life.end()
+
+    def _begin(self, key: Key, pod: Object, before: _Life | None) -> None:
+        assert self._tasks is not None
+        life = _Life(pod)
+        self._lives[key] = life
+        if before is not None:
+            before.end()
+        life.task = self._tasks.create_task(self._live(key, life, before.task if before else None))
+
+    async def _live(self, key: Key, life: _Life, before: "asyncio.Task[None] | None") -> None:
+        """See the pod to its end, whatever goes wrong."""
+        if before is not None:
+            # Two pods of one name are two instances of one task: never both at once.
+            await asyncio.wait([before])
+        uid = uid_of(life.pod)
+        self._wakers[uid] = life.wake
+        pauses = Pauses(first=1.0, most=60.0)
+        try:
+            while not await self._try_to_live(life):
+                await happens(life.changed, pauses.next())
+        finally:
+            del self._wakers[uid]
+            if self._lives.get(key) is life:
+                del self._lives[key]
+
+    async def _try_to_live(self, life: _Life) -> bool:
+        """Work on the pod. Whether it is over; if not, something is missing or went wrong."""
+        life.changed.clear()
+        try:
+            starter = await self._starter(life)
+            if starter is None:
+                return False
+            life.worker = PodWorker(life.pod, starter, self._tools)
+            if life.gone:
+                life.worker.gone()
+            await life.worker.run()
+        except Exception as error:  # whatever is wrong with one pod, the others go on
+            log.exception("pod not run", extra={"pod": key_of(life.pod)})
+            self._tools.tell(
+                life.pod, Notice("FailedSync", f"the pod cannot be run: {error!r}", warning=True)
+            )
+            # Without a worker nothing of it ever ran, so nothing has to be ended.
+            return life.worker is None and await self._let_go(life)
+        finally:
+            life.worker = None
+        return True
+
+    async def _let_go(self, life: _Life) -> bool:
+        """Have the store drop a pod that cannot be read, if it is deleted. Whether it is gone."""
+        if is_deleted(life.pod) and not life.gone:
+            with suppress(Gone):
+                await StoredPod(life.pod, self._tools).remove()
+            return True
+        return life.gone
+
+    async def _starter(self, life: _Life) -> Starter | None:
+        """Whoever starts the pod's containers; None while its node is not there."""
+        try:
+            node = await self._store.get(NODES, "", node_name(life.pod) or "")
+        except (NotFound, Unavailable):
+            node = {}
+        status = node.get("status") or {}
+        addresses = [one["address"] for one in status.get("addresses") or () if one["type"] == "InternalIP"]
+        # Nothing of a pod that is gone starts, so its node is not needed to end it.
+        if not addresses and not life.gone:
+            return None
+        return Starter(self._tools, next(iter(addresses), ""), status.get("allocatable") or {})
+
+    async def _hear(self) -> None:
+        """Wake whoever runs a pod when one of its runs has ended."""
+        while True:
+            try:
+                async for run in self._runtime.ends():
+                    name = run_name(run.id)
+                    if name is not None and (wake := self._wakers.get(name.uid)):
+                        wake()
+            except Unavailable as error:
+                log.warning("ends of runs not heard", extra={"why": str(error)})
+            await asyncio.sleep(_DEAF)
+            # Whatever ended meanwhile was not heard.
+            for wake in list(self._wakers.values()):
+                wake()
+
+    def _sweep(self, tasks: asyncio.TaskGroup) -> None:
+        """Remove what an earlier launcher has left of pods that are no longer there, or are over."""
+        left: dict[str, list[RunId]] = {uid: [] for uid in self._volumes.kept()}
+        for run in {*self._runtime.runs(), *self._last_words.kept()}:
+            if (name := run_name(run)) is not None:
+                left.setdefault(name.uid, []).append(run)
+        living = {uid_of(life.pod) for life in self._lives.values()}
+        for uid, runs in left.items():
+            if uid not in living:
+                tasks.create_task(self._bury(uid, runs))
+        self._nfs.sweep()
+        self._logs.sweep(kept_logs(self._log_room))
+
+    async def _bury(self, uid: str, runs: list[RunId]) -> None:
+        ended = asyncio.Event()
+        self._wakers[uid] = ended.set
+        try:
+            await end_runs(self._runtime, runs, ended)
+            for run in runs:
+                self._last_words.remove(run)
+            await asyncio.to_thread(self._volumes.remove_directory, uid)
+        except OSError as error:
+            log.warning("files of a pod not removed", extra={"uid": uid, "why": str(error)})
+        finally:
+            del self._wakers[uid]
+
+
+def _is_done(pod: Object) -> bool:
+    """Whether nothing is left to do for the pod: it is over, and nobody waits for us to let go of it."""
+    waiting = is_deleted(pod) and pod["metadata"].get("deletionGracePeriodSeconds")
+    return is_over(pod) and not waiting

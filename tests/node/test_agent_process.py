@@ -1,0 +1,271 @@
+"""The agent with real processes, real files and the store that serves users."""
+
+import asyncio
+import base64
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
+from pathlib import Path
+from time import time
+
+import pytest
+from aiohttp.test_utils import unused_port
+
+from launcher.core.logview import LogView
+from launcher.node.logs import Logs
+from launcher.node.pods.podlife import Backoff
+from launcher.node.process import ProcessRuntime
+from launcher.store.port import CONFIG_MAPS, EVENTS, FRAMEWORKS, NODES, PODS, SECRETS, Happened, Kind, Object
+from launcher.store.sqlite import SqliteStore
+from tests.node.killable import an_agent, opened
+from tests.node.world import (
+    a_container,
+    a_node,
+    a_pod,
+    container_status,
+    eventually,
+    phase,
+    runs,
+    state,
+    waits,
+    when,
+)
+
+LIMIT = 30.0
+
+
+class Machine:
+    """A node with processes."""
+
+    def __init__(self, data: Path, store: SqliteStore, runtime: ProcessRuntime) -> None:
+        self.data, self.store, self.runtime = data, store, runtime
+        self.logs = Logs(data / "logs")
+        self.nfs: dict[str, Path] = {}
+
+    def agent(self) -> AbstractAsyncContextManager[None]:
+        return an_agent(self.data, self.store, self.runtime, self.nfs, Backoff(first=0.1))
+
+    async def create(self, kind: Kind, name: str, **more: object) -> Object:
+        metadata = {"name": name, **({"namespace": "default"} if kind.namespaced else {})}
+        return await self.store.create(
+            kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **more}
+        )
+
+    async def when(self, name: str, holds: Callable[[Object], bool]) -> Object:
+        return await when(self.store, name, holds, LIMIT)
+
+    async def gone(self, name: str) -> None:
+        async with asyncio.timeout(LIMIT):
+            page = await self.store.list(PODS)
+            if not any(pod["metadata"]["name"] == name for pod in page.items):
+                return
+            async with aclosing(self.store.watch(PODS, since=page.version)) as changes:
+                async for change in changes:
+                    if change.object["metadata"]["name"] == name and change.happened is Happened.DELETED:
+                        return
+
+    async def log(self, pod: Object, container: str = "main") -> str:
+        meta = pod["metadata"]
+        text = b""
+        async for part in self.logs.read(
+            "default", meta["name"], meta["uid"], container, LogView(follow=True)
+        ):
+            text += part
+        return text.decode()
+
+
+@pytest.fixture
+async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
+    data = tmp_path / "data"
+    data.mkdir()
+    async with opened(data) as store:
+        runtime = await ProcessRuntime.open(data, images={}, clock=time)
+        await store.create(NODES, a_node(address="127.0.0.1"))
+        yield Machine(data, store, runtime)
+        await runtime.close(stop_keeper=True)
+
+
+def script(text: str, name: str = "main", **more: object) -> Object:
+    return a_container(name, "sh", "-c", text, **more)
+
+
+async def test_volumes_stand_where_the_container_wants_them(machine: Machine, tmp_path: Path) -> None:
+    export, host = tmp_path / "export", tmp_path / "host"
+    export.mkdir()
+    host.mkdir()
+    (host / "data").write_text("from the host")
+    machine.nfs["server:/data"] = export
+    await machine.create(CONFIG_MAPS, "c", data={"greeting": "hello"})
+    await machine.create(SECRETS, "s", data={"key": base64.b64encode(b"hush").decode()})
+    volumes = [
+        {"name": "work", "emptyDir": {}},
+        {"name": "memory", "emptyDir": {"medium": "Memory"}},
+        {"name": "host", "hostPath": {"path": str(host), "type": "Directory"}},
+        {"name": "nfs", "nfs": {"server": "server", "path": "/data"}},
+        {"name": "config", "configMap": {"name": "c"}},
+        {"name": "secret", "secret": {"secretName": "s"}},
+        {
+            "name": "self",
+            "downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]},
+        },
+    ]
+    mounts = [{"name": one["name"], "mountPath": f"/mnt/pod/{one['name']}"} for one in volumes]
+    mounts[2]["readOnly"] = True  # type: ignore[assignment]
+    mounts.append({"name": "work", "mountPath": "/a/part", "subPathExpr": "parts/$(ME)"})
+    env = [{"name": "ME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+    init = script(
+        "echo made > /mnt/pod/work/file; echo more > /a/part/x", "init", volumeMounts=mounts, env=env
+    )
+    main = script(
+        "cd /mnt/pod; cat work/file work/parts/p/x host/data config/greeting secret/key self/name; "
+        "echo y > memory/y && cat memory/y; echo exported > nfs/out; touch host/no || echo read-only; "
+        "echo bye > /dev/termination-log",
+        volumeMounts=mounts,
+        env=env,
+    )
+    async with machine.agent():
+        await machine.store.create(PODS, a_pod("p", main, initContainers=[init], volumes=volumes))
+        done = await machine.when("p", phase("Succeeded"))
+        said = await machine.log(done)
+        await eventually(lambda: not list((machine.data / "pods").iterdir()))
+
+    lines = [line for line in said.splitlines() if "touch" not in line]
+    assert "\n".join(lines) == "made\nmore\nfrom the hosthellohushpy\nread-only"
+    assert (export / "out").read_text() == "exported\n"
+    assert state(done)["terminated"]["message"] == "bye\n"
+    assert "pod" not in os.listdir("/mnt")
+    assert (host / "data").exists()
+
+
+async def test_the_environment_is_the_pods_and_not_the_launchers(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAUNCHER_SECRET", "hush")
+    env = [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+    async with machine.agent():
+        await machine.store.create(PODS, a_pod("p", a_container("main", "env", env=env)))
+        done = await machine.when("p", phase("Succeeded"))
+        said = await machine.log(done)
+
+    names = dict(line.split("=", 1) for line in said.splitlines())
+    assert names["IP"] == "127.0.0.1"
+    assert names["HOSTNAME"] == "p"
+    assert "LAUNCHER_SECRET" not in names
+
+
+async def test_a_failed_container_runs_again_and_its_last_lines_are_kept(machine: Machine) -> None:
+    volumes = [{"name": "v", "emptyDir": {}}]
+    container = script(
+        "echo try; test -e /v/second || { touch /v/second; exit 3; }",
+        volumeMounts=[{"name": "v", "mountPath": "/v"}],
+        terminationMessagePolicy="FallbackToLogsOnError",
+    )
+    async with machine.agent():
+        await machine.store.create(PODS, a_pod("p", container, restartPolicy="OnFailure", volumes=volumes))
+        done = await machine.when("p", phase("Succeeded"))
+
+    last = container_status(done)["lastState"]["terminated"]
+    assert container_status(done)["restartCount"] == 1
+    assert (last["exitCode"], last["message"]) == (3, "try\n")
+
+
+async def test_a_program_that_is_not_there_is_told(machine: Machine) -> None:
+    async with machine.agent():
+        await machine.store.create(PODS, a_pod("p", a_container("main", "no-such-program")))
+        done = await machine.when("p", phase("Failed"))
+
+    assert state(done)["terminated"]["reason"] == "StartError"
+
+
+async def test_a_pod_that_is_deleted_gets_its_signal_and_leaves_nothing(machine: Machine) -> None:
+    container = script("trap 'echo caught; exit 0' TERM; echo up; while :; do sleep 0.05; done")
+    async with machine.agent():
+        await machine.store.create(PODS, a_pod("p", container))
+        pod = await machine.when("p", runs())
+        log = machine.logs.path("default", "p", pod["metadata"]["uid"], "main", 0)
+        await eventually(lambda: "up" in machine.logs.tail(log, 1, 100))
+        await machine.store.delete(PODS, "default", "p")
+        last = await machine.when("p", phase("Succeeded"))
+        await machine.gone("p")
+        await eventually(lambda: not machine.runtime.runs() and not log.exists())
+
+    assert state(last)["terminated"]["exitCode"] == 0
+
+
+async def test_a_pod_on_a_path_that_is_missing_waits_until_it_is_there(
+    machine: Machine, tmp_path: Path
+) -> None:
+    path = tmp_path / "late"
+    volumes = [{"name": "v", "hostPath": {"path": str(path), "type": "Directory"}}]
+    async with machine.agent():
+        await machine.store.create(PODS, a_pod("p", script("true"), volumes=volumes))
+        waiting = await machine.when("p", waits("ContainerCreating"))
+        path.mkdir()
+        await machine.when("p", phase("Succeeded"))
+        events = (await machine.store.list(EVENTS)).items
+
+    assert waiting["status"]["phase"] == "Pending"
+    assert (
+        f"{path} is not a directory"
+        in next(one for one in events if one["reason"] == "FailedMount")["message"]
+    )
+
+
+async def test_a_server_is_ready_once_it_answers(machine: Machine) -> None:
+    port = unused_port()
+    server = a_container(
+        "main",
+        *("python3", "-m", "http.server", "$(PORT)", "--bind", "$(IP)"),
+        env=[
+            {"name": "PORT", "value": str(port)},
+            {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        ],
+        ports=[{"name": "web", "containerPort": port}],
+        startupProbe={"tcpSocket": {"port": "web"}, "periodSeconds": 1, "failureThreshold": 60},
+        readinessProbe={"httpGet": {"path": "/", "port": "web"}, "periodSeconds": 1},
+        livenessProbe={"exec": {"command": ["test", "-d", "/proc"]}, "periodSeconds": 1},
+    )
+    async with machine.agent():
+        await machine.store.create(PODS, a_pod("p", server, terminationGracePeriodSeconds=1))
+        pod = await machine.when("p", lambda pod: runs()(pod) and bool(container_status(pod)["ready"]))
+        await machine.store.delete(PODS, "default", "p")
+        await machine.gone("p")
+
+    ready = next(one for one in pod["status"]["conditions"] if one["type"] == "Ready")
+    assert ready["status"] == "True"
+
+
+async def test_logs_stay_as_long_as_the_framework_that_owns_the_pod(machine: Machine) -> None:
+    framework = await machine.create(FRAMEWORKS, "f", spec={})
+    owner = {
+        "apiVersion": FRAMEWORKS.api_version,
+        "kind": "Framework",
+        "name": "f",
+        "uid": framework["metadata"]["uid"],
+        "controller": True,
+    }
+    async with machine.agent():
+        for name, owners in (("f-w-0", [owner]), ("alone", [])):
+            pod = a_pod(name, script("echo hello"), metadata={"ownerReferences": owners})
+            await machine.store.create(PODS, pod)
+            await machine.when(name, phase("Succeeded"))
+            await machine.store.delete(PODS, "default", name)
+        logs = machine.data / "logs" / "default"
+        await eventually(lambda: not (logs / "alone").exists())
+        kept = (logs / "f-w-0").exists()
+    async with machine.agent():
+        await machine.store.delete(FRAMEWORKS, "default", "f")
+        await eventually(lambda: not (logs / "f-w-0").exists())
+
+    assert kept
+
+
+async def test_containers_go_on_without_the_agent_and_are_found_again(machine: Machine) -> None:
+    async with machine.agent():
+        await machine.store.create(PODS, a_pod("p", script("sleep 0.5; exit 4")))
+        running = await machine.when("p", runs())
+    async with machine.agent():
+        done = await machine.when("p", phase("Failed"))
+
+    assert state(done)["terminated"]["exitCode"] == 4
+    assert state(done)["terminated"]["startedAt"] == state(running)["running"]["startedAt"]

@@ -1,0 +1,112 @@
+"""The agent's promises about a runtime hold for the one without processes as for the one with."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from time import time
+
+import pytest
+
+from launcher.node.process import ProcessRuntime
+from launcher.node.runtime import CannotStart, Order, Run, RunId, Runtime
+from tests.node.fake_runtime import FakeRuntime
+
+LIMIT = 20.0
+ONE = RunId("11111111-2222-4333-8444-555555555555.main.0")
+
+
+@pytest.fixture(params=["fake", "process"])
+async def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Runtime]:
+    if request.param == "fake":
+        yield FakeRuntime(time)
+        return
+    processes = await ProcessRuntime.open(tmp_path / "data", images={}, clock=time)
+    yield processes
+    await processes.close(stop_keeper=True)
+
+
+def an_order(tmp_path: Path, *argv: str, run: RunId = ONE) -> Order:
+    return Order(run, "", argv, {"PATH": "/usr/bin:/bin"}, tmp_path / "logs" / "0.log")
+
+
+async def ended(runtime: Runtime, run: RunId = ONE) -> Run:
+    """The run, once it has ended and that was told."""
+    async with asyncio.timeout(LIMIT):
+        ends = runtime.ends()
+        if runtime.runs()[run].ended is None:
+            async for one in ends:
+                if one.id == run:
+                    break
+    return runtime.runs()[run]
+
+
+async def test_a_run_ends_with_its_exit_code(runtime: Runtime, tmp_path: Path) -> None:
+    run = await runtime.start(an_order(tmp_path, "sh", "-c", "sleep 0.2; exit 7"))
+    done = await ended(runtime)
+
+    assert (run.id, run.started) == (done.id, done.started)
+    assert done.ended is not None
+    assert done.ended.exit_code == 7
+    assert abs(done.ended.at - time()) < LIMIT
+
+
+async def test_a_start_that_is_repeated_starts_nothing(runtime: Runtime, tmp_path: Path) -> None:
+    first = await runtime.start(an_order(tmp_path, "sleep", "30"))
+    second = await runtime.start(an_order(tmp_path, "sleep", "30"))
+    await runtime.signal(ONE, signal.SIGKILL)
+    done = await ended(runtime)
+    third = await runtime.start(an_order(tmp_path, "sleep", "30"))
+
+    assert first == second
+    assert third == done
+
+
+async def test_a_run_that_is_asked_to_end_ends(runtime: Runtime, tmp_path: Path) -> None:
+    await runtime.start(an_order(tmp_path, "sleep", "30"))
+    await runtime.signal(ONE, signal.SIGTERM)
+    done = await ended(runtime)
+
+    assert done.ended is not None
+    assert done.ended.exit_code == 143
+
+
+async def test_a_run_that_will_not_end_is_ended(runtime: Runtime, tmp_path: Path) -> None:
+    await runtime.start(an_order(tmp_path, "sh", "-c", "trap '' TERM; sleep 30"))
+    await runtime.signal(ONE, signal.SIGTERM)
+    await runtime.signal(ONE, signal.SIGKILL)
+    done = await ended(runtime)
+
+    assert done.ended is not None
+    assert done.ended.exit_code in (137, 143)
+
+
+async def test_a_program_that_is_not_there_leaves_nothing(runtime: Runtime, tmp_path: Path) -> None:
+    with pytest.raises(CannotStart) as refused:
+        await runtime.start(an_order(tmp_path, "no-such-program"))
+
+    assert refused.value.reason == "StartError"
+    assert "executable file not found" in str(refused.value)
+    assert ONE not in runtime.runs()
+
+
+async def test_a_command_can_be_run_beside(runtime: Runtime, tmp_path: Path) -> None:
+    await runtime.start(an_order(tmp_path, "sleep", "30"))
+
+    good, _ = await runtime.execute(ONE, ["true"], within=LIMIT)
+    bad, _ = await runtime.execute(ONE, ["false"], within=LIMIT)
+    late, _ = await runtime.execute(ONE, ["sleep", "30"], within=0.2)
+    await runtime.signal(ONE, signal.SIGKILL)
+    await ended(runtime)
+    never, _ = await runtime.execute(ONE, ["true"], within=LIMIT)
+
+    assert (good, bad, late, never) == (0, 1, 124, 126)
+
+
+async def test_a_run_that_is_forgotten_is_not_known(runtime: Runtime, tmp_path: Path) -> None:
+    await runtime.start(an_order(tmp_path, "true"))
+    await ended(runtime)
+    await runtime.forget(ONE)
+    await runtime.forget(ONE)
+
+    assert ONE not in runtime.runs()

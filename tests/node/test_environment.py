@@ -1,0 +1,257 @@
+"""What a container finds in its environment and on its command line."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.node.pods.environment import (
+    Sources,
+    base_environment,
+    command_line,
+    own_environment,
+    references_of,
+)
+from launcher.node.pods.expansion import expanded
+from launcher.node.pods.fields import Facts, UnknownField, field_value, resource_value
+from launcher.node.pods.orders import Place, limits_of, order_for
+from launcher.node.pods.podspec import containers_of
+from launcher.node.runtime import CannotStart
+from launcher.store.port import CONFIG_MAPS, SECRETS, Object
+from tests.node.world import a_container, a_pod
+
+
+def a_place() -> Place:
+    return Place({}, Path("/logs/main"), Path("/ends/main"), "/opt/bin")
+
+
+def facts(pod: Object | None = None) -> Facts:
+    pod = pod or a_pod("p", metadata={"labels": {"a/b": "x"}, "annotations": {"n": 'two\n"lines"'}})
+    pod["metadata"]["uid"] = "u-1"
+    return Facts(pod, "127.0.0.2", {"cpu": "4", "memory": "8Gi"})
+
+
+def values(*variables: Object, found: Any = None, **container: Any) -> dict[str, str]:
+    return own_environment(
+        a_container("main", env=list(variables), **container), Sources(facts(), found or {})
+    )
+
+
+def ref(kind: str, name: str, key: str, **more: Any) -> Object:
+    return {"name": "X", "valueFrom": {kind: {"name": name, "key": key, **more}}}
+
+
+CONFIG = {
+    (CONFIG_MAPS, "c"): {
+        "data": {"k": "v", "l": "w"},
+        "binaryData": {"b": base64.b64encode(b"\xff").decode()},
+    }
+}
+SECRET = {(SECRETS, "s"): {"data": {"k": base64.b64encode(b"hush").decode()}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        pytest.param("$(A)-$(B)", "1-2", id="references"),
+        pytest.param("$(NONE)", "$(NONE)", id="what is not known stays"),
+        pytest.param("$$(A)", "$(A)", id="two dollars are one, and no reference"),
+        pytest.param("$$$(A)", "$1", id="a dollar before a reference"),
+        pytest.param("$$$$", "$$", id="four dollars are two"),
+        pytest.param("$A ${A} $(A", "$A ${A} $(A", id="other spellings are not ours"),
+        pytest.param("$()", "$()", id="a reference to nothing"),
+        pytest.param("cost: 5$", "cost: 5$", id="a dollar at the end"),
+        pytest.param("$(A$(B))", "$(A$(B))", id="references do not nest"),
+    ],
+)
+def test_references_are_replaced_as_kubernetes_does(text: str, result: str) -> None:
+    assert expanded(text, {"A": "1", "B": "2"}) == result
+
+
+@given(st.text())
+def test_a_text_whose_dollars_are_doubled_comes_out_as_it_was(text: str) -> None:
+    assert expanded(text.replace("$", "$$"), {"A": "1"}) == text
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("metadata.name", "p"),
+        ("metadata.namespace", "default"),
+        ("metadata.uid", "u-1"),
+        ("metadata.labels['a/b']", "x"),
+        ("metadata.labels['none']", ""),
+        ("metadata.annotations['n']", 'two\n"lines"'),
+        ("metadata.annotations", 'n="two\\n\\"lines\\""'),
+        ("spec.nodeName", "n1"),
+        ("spec.serviceAccountName", "default"),
+        ("status.hostIP", "127.0.0.2"),
+        ("status.podIP", "127.0.0.2"),
+        ("status.podIPs", "127.0.0.2"),
+    ],
+)
+def test_a_pod_can_be_told_of_itself(path: str, value: str) -> None:
+    assert field_value(facts(), path) == value
+
+
+def test_a_field_that_is_not_known_is_refused_with_those_that_are() -> None:
+    with pytest.raises(UnknownField, match=r"use metadata\.name"):
+        field_value(facts(), "spec.hostname")
+
+
+@pytest.mark.parametrize(
+    ("resource", "divisor", "value"),
+    [
+        pytest.param("limits.memory", None, str(64 * 1024 * 1024), id="bytes"),
+        pytest.param("limits.memory", "1Mi", "64", id="in mebibytes"),
+        pytest.param("requests.cpu", None, "1", id="part of a core is rounded up"),
+        pytest.param("requests.cpu", "1m", "250", id="in thousandths of a core"),
+        pytest.param("limits.cpu", None, "4", id="without a limit, all that the node has"),
+        pytest.param("requests.memory", "1Mi", "64", id="a limit stands in for a request"),
+        pytest.param("requests.ephemeral-storage", None, "0", id="nothing is asked for"),
+        pytest.param("limits.memory", "0", str(64 * 1024 * 1024), id="a divisor of zero is none"),
+    ],
+)
+def test_resources_are_told_in_the_unit_asked_for(resource: str, divisor: str | None, value: str) -> None:
+    container = a_container("main", resources={"limits": {"memory": "64Mi"}, "requests": {"cpu": "250m"}})
+
+    assert resource_value(facts(), container, {"resource": resource, "divisor": divisor}) == value
+
+
+def test_variables_may_use_those_before_them_and_not_those_after() -> None:
+    given = values(
+        {"name": "A", "value": "1"}, {"name": "B", "value": "$(A)$(C)"}, {"name": "C", "value": "3"}
+    )
+
+    assert given == {"A": "1", "B": "1$(C)", "C": "3"}
+
+
+def test_whole_config_maps_come_first_and_single_variables_win() -> None:
+    source = [{"configMapRef": {"name": "c"}, "prefix": "P_"}]
+    found = {(CONFIG_MAPS, "c"): {"data": {"k": "v", "l": "w"}}}
+
+    given = values({"name": "P_l", "value": "own $(P_k)"}, envFrom=source, found=found)
+
+    assert given == {"P_k": "v", "P_l": "own v"}
+
+
+def test_keys_are_taken_from_config_maps_and_secrets() -> None:
+    assert values(ref("configMapKeyRef", "c", "k"), found=CONFIG) == {"X": "v"}
+    assert values(ref("secretKeyRef", "s", "k"), found=SECRET) == {"X": "hush"}
+
+
+@pytest.mark.parametrize("variable", [ref("secretKeyRef", "none", "k"), ref("configMapKeyRef", "c", "none")])
+def test_what_is_optional_may_be_missing(variable: Object) -> None:
+    (source,) = variable["valueFrom"].values()
+    source["optional"] = True
+
+    assert values(variable, found=CONFIG) == {}
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        (ref("secretKeyRef", "none", "k"), 'secret "none" not found'),
+        (ref("configMapKeyRef", "none", "k"), 'configmap "none" not found'),
+        (ref("configMapKeyRef", "c", "none"), "couldn't find key none in ConfigMap default/c"),
+        (ref("configMapKeyRef", "c", "b"), "mount it as a volume"),
+        ({"name": "X", "valueFrom": {"fileKeyRef": {}}}, "valueFrom.fileKeyRef is not known here"),
+        ({"name": "X", "valueFrom": {"fieldRef": {"fieldPath": "no"}}}, 'env "X": unsupported fieldPath'),
+        (
+            {"name": "X", "valueFrom": {"resourceFieldRef": {"resource": "cpu"}}},
+            "unsupported container resource",
+        ),
+    ],
+)
+def test_what_is_not_there_keeps_the_container_from_starting(variable: Object, message: str) -> None:
+    with pytest.raises(CannotStart, match=message) as refused:
+        values(variable, found=CONFIG)
+
+    assert refused.value.reason == "CreateContainerConfigError"
+
+
+def test_everything_that_has_to_be_looked_up_is_named_beforehand() -> None:
+    container = a_container(
+        "main",
+        env=[ref("secretKeyRef", "s", "k"), {"name": "Y", "value": "1"}],
+        envFrom=[{"configMapRef": {"name": "c", "optional": True}}, {"secretRef": {"name": "t"}}],
+    )
+
+    named = [(one.kind, one.name, one.optional) for one in references_of(container)]
+
+    assert named == [(CONFIG_MAPS, "c", True), (SECRETS, "t", False), (SECRETS, "s", False)]
+
+
+def test_nothing_but_the_search_path_comes_from_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "secret")
+
+    given = base_environment(facts(), "/opt/venv/bin:/usr/bin:relative:", user=0)
+
+    assert set(given) == {"PATH", "HOME", "HOSTNAME"}
+    assert given["PATH"] == "/opt/venv/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin"
+    assert given["HOME"] == "/root"
+    assert given["HOSTNAME"] == "p"
+
+
+def test_commands_and_arguments_use_the_variables() -> None:
+    container = {"name": "main", "command": ["run", "$(A)"], "args": ["--index=$(B)", "$(HOME)"]}
+
+    assert command_line(container, {"A": "1", "B": "2"}) == ["run", "1", "--index=2", "$(HOME)"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "container", "expected"),
+    [
+        pytest.param({}, {}, (None, None, ()), id="the launcher's own"),
+        pytest.param(
+            {"runAsUser": 65533}, {}, (65533, 0, ()), id="a user whom nobody knows here has root's group"
+        ),
+        pytest.param(
+            {"runAsUser": 5, "runAsGroup": 6}, {"runAsUser": 7}, (7, 6, ()), id="the container's word wins"
+        ),
+        pytest.param(
+            {"fsGroup": 9, "supplementalGroups": [8, 9]}, {}, (None, None, (8, 9)), id="further groups"
+        ),
+        pytest.param({"runAsUser": 5, "runAsGroup": 6, "runAsNonRoot": True}, {}, (5, 6, ()), id="not root"),
+    ],
+)
+def test_a_container_runs_as_whom_it_asks_for(pod: Any, container: Any, expected: Any) -> None:
+    whole = a_pod("p", a_container("main", securityContext=container), securityContext=pod)
+
+    order = order_for(containers_of(whole)[0], 0, Sources(facts(whole)), a_place())
+
+    assert (order.user, order.group, order.groups) == expected
+
+
+def test_root_is_refused_where_it_must_not_be() -> None:
+    whole = a_pod(
+        "p", a_container("main", securityContext={"runAsUser": 0}), securityContext={"runAsNonRoot": True}
+    )
+
+    with pytest.raises(CannotStart, match="breaks non-root policy"):
+        order_for(containers_of(whole)[0], 0, Sources(facts(whole)), a_place())
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"volumeDevices": [{}]}, "volumeDevices"),
+        ({"startupProbe": {"grpc": {"port": 1}}}, "startupProbe.grpc"),
+        ({"volumeMounts": [{"name": "none", "mountPath": "/x"}]}, 'no volume of the pod is named "none"'),
+    ],
+)
+def test_what_this_node_does_not_do_is_refused_by_name(more: Any, message: str) -> None:
+    whole = a_pod("p", a_container("main", **more))
+
+    with pytest.raises(CannotStart, match=message):
+        order_for(containers_of(whole)[0], 0, Sources(facts(whole)), a_place())
+
+
+def test_limits_are_bytes_and_cores() -> None:
+    limits = limits_of({"resources": {"limits": {"memory": "1.5Gi", "cpu": "250m"}}})
+
+    assert (limits.memory, limits.cpu) == (1610612736, 0.25)
+    assert limits_of({"resources": {"limits": {"memory": "0"}}}).memory is None

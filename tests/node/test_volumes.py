@@ -1,0 +1,475 @@
+"""A pod's volumes: there before its containers, as they ask for them, and gone after them."""
+
+import asyncio
+import base64
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.node.pods.environment import Found
+from launcher.node.pods.fields import Facts
+from launcher.node.runtime import Mount
+from launcher.node.volumes.mounting import is_mount_point
+from launcher.node.volumes.nfs import Nfs
+from launcher.node.volumes.subpaths import sub_path
+from launcher.node.volumes.trees import remove_tree, usage
+from launcher.node.volumes.volumefault import CannotMount
+from launcher.node.volumes.volumes import Source, VolumeFailed, Volumes, mounts_of, volume_references
+from launcher.store.port import CONFIG_MAPS, SECRETS, Object
+from tests.node.world import a_container, a_pod, as_root
+
+UID = "11111111-2222-4333-8444-555555555555"
+
+
+def a_pod_with(volume: Object, **spec: Any) -> Object:
+    pod = a_pod("p", volumes=[{"name": "v", **volume}], metadata={"labels": {"a": "b"}}, **spec)
+    pod["metadata"]["uid"] = UID
+    return pod
+
+
+def volumes(data: Path, **nfs: Path) -> Volumes:
+    return Volumes(data, Nfs(data / "nfs", {key.replace("__", ":/"): path for key, path in nfs.items()}))
+
+
+async def prepared(data: Path, volume: Object, found: Found | None = None, **spec: Any) -> Source:
+    facts = Facts(a_pod_with(volume, **spec), "127.0.0.2", {})
+    return (await volumes(data).prepare(facts, found or {}))["v"]
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+async def test_an_empty_dir_is_everybodys_and_stays_as_it_is(tmp_path: Path) -> None:
+    source = await prepared(tmp_path, {"emptyDir": {}})
+    (source.path / "kept").write_text("x")
+    again = await prepared(tmp_path, {"emptyDir": {}})
+
+    assert mode(source.path) == 0o777
+    assert (again.path / "kept").read_text() == "x"
+    assert mode(tmp_path / "pods") == 0o700
+
+
+async def test_a_volume_that_does_not_say_what_it_is_is_an_empty_dir(tmp_path: Path) -> None:
+    assert (await prepared(tmp_path, {})).path.is_dir()
+
+
+async def test_an_empty_dir_in_memory_goes_with_its_pod(tmp_path: Path) -> None:
+    pod = a_pod_with({"emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
+    room = volumes(tmp_path)
+
+    source = (await room.prepare(Facts(pod, ""), {}))["v"]
+    in_memory = source.path.stat().st_dev
+    (source.path / "x").write_bytes(b"y" * 1000)
+    again = (await room.prepare(Facts(pod, ""), {}))["v"]
+    await room.remove(pod)
+
+    assert in_memory != os.stat(tmp_path).st_dev
+    assert again.path == source.path
+    assert not source.path.exists()
+    assert not is_mount_point(source.path)
+
+
+async def test_where_nothing_can_be_mounted_shared_memory_stands_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(target: Path, size: int | None) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("launcher.node.volumes.emptydirs.mount_tmpfs", refuse)
+    pod = a_pod_with({"emptyDir": {"medium": "Memory", "sizeLimit": "1Ki"}})
+    room = volumes(tmp_path)
+
+    source = (await room.prepare(Facts(pod, ""), {}))["v"]
+    (source.path / "big").write_bytes(b"x" * 100_000)
+    said = room.too_big(pod)
+    await room.remove(pod)
+
+    assert source.path.parent == Path("/dev/shm")
+    assert "Operation not permitted" in source.remark
+    assert said == 'Usage of EmptyDir volume "v" exceeds the limit "1Ki".'
+    assert not source.path.exists()
+
+
+async def test_a_volume_is_too_big_only_beyond_its_limit(tmp_path: Path) -> None:
+    pod = a_pod_with({"emptyDir": {"sizeLimit": "1Mi"}})
+    room = volumes(tmp_path)
+    source = (await room.prepare(Facts(pod, ""), {}))["v"]
+
+    (source.path / "deep").mkdir()
+    (source.path / "deep" / "a").write_bytes(b"x" * 500_000)
+    (source.path / "link").symlink_to("/usr")
+    small = room.too_big(pod)
+    (source.path / "b").write_bytes(b"x" * 700_000)
+
+    assert small == ""
+    assert room.too_big(pod) == 'Usage of EmptyDir volume "v" exceeds the limit "1Mi".'
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        ("Directory", "directory"),
+        ("File", "file"),
+        ("Socket", "socket file"),
+        ("CharDevice", "character device"),
+        ("BlockDevice", "block device"),
+    ],
+)
+async def test_a_host_path_must_be_what_its_type_says(tmp_path: Path, kind: str, what: str) -> None:
+    path = tmp_path / "missing"
+
+    with pytest.raises(VolumeFailed) as failed:
+        await prepared(tmp_path, {"hostPath": {"path": str(path), "type": kind}})
+
+    assert str(failed.value) == (
+        f'MountVolume.SetUp failed for volume "v" : hostPath type check failed: {path} is not a {what}'
+    )
+    assert not path.exists()
+
+
+async def test_a_host_path_of_its_type_is_taken_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "file").touch()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        for kind, path in (
+            ("Directory", tmp_path / "directory"),
+            ("DirectoryOrCreate", tmp_path / "directory"),
+            ("File", tmp_path / "file"),
+            ("FileOrCreate", tmp_path / "file"),
+            ("Socket", tmp_path / "socket"),
+            ("CharDevice", Path("/dev/null")),
+            ("", tmp_path / "file"),
+        ):
+            source = await prepared(tmp_path, {"hostPath": {"path": str(path), "type": kind}})
+            assert source.path == path
+
+
+async def test_a_host_path_is_made_where_its_type_allows_it(tmp_path: Path) -> None:
+    await prepared(tmp_path, {"hostPath": {"path": str(tmp_path / "a/b"), "type": "DirectoryOrCreate"}})
+    await prepared(tmp_path, {"hostPath": {"path": str(tmp_path / "a/f"), "type": "FileOrCreate"}})
+    await prepared(tmp_path, {"hostPath": {"path": str(tmp_path / "c/d")}})
+
+    assert mode(tmp_path / "a/b") == 0o755
+    assert mode(tmp_path / "a/f") == 0o644
+    assert (tmp_path / "c/d").is_dir()
+
+
+@pytest.mark.parametrize("path", ["relative", "/a/../b"])
+async def test_a_host_path_is_absolute_and_does_not_climb(tmp_path: Path, path: str) -> None:
+    with pytest.raises(VolumeFailed, match="must be absolute"):
+        await prepared(tmp_path, {"hostPath": {"path": path}})
+
+
+async def test_a_directory_stands_in_for_an_export(tmp_path: Path) -> None:
+    export = tmp_path / "export"
+    export.mkdir()
+    room = Volumes(tmp_path, Nfs(tmp_path / "nfs", {"server:/data/": export}))
+    pod = a_pod_with({"nfs": {"server": "server", "path": "/data", "readOnly": True}})
+
+    source = (await room.prepare(Facts(pod, ""), {}))["v"]
+    (export / "precious").touch()
+    await room.remove(pod)
+
+    assert source == Source(export, read_only=True)
+    assert (export / "precious").exists()
+
+
+async def test_an_export_that_cannot_be_mounted_is_told_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launcher.node.volumes.nfs.shutil.which", lambda _: None)
+
+    with pytest.raises(VolumeFailed, match="--nfs server:/data=DIR"):
+        await prepared(tmp_path, {"nfs": {"server": "server", "path": "/data"}})
+
+
+@as_root
+async def test_an_export_is_mounted_once_and_unmounted_after_its_last_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export, programs = tmp_path / "export", tmp_path / "bin"
+    export.mkdir()
+    (export / "precious").touch()
+    programs.mkdir()
+    # Stands in for mount(8), which cannot mount nfs on every machine: what it is asked for is a bind here.
+    (programs / "mount").write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n/bin/mount --bind {export} "$4"\n'
+    )
+    (programs / "mount").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setattr("launcher.node.volumes.nfs._missing", lambda: "")
+    nfs = Nfs(tmp_path / "nfs", {})
+    wanted = {"server": "server", "path": "/data"}
+
+    first = await nfs.path_of(wanted, "one")
+    second = await nfs.path_of(wanted, "two")
+    await nfs.release("one")
+    still_there = (first / "precious").exists()
+    await nfs.release("two")
+
+    assert first == second
+    assert still_there
+    assert not first.exists()
+    assert (export / "precious").exists()
+    assert (tmp_path / "calls").read_text() == f"-t nfs server:/data {first}\n"
+
+
+@as_root
+def test_what_an_earlier_launcher_has_mounted_is_unmounted_and_not_removed(tmp_path: Path) -> None:
+    export, target = tmp_path / "export", tmp_path / "nfs" / "server%3A%2Fdata"
+    export.mkdir()
+    (export / "precious").touch()
+    target.mkdir(parents=True)
+    assert os.system(f"mount --bind {export} {target}") == 0
+
+    Nfs(tmp_path / "nfs", {}).sweep()
+
+    assert not target.exists()
+    assert (export / "precious").exists()
+
+
+@pytest.mark.parametrize("family", ["persistentVolumeClaim", "csi", "iscsi"])
+async def test_a_volume_of_another_kind_is_refused_by_name(tmp_path: Path, family: str) -> None:
+    with pytest.raises(
+        VolumeFailed, match=f"{family} cannot be mounted on this machine: use one of emptyDir"
+    ):
+        await prepared(tmp_path, {family: {}})
+
+
+CONFIG: Found = {
+    (CONFIG_MAPS, "c"): {
+        "data": {"a": "1", "b": "2"},
+        "binaryData": {"raw": base64.b64encode(b"\0\xff").decode()},
+    },
+    (SECRETS, "s"): {"data": {"key": base64.b64encode(b"hush").decode()}},
+}
+
+
+async def test_a_config_map_is_files(tmp_path: Path) -> None:
+    source = await prepared(tmp_path, {"configMap": {"name": "c", "defaultMode": 0o640}}, CONFIG)
+
+    assert {path.name: path.read_bytes() for path in source.path.iterdir()} == {
+        "a": b"1",
+        "b": b"2",
+        "raw": b"\0\xff",
+    }
+    assert mode(source.path / "a") == 0o640
+    assert source.read_only
+
+
+async def test_items_choose_keys_paths_and_modes(tmp_path: Path) -> None:
+    items = [{"key": "a", "path": "deep/er", "mode": 0o600}]
+
+    source = await prepared(tmp_path, {"configMap": {"name": "c", "items": items}}, CONFIG)
+
+    assert [path for path in source.path.rglob("*") if path.is_file()] == [source.path / "deep/er"]
+    assert mode(source.path / "deep/er") == 0o600
+
+
+async def test_what_left_the_config_map_leaves_the_volume_when_it_is_made_again(tmp_path: Path) -> None:
+    await prepared(tmp_path, {"configMap": {"name": "c"}}, CONFIG)
+    source = await prepared(
+        tmp_path, {"configMap": {"name": "c"}}, {(CONFIG_MAPS, "c"): {"data": {"a": "9"}}}
+    )
+
+    assert [(path.name, path.read_text()) for path in source.path.iterdir()] == [("a", "9")]
+
+
+@pytest.mark.parametrize(
+    ("volume", "message"),
+    [
+        ({"configMap": {"name": "none"}}, 'configmap "none" not found'),
+        ({"secret": {"secretName": "none"}}, 'secret "none" not found'),
+        ({"configMap": {"name": "c", "items": [{"key": "z", "path": "z"}]}}, "non-existent configmap key: z"),
+        ({"configMap": {"name": "c", "items": [{"key": "a", "path": "../x"}]}}, "must be relative"),
+        (
+            {"downwardAPI": {"items": [{"path": "x", "fieldRef": {"fieldPath": "no"}}]}},
+            "unsupported fieldPath",
+        ),
+        (
+            {"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+            "serviceAccountToken is not given out",
+        ),
+    ],
+)
+async def test_what_a_volume_is_made_of_must_be_there(tmp_path: Path, volume: Object, message: str) -> None:
+    with pytest.raises(VolumeFailed, match=message):
+        await prepared(tmp_path, volume, CONFIG)
+
+
+async def test_what_is_optional_may_be_missing(tmp_path: Path) -> None:
+    source = await prepared(tmp_path, {"configMap": {"name": "none", "optional": True}})
+
+    assert list(source.path.iterdir()) == []
+
+
+async def test_a_projected_volume_is_made_of_others(tmp_path: Path) -> None:
+    downward = {
+        "items": [
+            {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
+            {"path": "memory", "resourceFieldRef": {"containerName": "main", "resource": "limits.memory"}},
+        ]
+    }
+    sources = [{"configMap": {"name": "c"}}, {"secret": {"name": "s"}}, {"downwardAPI": downward}]
+    limited = a_container("main", resources={"limits": {"memory": "1Ki"}})
+    pod = a_pod_with({"projected": {"sources": sources}})
+    pod["spec"]["containers"] = [limited]
+
+    source = (await volumes(tmp_path).prepare(Facts(pod, ""), CONFIG))["v"]
+
+    assert sorted(path.name for path in source.path.iterdir()) == ["a", "b", "key", "labels", "memory", "raw"]
+    assert (source.path / "labels").read_text() == 'a="b"'
+    assert (source.path / "memory").read_text() == "1024"
+    assert {one.name for one in volume_references(pod)} == {"c", "s"}
+
+
+@as_root
+async def test_the_fs_group_owns_what_is_the_pods_own(tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    host.mkdir(mode=0o755)
+    pod = a_pod_with({"configMap": {"name": "c", "defaultMode": 0o400}}, securityContext={"fsGroup": 4321})
+    pod["spec"]["volumes"].append({"name": "h", "hostPath": {"path": str(host)}})
+
+    sources = await volumes(tmp_path).prepare(Facts(pod, ""), CONFIG)
+
+    file = sources["v"].path / "a"
+    assert (file.stat().st_gid, mode(file)) == (4321, 0o440)
+    assert mode(sources["v"].path) == 0o2775
+    assert host.stat().st_gid != 4321
+
+
+def mounts(root: Path, *, read_only: bool = False, **mount: Any) -> list[Mount]:
+    container = {"volumeMounts": [{"name": "v", "mountPath": "/mnt/v", **mount}]}
+    return list(mounts_of(container, {"v": Source(root, read_only)}, {"NAME": "x"}))
+
+
+def test_a_mount_is_read_only_if_it_or_its_volume_is(tmp_path: Path) -> None:
+    assert mounts(tmp_path) == [Mount(tmp_path, "/mnt/v")]
+    assert mounts(tmp_path, readOnly=True)[0].read_only
+    assert mounts(tmp_path, read_only=True)[0].read_only
+
+
+def test_a_sub_path_is_made_and_may_be_written_with_variables(tmp_path: Path) -> None:
+    [plain] = mounts(tmp_path, subPath="a/b")
+    [spelled] = mounts(tmp_path, subPathExpr="logs/$(NAME)")
+
+    assert plain.source == tmp_path / "a/b"
+    assert plain.source.is_dir()
+    assert spelled.source == tmp_path / "logs/x"
+
+
+def test_a_sub_path_may_be_a_file(tmp_path: Path) -> None:
+    (tmp_path / "f").touch()
+
+    assert mounts(tmp_path, subPath="f", read_only=True)[0].source == tmp_path / "f"
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"subPath": "../x"}, "must be relative"),
+        ({"subPath": "/etc"}, "must be relative"),
+        ({"subPath": "out/passwd"}, "leads out of the volume"),
+        ({"subPath": "chain"}, "leads out of the volume"),
+        ({"subPath": "dangling/new"}, "leads out of the volume"),
+        ({"subPathExpr": "$(NONE)"}, "NONE is no variable"),
+        ({"subPathExpr": "$(NAME)/../../y"}, "must be relative"),
+    ],
+)
+def test_a_sub_path_never_leads_out_of_its_volume(tmp_path: Path, part: Any, message: str) -> None:
+    volume, outside = tmp_path / "volume", tmp_path / "outside"
+    volume.mkdir()
+    (volume / "out").symlink_to("/etc")
+    (volume / "chain").symlink_to("out")
+    (volume / "dangling").symlink_to(outside)
+
+    with pytest.raises(CannotMount, match=message):
+        mounts(volume, **part)
+
+    assert not outside.exists()
+
+
+def test_a_link_within_the_volume_may_be_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+
+    assert sub_path(tmp_path, "link/new", make=True) == tmp_path / "real/new"
+
+
+def test_what_is_not_in_a_volume_that_cannot_be_written_is_missed(tmp_path: Path) -> None:
+    with pytest.raises(CannotMount, match="is not in the volume"):
+        mounts(tmp_path, subPath="none", read_only=True)
+
+
+def test_removing_follows_no_link(tmp_path: Path) -> None:
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    outside.mkdir()
+    (outside / "precious").touch()
+    inside.mkdir()
+    (inside / "link").symlink_to(outside)
+    (tmp_path / "top").symlink_to(outside)
+
+    remove_tree(inside)
+    remove_tree(tmp_path / "top")
+
+    assert not inside.exists()
+    assert (outside / "precious").exists()
+
+
+@as_root
+def test_removing_unmounts_first_and_never_goes_through(tmp_path: Path) -> None:
+    outside, inside = tmp_path / "outside", tmp_path / "inside dir"
+    outside.mkdir()
+    (outside / "precious").touch()
+    (inside / "bind").mkdir(parents=True)
+    assert os.system(f"mount --bind {outside} '{inside}/bind'") == 0
+
+    remove_tree(inside)
+
+    assert not inside.exists()
+    assert (outside / "precious").exists()
+
+
+def test_removing_goes_as_deep_as_it_has_to(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    here = os.open(top, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d" * 20, dir_fd=here)
+        inner = os.open("d" * 20, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+
+    remove_tree(top)
+
+    assert not top.exists()
+
+
+def test_removing_what_is_not_there_is_no_error(tmp_path: Path) -> None:
+    remove_tree(tmp_path / "none")
+    remove_tree(tmp_path / "none" / "at all")
+
+
+def test_the_size_of_what_is_not_there_is_nothing(tmp_path: Path) -> None:
+    assert usage(tmp_path / "none") == 0
+
+
+async def test_several_pods_may_make_their_volumes_at_once(tmp_path: Path) -> None:
+    room = volumes(tmp_path)
+    pods = [a_pod_with({"emptyDir": {}}) for _ in range(20)]
+    for number, pod in enumerate(pods):
+        pod["metadata"]["uid"] = f"uid-{number}"
+
+    await asyncio.gather(*[room.prepare(Facts(pod, ""), {}) for pod in pods])
+
+    assert sorted(room.kept()) == sorted(f"uid-{number}" for number in range(20))

@@ -1,0 +1,330 @@
+"""The HTTP API from Python: requests as any client makes them, answers as plain JSON, failures as our errors."""
+
+import asyncio
+import os
+import ssl
+from argparse import Namespace
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+
+from launcher.cli.answers import error_of, warnings_of
+from launcher.cli.complaint import Complaint, Refused
+from launcher.cli.options import DEFAULT_SERVER
+from launcher.core.errors import BadRequest, InvalidObject, LauncherError, NotFound, TooLarge, Unavailable
+
+Json = dict[str, Any]
+
+#: A request that has no answer by then will not get one. The server itself gives up after 60 seconds.
+_PATIENCE = aiohttp.ClientTimeout(total=75, sock_connect=10)
+#: A stream may be silent for long, but a watch brings a bookmark every minute.
+_WATCHING = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=150)
+_NO_CONTENT = 204
+_FOLLOWING = aiohttp.ClientTimeout(total=None, sock_connect=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of object: where the API has it."""
+
+    prefix: str
+    plural: str
+
+    def path(self, namespace: str | None, name: str = "", part: str = "") -> str:
+        """``/api/v1/namespaces/default/pods/p/log``; without a namespace, the path of all of them."""
+        within = f"/namespaces/{namespace}" if namespace else ""
+        return "/".join(filter(None, (f"{self.prefix}{within}/{self.plural}", name, part)))
+
+
+FRAMEWORKS = Resource("/apis/launcher.microsoft.com/v1", "frameworks")
+PODS = Resource("/api/v1", "pods")
+EVENTS = Resource("/api/v1", "events")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which server, who we are to it, and which namespace is meant."""
+
+    url: str
+    namespace: str = "default"
+    token: str | None = None
+    ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line of a watch."""
+
+    type: str
+    object: Json
+
+
+def target_of(given: Namespace, environment: Mapping[str, str] = os.environ) -> Target:
+    """The server that the options name, or else the environment. Raises Refused."""
+    url = (given.server or environment.get("LAUNCHER_SERVER") or DEFAULT_SERVER).rstrip("/")
+    if not url.startswith(("http://", "https://")):
+        raise Refused(
+            f"--server: {url!r} has to begin with http:// or https://; for instance {DEFAULT_SERVER}"
+        )
+    token_file = given.token_file or environment.get("LAUNCHER_TOKEN_FILE")
+    ca = given.ca or environment.get("LAUNCHER_CA")
+    return Target(
+        url,
+        given.namespace or "default",
+        _token(Path(token_file)) if token_file else None,
+        Path(ca) if ca else None,
+    )
+
+
+def talk(given: Namespace, work: "Callable[[Api], Coroutine[Any, Any, int]]") -> int:
+    """The exit code of *work*, done with the server that *given* names. Raises Complaint."""
+    target = target_of(given)
+
+    async def talking() -> int:
+        async with connected(target) as api:
+            return await work(api)
+
+    with complaints():
+        return asyncio.run(talking())
+
+
+@contextmanager
+def complaints() -> Iterator[None]:
+    """Inside, our errors, also in groups; outside, what the user is told."""
+    try:
+        yield
+    except (LauncherError, BaseExceptionGroup) as raised:
+        error = _first(raised)
+        if isinstance(error, LauncherError):
+            told = Refused if isinstance(error, BadRequest | InvalidObject | TooLarge) else Complaint
+            raise told(*str(error).splitlines()) from raised
+        raise error from raised
+
+
+@asynccontextmanager
+async def connected(target: Target) -> "AsyncIterator[Api]":
+    """A client of that server; nothing is sent yet."""
+    headers = {"User-Agent": "launcher", "Accept": "application/json"}
+    if target.token is not None:
+        headers["Authorization"] = f"Bearer {target.token}"
+    connector = aiohttp.TCPConnector(limit=0, ssl=_trust(target))
+    async with aiohttp.ClientSession(connector=connector, headers=headers, timeout=_PATIENCE) as session:
+        yield Api(session, target)
+
+
+class Api:
+    """One server. Every method raises the errors of the answer, and Unavailable when there is none."""
+
+    def __init__(self, session: aiohttp.ClientSession, target: Target) -> None:
+        self._session, self._target = session, target
+
+    @property
+    def namespace(self) -> str:
+        return self._target.namespace
+
+    @property
+    def url(self) -> str:
+        return self._target.url
+
+    def within(self, namespace: str) -> "Api":
+        """The same server, with another namespace in mind."""
+        return Api(self._session, replace(self._target, namespace=namespace))
+
+    async def create(
+        self, data: bytes, media: str, *, namespace: str, dry_run: bool = False
+    ) -> tuple[Json, list[str]]:
+        """The Framework that the bytes spell, as it was stored, and what its user is warned of."""
+        parameters = {"dryRun": "All"} if dry_run else {}
+        path = FRAMEWORKS.path(namespace)
+        async with self._asked("POST", path, parameters, data, media) as response:
+            return _decoded(await response.read(), self._target), warnings_of(
+                response.headers.getall("Warning", [])
+            )
+
+    async def get(self, resource: Resource, name: str) -> Json:
+        """The object as it is now."""
+        return await self._object("GET", resource.path(self.namespace, name))
+
+    async def list(
+        self, resource: Resource, *, labels: str = "", fields: str = "", everywhere: bool = False
+    ) -> tuple[list[Json], str]:
+        """Every object that matches, and the version to watch from."""
+        path = resource.path(None if everywhere else self.namespace)
+        listed = await self._object("GET", path, _selecting(labels, fields))
+        return listed["items"], listed["metadata"]["resourceVersion"]
+
+    async def watch(
+        self, resource: Resource, since: str, *, labels: str = "", fields: str = ""
+    ) -> AsyncGenerator[Change]:
+        """Every change after *since*, until the server ends the stream. Raises Expired when that is too long ago."""
+        parameters = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": since}
+        path, parameters = resource.path(self.namespace), parameters | _selecting(labels, fields)
+        async with self._asked("GET", path, parameters, timeout=_WATCHING) as response:
+            async for line in lines_of(response):
+                change = _decoded(line, self._target)
+                if change["type"] == "ERROR":
+                    raise error_of(change["object"], change["object"].get("code", 500))
+                yield Change(change["type"], change["object"])
+
+    async def merge(self, resource: Resource, name: str, changes: Json) -> Json:
+        """The object after a merge patch."""
+        return await self._patch(resource, name, changes, "application/merge-patch+json")
+
+    async def edit(self, resource: Resource, name: str, operations: Sequence[Json]) -> Json:
+        """The object after a JSON patch, all of it or nothing."""
+        return await self._patch(resource, name, operations, "application/json-patch+json")
+
+    async def delete(self, resource: Resource, name: str, options: Json) -> Json:
+        """The object as it now waits for its end, or a Status when it is gone already."""
+        path = resource.path(self.namespace, name)
+        return await self._object("DELETE", path, {}, orjson.dumps(options), "application/json")
+
+    @asynccontextmanager
+    async def log(self, pod: str, parameters: Mapping[str, str]) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of a container's log, without their ends. Raises NotFound, BadRequest when there is none."""
+        path = PODS.path(self.namespace, pod, "log")
+        async with self._asked("GET", path, parameters, timeout=_FOLLOWING) as response:
+            if response.status == _NO_CONTENT:
+                raise NotFound(f"{pod} has not been given a node yet, so it has written nothing")
+            yield lines_of(response)
+
+    async def version(self) -> str:
+        """What the server calls itself."""
+        return str((await self._object("GET", "/version"))["gitVersion"])
+
+    async def _patch(self, resource: Resource, name: str, patch: Any, media: str) -> Json:
+        return await self._object(
+            "PATCH", resource.path(self.namespace, name), {}, orjson.dumps(patch), media
+        )
+
+    async def _object(
+        self,
+        method: str,
+        path: str,
+        parameters: Mapping[str, str] = {},
+        data: bytes | None = None,
+        media: str | None = None,
+    ) -> Json:
+        async with self._asked(method, path, parameters, data, media) as response:
+            return _decoded(await response.read(), self._target)
+
+    @asynccontextmanager
+    async def _asked(
+        self,
+        method: str,
+        path: str,
+        parameters: Mapping[str, str],
+        data: bytes | None = None,
+        media: str | None = None,
+        timeout: aiohttp.ClientTimeout = _PATIENCE,  # noqa: ASYNC109 - aiohttp's own limits
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer, if it is one of success."""
+        with _our_errors(self._target):
+            async with self._session.request(
+                method,
+                self._target.url + path,
+                params=parameters,
+                data=data,
+                headers={} if media is None else {"Content-Type": media},
+                timeout=timeout,
+                allow_redirects=False,
+            ) as response:
+                if response.status >= 300:
+                    raise await _failure(response, self._target)
+                yield response
+
+
+async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The lines of a body as they come, of any length, without their ends."""
+    rest: list[bytes] = []
+    async for chunk in response.content.iter_any():
+        first, *others = chunk.split(b"\n")
+        rest.append(first)
+        for other in others:
+            yield b"".join(rest)
+            rest = [other]
+    if last := b"".join(rest):
+        yield last
+
+
+@contextmanager
+def _our_errors(target: Target) -> Iterator[None]:
+    """Inside, the client's exceptions; outside, only ours."""
+    try:
+        yield
+    except aiohttp.ClientConnectorCertificateError as error:
+        why = error.certificate_error
+        raise Unavailable(
+            f"the certificate of {target.url} is not trusted ({why}); name its authority with --ca FILE"
+        ) from error
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise Unavailable(
+            f"no server answers at {target.url}; start one with: launcher serve, or name yours with --server"
+        ) from error
+    except aiohttp.InvalidURL as error:
+        raise BadRequest(f"--server: {target.url} is no address of a server") from error
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise Unavailable(f"the connection to {target.url} was lost: {str(error) or 'no answer'}") from error
+
+
+async def _failure(response: aiohttp.ClientResponse, target: Target) -> LauncherError:
+    status = _json_object(await response.read())
+    if status is None or status.get("kind") != "Status":
+        return _no_launcher(target, f"{response.status} {response.reason}")
+    return error_of(status, response.status, had_token=target.token is not None)
+
+
+def _decoded(data: bytes, target: Target) -> Json:
+    value = _json_object(data)
+    if value is None:
+        raise _no_launcher(target, "its answer is no JSON object")
+    return value
+
+
+def _json_object(data: bytes) -> Json | None:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _no_launcher(target: Target, why: str) -> Unavailable:
+    return Unavailable(f"what answers at {target.url} is no launcher ({why}); name yours with --server")
+
+
+def _selecting(labels: str, fields: str) -> dict[str, str]:
+    selectors = {"labelSelector": labels, "fieldSelector": fields}
+    return {name: selector for name, selector in selectors.items() if selector}
+
+
+def _token(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise Refused(f"--token-file: {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise Refused(f"--token-file: {path} is no text") from error
+
+
+def _trust(target: Target) -> ssl.SSLContext | bool:
+    """Which certificates are good: those of --ca, or this machine's own."""
+    if target.ca is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=target.ca)
+    except ssl.SSLError as error:
+        raise Refused(f"--ca: {target.ca}: holds no certificate in PEM") from error
+    except OSError as error:
+        raise Refused(f"--ca: {target.ca}: {error.strerror}") from error
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,53 @@
+"""``events``: what happened to Frameworks and their pods."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from launcher.cli.options import SubParsers, add_command, add_output, add_server
+
+if TYPE_CHECKING:
+    from launcher.cli.client import Api
+
+
+def add(commands: SubParsers) -> None:
+    """The parser of ``events``."""
+    events = add_command(
+        commands,
+        "events",
+        _events,
+        help="list what happened to a Framework and its pods, or to all of the namespace",
+        example="launcher events mnist",
+    )
+    events.add_argument("name", nargs="?", metavar="NAME", help="the Framework (default: everything)")
+    add_output(events, "json", "yaml")
+    add_server(events)
+
+
+def _events(given: argparse.Namespace) -> int:
+    from launcher.cli.client import talk
+
+    async def work(api: "Api") -> int:
+        import sys
+        import time
+
+        from launcher.cli.complaint import tell
+        from launcher.cli.happenings import EVENT_HEADER, event_cells, events_of
+        from launcher.cli.output import as_json, as_yaml
+        from launcher.cli.tables import table_with_reasons
+        from launcher.cli.terminal import width_of
+
+        events = await events_of(api, given.name)
+        whole = {"apiVersion": "v1", "kind": "List", "items": events}
+        if given.output == "json":
+            print(as_json(whole))
+        elif given.output == "yaml":
+            print(as_yaml(whole), end="")
+        elif not events:
+            tell("there are no events; the server keeps them for an hour")
+        else:
+            now = time.time()
+            cells = [event_cells(event, now) for event in events]
+            print("\n".join(table_with_reasons(EVENT_HEADER, cells, width_of(sys.stdout))))
+        return 0
+
+    return talk(given, work)

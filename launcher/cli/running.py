@@ -1,0 +1,99 @@
+"""``run``: a whole launcher for the life of one Framework."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launcher.cli.complaint import Refused
+from launcher.cli.options import FILE, SubParsers, add_command
+
+if TYPE_CHECKING:
+    from launcher.cli.files import Text
+    from launcher.core.manifest import Manifest
+
+
+def add(commands: SubParsers) -> None:
+    """The parser of ``run``."""
+    run = add_command(
+        commands,
+        "run",
+        _run,
+        help="run a Framework on this machine, without a server",
+        more="What its tasks write is shown as it comes. Ctrl-C stops it, and pods end in their grace period; a second "
+        "Ctrl-C kills them. Exit 0 when it succeeded, with its own exit code or 1 when not, 130 after Ctrl-C, 2 for a "
+        "file that is refused.",
+        example="launcher run examples/hello.yaml",
+    )
+    run.add_argument("file", type=Path, metavar="FILE", help=FILE)
+    run.add_argument(
+        "--node",
+        action="append",
+        default=[],
+        metavar="NODE",
+        help="a node of this machine: NAME[,ip=127.0.0.N][,label=value…][,cpu=…][,memory=…][,nvidia.com/gpu=…]; may be "
+        "repeated (default: one, with this machine's name and size)",
+    )
+    run.add_argument(
+        "--image",
+        action="append",
+        default=[],
+        metavar="NAME=DIR",
+        help="lay DIR over the root for containers of that image; may be repeated",
+    )
+    run.add_argument(
+        "--nfs",
+        action="append",
+        default=[],
+        metavar="SERVER:/PATH=DIR",
+        help="a directory that stands for that NFS export; may be repeated",
+    )
+    run.add_argument(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="keep the data there, with all logs; it has to be empty or new",
+    )
+
+
+def _run(given: argparse.Namespace) -> int:
+    import tempfile
+
+    from launcher.cli.files import check, load
+
+    text = load(given.file)
+    manifest = check(text)
+    if given.keep is None:
+        with tempfile.TemporaryDirectory(prefix="launcher-", ignore_cleanup_errors=True) as made:
+            return _play(given, text, manifest, Path(made))
+    try:
+        given.keep.mkdir(parents=True, exist_ok=True)
+        if any(given.keep.iterdir()):
+            raise Refused(f"--keep: {given.keep} is not empty; name a new directory")
+    except OSError as error:
+        raise Refused(f"--keep: {given.keep}: {error.strerror}") from error
+    return _play(given, text, manifest, given.keep)
+
+
+def _play(given: argparse.Namespace, text: "Text", manifest: "Manifest", data: Path) -> int:
+    import logging
+
+    from launcher.cli.complaint import tell
+    from launcher.cli.logline import LineFormatter
+    from launcher.cli.playing import play
+    from launcher.settings import BadSetting, for_run
+
+    try:
+        settings = for_run(data, given.node, given.image, given.nfs)
+    except BadSetting as error:
+        raise Refused(f"--{error}") from error
+    tell(*(f"{text.name}: warning: {warning}" for warning in manifest.warnings))
+    # A terminal is for what the tasks write; what the launcher itself has to tell is kept with the data.
+    handler = logging.FileHandler(data / "launcher.log")
+    handler.setFormatter(LineFormatter())
+    logging.basicConfig(handlers=[handler], force=True)
+    try:
+        return play(settings, text)
+    finally:
+        logging.basicConfig(force=True)
+        if given.keep is not None:
+            tell(f"logs and data are kept in {data}")

@@ -1,0 +1,45 @@
+"""What users wait for, and whether it has come true."""
+
+from contextlib import aclosing
+from typing import Any
+
+from launcher.cli.client import Api
+from launcher.cli.complaint import Complaint
+from launcher.cli.states import has_run, is_over, message_of, state_of, succeeded
+from launcher.cli.watching import sights
+
+Json = dict[str, Any]
+
+
+async def come_true(api: Api, name: str, wish: str) -> str:
+    """What the Framework is once *wish* has come true. Raises Complaint when it cannot any more."""
+    last: Json | None = None
+    async with aclosing(sights(api, name)) as seen:
+        async for framework in seen:
+            if framework is None:
+                break
+            last = framework
+            verdict = _verdict(framework, wish)
+            if verdict is True:
+                return wish
+            if verdict is False:
+                raise Complaint(f"{name}: {state_of(framework)}, so never {wish}: {message_of(framework)}")
+    if wish == "deleted":
+        return wish
+    if last is None:
+        raise Complaint(f'there is no Framework "{name}" in namespace {api.namespace}; see: launcher list')
+    raise Complaint(f"{name}: deleted, so never {wish}")
+
+
+def _verdict(framework: Json, wish: str) -> bool | None:
+    """Whether the wish has come true, or never can; None while both may be."""
+    over = is_over(framework)
+    match wish:
+        case "Completed":
+            return True if over else None
+        case "Succeeded":
+            return succeeded(framework) if over else None
+        case "Running":
+            return True if has_run(framework) else False if over else None
+        case _:
+            return None

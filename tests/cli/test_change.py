@@ -1,0 +1,90 @@
+import pytest
+
+from launcher.cli.main import main
+from tests.cli.conftest import Command
+from tests.cli.world import World
+from tests.core.manifests import a_framework, a_role
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_stop_ends_a_framework_for_good(world: World, capsys: Capture) -> None:
+    world.create(a_framework())
+
+    assert main(["stop", "mnist"]) == 0
+    assert capsys.readouterr().out == "framework/mnist stopping\n"
+    assert world.get("mnist")["spec"]["executionType"] == "Stop"
+
+
+def test_start_starts_one_that_was_held(world: World, capsys: Capture) -> None:
+    world.create(a_framework(executionType="Create"))
+    world.until("mnist", "AttemptCreationPending")
+
+    assert main(["start", "mnist"]) == 0
+    assert capsys.readouterr().out == "framework/mnist started\n"
+    assert world.until("mnist", "AttemptPreparing")["spec"]["executionType"] == "Start"
+
+
+def test_one_that_was_stopped_cannot_be_started_again(world: World, capsys: Capture) -> None:
+    world.create(a_framework())
+    main(["stop", "mnist"])
+
+    assert main(["start", "mnist"]) == 2
+    assert "Stop is final; make a new Framework to run it again" in capsys.readouterr().err
+
+
+def test_scale_changes_the_roles_that_are_named_and_no_other(world: World, capsys: Capture) -> None:
+    world.create(a_framework(a_role("ps", 1), a_role("worker", 2), a_role("chief", 1)))
+
+    assert main(["scale", "mnist", "worker=5", "ps=2"]) == 0
+
+    roles = world.get("mnist")["spec"]["taskRoles"]
+    assert capsys.readouterr().out == "framework/mnist scaled\n"
+    assert {role["name"]: role["taskNumber"] for role in roles} == {"ps": 2, "worker": 5, "chief": 1}
+
+
+def test_a_role_that_is_not_there_is_told_with_those_that_are(world: World, capsys: Capture) -> None:
+    world.create(a_framework(a_role("ps", 1), a_role("worker", 2)))
+
+    assert main(["scale", "mnist", "wroker=5"]) == 1
+    assert capsys.readouterr().err == "mnist has no role wroker; it has ps, worker\n"
+
+
+def test_delete_asks_for_the_end_and_waits_for_it_when_asked(world: World, capsys: Capture) -> None:
+    world.create(a_framework(name="one"))
+    world.create(a_framework(name="two"))
+
+    assert main(["delete", "one"]) == 0
+    finalizers = world.get("one")["metadata"]["finalizers"]
+    command = Command("delete", "two", "--wait")
+    world.forget("two")
+
+    assert finalizers == ["foregroundDeletion"]
+    assert command.end() == 0
+    assert (
+        capsys.readouterr().out == "framework/one deleting\nframework/two deleting\nframework/two deleted\n"
+    )
+
+
+def test_all_deletes_every_framework_of_the_namespace(world: World, capsys: Capture) -> None:
+    for name in ("one", "two"):
+        world.create(a_framework(name=name))
+
+    assert main(["delete", "--all"]) == 0
+    assert capsys.readouterr().out == "framework/one deleting\nframework/two deleting\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["one", "--all"]])
+def test_delete_wants_names_or_all_and_not_both(arguments: list[str], capsys: Capture) -> None:
+    assert main(["delete", *arguments]) == 2
+    assert capsys.readouterr().err == "name the Frameworks to delete, or say --all\n"
+
+
+def test_what_is_not_there_is_told_and_the_rest_is_deleted(world: World, capsys: Capture) -> None:
+    world.create(a_framework(name="one"))
+
+    assert main(["delete", "none", "one"]) == 1
+
+    told = capsys.readouterr()
+    assert told.out == "framework/one deleting\n"
+    assert '"none" not found' in told.err

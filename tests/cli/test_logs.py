@@ -1,0 +1,227 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from launcher.cli.main import main
+from tests.cli.conftest import Command
+from tests.cli.terminals import Piped, Terminal, launcher
+from tests.cli.world import World
+from tests.core.manifests import a_framework, a_pod, a_role
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def mnist(world: World) -> World:
+    """A world with a Framework of two workers, which have not been started, and one parameter server."""
+    world.create(a_framework(a_role("worker", 2), a_role("ps", 1)))
+    return world
+
+
+def printed(capsys: Capture, *arguments: str) -> list[str]:
+    assert main(["logs", *arguments]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_lines_of_several_tasks_begin_with_who_wrote_them(mnist: World, capsys: Capture) -> None:
+    mnist.run("mnist-worker-0", "hello", "again")
+    mnist.run("mnist-worker-1", "hi")
+
+    lines = printed(capsys, "mnist")
+
+    assert lines == ["worker-0 | hello", "worker-0 | again", "worker-1 | hi"]
+    assert printed(capsys, "mnist", "worker") == lines
+
+
+def test_lines_of_one_task_are_left_as_they_are(mnist: World, capsys: Capture) -> None:
+    mnist.run("mnist-worker-0", "hello", "\x1b[2Jbytes\ras they came")
+
+    assert main(["logs", "mnist", "worker/0"]) == 0
+    assert capsys.readouterr().out == "hello\n\x1b[2Jbytes\ras they came\n"
+
+
+def test_only_what_is_asked_for_is_printed(mnist: World, capsys: Capture) -> None:
+    mnist.run("mnist-worker-0", "one", "two", "three")
+
+    assert printed(capsys, "mnist", "worker/0", "--tail", "2") == ["two", "three"]
+    assert printed(capsys, "mnist", "worker/0", "--since", "1h") == ["one", "two", "three"]
+    (line,) = printed(capsys, "mnist", "worker/0", "--timestamps", "--tail", "1")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z three", line)
+    assert printed(capsys, "mnist", "worker/0", "-c", "main", "--tail", "0") == []
+
+
+def test_logs_of_a_pod_that_is_gone_are_still_there(mnist: World, capsys: Capture) -> None:
+    mnist.run("mnist-worker-0", "last words")
+    main(["stop", "mnist"])
+    mnist.remove("mnist-worker-0")
+
+    assert "worker-0 | last words" in printed(capsys, "mnist")
+
+
+def test_previous_is_the_attempt_before_the_current_one(world: World, capsys: Capture) -> None:
+    role = a_role(tasks=1)
+    role["task"]["retryPolicy"] = {"maxRetryCount": 1}
+    world.create(a_framework(role))
+    world.run("mnist-worker-0", "first try")
+    world.happen("Pod", "mnist-worker-0", "Started", "it runs", uid=world.uid("mnist-worker-0"))
+    world.end("mnist-worker-0", 137)
+    world.run("mnist-worker-0", "second try")
+
+    assert printed(capsys, "mnist", "worker/0") == ["second try"]
+    assert printed(capsys, "mnist", "worker/0", "--previous") == ["first try"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        pytest.param(["mnist", "wrok"], "mnist has no role wrok; it has worker, ps", id="no such role"),
+        pytest.param(
+            ["mnist", "worker/2"], "mnist has no task worker/2; the last is worker/1", id="no such task"
+        ),
+        pytest.param(
+            ["mnist", "-c", "side"], "no task of mnist has a container side", id="no such container"
+        ),
+        pytest.param(["mnist", "ps/0"], "mnist-ps-0 has not been given a node yet", id="not yet started"),
+        pytest.param(["mnist"], "no task of mnist has written anything", id="nothing at all"),
+        pytest.param(["other"], '"other" not found', id="no such Framework"),
+    ],
+)
+def test_what_cannot_be_shown_is_told(
+    arguments: list[str], complaint: str, mnist: World, capsys: Capture
+) -> None:
+    mnist.until("mnist", "AttemptPreparing")
+
+    assert main(["logs", *arguments]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert complaint in told.err
+
+
+def test_following_goes_on_with_tasks_that_start_later_until_the_end(mnist: World, capsys: Capture) -> None:
+    mnist.run("mnist-worker-0", "before")
+    command = Command("logs", "mnist", "-f")
+    mnist.until_watched("pods", 1)
+    mnist.write("mnist-worker-0", "meanwhile")
+    mnist.run("mnist-worker-1", "later")
+    mnist.write("mnist-worker-1", "more")
+    mnist.end("mnist-worker-1", 0, "done")
+    mnist.end("mnist-worker-0", 1, "the end")
+    mnist.remove("mnist-ps-0")
+
+    assert command.end() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("worker-0")] == [
+        "worker-0 | before",
+        "worker-0 | meanwhile",
+        "worker-0 | the end",
+    ]
+    assert [line for line in lines if line.startswith("worker-1")] == [
+        "worker-1 | later",
+        "worker-1 | more",
+        "worker-1 | done",
+    ]
+    assert len(lines) == 6
+
+
+def test_following_goes_on_with_attempts_to_come(world: World, capsys: Capture) -> None:
+    role = a_role(tasks=1)
+    role["task"]["retryPolicy"] = {"maxRetryCount": 1}
+    world.create(a_framework(role))
+    world.run("mnist-worker-0", "first try")
+    command = Command("logs", "mnist", "worker/0", "-f")
+    world.until_watched("pods", 1)
+    world.end("mnist-worker-0", 137, "killed")
+    world.run("mnist-worker-0", "second try")
+    world.end("mnist-worker-0", 0, "done")
+
+    assert command.end() == 0
+    assert capsys.readouterr().out.splitlines() == ["first try", "killed", "second try", "done"]
+
+
+def test_following_ends_with_the_framework_though_a_pod_runs_on(world: World, capsys: Capture) -> None:
+    world.create(a_framework(a_role(tasks=2), cleanPodPolicy="None"))
+    world.run("mnist-worker-0", "I stay")
+    world.run("mnist-worker-1")
+    command = Command("logs", "mnist", "-f")
+    world.until_watched("pods", 1)
+    world.end("mnist-worker-1", 1, "I fail")
+
+    assert command.end() == 0
+    assert sorted(capsys.readouterr().out.splitlines()) == ["worker-0 | I stay", "worker-1 | I fail"]
+
+
+def test_following_one_that_is_over_prints_everything_and_ends(mnist: World, capsys: Capture) -> None:
+    mnist.run("mnist-worker-0", "gone")
+    main(["stop", "mnist"])
+    for pod in ("mnist-worker-0", "mnist-worker-1", "mnist-ps-0"):
+        mnist.remove(pod)
+    mnist.until("mnist", "Completed")
+
+    assert printed(capsys, "mnist", "-f")[-1] == "worker-0 | gone"
+
+
+def test_no_line_is_lost_or_told_twice_when_the_server_is_restarted(mnist: World, tmp_path: Path) -> None:
+    before, away = [f"before {number}" for number in range(50)], [f"away {number}" for number in range(50)]
+    mnist.run("mnist-worker-0", *before)
+    with Piped(tmp_path, "logs", "mnist", "worker/0", "-f") as command:
+        command.until("before 49\n")
+        mnist.stop()
+        mnist.write("mnist-worker-0", *away)
+        mnist.start()
+        mnist.end("mnist-worker-0", 1, "the end")
+        for pod in ("mnist-worker-1", "mnist-ps-0"):
+            mnist.remove(pod)
+
+        assert command.end() == 0
+        assert command.out.splitlines() == [*before, *away, "the end"]
+
+
+def test_tail_does_not_cut_what_is_written_later(mnist: World, capsys: Capture) -> None:
+    mnist.run("mnist-worker-0", "one", "two", "three")
+    command = Command("logs", "mnist", "-f", "--tail", "1")
+    mnist.until_watched("pods", 1)
+    mnist.run("mnist-worker-1", "four", "five")
+    mnist.end("mnist-worker-1", 1)
+    for pod in ("mnist-worker-0", "mnist-ps-0"):
+        mnist.remove(pod)
+
+    assert command.end() == 0
+    assert sorted(capsys.readouterr().out.splitlines()) == [
+        "worker-0 | three",
+        "worker-1 | five",
+        "worker-1 | four",
+    ]
+
+
+def test_several_containers_are_told_apart_and_init_containers_come_first(
+    world: World, capsys: Capture
+) -> None:
+    containers = [{"name": name, "image": "busybox", "command": ["true"]} for name in ("main", "side")]
+    init = [{"name": "early", "image": "busybox", "command": ["true"]}]
+    world.create(a_framework(a_role(tasks=1, pod=a_pod(containers=containers, initContainers=init))))
+    world.run("mnist-worker-0", "from main")
+
+    assert printed(capsys, "mnist") == ["worker-0/main | from main"]
+    assert printed(capsys, "mnist", "-c", "main") == ["from main"]
+
+
+def test_on_a_terminal_each_task_has_its_colour_and_nothing_does_harm(mnist: World) -> None:
+    mnist.run("mnist-worker-0", "\x1b[2Jhello")
+    mnist.run("mnist-worker-1", "hi")
+
+    with Terminal(launcher("logs", "mnist")) as terminal:
+        assert terminal.end() == 0
+    with Terminal(launcher("logs", "mnist"), variables={"NO_COLOR": "1"}) as plain:
+        assert plain.end() == 0
+
+    labels = re.findall(r"\x1b\[(\d+)m(worker-\d \| )\x1b\[0m(hello|hi)", terminal.seen)
+    assert [(label, text) for _, label, text in labels] == [("worker-0 | ", "hello"), ("worker-1 | ", "hi")]
+    assert labels[0][0] != labels[1][0]
+    assert plain.seen == "worker-0 | hello\nworker-1 | hi\n"
+
+
+def test_a_line_may_be_of_any_length(mnist: World, capsys: Capture) -> None:
+    mnist.run("mnist-worker-0", "x" * 300_000)
+
+    assert printed(capsys, "mnist", "worker/0") == ["x" * 300_000]

@@ -1,0 +1,171 @@
+"""``launcher run``, as a process with real tasks."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from launcher.cli.main import main
+from tests.cli.terminals import PROJECT, Piped, Terminal, launcher
+from tests.core.manifests import a_framework, a_role
+
+#: Says that it is up, and when it is asked to end says goodbye.
+POLITE = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+#: Does not end before it is killed.
+STUBBORN = "trap '' TERM; echo up; while :; do sleep 0.05; done"
+
+
+def a_file(directory: Path, command: str, tasks: int = 1, grace: int = 30, **spec: Any) -> str:
+    """A file with a Framework whose tasks run that command."""
+    container = {"name": "main", "image": "busybox", "command": ["sh", "-c", command]}
+    pod = {
+        "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": grace, "containers": [container]}
+    }
+    path = directory / "f.json"
+    path.write_bytes(orjson.dumps(a_framework(a_role("worker", tasks, pod=pod), **spec)))
+    return str(path)
+
+
+def test_an_example_runs_and_its_tasks_are_heard(tmp_path: Path) -> None:
+    with Piped(tmp_path, "run", str(PROJECT / "examples" / "hello.yaml")) as command:
+        assert command.end() == 0
+
+    assert sorted(command.out.splitlines()) == [
+        "greeter-0 | hello from greeter 0 of hello",
+        "greeter-1 | hello from greeter 1 of hello",
+    ]
+    assert re.search(r"^hello succeeded after \d+s: ", command.err, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [pytest.param("exit 3", 3, id="an exit code"), pytest.param("kill -9 $$$$", 137, id="a signal")],
+)
+def test_the_exit_code_is_that_of_the_task_that_decided(ends: str, code: int, tmp_path: Path) -> None:
+    with Piped(tmp_path, "run", a_file(tmp_path, f"echo out; echo err >&2; {ends}")) as command:
+        assert command.end() == code
+
+    assert sorted(command.out.splitlines()) == ["worker-0 | err", "worker-0 | out"]
+    assert re.search(rf"^mnist failed after \d+s: worker-0: \w+ \({code}\)", command.err, re.MULTILINE)
+
+
+def test_an_end_without_an_exit_code_of_its_own_is_1(tmp_path: Path) -> None:
+    with Piped(tmp_path, "run", a_file(tmp_path, POLITE, activeDeadlineSeconds=1)) as command:
+        assert command.end() == 1
+
+    assert "ActiveDeadlineExceeded" in command.err
+    assert command.out.splitlines()[-1] == "worker-0 | bye"
+
+
+def test_a_refused_file_is_told_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f.yaml").write_text(
+        (PROJECT / "examples" / "hello.yaml").read_text().replace("greeter", "Greeter")
+    )
+
+    assert main(["run", str(tmp_path / "f.yaml")]) == 2
+    assert capsys.readouterr().err.startswith(f"{tmp_path}/f.yaml:9:7: spec.taskRoles[0].name: Invalid value")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "complaint"),
+    [
+        ("--node", "n1,ip=nowhere", "--node: "),
+        ("--image", "busybox", "--image: 'busybox' is not KEY=DIR"),
+        ("--keep", ".", "--keep: . is not empty; name a new directory"),
+    ],
+)
+def test_an_option_that_cannot_be_followed_is_refused(
+    option: str, value: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", a_file(tmp_path, "true"), option, value]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_ctrl_c_lets_tasks_say_goodbye_and_ends_with_130(tmp_path: Path) -> None:
+    with Piped(tmp_path, "run", a_file(tmp_path, POLITE, tasks=2)) as command:
+        command.until("worker-0 | up")
+        command.until("worker-1 | up")
+        command.interrupt()
+
+        assert command.end() == 130
+    assert {"worker-0 | bye", "worker-1 | bye"} <= set(command.out.splitlines())
+    assert "stopping mnist; Ctrl-C again kills it at once\n" in command.err
+    assert re.search(r"^mnist was stopped after \d+s$", command.err, re.MULTILINE)
+
+
+def test_a_second_ctrl_c_does_not_wait_for_the_grace_period(tmp_path: Path) -> None:
+    with Piped(tmp_path, "run", a_file(tmp_path, f"{STUBBORN} # {tmp_path}", grace=3600)) as command:
+        command.until("worker-0 | up")
+        command.interrupt()
+        command.until("stopping mnist")
+        command.interrupt()
+
+        assert command.end() == 130
+    assert "killing mnist\n" in command.err
+    assert not _commands_with(str(tmp_path))
+
+
+def test_a_pod_that_its_policy_leaves_running_is_ended_in_peace(tmp_path: Path) -> None:
+    polite = POLITE.replace("echo bye", f"touch {tmp_path}/bye").replace("echo up", f"touch {tmp_path}/up")
+    fails = (
+        f'[ "$taskindex" = 1 ] || {{ until [ -e {tmp_path}/up ]; do sleep 0.05; done; exit 4; }}; {polite}'
+    )
+    with Piped(tmp_path, "run", a_file(tmp_path, fails, tasks=2, cleanPodPolicy="None")) as command:
+        assert command.end() == 4
+
+    assert (tmp_path / "bye").exists()
+    assert not _commands_with(str(tmp_path))
+
+
+def test_keep_keeps_the_logs(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    with Piped(tmp_path, "run", a_file(tmp_path, "echo remember me"), "--keep", str(kept)) as command:
+        assert command.end() == 0
+
+    assert command.err.endswith(f"logs and data are kept in {kept}\n")
+    assert any("remember me" in path.read_text() for path in (kept / "logs").rglob("*.log"))
+
+
+def test_one_that_is_held_in_its_file_is_started(tmp_path: Path) -> None:
+    with Piped(tmp_path, "run", a_file(tmp_path, "echo started", executionType="Create")) as command:
+        assert command.end() == 0
+
+    assert command.out == "worker-0 | started\n"
+
+
+def test_what_keeps_a_task_from_running_is_told(tmp_path: Path) -> None:
+    file = a_file(tmp_path, "true")
+    with Piped(tmp_path, "run", file, "--node", "small,pods=0") as command:
+        command.until("warning: worker-0: FailedScheduling: 0/1 nodes are available")
+        command.interrupt()
+
+        assert command.end() == 130
+
+
+def test_on_a_terminal_a_table_of_the_tasks_stands_below_the_lines(tmp_path: Path) -> None:
+    with Terminal(launcher("run", a_file(tmp_path, POLITE, tasks=2))) as terminal:
+        terminal.until(r"worker-1 +Running ")
+        terminal.resize(50, 12)
+        terminal.until(r"─{49}\n")
+        terminal.interrupt()
+        assert terminal.end() == 130
+
+    assert re.search(r"\nTASK +STATE +ATTEMPT +NODE +EXIT +REASON\nworker-0 +", terminal.seen)
+    assert "\x1b[?25l" in terminal.seen
+    assert terminal.seen.rindex("\x1b[?25h") > terminal.seen.rindex("\x1b[?25l")
+    assert not terminal.seen.rpartition("\x1b[?25h")[2].startswith("TASK")
+
+
+def _commands_with(text: str) -> list[str]:
+    """Every running command line in which *text* stands, but for launchers."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue  # it has just ended
+        if text in line and "launcher" not in line and "pytest" not in line:
+            found.append(line)
+    return found

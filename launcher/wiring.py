@@ -6,6 +6,7 @@ failure is lost. Pods do outlive it: their keeper is a process of its own, and t
 """
 
 import asyncio
+import gc
 import logging
 import random
 import signal
@@ -82,6 +83,8 @@ async def local_launcher(
 
 async def serve(settings: Settings, sock: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT. Raises as ``local_launcher``."""
+    # What is read from the store stays: to look at all of it again and again while it comes is half of a start.
+    gc.set_threshold(50_000, 20, 100)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

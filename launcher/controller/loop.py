@@ -27,6 +27,8 @@ from launcher.store.selectors import parse
 
 log = logging.getLogger(__name__)
 
+#: Seconds by which a timer may ring before its time: what the clock of a loop cannot tell apart, and more.
+_EARLY = 0.001
 #: Only pods that say they belong to a Framework are of interest.
 OURS = parse(labels=Mark.FRAMEWORK_NAME)
 
@@ -177,6 +179,7 @@ class Controller:
                 await self._attend(key)
             finally:
                 self._queue.done(key)
+            await asyncio.sleep(0)  # others get their turn, also when nothing had to be waited for
 
     async def _attend(self, key: Key) -> None:
         """Look at one Framework; whatever goes wrong stays with it."""
@@ -200,11 +203,11 @@ class Controller:
     async def _reconcile(self, desk: Desk) -> None:
         now = asyncio.get_running_loop().time()
         rests_until = max(desk.not_before, desk.retry_at if desk.failed else 0.0)
-        if now < rests_until:
+        if rests_until - now > _EARLY:
             self._queue.add_after(desk.key, rests_until - now)
             return
         await self._hands.settle(desk)
-        if now >= desk.retry_at:
+        if desk.retry_at - now <= _EARLY:
             for name in desk.later:
                 desk.planner.board.touch(name)
             desk.later.clear()
@@ -237,7 +240,7 @@ class Controller:
         now = asyncio.get_running_loop().time()
         if desk.flush_at is None:
             desk.flush_at = now + self._pace.gather
-        return now >= desk.flush_at
+        return desk.flush_at - now <= _EARLY
 
     async def _save(self, desk: Desk) -> bool:
         """Store the status; False when the Framework is not what it was and has to be looked at again."""
@@ -274,7 +277,7 @@ class Controller:
         if not (desk.later or desk.failed):
             desk.pauses.reset()
             return
-        if now >= desk.retry_at:
+        if desk.retry_at - now <= _EARLY:
             desk.retry_at = now + desk.pauses.next()
         self._queue.add_after(desk.key, desk.retry_at - now)
 

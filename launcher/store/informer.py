@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Protocol
 
 from launcher.core.errors import Expired, Unavailable
@@ -13,6 +13,8 @@ from launcher.store.selectors import EVERYTHING, Where
 log = logging.getLogger(__name__)
 
 _PAGE = 500
+#: Objects of a list that are told before others get their turn.
+_AT_ONCE = 20
 
 
 class Handler(Protocol):
@@ -69,23 +71,27 @@ class Informer:
             self._lose(key)
 
     async def _list(self) -> None:
-        items: list[Object] = []
+        there: set[Key] = set()
         page = await self._store.list(self._kind, where=self._where, limit=_PAGE)
-        items.extend(page.items)
+        await self._see_all(page.items, there)
         while page.token is not None:
             page = await self._store.list(self._kind, where=self._where, limit=_PAGE, token=page.token)
-            items.extend(page.items)
-        self._replace({key_of(item): item for item in items}, page.version)
-        self.synced.set()
-
-    def _replace(self, items: Mapping[Key, Object], version: Version) -> None:
-        self._reached = version
+            await self._see_all(page.items, there)
+        self._reached = page.version
         # What is newer than the list was written after it, and a list may be an old one.
-        missing = [key for key, known in self._versions.items() if key not in items and known <= version]
+        missing = [key for key, known in self._versions.items() if key not in there and known <= page.version]
         for key in missing:
             self._lose(key)
-        for key, item in items.items():
+        self.synced.set()
+
+    async def _see_all(self, items: Sequence[Object], there: set[Key]) -> None:
+        for number, item in enumerate(items, 1):
+            key = key_of(item)
+            there.add(key)
             self._see(key, item)
+            if number % _AT_ONCE == 0:
+                # A long list keeps nobody else waiting, least of all those who call the API.
+                await asyncio.sleep(0)
 
     async def _watch(self) -> None:
         """One stream of changes, to its end. A stream that ends without a word is not asked for again at once."""

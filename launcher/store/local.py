@@ -30,7 +30,7 @@ from launcher.store.table import Table
 
 _NAME_TRIES = 8
 #: Rows of a list that are read before others get their turn.
-_READ_AT_ONCE = 500
+_READ_AT_ONCE = 50
 _SPELT_AT_ONCE = 5_000
 
 #: Inside the store, whose ``list`` is another.

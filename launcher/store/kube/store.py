@@ -1,0 +1,263 @@
+"""The port over a real cluster: every promise kept by its API server, or made good here."""
+
+import random
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Self
+
+import orjson
+
+from launcher.core.errors import BadRequest, Conflict, InvalidObject, Problem
+from launcher.store import rules
+from launcher.store.kube import addresses
+from launcher.store.kube.access import Access
+from launcher.store.kube.lines import Lines
+from launcher.store.kube.refusals import Refusal, error_of
+from launcher.store.kube.wire import PATIENCE, Body, Call, Patience, Wire
+from launcher.store.metadata import problems_in
+from launcher.store.port import (
+    FRAMEWORKS,
+    PODS,
+    Change,
+    Deletion,
+    Happened,
+    JsonPatch,
+    Kind,
+    Object,
+    Page,
+    Patch,
+    Propagation,
+    Subresource,
+    Version,
+    key_of,
+    version_of,
+)
+from launcher.store.selectors import EVERYTHING, Where
+
+#: How many calls are under way at one time; more wait.
+CONNECTIONS = 64
+#: The API server is asked to end a watch after so many seconds and up to twice as many, so that not all end at once.
+_WATCH_SECONDS = 300
+#: A generated name has this many characters of what it is made from, and five more.
+_GENERATED_FROM = 58
+#: Ways of deletion after which the object is there until the garbage collector lets go of it.
+_HELD = (Propagation.FOREGROUND, Propagation.ORPHAN)
+
+
+class KubeStore:
+    """
+    Objects of a cluster.
+
+    Field managers are left out of every object: nobody here reads them, and they are often half of it.
+    """
+
+    def __init__(self, wire: Wire, chance: Callable[[], float]) -> None:
+        """*chance* gives numbers from 0 to 1."""
+        self._wire, self._chance = wire, chance
+
+    @classmethod
+    async def open(
+        cls,
+        access: Access,
+        *,
+        connections: int = CONNECTIONS,
+        patience: Patience = PATIENCE,
+        chance: Callable[[], float] = random.random,
+    ) -> Self:
+        """A store that is ready; nothing has been asked yet."""
+        return cls(Wire(access, connections, patience), chance)
+
+    async def close(self) -> None:
+        """Let go of every connection; watches end."""
+        await self._wire.close()
+
+    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+        obj = _new(kind, obj)
+        path = addresses.collection(kind, obj["metadata"].get("namespace"))
+        return _own(await self._write("POST", path, obj, dry_run=dry_run))
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+        return _own(await self._wire.call(Call.reading(addresses.item(kind, namespace, name), {})))
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        where: Where = EVERYTHING,
+        *,
+        limit: int | None = None,
+        token: str | None = None,
+    ) -> Page:
+        query = addresses.selectors(where)
+        if limit is not None and limit > 0:
+            query["limit"] = str(limit)
+        if token is not None:
+            if not token:
+                raise BadRequest("an empty token goes on with no list; leave it out to begin one")
+            query["continue"] = token
+        answer = await self._wire.call(Call.reading(addresses.collection(kind, namespace), query))
+        metadata, items = answer["metadata"], answer.get("items") or []
+        for obj in items:
+            # Lists of what is built in leave out what each of their items is.
+            obj.setdefault("apiVersion", kind.api_version)
+            obj.setdefault("kind", kind.kind)
+            _own(obj)
+        # The API server sorts by path, where "a-b/" comes before "a/".
+        items.sort(key=key_of)
+        further = metadata.get("continue") or None
+        remaining = metadata.get("remainingItemCount") if further else 0
+        return Page(items, int(metadata["resourceVersion"]), further, remaining)
+
+    async def watch(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        where: Where = EVERYTHING,
+        *,
+        since: Version,
+        bookmarks: bool = False,
+    ) -> AsyncGenerator[Change, None]:
+        query = addresses.selectors(where) | {
+            "watch": "true",
+            "resourceVersion": str(since),
+            # Always asked for, as signs of life.
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(int(_WATCH_SECONDS * (1 + self._chance()))),
+        }
+        call = Call.reading(addresses.collection(kind, namespace), query)
+        async with aclosing(self._wire.pieces(call)) as pieces:
+            lines = Lines()
+            async for piece in pieces:
+                for line in lines.take(piece):
+                    change = _change(line)
+                    if bookmarks or change.happened is not Happened.BOOKMARK:
+                        yield change
+
+    async def update(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+        obj = _known(kind, obj)
+        return _own(await self._write("PUT", _path(kind, obj), obj, dry_run=dry_run))
+
+    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+        obj = _known(kind, obj)
+        path = _path(kind, obj, "status")
+        if kind == FRAMEWORKS:
+            # The rest is often larger, and not looked at. Of what is built in, labels would be lost.
+            obj = {key: obj[key] for key in ("apiVersion", "kind", "metadata", "status") if key in obj}
+        return _own(await self._write("PUT", path, obj, dry_run=dry_run))
+
+    async def patch(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        patch: Patch,
+        *,
+        subresource: Subresource | None = None,
+        dry_run: bool = False,
+    ) -> Object:
+        path = addresses.item(kind, namespace, name, subresource)
+        if isinstance(patch, JsonPatch):
+            body: Body = [*patch.operations]
+            media = "application/json-patch+json"
+        else:
+            body, media = patch.changes, "application/merge-patch+json"
+        return _own(await self._write("PATCH", path, body, media, dry_run=dry_run))
+
+    async def delete(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        how: Deletion = Deletion(),
+        *,
+        dry_run: bool = False,
+    ) -> Object:
+        path = addresses.item(kind, namespace, name)
+        while True:
+            # Of what is gone at once, only pods and the like are shown a last time, so it is read before.
+            last = None if kind == PODS or how.propagation in _HELD else await self.get(kind, namespace, name)
+            uid = how.uid or (last["metadata"]["uid"] if last else None)
+            try:
+                answer = await self._write("DELETE", path, _options(how, uid), dry_run=dry_run)
+            except Conflict:
+                if last is None or how.uid or how.version:
+                    raise
+                continue  # between the two another took its place
+            return last if last is not None and answer["kind"] == "Status" else _own(answer)
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        body: Body,
+        media: str = "application/json",
+        *,
+        dry_run: bool,
+    ) -> Object:
+        query = {"dryRun": "All"} if dry_run else {}
+        return await self._wire.call(Call(method, path, query, body, media, changes=not dry_run))
+
+
+def _new(kind: Kind, obj: Object) -> Object:
+    """The object, which is to be created. Raises BadRequest, InvalidObject before any of it stands in a path."""
+    obj = rules.accepted(kind, obj)
+    metadata = obj["metadata"]
+    if "resourceVersion" in metadata:
+        raise BadRequest("metadata.resourceVersion must not be set on an object to be created")
+    if prefix := metadata.get("generateName"):
+        # Any name that may be made of it will do.
+        metadata = {"name": f"{prefix[:_GENERATED_FROM]}xxxxx", **metadata}
+    if problems := problems_in(kind, metadata):
+        raise InvalidObject(tuple(problems))
+    return obj
+
+
+def _known(kind: Kind, obj: Object) -> Object:
+    """The object, which the caller has read before. Raises BadRequest, InvalidObject when it does not look so."""
+    obj = rules.addressed(kind, obj)
+    version = obj["metadata"].get("resourceVersion", "0")
+    if version == "0":
+        # Of what is built in, the API server would replace whatever there is.
+        message = (
+            "Invalid value: 0: must be specified for an update: read the object, change that, send it whole"
+        )
+        raise InvalidObject((Problem("metadata.resourceVersion", message),))
+    if not version.isascii() or not version.isdigit():
+        raise BadRequest(f"metadata.resourceVersion must be a number, not {version!r}")
+    return obj
+
+
+def _path(kind: Kind, obj: Object, subresource: Subresource | None = None) -> str:
+    namespace, name = key_of(obj)
+    return addresses.item(kind, namespace, name, subresource)
+
+
+def _options(how: Deletion, uid: str | None) -> Object:
+    preconditions = {}
+    if uid is not None:
+        preconditions["uid"] = uid
+    if how.version is not None:
+        preconditions["resourceVersion"] = str(how.version)
+    options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if preconditions:
+        options["preconditions"] = preconditions
+    if how.grace is not None:
+        options["gracePeriodSeconds"] = how.grace
+    if how.propagation is not None:
+        options["propagationPolicy"] = how.propagation.value
+    return options
+
+
+def _own(obj: Object) -> Object:
+    """The object without what nobody here reads."""
+    obj["metadata"].pop("managedFields", None)
+    return obj
+
+
+def _change(line: bytes) -> Change:
+    """What a line of a watch tells. Raises what the API server says when it ends the watch with an error."""
+    event = orjson.loads(line)
+    obj: Object = event["object"]
+    if event["type"] == "ERROR":
+        raise error_of(Refusal(int(obj.get("code") or 500), obj), changes=False)
+    return Change(Happened(event["type"]), _own(obj), version_of(obj))

@@ -1,0 +1,135 @@
+"""The calls of Linux that Python's own library lacks: namespaces, mounts, and signals as a file."""
+
+import ctypes
+import os
+import signal
+
+NEW_MOUNTS = 0x00020000
+NEW_USERS = 0x10000000
+NEW_PIDS = 0x20000000
+
+MS_RDONLY = 1
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_REMOUNT = 32
+MS_BIND = 4096
+MS_REC = 16384
+MS_SLAVE = 1 << 19
+
+_MNT_DETACH = 2
+_SUBREAPER = 36
+_SIGNALFD_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK
+_RECURSIVE = 0x8000
+_READ_ONLY_ATTRIBUTE = 1
+#: The same on every machine.
+_MOUNT_SETATTR = 442
+_CLOSE_RANGE = 436
+
+#: Numbers of (clone, pivot_root), for which the C library has no function that would do here.
+_NUMBERS = {
+    "x86_64": (56, 155),
+    "aarch64": (220, 41),
+    "riscv64": (220, 41),
+    "ppc64le": (120, 203),
+    "armv7l": (120, 218),
+    "i686": (120, 217),
+}
+
+# The interpreter's lock is held during these calls: nothing else may run in a process that is being cloned.
+_libc = ctypes.PyDLL(None, use_errno=True)
+_mount = _libc.mount
+_mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
+_syscall = _libc.syscall
+_syscall.restype = ctypes.c_long
+
+
+def _checked(answer: int, what: str) -> int:
+    if answer == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return answer
+
+
+def _number(which: int) -> int:
+    machine = os.uname().machine
+    if machine not in _NUMBERS:
+        raise OSError(f"namespaces are not supported on {machine}")
+    return _NUMBERS[machine][which]
+
+
+def clone(namespaces: int) -> int:
+    """
+    As ``os.fork``, but the child is the first process of new *namespaces*.
+
+    Only for a process of one thread. The child may fork further in the ordinary way.
+    """
+    zero = ctypes.c_ulong(0)
+    flags = ctypes.c_ulong(namespaces | signal.SIGCHLD)
+    return _checked(_syscall(ctypes.c_long(_number(0)), flags, zero, zero, zero, zero), "clone")
+
+
+def enter(namespace: int) -> None:
+    """Go into the namespace that the descriptor stands for."""
+    _checked(_libc.setns(namespace, 0), "setns")
+
+
+def mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
+    """Mount, as the call of that name does. Raises OSError that names the target."""
+    words = [
+        word.encode(errors="surrogateescape") if word is not None else None
+        for word in (source, kind, options)
+    ]
+    _checked(_mount(words[0], os.fsencode(target), words[1], flags, words[2]), f"mount {target}")
+
+
+def make_read_only(target: str, *, below: bool) -> None:
+    """The mount at *target* (and with *below*, every mount under it) can no longer be written to."""
+    attributes = (ctypes.c_uint64 * 4)(_READ_ONLY_ATTRIBUTE, 0, 0, 0)
+    answer = _syscall(
+        ctypes.c_long(_MOUNT_SETATTR),
+        ctypes.c_long(-100),
+        ctypes.c_char_p(os.fsencode(target)),
+        ctypes.c_ulong(_RECURSIVE if below else 0),
+        attributes,
+        ctypes.c_ulong(ctypes.sizeof(attributes)),
+    )
+    _checked(answer, f"make {target} read-only")
+
+
+def pivot(root: str) -> None:
+    """*root* becomes the root, and the old one is out of reach."""
+    os.chdir(root)
+    here = ctypes.c_char_p(b".")
+    _checked(_syscall(ctypes.c_long(_number(1)), here, here), "pivot_root")
+    _checked(_libc.umount2(here, _MNT_DETACH), "umount the old root")
+    os.chdir("/")
+
+
+def close_from(first: int) -> None:
+    """No descriptor of that number or a higher one is left open."""
+    last = ctypes.c_ulong(0xFFFFFFFF)
+    if _syscall(ctypes.c_long(_CLOSE_RANGE), ctypes.c_ulong(first), last, ctypes.c_ulong(0)) == 0:
+        return
+    for name in os.listdir("/proc/self/fd"):  # Linux before 5.9
+        if int(name) >= first:
+            try:
+                os.close(int(name))
+            except OSError:
+                continue  # the one that the listing itself had open
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parent ends become children of this process."""
+    _checked(_libc.prctl(_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0), "prctl")
+
+
+def signals_as_file(signals: set[int]) -> int:
+    """A descriptor that can be read when one of *signals* has come; they are blocked from now on."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    mask = sum(1 << (number - 1) for number in signals)
+    words = (ctypes.c_ulong * 16)()
+    width = ctypes.sizeof(ctypes.c_ulong) * 8
+    for place in range(64 // width):
+        words[place] = mask >> (place * width) & ((1 << width) - 1)
+    return _checked(_libc.signalfd(-1, words, _SIGNALFD_FLAGS), "signalfd")

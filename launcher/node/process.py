@@ -1,0 +1,265 @@
+"""Containers as processes of this machine: the runtime that needs nothing to be installed."""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from launcher.core.errors import Conflict, Unavailable
+from launcher.node import sandbox
+from launcher.node.keeper.client import Json, Link, start_keeper
+from launcher.node.runtime import CannotStart, Ended, Order, Run, RunId
+from launcher.node.sandboxsteps import bubblewrap_arguments, to_wire
+from launcher.node.sandboxview import Machine
+from launcher.store.pauses import Pauses
+
+log = logging.getLogger(__name__)
+
+#: How often to try before the keeper counts as unavailable.
+_TRIES = 3
+#: How long a keeper may take to end, in seconds.
+_PATIENCE = 30.0
+_NOT_A_WAY = (
+    "this machine gives containers no files of their own, so volumes, images and read-only roots cannot be had: "
+    "install bubblewrap, or allow user namespaces (sysctl user.max_user_namespaces), or start the launcher as root"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How the keeper of the containers keeps them."""
+
+    #: A log of so many bytes is put aside, and a new one begun.
+    log_bytes: int = 10 * 1024 * 1024
+    #: How many logs that were put aside are kept.
+    log_files: int = 3
+    #: Seconds after which a keeper that nobody needs ends.
+    linger: float = 10.0
+
+
+_AS_USUAL = Keeping()
+
+
+class ProcessRuntime:
+    """Runs containers as processes. They and their keeper go on when the launcher ends, and are found again."""
+
+    def __init__(
+        self, data: Path, images: Mapping[str, Path], clock: Callable[[], float], keeping: Keeping
+    ) -> None:
+        self._data, self._clock, self._keeping = data.absolute(), clock, keeping
+        self._images = {name: directory.absolute() for name, directory in images.items()}
+        self._runs: dict[RunId, Run] = {}
+        self._ends: asyncio.Queue[Run] = asyncio.Queue()
+        self._link: Link | None = None
+        #: What the keeper told of this machine.
+        self._abilities: Json = {}
+        self._reconnecting: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        data: Path,
+        *,
+        images: Mapping[str, Path],
+        clock: Callable[[], float],
+        keeping: Keeping = _AS_USUAL,
+    ) -> Self:
+        """A runtime that knows every run of *data*; its keeper is started if there is none. Raises Unavailable."""
+        runtime = cls(data, images, clock, keeping)
+        await runtime._connect()
+        runtime._reconnecting = asyncio.create_task(runtime._stay_connected())
+        return runtime
+
+    async def close(self, *, stop_keeper: bool) -> None:
+        """Leave the runs to their keeper; or, with *stop_keeper*, kill what still runs and end the keeper too."""
+        if self._reconnecting is not None:
+            self._reconnecting.cancel()
+            await asyncio.gather(self._reconnecting, return_exceptions=True)
+        if stop_keeper:
+            with suppress(Unavailable, TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    await self._stop()
+        if self._link is not None:
+            self._link.close()
+
+    async def _stop(self) -> None:
+        if self._link is None or self._link.over.is_set():
+            # Without its keeper a run would go on for ever.
+            await self._connect()
+        await self._ask("stop")
+        assert self._link is not None
+        await self._link.over.wait()
+
+    async def start(self, order: Order) -> Run:
+        if (known := self._runs.get(order.id)) is not None:
+            return known
+        answer = await self._ask("start", order=await self._wire(order))
+        if "cannot" in answer:
+            raise CannotStart(answer["cannot"]["reason"], answer["cannot"]["message"])
+        if "unavailable" in answer:
+            raise Unavailable(f"{order.id} cannot be started now: {answer['unavailable']}")
+        run = _run(answer["run"])
+        # Its end may have been heard of already: the loop hears everything before anybody who waits goes on.
+        return self._runs.setdefault(run.id, run)
+
+    def runs(self) -> Mapping[RunId, Run]:
+        return self._runs
+
+    def ends(self) -> AsyncIterator[Run]:
+        self._ends = asyncio.Queue()
+        return _each(self._ends)
+
+    async def signal(self, run: RunId, number: int) -> None:
+        await self._ask("signal", run=run, number=number)
+
+    async def execute(self, run: RunId, argv: Sequence[str], *, within: float) -> tuple[int, bytes]:
+        answer = await self._ask("execute", run=run, argv=list(argv), within=within)
+        return answer["code"], answer["output"].encode("latin-1")
+
+    async def forget(self, run: RunId) -> None:
+        answer = await self._ask("forget", run=run)
+        if not answer["forgotten"]:
+            raise Conflict(f"{run} still runs")
+        self._runs.pop(run, None)
+
+    def cannot(self) -> Sequence[str]:
+        sentences: list[str] = list(self._abilities["cannot"])
+        if os.geteuid() != 0:
+            sentences.append(
+                f"Containers run as user {os.geteuid()}: only a launcher started as root can change the user."
+            )
+        return sentences
+
+    async def _ask(self, what: str, **words: object) -> Json:
+        if self._link is None:
+            raise Unavailable("the keeper of the containers has gone; it is started again")
+        return await self._link.ask(what, **words)
+
+    # The connection
+
+    async def _connect(self) -> None:
+        """Speak to the keeper, and know what it knows."""
+        for _ in range(_TRIES):
+            try:
+                link = await Link.connect(self._data, self._hear)
+            except (OSError, Unavailable):
+                await start_keeper(self._data, asdict(self._keeping))
+                continue
+            self._link, self._abilities = link, link.hello.result()
+            self._compare({run.id: run for run in map(_run, self._abilities.pop("runs"))})
+            return
+        raise Unavailable(f"the keeper of {self._data} does not answer; see keeper.log there")
+
+    async def _stay_connected(self) -> None:
+        pauses = Pauses(first=0.05, most=5.0)
+        while True:
+            assert self._link is not None
+            await self._link.over.wait()
+            log.warning("keeper of the containers has gone", extra={"data": str(self._data)})
+            try:
+                await self._connect()
+                pauses.reset()
+            except Unavailable as error:
+                log.error("keeper of the containers cannot be started", extra={"why": str(error)})
+                await asyncio.sleep(pauses.next())
+
+    def _compare(self, now: dict[RunId, Run]) -> None:
+        """What has happened while nobody was told."""
+        for run in now.values():
+            self._see(run)
+        for run in [run for run in self._runs.values() if run.id not in now]:
+            if run.ended is None:
+                # Somebody has taken its record away.
+                ended = Ended(137, self._clock(), unseen=True)
+                self._see(Run(run.id, run.started, ended))
+            else:
+                del self._runs[run.id]
+
+    def _hear(self, words: Json) -> None:
+        if "ended" in words:
+            self._see(_run(words["ended"]))
+
+    def _see(self, run: Run) -> None:
+        before = self._runs.get(run.id)
+        if before is not None and before.ended is not None:
+            return  # the end of a run is the last thing to know of it, and may overtake what was told before
+        self._runs[run.id] = run
+        if run.ended is not None:
+            self._ends.put_nowait(run)
+
+    # Orders
+
+    async def _wire(self, order: Order) -> Json:
+        """The order as the keeper reads it. Raises CannotStart."""
+        self._check_user(order)
+        wire: Json = {
+            "id": order.id,
+            "argv": list(order.argv),
+            "environment": dict(order.environment),
+            "log": str(order.log),
+            "directory": order.directory,
+            "user": order.user,
+            "group": order.group,
+            "groups": list(order.groups),
+            "memory": order.limits.memory,
+            "cpu": order.limits.cpu,
+        }
+        return wire | await self._files(order)
+
+    def _check_user(self, order: Order) -> None:
+        if os.geteuid() == 0:
+            return
+        ours = order.user in (None, os.geteuid()) and order.group in (None, os.getegid())
+        if not ours or not set(order.groups) <= {os.getegid(), *os.getgroups()}:
+            raise CannotStart(
+                "CreateContainerConfigError",
+                f"securityContext: the launcher runs as user {os.geteuid()} and group {os.getegid()}; "
+                "to run containers as anybody else it has to be started as root",
+            )
+
+    async def _files(self, order: Order) -> Json:
+        """Which way to take, and the steps of it."""
+        image = self._images.get(order.image)
+        ways: list[str] = self._abilities["ways"]
+        if not ways:
+            if order.mounts or image is not None or order.read_only_root:
+                raise CannotStart("CreateContainerConfigError", _NOT_A_WAY)
+            return {"way": "plain"}
+        overlays = self._abilities["overlay"]
+        # bubblewrap can neither become another user nor lay directories over each other.
+        own = "unshare" in ways and (order.user is not None or order.group is not None or image is not None)
+        way = "unshare" if own else ways[0]
+
+        def planned() -> Json:
+            steps = sandbox.plan(
+                Machine(),
+                order.mounts,
+                image=image,
+                read_only_root=order.read_only_root,
+                overlays=overlays and way == "unshare",
+            )
+            if way == "unshare":
+                return {"way": way, "steps": [to_wire(step) for step in steps]}
+            return {"way": way, "bwrap": self._abilities["bwrap"], "arguments": bubblewrap_arguments(steps)}
+
+        try:
+            if not order.mounts and image is None:
+                return planned()
+            # A volume may be of a server that does not answer: others must not wait for it.
+            return await asyncio.to_thread(planned)
+        except sandbox.Impossible as error:
+            raise CannotStart("CreateContainerConfigError", str(error)) from error
+
+
+def _run(told: Json) -> Run:
+    ended = told["ended"]
+    return Run(RunId(told["id"]), told["started"], Ended(**ended) if ended is not None else None)
+
+
+async def _each(ends: asyncio.Queue[Run]) -> AsyncIterator[Run]:
+    while True:
+        yield await ends.get()

@@ -1,0 +1,357 @@
+"""Logs of containers: written as the CRI has them, put aside by size, and read back as the container wrote them."""
+
+import asyncio
+import errno
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import launcher
+from launcher.core.errors import BadRequest, NotFound
+from launcher.core.logview import LogView
+from launcher.node.keeper.writer import LogWriter, records
+from launcher.node.logs import Logs
+from launcher.node.openlog import Lines
+from tests.node.runtimes import LIMIT
+
+#: 2024-05-01T12:00:00Z, in nanoseconds.
+NOON = 1_714_564_800_000_000_000
+SECOND = 1_000_000_000
+ALL = LogView()
+RECORD = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (stdout|stderr) [FP] .{0,16384}", re.DOTALL)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Logs:
+    return Logs(tmp_path)
+
+
+def a_writer(
+    logs: Logs, restart: int = 0, *, most: int = 1 << 20, keep: int = 3, uid: str = "uid"
+) -> LogWriter:
+    return LogWriter(str(logs.path("ns", "pod", uid, "main", restart)), most, keep)
+
+
+async def read(logs: Logs, view: LogView = ALL, uid: str | None = "uid") -> bytes:
+    async with asyncio.timeout(LIMIT):
+        return b"".join([piece async for piece in logs.read("ns", "pod", uid, "main", view)])
+
+
+def test_a_line_is_a_record_with_its_time_and_stream() -> None:
+    assert records(b"stdout", b"one\n\ntwo\n", NOON + 7) == (
+        b"2024-05-01T12:00:00.000000007Z stdout F one\n"
+        b"2024-05-01T12:00:00.000000007Z stdout F \n"
+        b"2024-05-01T12:00:00.000000007Z stdout F two\n"
+    )
+
+
+def test_what_has_no_end_of_line_yet_is_written_as_a_part() -> None:
+    assert (
+        records(b"stderr", b"one\n> ", NOON).splitlines()[1] == b"2024-05-01T12:00:00.000000000Z stderr P > "
+    )
+
+
+@given(
+    st.lists(st.binary(max_size=100) | st.integers(15_000, 50_000).map(lambda size: b"x" * size), max_size=8)
+)
+def test_whatever_is_written_is_read_back(pieces: list[bytes]) -> None:
+    text = b"".join(records(b"stdout", piece, NOON) for piece in pieces if piece)
+
+    lines = text.split(b"\n")[:-1]
+    assert all(RECORD.fullmatch(line) for line in lines)
+    assert Lines().of(lines) == b"".join(pieces)
+
+
+async def test_a_log_is_read_as_the_container_wrote_it(logs: Logs) -> None:
+    writer = a_writer(logs)
+    writer.write(b"stdout", b"one\ntw", NOON)
+    writer.write(b"stdout", b"o\n", NOON)
+    writer.write(b"stderr", b"three", NOON)
+    writer.close(NOON)
+
+    assert await read(logs) == b"one\ntwo\nthree"
+
+
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [
+        pytest.param(LogView(tail_lines=2), b"line 8\nline 9\n", id="the last lines"),
+        pytest.param(LogView(tail_lines=0), b"", id="no line"),
+        pytest.param(
+            LogView(tail_lines=10), b"".join(b"line %d\n" % n for n in range(10)), id="just as many"
+        ),
+        pytest.param(
+            LogView(tail_lines=99), b"".join(b"line %d\n" % n for n in range(10)), id="more than there are"
+        ),
+        pytest.param(LogView(since=(NOON / SECOND) + 7), b"line 7\nline 8\nline 9\n", id="since a time"),
+        pytest.param(
+            LogView(since=(NOON / SECOND) + 7, tail_lines=2), b"line 8\nline 9\n", id="the last since"
+        ),
+        pytest.param(
+            LogView(since=(NOON / SECOND) + 9, tail_lines=2), b"line 9\n", id="fewer since than last"
+        ),
+        pytest.param(
+            LogView(tail_lines=2, limit_bytes=9), b"line 8\nli", id="the first bytes of the last lines"
+        ),
+        pytest.param(
+            LogView(tail_lines=1, timestamps=True),
+            b"2024-05-01T12:00:09.000000000Z line 9\n",
+            id="with times",
+        ),
+    ],
+)
+async def test_a_part_of_a_log_is_shown(logs: Logs, view: LogView, expected: bytes) -> None:
+    # Small files, so that all of this goes across them.
+    writer = a_writer(logs, most=120, keep=9)
+    for number in range(10):
+        writer.write(b"stdout", b"line %d\n" % number, NOON + number * SECOND)
+    writer.close(NOON)
+
+    assert await read(logs, view) == expected
+
+
+@given(
+    lines=st.lists(st.binary(max_size=60).map(lambda line: line.replace(b"\n", b"")), max_size=60),
+    finished=st.booleans(),
+    tail=st.integers(0, 70),
+)
+def test_the_last_lines_are_the_last_lines(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], finished: bool, tail: int
+) -> None:
+    logs = Logs(tmp_path_factory.mktemp("logs"))
+    writer = a_writer(logs, most=700, keep=99)
+    text = b"\n".join(lines) + (b"\n" if finished and lines else b"")
+    for place in range(0, len(text), 17):
+        writer.write(b"stdout", text[place : place + 17], NOON)
+    writer.close(NOON)
+
+    shown = asyncio.run(read(logs, LogView(tail_lines=tail)))
+
+    assert shown == b"".join(text.splitlines(keepends=True)[-tail:] if tail else []) or b"\r" in text
+
+
+async def test_of_a_line_that_comes_in_parts_the_time_is_shown_once(logs: Logs) -> None:
+    writer = a_writer(logs)
+    for part in (b"a", b"b", b"c\nd\n"):
+        writer.write(b"stdout", part, NOON)
+    writer.close(NOON)
+
+    stamp = b"2024-05-01T12:00:00.000000000Z "
+    assert await read(logs, LogView(timestamps=True)) == stamp + b"abc\n" + stamp + b"d\n"
+
+
+async def test_a_log_that_has_become_long_is_put_aside_and_the_oldest_goes(logs: Logs) -> None:
+    path = logs.path("ns", "pod", "uid", "main", 0)
+    writer = a_writer(logs, most=1000, keep=2)
+    for number in range(200):
+        writer.write(b"stdout", b"line %d\n" % number, NOON)
+    writer.close(NOON)
+
+    files = sorted(entry.name for entry in os.scandir(path.parent))
+    assert files == ["0.log", "0.log.1", "0.log.2"]
+    assert sum(entry.stat().st_size for entry in os.scandir(path.parent)) <= 3000
+    shown = (await read(logs)).splitlines()
+    assert shown == [b"line %d" % number for number in range(200 - len(shown), 200)]
+    assert len(shown) > 40
+
+
+async def test_a_log_is_followed_to_the_end_of_its_run(logs: Logs) -> None:
+    writer = a_writer(logs)
+    writer.write(b"stdout", b"before\n", NOON)
+    pieces = logs.read("ns", "pod", "uid", "main", LogView(follow=True))
+
+    async with asyncio.timeout(LIMIT):
+        first = await anext(pieces)
+        writer.write(b"stdout", b"prompt> ", NOON)
+        second = await anext(pieces)
+        writer.write(b"stdout", b"last\n", NOON)
+        writer.close(NOON)
+        rest = b"".join([piece async for piece in pieces])
+
+    assert (first, second, rest) == (b"before\n", b"prompt> ", b"last\n")
+
+
+async def test_a_log_of_a_run_that_is_over_is_not_waited_for(logs: Logs) -> None:
+    writer = a_writer(logs)
+    writer.write(b"stdout", b"all\n", NOON)
+    writer.close(NOON)
+
+    assert await read(logs, LogView(follow=True)) == b"all\n"
+
+
+@pytest.mark.parametrize("slow", [False, True], ids=["who keeps up", "who does not"])
+async def test_a_follower_sees_everything_across_files(logs: Logs, slow: bool) -> None:
+    writer = a_writer(logs, most=2000, keep=50)
+    writer.write(b"stdout", b"line 0\n", NOON)
+    pieces = logs.read("ns", "pod", "uid", "main", LogView(follow=True))
+    seen = await anext(pieces)
+
+    async def write() -> None:
+        for number in range(1, 1000):
+            writer.write(b"stdout", b"line %d\n" % number, NOON)
+            if not slow and number % 7 == 0:
+                await asyncio.sleep(0.0005)
+        writer.close(NOON)
+
+    writing = asyncio.create_task(write())
+    async with asyncio.timeout(LIMIT):
+        async for piece in pieces:
+            seen += piece
+        await writing
+
+    assert seen == b"".join(b"line %d\n" % number for number in range(1000))
+
+
+async def test_who_follows_a_log_that_is_removed_is_not_kept_waiting(logs: Logs) -> None:
+    writer = a_writer(logs)
+    writer.write(b"stdout", b"one\n", NOON)
+    pieces = logs.read("ns", "pod", "uid", "main", LogView(follow=True))
+    await anext(pieces)
+
+    logs.remove("ns", "pod")
+
+    async with asyncio.timeout(LIMIT):
+        assert [piece async for piece in pieces] == []
+    writer.close(NOON)
+
+
+async def test_a_big_log_is_read_whole(logs: Logs) -> None:
+    writer = a_writer(logs, most=10 << 20)
+    text = b"".join(b"line %d\n" % number for number in range(100_000))
+    for place in range(0, len(text), 65536):
+        writer.write(b"stdout", text[place : place + 65536], NOON)
+    writer.close(NOON)
+
+    assert await read(logs) == text
+    assert await read(logs, LogView(tail_lines=3)) == b"line 99997\nline 99998\nline 99999\n"
+
+
+async def test_the_log_before_the_last_restart_is_the_previous_one(logs: Logs) -> None:
+    for restart in (0, 9, 10):
+        writer = a_writer(logs, restart)
+        writer.write(b"stdout", b"run %d\n" % restart, NOON)
+        writer.close(NOON)
+
+    assert await read(logs) == b"run 10\n"
+    assert await read(logs, LogView(previous=True)) == b"run 9\n"
+
+
+async def test_without_a_run_before_there_is_no_previous_log(logs: Logs) -> None:
+    a_writer(logs).close(NOON)
+
+    with pytest.raises(BadRequest, match='previous terminated container "main" in pod "pod" not found'):
+        await read(logs, LogView(previous=True))
+
+
+async def test_of_pods_of_one_name_the_newest_is_shown(logs: Logs) -> None:
+    for uid, age in (("a", 100), ("c", 200), ("b", 0)):
+        writer = a_writer(logs, uid=uid)
+        writer.write(b"stdout", uid.encode() + b"\n", NOON)
+        writer.close(NOON)
+        folder = logs.path("ns", "pod", uid, "main", 0).parent.parent
+        os.utime(folder, (time.time() - age, time.time() - age))
+
+    assert await read(logs, uid=None) == b"b\n"
+    assert await read(logs, uid="a") == b"a\n"
+    assert logs.containers("ns", "pod", None) == ["main"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../ns", "a/b", "gone", "a\0b"])
+async def test_only_logs_can_be_asked_for(logs: Logs, tmp_path: Path, name: str) -> None:
+    a_writer(logs).close(NOON)
+    (tmp_path / "main").mkdir()
+    (tmp_path / "main" / "0.log").write_text("secret")
+
+    for namespace, pod, uid, container in (
+        (name, "pod", "uid", "main"),
+        ("ns", name, "uid", "main"),
+        ("ns", "pod", name, "main"),
+        ("ns", "pod", "uid", name),
+    ):
+        with pytest.raises(NotFound):
+            await anext(logs.read(namespace, pod, uid, container, LogView()))
+    assert logs.containers(name, "pod", None) == ()
+    logs.remove("ns", name)
+    assert logs.containers("ns", "pod", "uid") == ["main"]
+
+
+def test_the_tail_is_the_last_lines_and_of_those_the_last_bytes(logs: Logs) -> None:
+    path = logs.path("ns", "pod", "uid", "main", 0)
+    writer = a_writer(logs, most=500, keep=9)
+    for number in range(50):
+        writer.write(b"stdout", b"line %d \xff\n" % number, NOON)
+    writer.close(NOON)
+
+    assert logs.tail(path, 2, 2048) == "line 48 \ufffd\nline 49 \ufffd\n"
+    assert logs.tail(path, 80, 9) == "ine 49 \ufffd\n"
+    assert logs.tail(path.with_name("7.log"), 80, 2048) == ""
+
+
+def test_a_log_that_is_removed_is_gone(logs: Logs, tmp_path: Path) -> None:
+    a_writer(logs).close(NOON)
+
+    logs.remove("ns", "pod")
+
+    assert not list(tmp_path.rglob("*.log"))
+    logs.remove("ns", "pod")
+
+
+def test_when_the_disk_is_full_lines_are_lost_and_counted(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, written = a_writer(logs), os.write
+    writer.write(b"stdout", b"before\n", NOON)
+
+    def full(file: int, data: bytes) -> int:
+        # The kernel takes what fits before it refuses.
+        if data.startswith(b"2024"):
+            return written(file, data[:5])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        writer.write(b"stdout", b"lost\nlost\n", NOON)
+        writer.write(b"stdout", b"lost\n", NOON)
+    writer.write(b"stdout", b"after\n", NOON)
+    writer.close(NOON)
+
+    path = logs.path("ns", "pod", "uid", "main", 0)
+    assert logs.tail(path, 80, 2048) == (
+        "before\nlauncher: 3 lines of the log were lost here: no space left on device\nafter\n"
+    )
+
+
+def test_a_disk_that_is_really_full_is_no_harm(tmp_path: Path) -> None:
+    """A disk of its own, of 256 KiB, in a mount namespace of its own."""
+    program = f"""
+import os, sys
+sys.path.append({str(Path(launcher.__file__).parent.parent)!r})
+from launcher.node.keeper.writer import LogWriter
+writer = LogWriter("disk/0.log", 10 << 20, 3)
+for _ in range(1000):
+    writer.write(b"stdout", b"x" * 999 + b"\\n", {NOON})
+assert writer.lost
+os.unlink("disk/filler")
+writer.write(b"stdout", b"after\\n", {NOON})
+writer.close({NOON})
+print(open("disk/0.log").read()[-200:], end="")
+"""
+    (tmp_path / "disk").mkdir()
+    script = 'mount -t tmpfs -o size=256k none disk && head -c 65536 /dev/zero >disk/filler && exec "$@"'
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", sys.executable]
+
+    done = subprocess.run(
+        [*command, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=LIMIT
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(
+        r"launcher: \d+ lines of the log were lost here: no space left on device\n.*F after\n$", done.stdout
+    )

@@ -1,0 +1,243 @@
+"""Plans for a container's root: whatever is mounted is there, whatever was there stays, and nothing is made outside."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
+
+from launcher.node.keeper.mounts import _Builder
+from launcher.node.runtime import Mount
+from launcher.node.sandbox import Impossible, plan
+from launcher.node.sandboxsteps import (
+    Bind,
+    Dir,
+    File,
+    Overlay,
+    Proc,
+    Seal,
+    Step,
+    Symlink,
+    Tmpfs,
+    bubblewrap_arguments,
+    to_wire,
+)
+from launcher.node.sandboxview import Kind, Machine
+from tests.node.sandboxmodel import DIR, Container, FakeMachine, below
+
+NAMES = st.sampled_from("abc")
+PATHS = st.lists(NAMES, min_size=1, max_size=4).map(lambda names: "/" + "/".join(names))
+LINKS = st.lists(NAMES | st.just(".."), min_size=1, max_size=3).map("/".join)
+CONTENTS = st.just(DIR) | st.just("file") | (LINKS | PATHS).map("->{}".format)
+TREES = st.dictionaries(PATHS, CONTENTS, max_size=12)
+PLAIN_TREES = st.dictionaries(PATHS, st.sampled_from([DIR, "file"]), max_size=12)
+#: A volume is a directory with something in it, or a file.
+VOLUMES = {"/volumes/0/a": "file", "/volumes/0/b/c": "file", "/volumes/1/c": "file", "/volumes/2": "file"}
+
+
+@st.composite
+def mount_lists(draw: st.DrawFn) -> list[Mount]:
+    targets = draw(st.lists(PATHS, max_size=4, unique=True))
+    return [
+        Mount(Path(f"/volumes/{draw(st.integers(0, 2))}"), target, read_only=draw(st.booleans()))
+        for target in targets
+    ]
+
+
+def a_machine(tree: dict[str, str], image: dict[str, str] | None = None) -> FakeMachine:
+    laid = {f"/image{path}": content for path, content in (image or {}).items()}
+    # A path below something that is no directory is no path.
+    whole: dict[str, str] = {}
+    for path in sorted(tree | VOLUMES | laid):
+        above = [path[:end] for end in range(1, len(path)) if path[end] == "/"]
+        if all(whole.get(place, DIR) == DIR for place in above):
+            whole[path] = (tree | VOLUMES | laid)[path]
+    return FakeMachine(whole)
+
+
+def planned(machine: FakeMachine, mounts: Sequence[Mount], **more: Any) -> tuple[Step, ...]:
+    """The plan; what no container engine could do either is none of our business."""
+    try:
+        return plan(machine, mounts, **more)
+    except Impossible as error:
+        event(str(error).partition(": ")[2].partition(" ")[2][:30])
+        assume(False)
+        raise
+
+
+@given(tree=TREES, mounts=mount_lists(), overlays=st.booleans(), read_only_root=st.booleans())
+def test_every_mount_is_seen_at_its_target_and_everything_else_stays(
+    tree: dict[str, str], mounts: list[Mount], overlays: bool, read_only_root: bool
+) -> None:
+    machine = a_machine(tree)
+    container = Container(machine)
+
+    container.run(planned(machine, mounts, overlays=overlays, read_only_root=read_only_root))
+
+    ways = [way_to(machine, mount) for mount in mounts]
+    places = [way[-1] for way in ways]
+    for mount, way, place in zip(mounts, ways, places, strict=True):
+        inside_another = any(below(step, other) for step in way for other in places if place != other)
+        # Two names may lead to one place: then the later mount is on top. Inside a mount, links lead elsewhere.
+        if places.count(place) == 1 and (place == mount.target or not inside_another):
+            assert container.at(place).read_only is mount.read_only
+            others = [other for other in places if other != place]
+            for path in machine.files:
+                if below(path, str(mount.source)):
+                    there = place + path[len(str(mount.source)) :]
+                    # A directory that is replaced by one in memory still shows its entries.
+                    if not any(below(there, other) for other in others):
+                        assert container.at(there).source == path or machine.kind(path) is Kind.DIR
+                        assert container.at(there).kind is machine.kind(path)
+    for path in machine.files:
+        if not any(below(path, place) for place in [*places, "/proc"]):
+            seen = container.at(path)
+            assert seen.kind is machine.kind(path)
+            assert seen.source == path or seen.kind is not Kind.FILE
+            assert seen.kind is not Kind.LINK or seen.text == machine.text(path)
+            assert seen.read_only or not read_only_root or below(path, "/dev") or seen.source is None
+    roomy = [str(mount.source) for mount in mounts if not mount.read_only]
+    assert all(any(below(path, source) for source in roomy) for path in container.made_outside)
+
+
+def way_to(machine: FakeMachine, mount: Mount) -> list[str]:
+    """Every path on the way to the target, links of the machine followed; the last is where it is."""
+    done, names, way = "", [name for name in mount.target.split("/") if name], [""]
+    for _ in range(100):
+        way += [done, f"{done}/{names[0]}"] if names else [done]
+        if not names:
+            return way
+        name = names.pop(0)
+        if name == "..":
+            done = done.rpartition("/")[0]
+            continue
+        if machine.kind(f"{done}/{name}") is Kind.LINK:
+            text = machine.text(f"{done}/{name}")
+            names = [part for part in text.split("/") if part] + names
+            done = "" if text.startswith("/") else done
+        else:
+            done = f"{done}/{name}"
+    raise AssertionError(mount)
+
+
+@given(tree=PLAIN_TREES, image=PLAIN_TREES, overlays=st.booleans())
+def test_every_file_of_an_image_is_seen_and_everything_else_stays(
+    tree: dict[str, str], image: dict[str, str], overlays: bool
+) -> None:
+    machine = a_machine(tree, image)
+    container = Container(machine)
+
+    container.run(plan(machine, image=Path("/image"), overlays=overlays))
+
+    laid = {path.removeprefix("/image"): path for path in machine.files if path.startswith("/image/")}
+    for path, source in laid.items():
+        assert container.at(path).kind is machine.kind(source)
+        assert container.at(path).source == source or machine.kind(source) is Kind.DIR
+    for path in machine.files:
+        # What is not a directory on both sides is the image's alone, with all that is below it.
+        replaced = any(
+            below(path, place) and Kind.FILE in (machine.kind(source), machine.kind(place))
+            for place, source in laid.items()
+        )
+        if not replaced and not below(path, "/proc"):
+            assert container.at(path).kind is machine.kind(path)
+            assert container.at(path).source == path or machine.kind(path) is Kind.DIR
+    assert not container.made_outside
+
+
+@given(tree=TREES, image=TREES, mounts=mount_lists(), overlays=st.booleans())
+def test_wherever_links_lead_an_image_and_mounts_can_be_laid_and_nothing_is_made_outside(
+    tree: dict[str, str], image: dict[str, str], mounts: list[Mount], overlays: bool
+) -> None:
+    machine = a_machine(tree, image)
+    container = Container(machine)
+
+    container.run(planned(machine, mounts, image=Path("/image"), overlays=overlays))
+
+    roomy = [str(mount.source) for mount in mounts if not mount.read_only]
+    assert all(any(below(path, source) for source in roomy) for path in container.made_outside)
+
+
+def test_a_directory_of_an_image_may_be_a_link_on_the_machine() -> None:
+    machine = a_machine({"/usr/bin/sh": "file", "/bin": "->usr/bin"}, {"/bin/tool": "file"})
+    container = Container(machine)
+
+    container.run(plan(machine, image=Path("/image")))
+
+    assert container.at("/usr/bin/tool").source == container.find("/bin/tool").source == "/image/bin/tool"
+    assert container.find("/bin/sh").source == "/usr/bin/sh"
+
+
+def test_without_mounts_the_root_is_bound_whole() -> None:
+    assert plan(a_machine({})) == (Bind("/", "/"), Proc("/proc"))
+
+
+def test_a_directory_of_many_entries_is_not_shown_one_by_one_where_overlays_work() -> None:
+    many = {f"/usr/bin/{number}": "file" for number in range(1500)}
+    machine = a_machine(many, {"/usr/bin/new": "file", "/usr/bin/7": "file"})
+
+    layered = plan(machine, image=Path("/image"), overlays=True)
+    bound = plan(machine, image=Path("/image"))
+
+    assert layered == (
+        Bind("/", "/"),
+        Overlay("/usr/bin", ("/usr/bin",)),
+        Bind("/image/usr/bin/7", "/usr/bin/7", read_only=True),
+        File("/usr/bin/new"),
+        Bind("/image/usr/bin/new", "/usr/bin/new", read_only=True),
+        Proc("/proc"),
+    )
+    assert sum(isinstance(step, Bind) for step in bound) == 1502
+
+
+def test_devices_are_never_shown_by_an_overlay() -> None:
+    machine = a_machine({f"/dev/{number}": "file" for number in range(100)})
+
+    steps = plan(machine, [Mount(Path("/volumes/2"), "/dev/termination-log")], overlays=True)
+
+    assert not any(isinstance(step, Overlay) for step in steps)
+
+
+STEPS: tuple[Step, ...] = (
+    Bind("/a", "/b", read_only=True, optional=True),
+    Bind("/a", "/b"),
+    Tmpfs("/c", 0o1777),
+    Dir("/d", 0o700),
+    File("/e"),
+    Symlink("f", "/g"),
+    Seal("/c"),
+    Proc("/proc"),
+)
+
+
+@pytest.mark.parametrize("step", [*STEPS, Overlay("/a", ("/b", "/c"))])
+def test_the_keeper_knows_every_step(step: Step) -> None:
+    name, *arguments = to_wire(step)
+
+    method = getattr(_Builder, str(name))
+    assert method.__code__.co_argcount == len(arguments) + 1
+
+
+def test_steps_are_options_of_bubblewrap() -> None:
+    assert " ".join(bubblewrap_arguments(STEPS)) == (
+        "--unshare-pid --new-session --ro-bind-try /a /b --dev-bind /a /b --perms 1777 --tmpfs /c "
+        "--perms 0700 --dir /d --symlink f /g --remount-ro /c --proc /proc"
+    )
+
+
+def test_this_machine_is_seen_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir(mode=0o750)
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("folder")
+    machine, top = Machine(), str(tmp_path)
+
+    assert machine.entries(top) == ["file", "folder", "link"]
+    kinds = [machine.kind(f"{top}/{name}") for name in ("file", "folder", "link", "none")]
+    assert kinds == [Kind.FILE, Kind.DIR, Kind.LINK, Kind.MISSING]
+    assert (machine.solid(f"{top}/link"), machine.text(f"{top}/link")) == (Kind.DIR, "folder")
+    assert machine.mode(f"{top}/folder") == 0o750
+    assert machine.entries(f"{top}/none") == ()
+    assert "/proc" in machine.mounts_below("/")
+    assert not machine.mounts_below("/proc/self/task")

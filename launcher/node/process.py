@@ -27,6 +27,10 @@ _NOT_A_WAY = (
     "this machine gives containers no files of their own, so volumes, images and read-only roots cannot be had: "
     "install bubblewrap, or allow user namespaces (sysctl user.max_user_namespaces), or start the launcher as root"
 )
+_NO_OTHER_USER = (
+    "securityContext: containers are made by bubblewrap here, which cannot become another user; leave out runAsUser "
+    "and runAsGroup, or allow the launcher to make namespaces itself (sysctl user.max_user_namespaces)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +130,13 @@ class ProcessRuntime:
             raise Conflict(f"{run} still runs")
         self._runs.pop(run, None)
 
-    def cannot(self) -> Sequence[str]:
-        sentences: list[str] = list(self._abilities["cannot"])
-        if os.geteuid() != 0:
-            sentences.append(
-                f"Containers run as user {os.geteuid()}: only a launcher started as root can change the user."
-            )
-        return sentences
+    def cannot(self, order: Order) -> Sequence[str]:
+        asked = {
+            "files": True,
+            "memory": order.limits.memory is not None,
+            "cpu": order.limits.cpu is not None,
+        }
+        return [sentence for what, sentence in self._abilities["cannot"].items() if asked[what]]
 
     async def _ask(self, what: str, **words: object) -> Json:
         if self._link is None:
@@ -230,9 +234,9 @@ class ProcessRuntime:
                 raise CannotStart("CreateContainerConfigError", _NOT_A_WAY)
             return {"way": "plain"}
         overlays = self._abilities["overlay"]
-        # bubblewrap can neither become another user nor lay directories over each other.
-        own = "unshare" in ways and (order.user is not None or order.group is not None or image is not None)
-        way = "unshare" if own else ways[0]
+        way = ways[0]
+        if way == "bwrap" and (order.user, order.group) != (None, None):
+            raise CannotStart("CreateContainerConfigError", _NO_OTHER_USER)
 
         def planned() -> Json:
             steps = sandbox.plan(
@@ -247,7 +251,7 @@ class ProcessRuntime:
             return {"way": way, "bwrap": self._abilities["bwrap"], "arguments": bubblewrap_arguments(steps)}
 
         try:
-            if not order.mounts and image is None:
+            if image is None and all(mount.source.is_relative_to(self._data) for mount in order.mounts):
                 return planned()
             # A volume may be of a server that does not answer: others must not wait for it.
             return await asyncio.to_thread(planned)

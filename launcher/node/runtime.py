@@ -126,6 +126,6 @@ class Runtime(Protocol):
         """Drop all that is known of a run that is over. Its log stays."""
         ...
 
-    def cannot(self) -> Sequence[str]:
-        """What this machine cannot do (limits, users, …), each one sentence for people; empty where all works."""
+    def cannot(self, order: Order) -> Sequence[str]:
+        """What this machine goes without that the order asks for, each one sentence for people."""
         ...

@@ -7,13 +7,14 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from launcher.node.keeper.client import Link
 from launcher.node.process import Keeping, ProcessRuntime
 from launcher.node.runtime import Order, Run, RunId
 
@@ -37,7 +38,9 @@ if shutil.which("bwrap"):
 
 def use_way(way: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keepers that are started from now on know that *way* only."""
-    if way != "bwrap":
+    if way == "bwrap":
+        _forget_our_own_way(monkeypatch)
+    else:
         monkeypatch.setenv("PATH", "/nowhere")
     if way == "plain" or WAYS[way]:
         prefix = _POWERLESS if way == "plain" else WAYS[way]
@@ -45,6 +48,18 @@ def use_way(way: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         program.write_text(f'#!/bin/sh\nexec {prefix} {sys.executable} "$@"\n')
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setattr(sys, "executable", str(program))
+
+
+def _forget_our_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine that lets only bubblewrap make namespaces."""
+    connect = Link.connect
+
+    async def connected(data: Path, heard: Callable[[dict[str, Any]], None]) -> Link:
+        link = await connect(data, heard)
+        link.hello.result()["ways"] = ["bwrap"]
+        return link
+
+    monkeypatch.setattr(Link, "connect", connected)
 
 
 @asynccontextmanager

@@ -103,17 +103,17 @@ def test_what_cannot_be_limited_is_told(
 
     groups = second(tmp_path, controllers=controllers)
 
-    assert groups.cannot[0].startswith(sentence)
+    assert groups.cannot["memory"].startswith(sentence)
     assert groups.make("run", 1 << 30, None) == []
 
 
 def test_without_any_control_groups_that_is_told() -> None:
     groups = Cgroups("x", "", "")
 
-    assert groups.cannot == [
-        "Memory limits are not enforced: no control groups are mounted.",
-        "CPU limits are not enforced: no control groups are mounted.",
-    ]
+    assert groups.cannot == {
+        "memory": "Memory limits are not enforced: no control groups are mounted.",
+        "cpu": "CPU limits are not enforced: no control groups are mounted.",
+    }
 
 
 @pytest.mark.parametrize("file", ["memory.events", "memory.oom_control"])

@@ -295,7 +295,14 @@ async def test_another_user_needs_root(tmp_path: Path, monkeypatch: pytest.Monke
             await runtime.start(an_order(tmp_path, "true", user=1234))
 
         assert told.value.reason == "CreateContainerConfigError"
-        assert any("as user 1000" in sentence for sentence in runtime.cannot())
+
+
+@pytest.mark.skipif("bwrap" not in WAYS, reason="bubblewrap is not installed")
+async def test_bubblewrap_cannot_become_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_way("bwrap", tmp_path, monkeypatch)
+    async with a_runtime(tmp_path) as runtime:
+        with pytest.raises(CannotStart, match="runAsUser"):
+            await runtime.start(an_order(tmp_path, "true", user=os.geteuid()))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -309,7 +316,7 @@ async def test_a_run_that_uses_too_much_memory_is_told_so_where_that_can_be_limi
     async with a_runtime(tmp_path) as runtime:
         await runtime.start(order)
         over = await ended(runtime)
-        limited = not any(sentence.startswith("Memory limits") for sentence in runtime.cannot())
+        limited = not any(sentence.startswith("Memory limits") for sentence in runtime.cannot(order))
 
     assert over.ended is not None
     told = (over.ended.exit_code, over.ended.out_of_memory)

@@ -274,10 +274,11 @@ async def test_without_any_way_only_plain_containers_run(
 ) -> None:
     use_way("plain", tmp_path, monkeypatch)
     async with a_runtime(tmp_path) as runtime:
-        code = await finished(runtime, an_order(tmp_path, "true", run="plain"))
+        plain = an_order(tmp_path, "true", run="plain")
+        code = await finished(runtime, plain)
         with pytest.raises(CannotStart, match="install bubblewrap") as told:
             await runtime.start(an_order(tmp_path, "true", mounts=[Mount(volume, "/data")]))
 
         assert code == 0
         assert told.value.reason == "CreateContainerConfigError"
-        assert any("bubblewrap" in sentence for sentence in runtime.cannot())
+        assert any("bubblewrap" in sentence for sentence in runtime.cannot(plain))

@@ -31,8 +31,8 @@ class Cgroups:
         """
         #: Directory by controller, and whether it is of version 2.
         self._places: dict[str, tuple[str, bool]] = {}
-        #: What does not work, each one sentence.
-        self.cannot: list[str] = []
+        #: A sentence for each limit that cannot be set.
+        self.cannot: dict[str, str] = {}
         self._left: set[str] = set()
         found = dict(_hierarchies(mounts, own))
         for controller in _WANTED:
@@ -40,7 +40,7 @@ class Cgroups:
                 self._places[controller] = _prepared(found, controller, f"{_FOLDER}-{name}")
             except OSError as error:
                 limit = "Memory" if controller == "memory" else "CPU"
-                self.cannot.append(f"{limit} limits are not enforced: {error.strerror or error}.")
+                self.cannot[controller] = f"{limit} limits are not enforced: {error.strerror or error}."
 
     def make(self, run: str, memory: int | None, cpu: float | None) -> list[str]:
         """The groups of a run that has these limits; none for limits that cannot be enforced."""

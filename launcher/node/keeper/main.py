@@ -100,7 +100,7 @@ def _keep(data: str, options: dict[str, float], listening: socket.socket) -> Non
     abilities = probe.abilities(data)
     keeper = Keeper(data, loop, cgroups, abilities["users"], options)
     keeper.adopt()
-    server = Server(listening, loop, keeper, {**abilities, "cannot": [*abilities["cannot"], *cgroups.cannot]})
+    server = Server(listening, loop, keeper, {**abilities, "cannot": abilities["cannot"] | cgroups.cannot})
 
     def child_ended(_: int) -> None:
         os.read(signals, 4096)

@@ -24,7 +24,7 @@ _NONE = (
 
 
 def abilities(data: str) -> Json:
-    """Which ways work, whether overlays do, and what does not, each one sentence."""
+    """Which ways work, whether overlays do, and what does not: a sentence for each thing."""
     stage, scratch = f"{data}/stage", f"{data}/scratch"
     for path in (stage, scratch):
         os.makedirs(path, mode=0o700, exist_ok=True)
@@ -35,13 +35,15 @@ def abilities(data: str) -> Json:
     plain = partial(mounts.build, _PLAIN, stage, scratch)
     layered = partial(mounts.build, [*_PLAIN, ["overlay", scratch, [data]]], stage, scratch)
     working = [users for users in tries if _works(users, plain)]
-    ways = [way for way, works in (("bwrap", bwrap), ("unshare", working)) if works]
+    # Our own way is faster, can become another user and lays directories over each other; bubblewrap may do what we may
+    # not, where only programs that the machine's admin knows can make namespaces.
+    ways = [way for way, works in (("unshare", working), ("bwrap", bwrap)) if works]
     return {
         "ways": ways,
         "bwrap": bwrap,
         "users": working[0] if working else None,
         "overlay": bool(working) and _works(working[0], layered),
-        "cannot": [] if ways else [_NONE],
+        "cannot": {} if ways else {"files": _NONE},
     }
 
 

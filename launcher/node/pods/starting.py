@@ -13,7 +13,7 @@ from launcher.node.pods.orders import Place, order_for
 from launcher.node.pods.podspec import Container, run_id, uid_of
 from launcher.node.pods.records import End, end_of
 from launcher.node.pods.tools import Tools
-from launcher.node.runtime import CannotStart, Limits, Order, Run
+from launcher.node.runtime import CannotStart, Order, Run
 from launcher.node.volumes.volumes import Sources, volume_references
 from launcher.store.port import Kind, Object
 
@@ -30,7 +30,8 @@ class Starter:
         """*address* and *allocatable* are those of the pod's node."""
         self._tools, self.address, self._allocatable = tools, address, allocatable
         #: What the runtime cannot do has been told to this pod.
-        self._warned = False
+        #: What the pod has been told that this machine goes without.
+        self._said: set[str] = set()
 
     async def prepare(self, pod: Object) -> Sources:
         """The pod's volumes, ready. Raises VolumeFailed."""
@@ -99,9 +100,9 @@ class Starter:
             if len(tools.told) < _MOST_IMAGES:
                 tools.told.add(image)
             tools.tell(pod, _not_pulled(container, image))
-        if not self._warned and _asks_much(order):
-            self._warned = True
-            tools.tell(pod, *[Notice("NotSupported", said, warning=True) for said in tools.runtime.cannot()])
+        new = [said for said in tools.runtime.cannot(order) if said not in self._said]
+        self._said.update(new)
+        tools.tell(pod, *[Notice("NotSupported", said, warning=True) for said in new])
 
 
 def _not_pulled(container: Container, image: str) -> Notice:
@@ -109,15 +110,4 @@ def _not_pulled(container: Container, image: str) -> Notice:
         "ImageNotPulled",
         f'No image is pulled here: container "{container.name}" runs on this machine\'s own files. Start the launcher '
         f"with --image {image}=DIR to lay the files of a directory over them.",
-    )
-
-
-def _asks_much(order: Order) -> bool:
-    """Whether the order needs more than every machine can do."""
-    return (
-        order.limits != Limits()
-        or order.user is not None
-        or order.group is not None
-        or bool(order.groups)
-        or order.read_only_root
     )

@@ -67,9 +67,11 @@ class Scheduler:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._nodes.run())
-            # First, so that nobody is told that there are none. Pods then come all at once, with those on nodes.
+            # First, so that nobody is told that there are none.
             await self._nodes.synced.wait()
             group.create_task(self._pods.run())
+            # Before all pods are known, a node may look emptier than it is.
+            await self._pods.synced.wait()
             for _ in range(_WRITES):
                 group.create_task(self._write())
             while True:

@@ -18,15 +18,16 @@ from launcher.api.keeping import Keeper, Rules
 from launcher.api.kinds import SERVED, Served
 from launcher.api.limits import Limits, note_stream
 from launcher.api.metrics import Metrics
-from launcher.api.namespaces import NamespaceReader, NamespaceRemover
+from launcher.api.namespaces import Imagination, NamespaceKeeper, NamespaceReader, NamespaceRemover
 from launcher.api.openapi import OpenApi
 from launcher.api.patching import Patcher
 from launcher.api.podlogs import PodLogHandler, PodLogs
 from launcher.api.policy import Policy
 from launcher.api.reading import Reader
-from launcher.api.resources import Act, Hands, Resource
+from launcher.api.resources import METHODS, Act, Hands, Resource
 from launcher.api.reviews import Reviews
 from launcher.api.scaling import Scaler
+from launcher.api.unoffered import UNOFFERED, not_offered
 from launcher.api.watching import Watcher
 from launcher.api.writing import Writer
 from launcher.core.reading.decode import MOST_BYTES
@@ -111,11 +112,8 @@ def _add_resource(app: web.Application, served: Served, resource: Resource) -> N
 
 def _hands(kind: Kind, parts: Parts) -> Hands:
     store, clock = parts.store, parts.clock
-    keeper = Keeper(kind, _rules(kind, parts.policy), store)
-    reader, remover = Reader(kind, store, clock), Remover(kind, store, clock)
+    keeper, reader, remover = _keepers(kind, parts)
     writer, patcher = Writer(keeper, clock), Patcher(keeper, clock)
-    if kind == NAMESPACES:
-        reader, remover = NamespaceReader(store, clock), NamespaceRemover(store, clock)
     return Hands(
         reader=reader,
         writer=writer,
@@ -124,6 +122,16 @@ def _hands(kind: Kind, parts: Parts) -> Hands:
         watcher=Watcher(kind, reader, store, clock, parts.chance),
         subresources=_subresources(kind, parts, reader, writer, patcher, Scaler(keeper, store)),
     )
+
+
+def _keepers(kind: Kind, parts: Parts) -> tuple[Keeper, Reader, Remover]:
+    store, clock = parts.store, parts.clock
+    if kind == NAMESPACES:
+        imagination = Imagination(store, clock())
+        reader = NamespaceReader(store, clock, imagination)
+        return NamespaceKeeper(store, imagination), reader, NamespaceRemover(store, clock)
+    keeper = Keeper(kind, _rules(kind, parts.policy), store)
+    return keeper, Reader(kind, store, clock), Remover(kind, store, clock)
 
 
 def _rules(kind: Kind, policy: Policy) -> Rules:
@@ -147,5 +155,9 @@ def _subresources(
         }
     if kind == PODS:
         logs = PodLogHandler(parts.store, parts.logs, parts.clock)
-        return {"status": {"GET": reader.get}, "log": {"GET": lambda request, *_: logs.get(request)}}
+        return {
+            "status": {"GET": reader.get},
+            "log": {"GET": lambda request, *_: logs.get(request)},
+            **{part: dict.fromkeys(METHODS, not_offered(part)) for part in UNOFFERED},
+        }
     return {}

@@ -11,12 +11,14 @@ from launcher.core.reading.json_text import read_json
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
+#: What kubectl patch sends when it is told nothing else.
+STRATEGIC = "application/strategic-merge-patch+json"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 _YAML_TYPES = ("application/yaml", "text/yaml", "application/x-yaml", "text/x-yaml")
 _ACCEPTED = "application/json, application/yaml"
+_LONGEST_TYPE = 100
 #: What browsers and curl call a body when nobody has said what it is.
 _FORM = "application/x-www-form-urlencoded"
-#: What kubectl patch sends when it is told nothing else.
-_STRATEGIC = "application/strategic-merge-patch+json"
 #: The beginning of a YAML object; without any newline its lines have been glued together.
 _GLUED = re.compile(rb"\s*[A-Za-z]+:\s*[^\r\n]*\Z")
 
@@ -43,7 +45,9 @@ def _too_large() -> TooLarge:
 def content_type(request: web.Request) -> str:
     """The type that the body is declared as, without parameters; empty when the client said nothing."""
     # Not request.content_type, which makes something up where nothing was said.
-    return request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
+    said = request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
+    # Bytes that are no text cannot be told back to whoever sent them.
+    return said.encode(errors="replace").decode()[:_LONGEST_TYPE]
 
 
 def media_of(request: web.Request) -> Media:
@@ -66,8 +70,13 @@ def unsupported(declared: str, accepted: str) -> web.HTTPUnsupportedMediaType:
         )
     elif declared == "multipart/form-data":
         text += "; instead of curl -F use --data-binary @FILE -H 'Content-Type: application/yaml'"
-    elif declared == _STRATEGIC:
+    elif declared == STRATEGIC:
         text += "; with kubectl patch say --type merge"
+    elif declared == PROTOBUF:
+        text += (
+            "; with kubectl write it as YAML first: add --dry-run=client -o yaml to the command, and "
+            "| kubectl create -f - behind it"
+        )
     elif declared == "text/plain":
         text += "; add -H 'Content-Type: application/yaml' (or application/json)"
     return web.HTTPUnsupportedMediaType(text=text)

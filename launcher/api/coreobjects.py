@@ -24,7 +24,7 @@ class CoreRules:
         """The object in a body. Raises BadRequest, TooLarge, InvalidObject."""
         decoded = object_in(data, media)
         twice = tuple(duplicate_field(field) for field in decoded.duplicates)
-        manifest = self.check(decoded.value, None, strict=strict)
+        manifest = self.check(self._enveloped(decoded.value), None, strict=strict)
         if strict and twice:
             raise InvalidObject(twice)
         return Manifest(manifest.object, (*(each.message for each in twice), *manifest.warnings))
@@ -54,6 +54,11 @@ class CoreRules:
             for field in kept
             if old.get(field) != new.get(field)
         ]
+
+    def _enveloped(self, obj: Object) -> Object:
+        """The object with its apiVersion and kind, which typed clients leave out: the address says as much."""
+        own = {"apiVersion": self._kind.api_version, "kind": self._kind.kind}
+        return {**obj, **{name: obj.get(name) or value for name, value in own.items()}}
 
     def _check_envelope(self, obj: Object) -> None:
         version, kind = obj.get("apiVersion"), obj.get("kind")

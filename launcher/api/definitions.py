@@ -29,6 +29,8 @@ _IN_META = frozenset(
     }
 )
 _LIST_META = f"{_META}.ListMeta"
+#: The definition that is shown in place, with the Framework.
+_STATUS = "FrameworkStatus"
 SCALE = "io.k8s.api.autoscaling.v1.Scale"
 _INT32 = 2**31 - 1
 
@@ -47,7 +49,8 @@ def list_name_of(kind: Kind) -> str:
 
 def definitions(kinds: Iterable[Kind], dialect: Dialect) -> dict[str, Schema]:
     """Each of *kinds*, its list, and all that they refer to, by name."""
-    found = {_shared_name(name): schema for name, schema in framework_schema()["$defs"].items()}
+    shared = framework_schema()["$defs"].items()
+    found = {_shared_name(name): schema for name, schema in shared if name != _STATUS}
     found[_LIST_META] = _LIST_META_SCHEMA
     written = dialect.mixed() | {name: dialect.translated(_renamed(schema)) for name, schema in found.items()}
     for kind in kinds:
@@ -90,7 +93,7 @@ def _schema_of(kind: Kind) -> Schema:
 
 
 def _framework() -> Schema:
-    """The Framework's own schema; what is said there of its name and status is little, and goes into one place."""
+    """The Framework's own schema, whole: with what is said of its name, and of the status that it is not checked by."""
     schema = framework_schema()
     fields = schema["properties"]
     metadata = {**fields["metadata"], "properties": _metadata_fields(fields["metadata"]["properties"])}
@@ -101,7 +104,7 @@ def _framework() -> Schema:
         "x-kubernetes-list-map-keys": ["name"],
     }
     spec = {**fields["spec"], "properties": {**fields["spec"]["properties"], "taskRoles": roles}}
-    status = {**fields["status"], **_UNKNOWN_KEPT}
+    status = {**schema["$defs"][_STATUS], **_UNKNOWN_KEPT}
     own = {**_HEAD, "metadata": metadata, "spec": spec, "status": status}
     return {**_thing(own, schema["description"]), "required": ["spec"]}
 

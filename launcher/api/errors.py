@@ -1,6 +1,7 @@
 """Every no, in one shape: whatever was raised becomes a Kubernetes Status, and nothing else leaves the server."""
 
 import logging
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ _REASONS = {
 }
 _NAMES_RESOURCE = (NotFound, AlreadyExists, Conflict, Forbidden)
 _STRICT = frozenset({UNKNOWN_FIELD, DUPLICATE_FIELD})
+#: What may be said back to whoever says it.
+_AUDIT_ID = re.compile(r"[\x21-\x7e]{1,128}")
 #: What the server calls itself.
 SERVER = "framework-launcher"
 
@@ -247,4 +250,5 @@ async def common_headers(request: web.Request, response: web.StreamResponse) -> 
     """Give *response* what every answer carries."""
     response.headers["Server"] = SERVER
     response.headers.setdefault("Cache-Control", "no-cache, private")
-    response.headers.setdefault("Audit-Id", request.headers.get("Audit-Id") or str(uuid.uuid4()))
+    given = request.headers.get("Audit-Id", "")
+    response.headers.setdefault("Audit-Id", given if _AUDIT_ID.fullmatch(given) else str(uuid.uuid4()))

@@ -72,7 +72,7 @@ class Keeper:
         # What is compared with another version than it was made from is the store's to refuse.
         if metadata.get("resourceVersion") == stored["metadata"]["resourceVersion"]:
             self._check_change(stored, obj)
-        return await self._store.update(self.kind, obj, dry_run=writing.dry_run)
+        return await self._store.update(self.kind, self._kept(stored, obj), dry_run=writing.dry_run)
 
     async def replace_any(self, obj: Object, writing: Writing) -> Object:
         """The object, which has been read, in the place of the one that is there, whatever its version."""
@@ -80,7 +80,8 @@ class Keeper:
         def change(stored: Object) -> Object:
             version = stored["metadata"]["resourceVersion"]
             self._check_change(stored, obj)
-            return {**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}
+            new = self._kept(stored, obj)
+            return {**new, "metadata": {**new["metadata"], "resourceVersion": version}}
 
         metadata = obj["metadata"]
         return await self._in_turn(
@@ -100,7 +101,7 @@ class Keeper:
         def checked(stored: Object) -> Object:
             nonlocal manifest
             new = store_rules.accepted(self.kind, change(stored))
-            new = store_rules.patched(self.kind, stored, new)
+            new = store_rules.patched(self.kind, stored, self._kept(stored, new))
             manifest = self._rules.check(new, stored, strict=strict)
             metadata = {**manifest.object["metadata"]}
             metadata["resourceVersion"] = stored["metadata"]["resourceVersion"]
@@ -167,6 +168,10 @@ class Keeper:
         if turn is None:
             turn = self._turns[namespace, name] = asyncio.Lock()
         return turn
+
+    def _kept(self, old: Object, new: Object) -> Object:  # noqa: ARG002 - for those who keep something
+        """*new* with what no change takes away from *old*."""
+        return new
 
     def _check_change(self, old: Object, new: Object) -> None:
         if problems := self._rules.change_problems(old, new):

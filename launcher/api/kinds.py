@@ -76,5 +76,5 @@ SERVED: tuple[Served, ...] = (
     Served(SECRETS, "secret"),
     Served(SERVICES, "service", ("svc",), ("all",)),
     # The last one: its paths begin as those of everything inside a namespace do.
-    Served(NAMESPACES, "namespace", ("ns",), verbs=("create", "delete", *_READ)),
+    Served(NAMESPACES, "namespace", ("ns",), verbs=("create", "delete", *_READ, "patch", "update")),
 )

@@ -7,7 +7,8 @@ from launcher.api.definitions import SCALE, list_name_of, name_of
 from launcher.api.dialects import Dialect, Schema
 from launcher.api.kinds import KindName, Served, Sub
 
-#: kubectl would send a strategic merge patch if it stood here; so no kind lists it.
+#: Where a strategic merge patch stands, kubectl works one out from the schema, so no kind lists it: Frameworks do not
+#: take it, and how the core kinds are merged kubectl knows by heart.
 _PATCHES = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
 _BODIES = ("application/json", "application/yaml")
 

@@ -17,6 +17,9 @@ from launcher.store.selectors import Where
 
 _LONGEST_MANAGER = 128
 _LARGEST = 2**63 - 1
+_DIGITS = len(str(_LARGEST))
+#: Seconds that somebody may ask to wait: the year in which they end has to be one that can be written.
+_LONGEST_WAIT = 2**31 - 1
 
 
 class Validation(StrEnum):
@@ -155,12 +158,15 @@ def deletion_of(request: web.Request, body: Object) -> tuple[Deletion, bool]:
     problems: list[Problem] = []
     dry_run = _dry_run(_typed(given, "dryRun", list, []), problems)
     propagation = _propagation(given, problems)
+    grace = _typed(given, "gracePeriodSeconds", int, None)
+    if grace is not None and grace > _LONGEST_WAIT:
+        problems.append(invalid("gracePeriodSeconds", grace, f"must be at most {_LONGEST_WAIT}"))
     if problems:
         raise InvalidOptions("DeleteOptions", tuple(problems))
     conditions = _typed(given, "preconditions", dict, {})
     version = _version(_typed(conditions, "resourceVersion", str, ""))
     uid = _typed(conditions, "uid", str, "") or None
-    return Deletion(uid, version, _typed(given, "gracePeriodSeconds", int, None), propagation), dry_run
+    return Deletion(uid, version, grace, propagation), dry_run
 
 
 def _deletion_in(request: web.Request) -> Object:
@@ -220,7 +226,8 @@ def _match(text: str) -> Match | None:
 def _version(text: str) -> Version | None:
     if not text:
         return None
-    if not text.isascii() or not text.isdigit() or int(text) > _LARGEST:
+    # Beyond some length Python does not even read a number.
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS or int(text) > _LARGEST:
         raise BadRequest(f"resourceVersion must be a number that this server has given, not {text[:80]!r}")
     return int(text)
 

@@ -6,19 +6,30 @@ from dataclasses import dataclass, replace
 from aiohttp import web
 
 from launcher.api.apply import anew, applied, check_applied
-from launcher.api.bodies import APPLY, JSON_PATCH, MERGE, body_of, content_type, decoded, unsupported
+from launcher.api.bodies import (
+    APPLY,
+    JSON_PATCH,
+    MERGE,
+    STRATEGIC,
+    body_of,
+    content_type,
+    decoded,
+    unsupported,
+)
 from launcher.api.keeping import Keeper
 from launcher.api.negotiation import ONE, look_of
 from launcher.api.options import Validation, Writing, applying_of, patching_of
+from launcher.api.strategic import strategically_patched
 from launcher.api.writing import warnings_of, written
 from launcher.core.checking.problems import duplicate_field
 from launcher.core.errors import AlreadyExists, BadRequest, InvalidObject, NotFound
 from launcher.core.manifest import Manifest
 from launcher.core.reading.decode import Media
 from launcher.store.patches import patched
-from launcher.store.port import JsonPatch, MergePatch, Object
+from launcher.store.port import JsonPatch, Kind, MergePatch, Object
 
-_ACCEPTED = f"{JSON_PATCH}, {MERGE}, {APPLY}"
+#: Of every kind; clients know how to merge the lists of the core group's, too.
+_ACCEPTED = (JSON_PATCH, MERGE, APPLY)
 #: An object that others create and delete all the time is not chased for ever.
 _APPLY_TRIES = 5
 
@@ -31,18 +42,33 @@ class ApplyPatch:
 
 
 @dataclass(frozen=True, slots=True)
+class StrategicPatch:
+    """A merge patch by which some lists of its kind are merged, too."""
+
+    kind: Kind
+    changes: Object
+
+
+AnyPatch = MergePatch | JsonPatch | ApplyPatch | StrategicPatch
+
+
+@dataclass(frozen=True, slots=True)
 class Wish:
     """A patch, how to carry it out, and the warnings that its text alone gives rise to."""
 
-    patch: MergePatch | JsonPatch | ApplyPatch
+    patch: AnyPatch
     writing: Writing
     warnings: tuple[str, ...]
 
     def of(self, stored: Object) -> Object:
         """What it makes of the stored object, which stays as it is. Raises InvalidObject, BadRequest."""
-        if isinstance(self.patch, ApplyPatch):
-            return applied(stored, self.patch.object)
-        return patched(stored, self.patch)
+        match self.patch:
+            case ApplyPatch():
+                return applied(stored, self.patch.object)
+            case StrategicPatch():
+                return strategically_patched(self.patch.kind, stored, self.patch.changes)
+            case _:
+                return patched(stored, self.patch)
 
 
 class Patcher:
@@ -54,7 +80,7 @@ class Patcher:
     async def patch(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
         """``PATCH``: the object changed; by an apply also created."""
         look = look_of(request, ONE)
-        wish = await wish_of(request)
+        wish = await wish_of(request, self._kind)
         if isinstance(wish.patch, ApplyPatch):
             check_applied(self._kind, wish.patch.object, namespace, name)
             saved, manifest, status = await self._applied(wish.patch, wish, namespace, name)
@@ -68,7 +94,7 @@ class Patcher:
     async def patch_status(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
         """``PATCH …/status``: the status alone changed."""
         look = look_of(request, ONE)
-        wish = await wish_of(request)
+        wish = await wish_of(request, self._kind)
         if isinstance(wish.patch, ApplyPatch):
             check_applied(self._kind, wish.patch.object, namespace, name)
         saved = await self._keeper.change_status(namespace, name, wish.of, wish.writing)
@@ -91,20 +117,22 @@ class Patcher:
         raise AssertionError("the last try returns or raises")
 
 
-async def wish_of(request: web.Request) -> Wish:
-    """The patch in a request. Raises BadRequest, InvalidObject, HTTPUnsupportedMediaType."""
+async def wish_of(request: web.Request, kind: Kind) -> Wish:
+    """The patch of such an object in a request. Raises BadRequest, InvalidObject, HTTPUnsupportedMediaType."""
     declared = content_type(request)
-    if declared not in (MERGE, JSON_PATCH, APPLY):
-        raise unsupported(declared, _ACCEPTED)
+    accepted = _ACCEPTED if kind.group else (*_ACCEPTED, STRATEGIC)
+    if declared not in accepted:
+        raise unsupported(declared, ", ".join(accepted))
     writing = applying_of(request) if declared == APPLY else patching_of(request)
     body = decoded(await body_of(request), Media.YAML if declared == APPLY else Media.JSON)
     twice = tuple(duplicate_field(field) for field in body.duplicates)
     if twice and writing.validation is Validation.STRICT:
         raise InvalidObject(twice)
-    return Wish(_patch(body.value, declared), writing, tuple(problem.message for problem in twice))
+    patch = _patch(body.value, declared, kind)
+    return Wish(patch, writing, tuple(problem.message for problem in twice))
 
 
-def _patch(value: object, declared: str) -> MergePatch | JsonPatch | ApplyPatch:
+def _patch(value: object, declared: str, kind: Kind) -> AnyPatch:
     if declared == JSON_PATCH:
         if not isinstance(value, list):
             raise BadRequest(
@@ -113,4 +141,6 @@ def _patch(value: object, declared: str) -> MergePatch | JsonPatch | ApplyPatch:
         return JsonPatch(value)
     if not isinstance(value, dict):
         raise BadRequest("a patch of this type is an object that holds what is to be changed")
-    return ApplyPatch(value) if declared == APPLY else MergePatch(value)
+    if declared == APPLY:
+        return ApplyPatch(value)
+    return StrategicPatch(kind, value) if declared == STRATEGIC else MergePatch(value)

@@ -15,6 +15,8 @@ from launcher.core.errors import BadRequest, NotFound, Problem
 from launcher.core.logview import LogView
 from launcher.store.port import PODS, Object, Store
 
+#: Larger numbers mean nothing, and not everything can reckon with them.
+_MOST = 2**63 - 1
 #: Plain text stays plain text, whatever a container writes: a browser must not take it for a page of ours.
 _HEADERS = {
     "Content-Type": "text/plain",
@@ -204,8 +206,8 @@ def _whole(query: Mapping[str, str], name: str, least: int, problems: list[Probl
         number = int(text)
     except ValueError as error:
         raise BadRequest(f"{name}: {text[:80]!r} is no whole number") from error
-    if number < least:
-        problems.append(Problem(name, f"Invalid value: {number}: must be at least {least}"))
+    if not least <= number <= _MOST:
+        problems.append(Problem(name, f"Invalid value: {text[:80]}: must be from {least} to {_MOST}"))
     return number
 
 

@@ -1,5 +1,5 @@
 """
-Config maps, secrets and namespaces as protobuf.
+Config maps, secrets, services and namespaces as protobuf.
 
 ``kubectl create configmap`` and its likes send nothing else, and take no for an answer. Only what those commands can
 say is read; answers are JSON, which they understand.
@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from launcher.core.errors import BadRequest
-from launcher.store.port import CONFIG_MAPS, NAMESPACES, SECRETS, Kind, Object
+from launcher.store.port import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICES, Kind, Object
 
-TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
 #: In the envelope, where the object itself stands.
 _RAW = 2
+_LARGEST = 2**64 - 1
 
 #: Makes a JSON value of a field's content, and of what was read of that field before.
 _Read = Callable[[Any, Any], Any]
@@ -67,7 +67,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
+            return value & _LARGEST, at
         shift += 7
         if shift > 63:
             raise ValueError("a number is too long")
@@ -88,6 +88,11 @@ def _text(content: bytes, _: Any) -> str:
 
 def _flag(content: int, _: Any) -> bool:
     return bool(content)
+
+
+def _number(content: int, _: Any) -> int | None:
+    # Negative ones are written as if they had 64 bits; what is zero has not been set.
+    return (content - (1 << 64) if content >> 63 & 1 else content) or None
 
 
 def _texts(content: bytes, before: list[str] | None) -> list[str]:
@@ -116,6 +121,21 @@ def _metadata(content: bytes, _: Any) -> Object:
     return _message(_METADATA, content)
 
 
+def _service_spec(content: bytes, _: Any) -> Object:
+    return _message(_SERVICE_SPEC, content)
+
+
+def _service_port(content: bytes, before: list[Object] | None) -> list[Object]:
+    return [*(before or ()), _message(_SERVICE_PORT, content)]
+
+
+def _number_or_text(content: bytes, _: Any) -> int | str | None:
+    found = dict(_fields(content))
+    if found.get(1, 0) == 0:
+        return _number(found.get(2, 0), None)  # type: ignore[arg-type]  # text is refused as what it is not
+    return _text(found.get(3, b""), None)  # type: ignore[arg-type]
+
+
 _METADATA: _Shape = {
     1: ("name", _text),
     2: ("generateName", _text),
@@ -125,6 +145,22 @@ _METADATA: _Shape = {
     11: ("labels", _text_entry),
     12: ("annotations", _text_entry),
     14: ("finalizers", _texts),
+}
+_SERVICE_SPEC: _Shape = {
+    1: ("ports", _service_port),
+    2: ("selector", _text_entry),
+    3: ("clusterIP", _text),
+    4: ("type", _text),
+    7: ("sessionAffinity", _text),
+    10: ("externalName", _text),
+}
+_SERVICE_PORT: _Shape = {
+    1: ("name", _text),
+    2: ("protocol", _text),
+    3: ("port", _number),
+    4: ("targetPort", _number_or_text),
+    5: ("nodePort", _number),
+    6: ("appProtocol", _text),
 }
 _SHAPES: Mapping[Kind, _Shape] = {
     CONFIG_MAPS: {
@@ -140,5 +176,6 @@ _SHAPES: Mapping[Kind, _Shape] = {
         4: ("stringData", _text_entry),
         5: ("immutable", _flag),
     },
+    SERVICES: {1: ("metadata", _metadata), 2: ("spec", _service_spec)},
     NAMESPACES: {1: ("metadata", _metadata)},
 }

@@ -16,6 +16,7 @@ from launcher.api.writing import Writer
 from launcher.core.errors import BadRequest, NotFound
 from launcher.store.port import NAMESPACES
 
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: Answers a request about one object, by its namespace and name.
 Act = Callable[[web.Request, str, str], Awaitable[web.StreamResponse]]
 

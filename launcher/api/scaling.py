@@ -47,7 +47,7 @@ class Scaler:
         return await self._scaled(namespace, name, lambda _: wanted, writing)
 
     async def _patched(self, request: web.Request, namespace: str, name: str) -> Object:
-        wish = await wish_of(request)
+        wish = await wish_of(request, SCALES)
         return await self._scaled(namespace, name, wish.of, wish.writing)
 
     async def _scaled(

@@ -26,10 +26,13 @@ log = logging.getLogger(__name__)
 _SHORTEST, _LONGEST = 1800.0, 3600.0
 #: A watcher that takes nothing for so many seconds is cut off.
 _WRITE_SECONDS = 30.0
+#: Bytes that a connection with nothing waiting takes at once, whatever its client does.
+_NEVER_WAITS = 32 * 1024
 #: Lines of what is there already that are sent at once.
 _TOGETHER = 500
-#: Changes whose text is kept for the next watcher.
+#: Changes whose text is kept for the next watcher, and the bytes that these may take.
 _MOST_FRAMES = 512
+_MOST_FRAME_BYTES = 8 * 1024 * 1024
 _INITIAL_END = "k8s.io/initial-events-end"
 
 
@@ -38,6 +41,7 @@ class Frames:
 
     def __init__(self) -> None:
         self._lines: OrderedDict[tuple[object, ...], tuple[Object, bytes]] = OrderedDict()
+        self._size = 0
 
     def line(self, change: Change, viewer: Viewer) -> bytes:
         """The line that tells of *change*, as the viewer shows it."""
@@ -48,8 +52,10 @@ class Frames:
             return found[1]
         line = _line(change.happened, viewer.one(change.object, columns=False))
         self._lines[key] = (change.object, line)
-        if len(self._lines) > _MOST_FRAMES:
-            self._lines.popitem(last=False)
+        self._size += len(line)
+        while len(self._lines) > _MOST_FRAMES or self._size > _MOST_FRAME_BYTES:
+            _, (_, old) = self._lines.popitem(last=False)
+            self._size -= len(old)
         return line
 
 
@@ -145,6 +151,10 @@ class _Stream:
         return first
 
     async def send(self, lines: bytes) -> None:
+        transport = self._request.transport
+        if transport is not None and not transport.get_write_buffer_size() and len(lines) < _NEVER_WAITS:
+            await self._response.write(lines)  # a timer for each of a thousand watchers would cost more than this
+            return
         try:
             async with asyncio.timeout(_WRITE_SECONDS):
                 await self._response.write(lines)

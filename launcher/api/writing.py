@@ -7,7 +7,7 @@ from aiohttp import web
 
 from launcher.api import protobuf
 from launcher.api.answers import answer
-from launcher.api.bodies import body_of, content_type, media_of, object_in
+from launcher.api.bodies import PROTOBUF, body_of, content_type, media_of, object_in
 from launcher.api.errors import aim
 from launcher.api.keeping import Keeper, placed
 from launcher.api.negotiation import ONE, Look, look_of
@@ -70,7 +70,7 @@ class Writer:
 
     async def _sent(self, request: web.Request) -> tuple[bytes, Media]:
         """The object in the body, and what it is written in."""
-        if content_type(request) == protobuf.TYPE and protobuf.is_read(self._kind):
+        if content_type(request) == PROTOBUF and protobuf.is_read(self._kind):
             return orjson.dumps(protobuf.read(self._kind, await body_of(request))), Media.JSON
         media = media_of(request)
         return await body_of(request), media

@@ -18,6 +18,8 @@ from launcher.store.port import NAMESPACES, NODES, PODS, Deletion, Kind, Object,
 #: What an object's status is before anybody has written one; other kinds begin without.
 _FIRST_STATUS: dict[str, Object] = {PODS.kind: {"phase": "Pending"}, NAMESPACES.kind: {"phase": "Active"}}
 _DEFAULT_GRACE = 30
+#: Longer than anything waits, and short enough for the end to have a date.
+_MOST_GRACE = 2**31 - 1
 _GENERATED_BASE = 58
 #: No vowels, so that no words come out, and nothing that looks like something else.
 _GENERATED_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -290,7 +292,7 @@ def _first_grace(kind: Kind, stored: Object, grace: int | None) -> int:
         return 0
     if grace is None:
         grace = spec.get("terminationGracePeriodSeconds")
-    return _DEFAULT_GRACE if grace is None else grace
+    return _DEFAULT_GRACE if grace is None else min(grace, _MOST_GRACE)
 
 
 def timestamp(now: float) -> str:

@@ -19,6 +19,7 @@ YAML = "application/yaml"
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
+STRATEGIC = "application/strategic-merge-patch+json"
 #: What is larger is sent bit by bit.
 _PLAIN = 512 * 1024
 

@@ -7,10 +7,11 @@ import pytest
 
 from launcher.api.kinds import SERVED, Served, Sub
 from launcher.api.policy import Policy
+from launcher.api.unoffered import UNOFFERED
 from launcher.store.port import EVENTS, NODES
 from tests.api.client import APPLY, JSON_PATCH
 from tests.api.conftest import Api, memory_store, parts_of, serving
-from tests.api.samples import TABLE, causes, made, names, with_metadata
+from tests.api.samples import causes, names, with_metadata
 
 CORE = "/api/v1/namespaces/default"
 
@@ -114,7 +115,36 @@ async def test_a_pods_status_can_be_read_and_not_written(api: Api) -> None:
 
     assert (await api.get(f"{CORE}/pods/p/status")).json()["status"] == {"phase": "Pending"}
     (await api.patch(f"{CORE}/pods/p/status", {})).refused(405, "MethodNotAllowed")
-    (await api.post(f"{CORE}/pods/p/exec", {})).refused(404, "NotFound")
+    (await api.post(f"{CORE}/pods/p/nosuch", {})).refused(404, "NotFound")
+
+
+@pytest.mark.parametrize("part", UNOFFERED)
+async def test_what_cannot_be_done_with_a_pod_is_told_with_a_way_out(api: Api, part: str) -> None:
+    for method in ("GET", "POST", "PUT", "PATCH"):
+        answer = await api.call(method, f"{CORE}/pods/p/{part}?command=ls", {})
+
+        told = answer.refused(405, "MethodNotAllowed")
+        assert told["message"] == f"{part} is not offered here: {UNOFFERED[part]}"
+
+
+@pytest.mark.parametrize(
+    ("plural", "obj"), [("configmaps", a_config_map()), ("secrets", a_secret()), ("pods", a_pod())]
+)
+async def test_a_core_object_need_not_say_what_its_address_says(
+    api: Api, plural: str, obj: dict[str, Any]
+) -> None:
+    bare = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
+    name = obj["metadata"]["name"]
+
+    created = await api.post(f"{CORE}/{plural}", bare)
+    replaced = await api.put(f"{CORE}/{plural}/{name}", bare | {"apiVersion": None, "kind": ""})
+
+    assert (created.status, replaced.status) == (201, 200)
+    assert (created.json()["apiVersion"], created.json()["kind"]) == ("v1", obj["kind"])
+    (await api.post(f"{CORE}/{plural}", obj | {"apiVersion": "v2"})).refused(400, "BadRequest")
+    # Who applies has to say so.
+    answer = await api.patch(f"{CORE}/{plural}/other?fieldManager=t", bare, APPLY)
+    answer.refused(400, "BadRequest")
 
 
 async def test_config_maps_are_replaced_without_a_version_too(api: Api) -> None:
@@ -180,7 +210,7 @@ async def test_core_objects_can_be_applied_and_patched(api: Api) -> None:
         ("POST", "/api/v1/nodes"),
         ("DELETE", "/api/v1/nodes"),
         ("DELETE", "/api/v1/nodes/n"),
-        ("PUT", "/api/v1/namespaces/n"),
+        ("DELETE", "/api/v1/namespaces"),
         ("DELETE", f"{CORE}/events/e"),
         ("PUT", f"{CORE}/events/e"),
     ],
@@ -224,42 +254,6 @@ async def test_every_kind_does_what_is_promised_and_no_more(api: Api, served: Se
     done = {verb for verb in calls if (await api.call(calls[verb][0], calls[verb][1], {})).status != 405}
 
     assert done == set(served.verbs)
-
-
-async def test_a_namespace_that_goes_takes_nothing_in(api: Api) -> None:
-    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
-    created = await api.post("/api/v1/namespaces", body)
-    await made(api, namespace="team")
-
-    answer = await api.delete("/api/v1/namespaces/team")
-    path = "/api/v1/namespaces/team/configmaps"
-    told = (await api.post(path, a_config_map())).refused(403, "Forbidden")
-
-    assert created.status == 201
-    assert (answer.status, answer.json()["status"]) == (200, {"phase": "Terminating"})
-    assert (await api.get("/api/v1/namespaces/team")).json() == answer.json()
-    assert told["details"]["causes"][0]["reason"] == "NamespaceTerminating"
-
-
-async def test_a_namespace_that_nobody_made_can_be_deleted_with_what_it_holds(api: Api) -> None:
-    await made(api, namespace="team")
-
-    dry = await api.delete("/api/v1/namespaces/team?dryRun=All")
-    there = (await api.get("/api/v1/namespaces/team")).json()
-    answer = await api.delete("/api/v1/namespaces/team")
-
-    assert (dry.status, there["status"]) == (200, {"phase": "Active"})
-    assert (answer.status, answer.json()["status"]) == (200, {"phase": "Terminating"})
-    (await api.delete("/api/v1/namespaces/nosuch")).refused(404, "NotFound")
-    (await api.delete("/api/v1/namespaces/default")).refused(403, "Forbidden")
-
-
-async def test_namespaces_are_selected_like_everything_else(api: Api) -> None:
-    await made(api, namespace="team")
-
-    found = (await api.get("/api/v1/namespaces?fieldSelector=metadata.name%3Dteam", TABLE)).json()
-
-    assert [row["cells"][:2] for row in found["rows"]] == [["team", "Active"]]
 
 
 async def test_check_089_events_are_selected_by_what_they_are_about(api: Api) -> None:

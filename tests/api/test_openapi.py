@@ -7,6 +7,7 @@ from launcher.api.kinds import SERVED
 from launcher.api.openapi import OpenApi
 from tests.api.around import application, running
 from tests.api.client import Client
+from tests.core.pod_words import PRODUCTS
 
 ASKED_BY_OLD_KUBECTL = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -86,7 +87,34 @@ async def test_every_field_of_ours_says_what_it_is_for(client: Client) -> None:
     assert "description" in schema
     for name in ("apiVersion", "kind", "metadata", "status"):
         assert "description" in schema["properties"][name]
-    assert list(without_description(schema["properties"]["spec"], "spec")) == []
+    for name in ("metadata", "spec", "status"):
+        assert list(without_description(schema["properties"][name], name)) == []
+
+
+async def test_every_field_of_a_pod_says_what_it_is_for(client: Client) -> None:
+    schemas = (await document(client, "api/v1"))["components"]["schemas"]
+
+    silent = [
+        bare
+        for name, schema in schemas.items()
+        if name.rpartition(".")[2] not in PRODUCTS
+        for bare in without_description(schema, name)
+    ]
+    assert silent == []
+
+
+async def test_the_status_is_described_and_may_hold_more(client: Client) -> None:
+    status = (await document(client))["components"]["schemas"][FRAMEWORK]["properties"]["status"]
+
+    assert status["x-kubernetes-preserve-unknown-fields"] is True
+    condition = status["properties"]["conditions"]["items"]["properties"]["type"]
+    assert condition == {
+        "type": "string",
+        "nullable": True,
+        "description": "Started, Running, Succeeded, Failed or Suspended.",
+    }
+    # It stands in the Framework, and nowhere else.
+    assert not [name for name in (await document(client))["components"]["schemas"] if "Status" in name]
 
 
 @pytest.mark.parametrize("path", [OURS, "api/v1"])
@@ -143,7 +171,7 @@ async def test_only_what_works_is_described(client: Client) -> None:
     paths = (await document(client, "api/v1"))["paths"]
 
     assert set(paths["/api/v1/nodes/{name}"]) == {"get", "parameters"}
-    assert set(paths["/api/v1/namespaces/{name}"]) == {"get", "delete", "parameters"}
+    assert set(paths["/api/v1/namespaces"]) == {"get", "post", "parameters"}
     log = paths["/api/v1/namespaces/{namespace}/pods/{name}/log"]["get"]
     assert {"follow", "tailLines"} <= {parameter["name"] for parameter in log["parameters"]}
 

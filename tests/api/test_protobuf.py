@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from launcher.api import protobuf
+from launcher.api.bodies import PROTOBUF
 from launcher.core.errors import BadRequest
-from launcher.store.port import CONFIG_MAPS, NAMESPACES, SECRETS
+from launcher.store.port import CONFIG_MAPS, SECRETS, SERVICES
 from tests.api.conftest import Api
 
 CORE = "/api/v1/namespaces/default"
@@ -60,6 +61,42 @@ def test_a_secret_is_read() -> None:
     assert (secret["type"], secret["data"]) == ("Opaque", {"k": base64.b64encode(b"\x00\xff").decode()})
 
 
+def test_a_service_is_read() -> None:
+    numbered = field(1, "80-8080") + field(2, "TCP") + field(3, 80) + field(4, field(1, 0) + field(2, 8080))
+    ports = field(1, numbered + field(5, 0)) + field(
+        1, field(3, 443) + field(4, field(1, 1) + field(3, "https"))
+    )
+    raw = (
+        METADATA
+        + field(2, ports + entry(2, "app", "web") + field(3, "") + field(4, "ClusterIP"))
+        + field(3, b"")
+    )
+
+    assert protobuf.read(SERVICES, sent(raw, "Service"))["spec"] == {
+        "ports": [
+            {"name": "80-8080", "protocol": "TCP", "port": 80, "targetPort": 8080},
+            {"port": 443, "targetPort": "https"},
+        ],
+        "selector": {"app": "web"},
+        "type": "ClusterIP",
+    }
+
+
+def test_a_negative_number_is_one() -> None:
+    raw = METADATA + field(2, field(1, field(3, 2**64 - 5)))
+
+    assert protobuf.read(SERVICES, sent(raw, "Service"))["spec"] == {"ports": [{"port": -5}]}
+
+
+async def test_what_is_not_read_is_refused_with_the_way_to_write_it(api: Api) -> None:
+    told = (await api.post(f"{CORE}/pods", sent(METADATA, "Pod"), PROTOBUF)).refused(
+        415, "UnsupportedMediaType"
+    )
+
+    assert "--dry-run=client -o yaml" in told["message"]
+    assert "kubectl create -f -" in told["message"]
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -70,12 +107,24 @@ def test_a_secret_is_read() -> None:
         b"k8s\x00" + field(2, field(1, field(1, b"\xff"))),
         b"k8s\x00" + field(2, field(1, 5)),
         b"k8s\x00" + field(2, 7),
+        b"k8s\x00" + field(2, field(2, field(1, field(3, "80")))),
+        b"k8s\x00" + field(2, field(2, field(1, field(4, field(2, "80"))))),
     ],
-    ids=["JSON", "cut off", "an endless number", "another wire type", "no text", "no message", "no object"],
+    ids=[
+        "JSON",
+        "cut off",
+        "an endless number",
+        "another wire type",
+        "no text",
+        "no message",
+        "no object",
+        "no number",
+        "neither number nor text",
+    ],
 )
 def test_what_is_none_is_refused(data: bytes) -> None:
     with pytest.raises(BadRequest):
-        protobuf.read(NAMESPACES, data)
+        protobuf.read(SERVICES, data)
 
 
 @pytest.mark.parametrize(
@@ -83,11 +132,12 @@ def test_what_is_none_is_refused(data: bytes) -> None:
     [
         (f"{CORE}/configmaps", METADATA + entry(2, "k", "v"), "ConfigMap"),
         (f"{CORE}/secrets", METADATA + entry(2, "k", b"v"), "Secret"),
+        (f"{CORE}/services", METADATA + field(2, field(4, "ClusterIP")), "Service"),
         ("/api/v1/namespaces", field(1, field(1, "team")), "Namespace"),
     ],
 )
 async def test_it_is_stored_like_anything_else(api: Api, path: str, raw: bytes, kind: str) -> None:
-    answer = await api.post(path, sent(raw, kind), protobuf.TYPE)
+    answer = await api.post(path, sent(raw, kind), PROTOBUF)
 
     assert (answer.status, answer.headers["Content-Type"]) == (201, "application/json")
     stored: dict[str, Any] = answer.json()

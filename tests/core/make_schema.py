@@ -1,58 +1,40 @@
 """
-Write ``schemas/framework.schema.json``: our fields in our own words, and Kubernetes' structure of a pod.
+Write ``schemas/framework.schema.json``: our fields and Kubernetes' structure of a pod, all in our own words.
 
 Run as ``python -m tests.core.make_schema``. What Kubernetes knows of a pod is read from the development
-dependency kubernetes-validate: names, types and required fields, nothing else.
+dependency kubernetes-validate: names, types and required fields, nothing else. The words are in ``pod_words``.
 """
 
 import json
 from pathlib import Path
-from typing import Any
 
 import kubernetes_validate
 
-Schema = dict[str, Any]
+from tests.core.pod_words import WORDS
+from tests.core.schema_parts import (
+    INT32,
+    INT64,
+    Schema,
+    choice,
+    flag,
+    kinds_of,
+    listing,
+    mandatory,
+    text,
+    thing,
+    whole,
+)
+from tests.core.status_schema import status
 
 SCHEMA_FILE = Path(__file__).parents[2] / "schemas" / "framework.schema.json"
 #: The Kubernetes release whose pods are described.
 KUBERNETES = "v1.37.0"
+#: Where the status is described.
+STATUS = "FrameworkStatus"
 POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 
-INT32 = 2**31 - 1
-INT64 = 2**63 - 1
 POSITIVE = {"minimum": 1, "maximum": INT32}
 ROLE_NAME = {"pattern": "^[a-z0-9]{1,63}$", "x-must": "must be 1 to 63 lower-case letters and digits"}
-
-
-def text(description: str, **rules: Any) -> Schema:
-    return {"description": description, "type": ["string", "null"], **rules}
-
-
-def whole(description: str, **rules: Any) -> Schema:
-    return {"description": description, "type": ["integer", "null"], **rules}
-
-
-def flag(description: str) -> Schema:
-    return {"description": description, "type": ["boolean", "null"], "default": False}
-
-
-def choice(description: str, *values: str, default: str) -> Schema:
-    return text(description, enum=[*values, None], default=default)
-
-
-def thing(description: str, properties: Schema, required: tuple[str, ...] = ()) -> Schema:
-    schema = {"description": description, "type": ["object", "null"], "properties": properties}
-    return {**schema, "required": list(required)} if required else schema
-
-
-def listing(description: str, item: Schema) -> Schema:
-    return {"description": description, "type": ["array", "null"], "items": mandatory(item)}
-
-
-def mandatory(schema: Schema) -> Schema:
-    """The same, but null is not an answer."""
-    kinds = [kind for kind in _kinds(schema) if kind != "null"]
-    return {**schema, "type": kinds[0] if len(kinds) == 1 else kinds} if kinds else schema
 
 
 def retry_policy(of: str) -> Schema:
@@ -281,16 +263,13 @@ def framework() -> Schema:
 #: Rules that spare users a pod that Kubernetes would refuse, beyond names and types.
 TIGHTER: dict[tuple[str, str], Schema] = {
     ("PodSpec", "restartPolicy"): {"enum": ["Always", "OnFailure", "Never", None]},
+    # The time at which a grace ends has to be one that can be written.
+    ("PodSpec", "terminationGracePeriodSeconds"): {"maximum": INT32},
     ("Container", "imagePullPolicy"): {"enum": ["Always", "IfNotPresent", "Never", None]},
     ("ContainerPort", "containerPort"): {"minimum": 1, "maximum": 65535},
     ("ContainerPort", "hostPort"): {"minimum": 0, "maximum": 65535},
     ("ContainerPort", "protocol"): {"enum": ["TCP", "UDP", "SCTP", None]},
 }
-
-
-def _kinds(schema: Schema) -> list[str]:
-    kinds = schema.get("type", [])
-    return kinds if isinstance(kinds, list) else [kinds]
 
 
 def _short(name: str) -> str:
@@ -312,7 +291,7 @@ class PodDefinitions:
     def refer(self, name: str) -> Schema:
         """The way to write the definition called *name*; objects are shared, the rest stands in place."""
         source, short = self._known[name], _short(name)
-        if "object" not in _kinds(source):
+        if "object" not in kinds_of(source):
             return self._compact(source)
         if short not in self.found:
             self.found[short] = {}  # in its place before its parts ask for it
@@ -327,16 +306,18 @@ class PodDefinitions:
         for (owner, field), rules in TIGHTER.items():
             if owner == short:
                 properties[field] |= rules
+        for field, words in WORDS.get(short, {}).items():
+            properties[field] = {"description": words, **properties[field]}
         return compact
 
     def _compact(self, source: Schema) -> Schema:
         if "$ref" in source:
             return self.refer(source["$ref"].rsplit("/", 1)[-1])
         if "oneOf" in source:  # a quantity or an int-or-string: upstream's oneOf would refuse null
-            kinds = [kind for option in source["oneOf"] for kind in _kinds(option) if kind != "null"]
+            kinds = [kind for option in source["oneOf"] for kind in kinds_of(option) if kind != "null"]
             return {"type": [*kinds, "null"]}
         compact: Schema = {"type": source["type"]}
-        if "integer" in _kinds(source):
+        if "integer" in kinds_of(source):
             largest = INT32 if source.get("format") == "int32" else INT64
             compact |= {"minimum": -largest - 1, "maximum": largest}
         if "items" in source:
@@ -361,9 +342,11 @@ def pod_definitions() -> Schema:
 def schema_text() -> str:
     """The file's content: our part spread out for readers, each definition of Kubernetes on one line."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", **framework(), "$defs": {}}
+    # Nothing refers to the status: whoever reads a Framework takes none from its sender, and so does not look at it.
+    definitions = {STATUS: status(), **pod_definitions()}
     lines = [
-        f"    {json.dumps(name)}: {json.dumps(definition, separators=(',', ':'))}"
-        for name, definition in pod_definitions().items()
+        f"    {json.dumps(name)}: {json.dumps(definition, separators=(',', ':'), ensure_ascii=False)}"
+        for name, definition in definitions.items()
     ]
     start = json.dumps(head, indent=2, ensure_ascii=False).removesuffix("{}\n}")
     return start + "{\n" + ",\n".join(lines) + "\n  }\n}\n"

@@ -14,6 +14,7 @@ from launcher.core.checking.schema import explained, framework_schema, shape_pro
 from launcher.core.wire import spec_from_json, spec_to_json
 from tests.core.make_schema import SCHEMA_FILE, schema_text
 from tests.core.manifests import full_framework, json_values, places_in, put
+from tests.core.pod_words import PRODUCTS, WORDS
 
 #: What the validators are asked to enforce, and ``schema`` knows how to explain.
 EXPLAINED = {
@@ -49,6 +50,20 @@ def test_every_field_of_ours_is_described() -> None:
     bare = [path for path, part in our_fields(spec) if "description" not in part]
 
     assert bare == []
+
+
+def test_every_field_of_a_pod_is_described() -> None:
+    definitions = framework_schema()["$defs"]
+
+    bare = [
+        f"{name}.{field}"
+        for name, definition in definitions.items()
+        if name not in PRODUCTS
+        for field, part in definition.get("properties", {}).items()
+        if "description" not in part
+    ]
+    assert bare == []
+    assert set(WORDS) | PRODUCTS | {"FieldsV1", "FrameworkStatus"} == set(definitions)
 
 
 def test_wire_reads_exactly_the_fields_of_the_schema() -> None:

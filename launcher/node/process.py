@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -12,6 +13,7 @@ from typing import Self
 from launcher.core.errors import Conflict, Unavailable
 from launcher.node import sandbox
 from launcher.node.keeper.client import Json, Link, start_keeper
+from launcher.node.keeper.release import release
 from launcher.node.runtime import CannotStart, Ended, Order, Run, RunId
 from launcher.node.sandboxsteps import bubblewrap_arguments, to_wire
 from launcher.node.sandboxview import Machine
@@ -153,6 +155,9 @@ class ProcessRuntime:
             except (OSError, Unavailable):
                 await start_keeper(self._data, asdict(self._keeping))
                 continue
+            if link.hello.result().get("release") != release():
+                await _retire(link)
+                continue
             self._link, self._abilities = link, link.hello.result()
             self._compare({run.id: run for run in map(_run, self._abilities.pop("runs"))})
             return
@@ -257,6 +262,14 @@ class ProcessRuntime:
             return await asyncio.to_thread(planned)
         except sandbox.Impossible as error:
             raise CannotStart("CreateContainerConfigError", str(error)) from error
+
+
+async def _retire(link: Link) -> None:
+    """Return when that keeper has ended. Its containers go on, and the next keeper takes them over."""
+    log.warning("keeper of the containers is of another release, and is replaced")
+    with suppress(ProcessLookupError):
+        os.kill(link.hello.result()["hello"], signal.SIGTERM)
+    await link.over.wait()
 
 
 def _run(told: Json) -> Run:

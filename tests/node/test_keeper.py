@@ -17,6 +17,7 @@ import pytest
 import launcher
 from launcher.core.errors import Unavailable
 from launcher.node.keeper import records
+from launcher.node.keeper.release import release
 from launcher.node.process import Keeping, ProcessRuntime
 from launcher.node.runtime import Order, RunId
 from tests.node.runtimes import (
@@ -147,6 +148,27 @@ async def test_when_it_is_killed_its_runs_go_on_and_their_output_and_exit_codes_
     assert over.ended is not None
     assert (over.ended.exit_code, over.ended.unseen) == (5, False)
     assert said(tmp_path) == "before\nafter\n" + "".join(f"{number}\n" for number in range(1, 50001))
+
+
+async def test_one_of_another_release_is_replaced_and_its_runs_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    first = await ProcessRuntime.open(tmp_path, images={}, clock=time.time)
+    await first.start(shell(tmp_path, "echo before; read line < gate; exit 5", directory=str(tmp_path)))
+    old = keeper_of(first)
+    await first.close(stop_keeper=False)
+    releases = ["a newer one"]
+    monkeypatch.setattr("launcher.node.process.release", lambda: releases.pop() if releases else release())
+
+    async with a_runtime(tmp_path) as runtime:
+        assert keeper_of(runtime) != old
+        (tmp_path / "gate").write_text("go\n")
+        over = await ended(runtime)
+
+    assert over.ended is not None
+    assert over.ended.exit_code == 5
+    assert said(tmp_path) == "before\n"
 
 
 async def test_a_run_of_a_killed_keeper_can_be_signalled(runtime: ProcessRuntime, tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from launcher.node.keeper.main import SOCKET
 
 Json = dict[str, Any]
 
+#: Seconds that a keeper has for its first word.
+_HELLO = 20.0
 #: Only what the keeper needs is imported: nothing of site-packages, and of ours nothing outside its folder.
 _PROGRAM = (
     "import sys; sys.path.append({root!r}); from launcher.node.keeper.main import main; main(*sys.argv[1:])"
@@ -74,7 +76,11 @@ class Link(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         _, link = await loop.create_unix_connection(lambda: cls(heard), sock=connected)
         try:
-            await asyncio.shield(link.hello)
+            async with asyncio.timeout(_HELLO):
+                await asyncio.shield(link.hello)
+        except TimeoutError as error:
+            link.close()
+            raise Unavailable(f"the keeper of {data} says nothing; see keeper.log there") from error
         except BaseException:
             link.close()
             raise

@@ -14,6 +14,7 @@ from launcher.node.keeper import child, linux, probe
 from launcher.node.keeper.cgroups import Cgroups
 from launcher.node.keeper.keeper import Keeper
 from launcher.node.keeper.loop import Loop
+from launcher.node.keeper.release import release
 from launcher.node.keeper.server import Server
 
 #: How long to wait for an earlier keeper that is about to end.
@@ -100,7 +101,8 @@ def _keep(data: str, options: dict[str, float], listening: socket.socket) -> Non
     abilities = probe.abilities(data)
     keeper = Keeper(data, loop, cgroups, abilities["users"], options)
     keeper.adopt()
-    server = Server(listening, loop, keeper, {**abilities, "cannot": abilities["cannot"] | cgroups.cannot})
+    facts = {**abilities, "cannot": abilities["cannot"] | cgroups.cannot, "release": release()}
+    server = Server(listening, loop, keeper, facts)
 
     def child_ended(_: int) -> None:
         os.read(signals, 4096)

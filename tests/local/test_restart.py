@@ -67,7 +67,7 @@ def test_killed_a_hundred_times_it_loses_doubles_and_leaves_nothing(serve: Serve
             role["task"]["retryPolicy"] = retry
             framework = a_framework(role, name=names[-1])
             until(lambda: submitted(server, framework), f"{names[-1]} is submitted")  # noqa: B023 - called at once
-        time.sleep(chance.expovariate(2.0))  # not in the hope of anything: any moment will do
+        time.sleep(chance.expovariate(3.0))  # not in the hope of anything: any moment will do
         server.kill()
         server.start()
     frameworks = [server.completed(name, within=180) for name in names]

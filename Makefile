@@ -5,13 +5,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test check format simulate bench schema lock clean help
+.PHONY: run test test-cluster check format simulate bench schema lock clean help
 
 run: $(VENV)/.runtime  ## serve on 127.0.0.1:8080 until Ctrl-C
 	$(BIN)/launcher serve
 
 test: check  ## format, lint, types, import rules, then every test
 	$(BIN)/python -m pytest -n auto
+
+test-cluster: $(VENV)/.dev  ## what speaks to Kubernetes, on a real control plane (builds it once): [K8S=1.34.4] make test-cluster
+	$(BIN)/python -m tests.cluster.build
+	$(BIN)/python -m pytest -n 2 tests/cluster tests/store
 
 check: $(VENV)/.dev  ## format, lint, types and import rules only
 	$(BIN)/ruff format --check .
@@ -30,8 +34,9 @@ simulate: $(VENV)/.dev  ## the controller in virtual time under every trouble: m
 bench: $(VENV)/.dev  ## figures, as ratios within one run, into build/bench/
 	$(BIN)/python -m tests.bench
 
-schema: $(VENV)/.dev  ## write schemas/framework.schema.json anew
+schema: $(VENV)/.dev  ## write schemas/framework.schema.json and the CRD anew
 	$(BIN)/python -m tests.core.make_schema
+	$(BIN)/python -m tests.core.make_crd
 
 lock:  ## choose versions anew (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
@@ -57,4 +62,4 @@ clean:  ## forget everything that was made
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14

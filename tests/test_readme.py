@@ -50,9 +50,9 @@ def test_the_first_framework_is_valid_without_a_warning() -> None:
 
 def test_every_make_target_has_a_word_of_help_and_readme_names_it() -> None:
     makefile = (PROJECT / "Makefile").read_text()
-    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
 
-    assert targets == set(re.findall(r"^([a-z]+):.*## ", makefile, re.MULTILINE))
+    assert targets == set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
     assert all(
         f"`{target}`" in README or f"make {target}" in README for target in targets - {"clean", "help"}
     )

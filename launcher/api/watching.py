@@ -153,7 +153,8 @@ class _Stream:
     async def send(self, lines: bytes) -> None:
         transport = self._request.transport
         if transport is not None and not transport.get_write_buffer_size() and len(lines) < _NEVER_WAITS:
-            await self._response.write(lines)  # a timer for each of a thousand watchers would cost more than this
+            # A timer for each of a thousand watchers would cost more than this.
+            await self._response.write(lines)
             return
         try:
             async with asyncio.timeout(_WRITE_SECONDS):

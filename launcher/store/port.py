@@ -160,7 +160,8 @@ class Store(Protocol):
         Everything that matches, by namespace and name; None is all namespaces.
 
         The answer holds every write acknowledged before the call. Raises Expired when *token* is too old, BadRequest
-        when it is none of ours.
+        when it is none of ours. A cluster orders only the items of one page so, and selects by few fields: by another,
+        it is BadRequest, here and in ``watch``.
         """
         ...
 
@@ -178,7 +179,8 @@ class Store(Protocol):
 
         An object that begins to match is ADDED; one that no longer does is DELETED, in its last matching state with
         the new version. Raises Expired when *since* is no longer known or the watcher has fallen too far behind.
-        With *bookmarks*, an occasional Change that only says which version has been reached.
+        With *bookmarks*, an occasional Change that only says which version has been reached. A watch may end at any
+        time, as connections do: another one from the last version heard of goes on without a gap.
         """
         ...
 

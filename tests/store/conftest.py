@@ -9,15 +9,22 @@ import pytest
 from launcher.store.memory import MemoryStore
 from launcher.store.port import Store
 from launcher.store.sqlite import SqliteStore
+from tests.cluster.conftest import programs
 from tests.store.builders import uids
+from tests.store.kube.quiet import quiet, quiet_store
+
+__all__ = ["programs", "quiet"]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "kube"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     """An empty store."""
     if request.param == "memory":
         yield MemoryStore(time.time, uids())
-    else:
+    elif request.param == "sqlite":
         opened = await SqliteStore.open(tmp_path / "store.db", clock=time.time, new_uid=uids())
         yield opened
         await opened.close()
+    else:
+        async with quiet_store(request.getfixturevalue("quiet")) as store:
+            yield store

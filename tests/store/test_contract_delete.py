@@ -243,11 +243,3 @@ async def test_a_finalizer_going_does_not_cut_a_pods_grace_short(store: Store) -
     after = await store.update(PODS, with_metadata(going, finalizers=None))
 
     assert await store.get(PODS, "default", pod["metadata"]["name"]) == after
-
-
-async def test_a_grace_without_end_still_ends_at_some_date(store: Store) -> None:
-    await store.create(PODS, a_pod(nodeName="node", terminationGracePeriodSeconds=10**14))
-
-    going = await store.delete(PODS, "default", "mnist-worker-0")
-
-    assert going["metadata"]["deletionGracePeriodSeconds"] == 2**31 - 1

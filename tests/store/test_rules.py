@@ -4,7 +4,7 @@ import pytest
 
 from launcher.store import rules
 from launcher.store.port import FRAMEWORKS, PODS, Deletion, Object, Propagation
-from tests.store.builders import NOW, a_framework, a_pod
+from tests.store.builders import NOW, a_framework, a_pod, with_
 
 
 def stored(obj: Object) -> Object:
@@ -73,3 +73,22 @@ def test_the_rules_never_touch_what_they_are_given() -> None:
     rules.deleted(FRAMEWORKS, before, Deletion(propagation=Propagation.FOREGROUND), NOW)
 
     assert (repr(handed), repr(before)) == copies
+
+
+def test_a_number_is_another_when_it_is_written_otherwise() -> None:
+    before = stored(with_(a_framework(), spec={"a": 1}))
+
+    wanted = rules.accepted(FRAMEWORKS, with_(before, spec={"a": 1.0}))
+    after = rules.updated(FRAMEWORKS, before, wanted)
+
+    assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
+
+
+def test_a_grace_without_end_still_ends_at_some_date() -> None:
+    pod = a_pod(nodeName="node", terminationGracePeriodSeconds=10**14)
+    before = stored(pod)
+
+    going = rules.deleted(PODS, before, Deletion(), NOW)
+
+    assert going is not None
+    assert going["metadata"]["deletionGracePeriodSeconds"] == 2**31 - 1

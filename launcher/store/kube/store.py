@@ -14,7 +14,6 @@ from launcher.store.kube.access import Access
 from launcher.store.kube.lines import Lines
 from launcher.store.kube.refusals import Refusal, error_of
 from launcher.store.kube.wire import PATIENCE, Body, Call, Patience, Wire
-from launcher.store.metadata import problems_in
 from launcher.store.port import (
     FRAMEWORKS,
     PODS,
@@ -33,13 +32,12 @@ from launcher.store.port import (
     version_of,
 )
 from launcher.store.selectors import EVERYTHING, Where
+from launcher.store.syntax import namespace_fault
 
 #: How many calls are under way at one time; more wait.
 CONNECTIONS = 64
 #: The API server is asked to end a watch after so many seconds and up to twice as many, so that not all end at once.
 _WATCH_SECONDS = 300
-#: A generated name has this many characters of what it is made from, and five more.
-_GENERATED_FROM = 58
 #: Ways of deletion after which the object is there until the garbage collector lets go of it.
 _HELD = (Propagation.FOREGROUND, Propagation.ORPHAN)
 
@@ -72,9 +70,7 @@ class KubeStore:
         await self._wire.close()
 
     async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
-        obj = _new(kind, obj)
-        path = addresses.collection(kind, obj["metadata"].get("namespace"))
-        return _own(await self._write("POST", path, obj, dry_run=dry_run))
+        return await self._send("POST", _place(kind, obj), kind, obj, dry_run=dry_run)
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object:
         return _own(await self._wire.call(Call.reading(addresses.item(kind, namespace, name), {})))
@@ -134,16 +130,14 @@ class KubeStore:
                         yield change
 
     async def update(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
-        obj = _known(kind, obj)
-        return _own(await self._write("PUT", _path(kind, obj), obj, dry_run=dry_run))
+        return await self._send("PUT", _address(kind, obj), kind, obj, dry_run=dry_run)
 
     async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
-        obj = _known(kind, obj)
-        path = _path(kind, obj, "status")
+        path = _address(kind, obj, "status")
         if kind == FRAMEWORKS:
             # The rest is often larger, and not looked at. Of what is built in, labels would be lost.
             obj = {key: obj[key] for key in ("apiVersion", "kind", "metadata", "status") if key in obj}
-        return _own(await self._write("PUT", path, obj, dry_run=dry_run))
+        return await self._send("PUT", path, kind, obj, dry_run=dry_run)
 
     async def patch(
         self,
@@ -158,6 +152,9 @@ class KubeStore:
         path = addresses.item(kind, namespace, name, subresource)
         if isinstance(patch, JsonPatch):
             body: Body = [*patch.operations]
+            if any(operation.get("path") == "" for operation in patch.operations):
+                # Some releases do as they are told, some say no, and some say yes and do nothing.
+                raise BadRequest("a cluster cannot patch an object as a whole: patch its members")
             media = "application/json-patch+json"
         else:
             body, media = patch.changes, "application/merge-patch+json"
@@ -172,18 +169,31 @@ class KubeStore:
         *,
         dry_run: bool = False,
     ) -> Object:
+        # Of what is gone at once, only pods and the like are shown a last time, so it is read before.
+        last = None if kind == PODS or how.propagation in _HELD else await self.get(kind, namespace, name)
+        uid = how.uid or (last["metadata"]["uid"] if last else None)
         path = addresses.item(kind, namespace, name)
-        while True:
-            # Of what is gone at once, only pods and the like are shown a last time, so it is read before.
-            last = None if kind == PODS or how.propagation in _HELD else await self.get(kind, namespace, name)
-            uid = how.uid or (last["metadata"]["uid"] if last else None)
-            try:
-                answer = await self._write("DELETE", path, _options(how, uid), dry_run=dry_run)
-            except Conflict:
-                if last is None or how.uid or how.version:
-                    raise
-                continue  # between the two another took its place
-            return last if last is not None and answer["kind"] == "Status" else _own(answer)
+        try:
+            answer = await self._write("DELETE", path, _options(how, uid, dry_run), dry_run=dry_run)
+        except Conflict:
+            if how.uid or how.version or uid is None or not await self._replaced(kind, namespace, name, uid):
+                raise
+            return await self.delete(kind, namespace, name, how, dry_run=dry_run)
+        return last if last is not None and answer["kind"] == "Status" else _own(answer)
+
+    async def _replaced(self, kind: Kind, namespace: str, name: str, uid: str) -> bool:
+        """Whether the object of that *uid* has made room for another of its name."""
+        now = await self.get(kind, namespace, name)
+        return bool(now["metadata"]["uid"] != uid)
+
+    async def _send(self, method: str, path: str, kind: Kind, obj: Object, *, dry_run: bool) -> Object:
+        """The whole object, written."""
+        try:
+            return _own(await self._write(method, path, obj, dry_run=dry_run))
+        except BadRequest:
+            # Only here, where it costs nothing that matters: these name the field, and the server often does not.
+            rules.accepted(kind, obj)
+            raise
 
     async def _write(
         self,
@@ -198,24 +208,36 @@ class KubeStore:
         return await self._wire.call(Call(method, path, query, body, media, changes=not dry_run))
 
 
-def _new(kind: Kind, obj: Object) -> Object:
-    """The object, which is to be created. Raises BadRequest, InvalidObject before any of it stands in a path."""
-    obj = rules.accepted(kind, obj)
-    metadata = obj["metadata"]
-    if "resourceVersion" in metadata:
+def _metadata(obj: Object) -> Object:
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict):
+        raise BadRequest("metadata must be an object")
+    return metadata
+
+
+def _place(kind: Kind, obj: Object) -> str:
+    """Where *obj* is to be created. Raises what the API server does not say, or says otherwise than the port."""
+    metadata = _metadata(obj)
+    if metadata.get("resourceVersion"):
         raise BadRequest("metadata.resourceVersion must not be set on an object to be created")
-    if prefix := metadata.get("generateName"):
-        # Any name that may be made of it will do.
-        metadata = {"name": f"{prefix[:_GENERATED_FROM]}xxxxx", **metadata}
-    if problems := problems_in(kind, metadata):
-        raise InvalidObject(tuple(problems))
-    return obj
+    namespace = metadata.get("namespace")
+    if not kind.namespaced:
+        if namespace:
+            raise BadRequest(f"metadata.namespace must not be set: a {kind.kind} has none")
+        return addresses.collection(kind, None)
+    if not namespace:
+        rules.accepted(kind, obj)  # raises that, or whatever else is wrong before it
+    if fault := namespace_fault(namespace):
+        raise InvalidObject((Problem("metadata.namespace", f'Invalid value: "{namespace}": {fault}'),))
+    return addresses.collection(kind, namespace)
 
 
-def _known(kind: Kind, obj: Object) -> Object:
-    """The object, which the caller has read before. Raises BadRequest, InvalidObject when it does not look so."""
-    obj = rules.addressed(kind, obj)
-    version = obj["metadata"].get("resourceVersion", "0")
+def _address(kind: Kind, obj: Object, subresource: Subresource | None = None) -> str:
+    """Where *obj* is. Raises BadRequest, InvalidObject when the caller cannot have read it there."""
+    metadata = _metadata(obj)
+    if not metadata.get("name"):
+        raise BadRequest("metadata.name is missing")
+    version = metadata.get("resourceVersion") or "0"
     if version == "0":
         # Of what is built in, the API server would replace whatever there is.
         message = (
@@ -224,21 +246,19 @@ def _known(kind: Kind, obj: Object) -> Object:
         raise InvalidObject((Problem("metadata.resourceVersion", message),))
     if not version.isascii() or not version.isdigit():
         raise BadRequest(f"metadata.resourceVersion must be a number, not {version!r}")
-    return obj
+    return addresses.item(kind, metadata.get("namespace", ""), metadata["name"], subresource)
 
 
-def _path(kind: Kind, obj: Object, subresource: Subresource | None = None) -> str:
-    namespace, name = key_of(obj)
-    return addresses.item(kind, namespace, name, subresource)
-
-
-def _options(how: Deletion, uid: str | None) -> Object:
+def _options(how: Deletion, uid: str | None, dry_run: bool) -> Object:
     preconditions = {}
     if uid is not None:
         preconditions["uid"] = uid
     if how.version is not None:
         preconditions["resourceVersion"] = str(how.version)
     options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if dry_run:
+        # Beside a body, the query of a DELETE counts for nothing.
+        options["dryRun"] = ["All"]
     if preconditions:
         options["preconditions"] = preconditions
     if how.grace is not None:

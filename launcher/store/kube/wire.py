@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 
 #: The API server reads no more of a body.
 MOST_BYTES = 3 * 1024 * 1024
+#: A larger body is sent piece by piece, so that others get their turn.
+_AT_ONCE = 2**20
 #: Certificates on disk are looked at this often, in seconds.
 _LOOK_AGAIN = 10.0
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "framework-launcher"}
@@ -118,8 +121,9 @@ class Wire:
         self, call: Call, body: bytes | None, authorization: str | None
     ) -> tuple[int, Mapping[str, str], bytes]:
         headers = _headers(authorization, call.media if body is not None else None)
+        data = BytesIO(body) if body is not None and len(body) > _AT_ONCE else body
         async with self._calls.request(
-            call.method, self._url(call), data=body, headers=headers, **self._fixed
+            call.method, self._url(call), data=data, headers=headers, **self._fixed
         ) as response:
             return response.status, response.headers, await response.read()
 

@@ -1,0 +1,72 @@
+"""Keys and certificates of a control plane, from an authority of its own."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+_DAYS = "2"
+_SERVER_NAMES = "subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:kubernetes.default.svc"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Two files in PEM."""
+
+    certificate: Path
+    key: Path
+
+
+class Authority:
+    """Signs whoever it is asked for; kube-apiserver believes it."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True)
+        self._directory = directory
+        self.certificate = directory / "ca.crt"
+        self._key = _new_key(directory / "ca.key")
+        _openssl(
+            "req",
+            "-x509",
+            "-new",
+            "-key",
+            self._key,
+            "-subj",
+            "/CN=test bed",
+            "-days",
+            _DAYS,
+            "-out",
+            self.certificate,
+        )
+
+    def server(self) -> Certificate:
+        """For a server on this machine's loopback."""
+        return self._signed("server", "/CN=kube-apiserver", _SERVER_NAMES)
+
+    def client(self, name: str, *groups: str) -> Certificate:
+        """For the user of that name, a member of these groups."""
+        subject = "".join([*(f"/O={group}" for group in groups), f"/CN={name}"])
+        return self._signed(f"client-{name}", subject, "extendedKeyUsage=clientAuth")
+
+    def service_accounts(self) -> tuple[Path, Path]:
+        """The key that signs the tokens of service accounts, and the public one that proves them."""
+        key, public = _new_key(self._directory / "sa.key"), self._directory / "sa.pub"
+        _openssl("pkey", "-in", key, "-pubout", "-out", public)
+        return key, public
+
+    def _signed(self, file: str, subject: str, extension: str) -> Certificate:
+        certificate = self._directory / f"{file}.crt"
+        key = _new_key(self._directory / f"{file}.key")
+        signer = ("-CA", self.certificate, "-CAkey", self._key)
+        names = ("-subj", subject, "-addext", extension, "-addext", "basicConstraints=critical,CA:FALSE")
+        _openssl("req", "-x509", "-new", "-key", key, *names, *signer, "-days", _DAYS, "-out", certificate)
+        return Certificate(certificate, key)
+
+
+def _new_key(path: Path) -> Path:
+    _openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", path)
+    return path
+
+
+def _openssl(*words: str | Path) -> None:
+    done = subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, f"openssl {words[0]}: {done.stderr}"

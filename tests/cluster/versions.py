@@ -1,0 +1,54 @@
+"""Which Kubernetes the test bed runs, and which programs it is made of."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+#: One Go module for each version of Kubernetes, and one for kwok.
+TOOLS = Path(__file__).parent / "tools"
+
+DEFAULT = "1.36.3"
+
+#: Program -> the Go package that it is built from.
+KUBERNETES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+}
+KWOK_MODULE = "sigs.k8s.io/kwok"
+KWOK_VERSION = "0.8.0"
+KWOK = {"kwok": f"{KWOK_MODULE}/cmd/kwok"}
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A release of Kubernetes."""
+
+    major: int
+    minor: int
+    patch: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+    @classmethod
+    def read(cls, text: str) -> "Version":
+        """The release that *text* names, with or without a leading v."""
+        found = re.fullmatch(r"v?(\d+)\.(\d+)\.(\d+)", text)
+        if found is None:
+            raise ValueError(f"K8S={text}: name a release with three numbers, such as K8S={DEFAULT}")
+        return cls(*map(int, found.groups()))
+
+
+def chosen() -> Version:
+    """The release that the environment variable K8S names, or the one we test on first."""
+    return Version.read(os.environ.get("K8S") or DEFAULT)
+
+
+def pinned() -> list[str]:
+    """Every release that K8S may name."""
+    return sorted(place.name for place in TOOLS.iterdir() if place.name != "kwok" and place.is_dir())

@@ -182,7 +182,9 @@ async def test_a_run_has_no_open_files_but_its_own(runtime: ProcessRuntime, tmp_
 async def test_a_run_blocks_and_ignores_no_signal(runtime: ProcessRuntime, tmp_path: Path) -> None:
     await finished(runtime, an_order(tmp_path, "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"))
 
-    assert said(tmp_path).split() == ["SigBlk:", "0" * 16, "SigIgn:", "0" * 16]
+    _, blocked, _, ignored = said(tmp_path).split()
+    # Two signals belong to the C library, which ignores them in what it spawns and lets nobody change that.
+    assert [int(blocked, 16), int(ignored, 16) & ~(3 << 31)] == [0, 0]
 
 
 async def test_a_run_may_open_its_output_again(runtime: ProcessRuntime, tmp_path: Path) -> None:

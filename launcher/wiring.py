@@ -33,6 +33,7 @@ from launcher.node.logs import Logs
 from launcher.node.nodes import NodeKeeper
 from launcher.node.pods.agent import Agent
 from launcher.node.process import ProcessRuntime
+from launcher.node.runtime import Runtime
 from launcher.node.scheduling.scheduler import Scheduler
 from launcher.settings import Settings, Tls, listening, url_of
 from launcher.store.events import EventWriter
@@ -50,6 +51,12 @@ class Running:
 
     url: str
     token: str | None
+    runtime: Runtime
+
+    @property
+    def containers(self) -> int:
+        """How many run just now."""
+        return sum(run.ended is None for run in self.runtime.runs().values())
 
 
 @asynccontextmanager
@@ -78,19 +85,20 @@ async def local_launcher(
         works = _Works(settings, store, runtime, rules)
         await stack.enter_async_context(works.running(group))
         await stack.enter_async_context(_serving(settings, sock, store, works))
-        yield Running(url_of(settings, sock), settings.token)
+        yield Running(url_of(settings, sock), settings.token, runtime)
 
 
-async def serve(settings: Settings, sock: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT. Raises as ``local_launcher``."""
+async def serve(settings: Settings, sock: socket.socket) -> int:
+    """How many containers go on running after SIGTERM or SIGINT has ended the serving. Raises as ``local_launcher``."""
     # What is read from the store stays: to look at all of it again and again while it comes is half of a start.
     gc.set_threshold(50_000, 20, 100)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with local_launcher(settings, sock):
+    async with local_launcher(settings, sock) as running:
         await stop.wait()
+    return running.containers
 
 
 class _Works:

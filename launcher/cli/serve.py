@@ -79,9 +79,12 @@ def _serve(given: argparse.Namespace) -> int:
 
     log_to_stderr(logging.INFO if given.verbose else logging.WARNING)
     try:
-        asyncio.run(serve(settings, sock))
+        going = asyncio.run(serve(settings, sock))
     except LauncherError as error:
         return _refused(str(error))
+    if going:
+        what = "1 container is" if going == 1 else f"{going} containers are"
+        print(f"{what} still running; the next launcher serve with this data finds them again")
     return 0
 
 

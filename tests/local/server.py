@@ -49,6 +49,8 @@ class Server:
         self._directory, self._flags, self._module, self._under = directory, flags, module, under
         self._process: subprocess.Popen[str] | None = None
         self.url = ""
+        #: What it printed after its first line, once it has ended.
+        self.said = ""
         self.start()
 
     def start(self) -> None:
@@ -95,10 +97,11 @@ class Server:
         assert process.stdout is not None
         process.send_signal(number)
         try:
-            return process.wait(PATIENCE)
+            self.said = process.communicate(timeout=PATIENCE)[0]
         finally:
             process.kill()
             process.stdout.close()
+        return process.returncode
 
     def end(self) -> None:
         """End the launcher, every pod of its, and their keeper."""

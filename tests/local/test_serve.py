@@ -70,6 +70,7 @@ def test_asked_to_end_it_ends_well_and_its_pods_go_on(serve: Serve) -> None:
 
     assert code == 0
     assert server.errors() == ""
+    assert "1 container is still running" in server.said
     assert before
     assert server.inside() == before
     server.start()

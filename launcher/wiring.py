@@ -8,6 +8,7 @@ failure is lost. Pods do outlive it: their keeper is a process of its own, and t
 import asyncio
 import gc
 import logging
+import os
 import random
 import signal
 import socket
@@ -17,6 +18,8 @@ import uuid
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from aiohttp import web
 
@@ -27,6 +30,7 @@ from launcher.api.limits import Limits
 from launcher.api.metrics import Metrics
 from launcher.api.serving import make_runner
 from launcher.controller.loop import Controller
+from launcher.core.errors import Unavailable
 from launcher.core.rules import Rules
 from launcher.node.collecting.collector import Collector
 from launcher.node.logs import Logs
@@ -41,6 +45,8 @@ from launcher.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
 
+#: Bytes on disk without which nothing can be stored.
+_LEAST_ROOM = 1024 * 1024
 #: Seconds over which watches and logs are ended when the launcher stops.
 _DRAIN = 2.0
 
@@ -163,7 +169,7 @@ async def _serving(
         limits=limits,
         policy=settings.policy,
         metrics=works.metrics,
-        health=Health({"not-draining": limits.not_draining}),
+        health=Health({"not-draining": limits.not_draining, "disk": partial(_has_room, settings.data)}),
     )
     runner = make_runner(make_app(parts))
     await runner.setup()
@@ -174,6 +180,13 @@ async def _serving(
     finally:
         limits.drain(_DRAIN)
         await runner.cleanup()
+
+
+async def _has_room(data: Path) -> None:
+    """A check for ``/readyz``. Raises Unavailable when nothing more can be stored."""
+    disk = os.statvfs(data)
+    if disk.f_bavail * disk.f_frsize < _LEAST_ROOM:
+        raise Unavailable(f"the disk of {data} is full")
 
 
 def _hosts(settings: Settings) -> frozenset[str]:

@@ -10,17 +10,21 @@ from tests.local.server import Server
 
 
 class Serve(Protocol):
-    def __call__(self, *flags: str, module: str = "launcher", under: tuple[str, ...] = ()) -> Server: ...
+    def __call__(
+        self, *flags: str, module: str = "launcher", under: tuple[str, ...] = (), at: Path | None = None
+    ) -> Server: ...
 
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Start a launcher with these flags."""
+    """Start a launcher with these flags, whose data is *at* a place of the test's choice if it has one."""
     servers: list[Server] = []
 
-    def start(*flags: str, module: str = "launcher", under: tuple[str, ...] = ()) -> Server:
-        directory = tmp_path / f"server{len(servers)}"
-        directory.mkdir()
+    def start(
+        *flags: str, module: str = "launcher", under: tuple[str, ...] = (), at: Path | None = None
+    ) -> Server:
+        directory = at or tmp_path / f"server{len(servers)}"
+        directory.mkdir(exist_ok=True)
         servers.append(Server(directory, *flags, module=module, under=under))
         return servers[-1]
 

@@ -1,9 +1,14 @@
 """``launcher serve`` as a user starts it: what it says, what it refuses, and how it ends."""
 
+import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from tests.core.manifests import a_framework, a_pod, a_role
 from tests.local.conftest import Serve
@@ -87,3 +92,35 @@ def a_sleeper(mark: str) -> dict[str, object]:
         "env": [{"name": "LAUNCHER_TEST", "value": mark}],
     }
     return a_pod(containers=[container], terminationGracePeriodSeconds=1)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 12 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", place], check=True, timeout=PATIENCE)
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True, timeout=PATIENCE)
+
+
+def test_on_a_full_disk_it_says_so_and_goes_on_when_there_is_room(small_disk: Path, serve: Serve) -> None:
+    server = serve(at=small_disk)
+    until(lambda: server.curl("/readyz") == "ok" or None, "the server is ready")
+    with (small_disk / "fill").open("wb") as fill, suppress(OSError):
+        while fill.write(bytes(65536)):
+            fill.flush()
+
+    refused = server.post(FRAMEWORKS, a_framework(a_role(tasks=1), name="late"))
+    health = server.curl("/readyz")
+    (small_disk / "fill").unlink()
+    created = server.post(FRAMEWORKS, a_framework(a_role(tasks=1), name="late"))
+
+    assert (refused["code"], refused["reason"]) == (503, "ServiceUnavailable")
+    assert "full" in refused["message"]
+    assert "[-]disk failed" in health
+    assert created["kind"] == "Framework"
+    assert server.completed("late")["status"]["state"] == "Completed"
+    assert server.curl("/readyz") == "ok"

@@ -200,7 +200,7 @@ def _gang_problems(spec: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[
     if not isinstance(gang, dict):
         return
     total = sum(role.tasks for role in roles)
-    if _number(gang.get("minTasks")) > total:
+    if _number(gang.get("minTasks")) > max(total, 0):
         yield invalid("spec.gang.minTasks", gang["minTasks"], f"there are only {total} tasks")
     for role in roles:
         for field, after in _awaited(role):

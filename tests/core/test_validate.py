@@ -268,6 +268,13 @@ def test_a_gang_is_no_larger_than_the_framework() -> None:
     ]
 
 
+@pytest.mark.parametrize("gang", [{}, {"minTasks": None}])
+def test_a_gang_that_asks_for_no_number_is_not_told_that_it_asks_for_too_many(gang: dict[str, None]) -> None:
+    problems = told(a_framework(a_role("a", -1), gang=gang))
+
+    assert [problem.partition(":")[0] for problem in problems] == ["spec.taskRoles[0].taskNumber"]
+
+
 def test_ports_belong_to_roles() -> None:
     assert told(a_framework(discovery={"ports": {"worker": 1, "wroker": 2}})) == [
         'spec.discovery.ports.wroker: Not found: "wroker": there is no such role; did you mean "worker"?'

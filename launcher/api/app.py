@@ -20,6 +20,7 @@ from launcher.api.limits import Limits, note_stream
 from launcher.api.metrics import Metrics
 from launcher.api.namespaces import Imagination, NamespaceKeeper, NamespaceReader, NamespaceRemover
 from launcher.api.openapi import OpenApi
+from launcher.api.owning import FrameworkKeeper
 from launcher.api.patching import Patcher
 from launcher.api.podlogs import PodLogHandler, PodLogs
 from launcher.api.policy import Policy
@@ -130,7 +131,8 @@ def _keepers(kind: Kind, parts: Parts) -> tuple[Keeper, Reader, Remover]:
         imagination = Imagination(store, clock())
         reader = NamespaceReader(store, clock, imagination)
         return NamespaceKeeper(store, imagination), reader, NamespaceRemover(store, clock)
-    keeper = Keeper(kind, _rules(kind, parts.policy), store)
+    rules = _rules(kind, parts.policy)
+    keeper = FrameworkKeeper(rules, store, clock) if kind == FRAMEWORKS else Keeper(kind, rules, store)
     return keeper, Reader(kind, store, clock), Remover(kind, store, clock)
 
 

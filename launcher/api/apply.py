@@ -1,14 +1,15 @@
 """
-Server-side apply, without owners.
+What is applied, merged with what is there.
 
 Whoever applies says what the object is to hold. Maps are merged, task roles are merged by their name, any other list
-takes the place of the one there, null deletes. Nobody owns a field, so there are no conflicts, and a field that is no
-longer applied stays as it is.
+takes the place of the one there, null deletes. That is all for most kinds: nobody owns their fields, so there are no
+conflicts, and a field that is no longer applied stays as it is. Those of Frameworks have owners (``owning``).
 """
 
 from typing import Any
 
 from launcher.core.errors import BadRequest, Conflict
+from launcher.core.fieldsets import by_name
 from launcher.store.port import Kind, Object
 
 #: Lists whose entries are one thing each, known by name.
@@ -57,6 +58,20 @@ def anew(kind: Kind, wish: Object, namespace: str, name: str) -> Object:
     return new
 
 
+def without_nulls(wish: Object) -> Object:
+    """*wish* without what it leaves open: null applies nothing."""
+    found: Object = _given(wish, ())
+    return found
+
+
+def _given(value: Any, path: tuple[str, ...]) -> Any:
+    if isinstance(value, dict):
+        return {key: _given(inner, (*path, key)) for key, inner in value.items() if inner is not None}
+    if path == _BY_NAME and isinstance(value, list):
+        return [_given(entry, (*path, "")) for entry in value]
+    return value
+
+
 def _merged(old: Any, new: Any, path: tuple[str, ...]) -> Any:
     if isinstance(new, dict):
         result = dict(old) if isinstance(old, dict) else {}
@@ -66,7 +81,8 @@ def _merged(old: Any, new: Any, path: tuple[str, ...]) -> Any:
             else:
                 result[key] = _merged(result.get(key), value, (*path, key))
         return result
-    if path == _BY_NAME and isinstance(new, list) and isinstance(old, list):
+    # Entries that cannot be told apart are left for the rules to refuse.
+    if path == _BY_NAME and isinstance(old, list) and isinstance(new, list) and len(by_name(new)) == len(new):
         return _merged_by_name(old, new, path)
     return new
 

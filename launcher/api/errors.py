@@ -107,6 +107,14 @@ class NamespaceGoing(Forbidden):
         self.namespace = namespace
 
 
+class FieldConflict(Conflict):
+    """An apply would change what others own: each field is told by a Problem."""
+
+    def __init__(self, message: str, causes: tuple[Problem, ...]) -> None:
+        super().__init__(message)
+        self.causes = causes
+
+
 class VersionAhead(Unavailable):
     """The version asked for has not been reached yet."""
 
@@ -146,6 +154,8 @@ def status_of(
 
 def _details(error: LauncherError, target: Target | None) -> Object:
     """What a program may want to know of *error* besides its reason."""
+    if isinstance(error, FieldConflict):
+        return {"causes": [_cause(problem) for problem in error.causes]}
     if target is None or not isinstance(error, _NAMES_RESOURCE):
         return {}
     kind = target.kind

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
 
+from launcher.api.apply import applied
 from launcher.api.errors import NamespaceGoing, Target
 from launcher.api.options import Validation, Writing
 from launcher.core.checking.problems import wrong_kind
@@ -17,6 +18,8 @@ from launcher.store.port import NAMESPACES, Kind, Object, Store
 #: How often a change that others got ahead of is made anew. Requests wait for each other, so that those others are
 #: few: the controller, and whoever replaces the whole object.
 _TRIES = 50
+#: The object to store, from the stored one and the one that was asked for; the stored one of a new object is empty.
+Settle = Callable[[Object, Object], Object]
 
 
 class Rules(Protocol):
@@ -48,13 +51,20 @@ class Keeper:
 
     async def create(self, obj: Object, writing: Writing) -> Object:
         """The object, which has been read, as stored. Raises AlreadyExists, InvalidObject, Forbidden."""
+        metadata = {field: value for field, value in obj["metadata"].items() if field != "managedFields"}
+        return await self._create({**obj, "metadata": metadata}, writing)
+
+    async def _create(self, obj: Object, writing: Writing) -> Object:
         await self._check_namespace(obj["metadata"])
         return await self._store.create(self.kind, obj, dry_run=writing.dry_run)
 
     async def create_unread(self, obj: Object, writing: Writing) -> tuple[Object, Manifest]:
         """The same for an object that was put together here."""
+        return await self._create_unread(obj, writing, lambda _, new: new)
+
+    async def _create_unread(self, obj: Object, writing: Writing, settle: Settle) -> tuple[Object, Manifest]:
         manifest = self._rules.check(obj, None, strict=writing.validation is Validation.STRICT)
-        return await self.create(manifest.object, writing), manifest
+        return await self._create(settle({}, manifest.object), writing), manifest
 
     async def _check_namespace(self, metadata: Object) -> None:
         name = metadata.get("namespace", "")
@@ -72,6 +82,7 @@ class Keeper:
         # What is compared with another version than it was made from is the store's to refuse.
         if metadata.get("resourceVersion") == stored["metadata"]["resourceVersion"]:
             self._check_change(stored, obj)
+            obj = self._replaced(stored, obj, writing)
         return await self._store.update(self.kind, self._kept(stored, obj), dry_run=writing.dry_run)
 
     async def replace_any(self, obj: Object, writing: Writing) -> Object:
@@ -95,6 +106,20 @@ class Keeper:
         self, namespace: str, name: str, change: Callable[[Object], Object], writing: Writing
     ) -> tuple[Object, Manifest]:
         """The object as stored after *change*. Raises NotFound, Conflict, BadRequest, InvalidObject."""
+
+        def settle(stored: Object, new: Object) -> Object:
+            return self._changed(stored, new, writing)
+
+        return await self._change(namespace, name, change, writing, settle)
+
+    async def _change(
+        self,
+        namespace: str,
+        name: str,
+        change: Callable[[Object], Object],
+        writing: Writing,
+        settle: Settle,
+    ) -> tuple[Object, Manifest]:
         manifest = Manifest({}, ())
         strict = writing.validation is Validation.STRICT
 
@@ -105,7 +130,7 @@ class Keeper:
             manifest = self._rules.check(new, stored, strict=strict)
             metadata = {**manifest.object["metadata"]}
             metadata["resourceVersion"] = stored["metadata"]["resourceVersion"]
-            wanted = {**manifest.object, "metadata": metadata}
+            wanted = settle(stored, {**manifest.object, "metadata": metadata})
             self._check_change(stored, wanted)
             return wanted
 
@@ -116,6 +141,16 @@ class Keeper:
             lambda new: self._store.update(self.kind, new, dry_run=writing.dry_run),
         )
         return saved, manifest
+
+    async def apply(
+        self, namespace: str, name: str, wish: Object, writing: Writing
+    ) -> tuple[Object, Manifest]:
+        """The object as stored once it holds *wish*, too. Raises as ``change`` does."""
+        return await self.change(namespace, name, lambda stored: applied(stored, wish), writing)
+
+    async def apply_new(self, obj: Object, writing: Writing) -> tuple[Object, Manifest]:
+        """The object, which was applied where there was none, as stored. Raises as ``create`` does."""
+        return await self.create_unread(obj, writing)
 
     async def replace_status(self, obj: Object, writing: Writing) -> Object:
         """The status alone replaced. Raises NotFound, Conflict, InvalidObject."""
@@ -171,6 +206,14 @@ class Keeper:
 
     def _kept(self, old: Object, new: Object) -> Object:  # noqa: ARG002 - for those who keep something
         """*new* with what no change takes away from *old*."""
+        return new
+
+    def _replaced(self, old: Object, new: Object, writing: Writing) -> Object:  # noqa: ARG002 - as above
+        """*new*, which was sent to take the place of *old*, as it is stored."""
+        return new
+
+    def _changed(self, old: Object, new: Object, writing: Writing) -> Object:  # noqa: ARG002 - as above
+        """*new*, which a patch has made of *old*, as it is stored."""
         return new
 
     def _check_change(self, old: Object, new: Object) -> None:

@@ -1,11 +1,11 @@
 """What the query of a request asks for, beyond its path."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from launcher.api.calls import flag
 from launcher.api.errors import InvalidOptions
@@ -43,7 +43,10 @@ class Writing:
 
     dry_run: bool
     validation: Validation
+    #: Who writes, by its own word or that of the program that it uses.
     manager: str
+    #: Whether an apply may take fields from others.
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +79,22 @@ def writing_of(request: web.Request, kind: str) -> Writing:
         problems.append(unsupported("fieldValidation", text, Validation))
     if problems:
         raise InvalidOptions(kind, tuple(problems))
-    return Writing(dry_run, Validation(text), manager)
+    return Writing(dry_run, Validation(text), manager or _program(request))
+
+
+def _program(request: web.Request) -> str:
+    """What the client calls itself, without its version and all that comes after."""
+    name = request.headers.get(hdrs.USER_AGENT, "").partition("/")[0]
+    return "".join(filter(str.isprintable, name))[:_LONGEST_MANAGER] or "unknown"
 
 
 def applying_of(request: web.Request) -> Writing:
     """The options of a server-side apply, which must say who applies."""
     writing = writing_of(request, "PatchOptions")
-    if not writing.manager:
+    if not request.query.get("fieldManager"):
         why = "is required for apply patch: add ?fieldManager=NAME to the address"
         raise InvalidOptions("PatchOptions", (required("fieldManager", why),))
-    return writing
+    return replace(writing, force=flag(request.query, "force"))
 
 
 def patching_of(request: web.Request) -> Writing:

@@ -106,11 +106,11 @@ class Patcher:
         """The object as it now is, and whether it was created: 201 or 200."""
         for tries_left in reversed(range(_APPLY_TRIES)):
             try:
-                return *(await self._keeper.change(namespace, name, wish.of, wish.writing)), 200
+                return *(await self._keeper.apply(namespace, name, patch.object, wish.writing)), 200
             except NotFound:
                 new = anew(self._kind, patch.object, namespace, name)
             try:
-                return *(await self._keeper.create_unread(new, wish.writing)), 201
+                return *(await self._keeper.apply_new(new, wish.writing)), 201
             except AlreadyExists:
                 if not tries_left:
                     raise

@@ -55,10 +55,15 @@ def _strings(field: str, value: Any) -> list[str]:
     return value
 
 
-def _owners(field: str, value: Any) -> list[Object]:
+def _entries(field: str, value: Any) -> list[Object]:
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise BadRequest(f"metadata.{field} must be a list of objects")
-    return list({tuple(sorted(map(repr, owner.items()))): owner for owner in value}.values())
+    return value
+
+
+def _owners(field: str, value: Any) -> list[Object]:
+    owners = _entries(field, value)
+    return list({tuple(sorted(map(repr, owner.items()))): owner for owner in owners}.values())
 
 
 _READERS: dict[str, Callable[[str, Any], Any]] = {
@@ -72,9 +77,9 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "annotations": _strings_by_name,
     "finalizers": _strings,
     "ownerReferences": _owners,
-    # What no object keeps: nobody owns fields here.
+    "managedFields": _entries,
+    # What no object keeps.
     "selfLink": _dropped,
-    "managedFields": _dropped,
 }
 
 

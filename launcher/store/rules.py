@@ -13,7 +13,7 @@ import orjson
 from launcher.core.errors import BadRequest, Conflict, InvalidObject, Problem
 from launcher.core.times import from_wire, to_wire
 from launcher.store.metadata import OWN_FIELDS, problems_in, shaped
-from launcher.store.port import NAMESPACES, NODES, PODS, Deletion, Kind, Object, Propagation
+from launcher.store.port import FRAMEWORKS, NAMESPACES, NODES, PODS, Deletion, Kind, Object, Propagation
 
 #: What an object's status is before anybody has written one; other kinds begin without.
 _FIRST_STATUS: dict[str, Object] = {PODS.kind: {"phase": "Pending"}, NAMESPACES.kind: {"phase": "Active"}}
@@ -40,6 +40,8 @@ def accepted(kind: Kind, obj: Object) -> Object:
     if obj["kind"] != kind.kind:
         raise InvalidObject((Problem("kind", f'Invalid value: "{obj["kind"]}": must be {kind.kind}'),))
     metadata = shaped(obj.get("metadata", {}))
+    if kind != FRAMEWORKS:
+        metadata.pop("managedFields", None)  # nobody owns fields of other kinds
     if kind.namespaced and "namespace" not in metadata:
         raise BadRequest("metadata.namespace is missing")
     if not kind.namespaced and "namespace" in metadata:

@@ -269,7 +269,6 @@ async def test_check_050_an_apply_creates_and_then_changes_nothing(api: Api) -> 
 
     assert (created.status, again.status) == (201, 200)
     assert created.json() == again.json() == (await api.get(A)).json()
-    assert "managedFields" not in created.json()["metadata"]
 
 
 async def test_check_050_what_is_applied_is_merged(api: Api) -> None:
@@ -277,7 +276,7 @@ async def test_check_050_what_is_applied_is_merged(api: Api) -> None:
     roles = [{"name": "worker", "taskNumber": 5}, a_role("ps")]
     wish = {**framework(labels={"y": "2"}), "spec": {"taskRoles": roles}}
 
-    new = (await api.patch(APPLIED, wish, APPLY)).json()
+    new = (await api.patch(f"{A}?fieldManager=other&force=true", wish, APPLY)).json()
 
     assert new["metadata"]["labels"] == {"x": "1", "y": "2"}
     assert [(role["name"], role["taskNumber"]) for role in new["spec"]["taskRoles"]] == [
@@ -361,13 +360,22 @@ async def test_check_102_only_an_apply_can_be_forced(api: Api) -> None:
     assert (await api.patch(f"{APPLIED}&force=true", framework(), APPLY)).status == 200
 
 
-async def test_check_103_nobody_owns_a_field_so_the_last_to_apply_wins(api: Api) -> None:
+async def test_check_103_what_another_has_applied_is_taken_by_force_alone(api: Api) -> None:
     await api.patch(f"{A}?fieldManager=one", with_spec(framework(), description="one"), APPLY)
+    url, wish = f"{A}?fieldManager=two", with_spec(framework(), description="two")
 
-    answer = await api.patch(f"{A}?fieldManager=two", with_spec(framework(), description="two"), APPLY)
+    told = (await api.patch(url, wish, APPLY)).refused(409, "Conflict")
+    kept = (await api.get(A)).json()
+    forced = await api.patch(f"{url}&force=true", wish, APPLY)
 
-    assert (answer.status, answer.json()["spec"]["description"]) == (200, "two")
-    assert "managedFields" not in answer.json()["metadata"]
+    cause = {"reason": "FieldManagerConflict", "message": 'conflict with "one"', "field": ".spec.description"}
+    assert told["details"] == {"causes": [cause]}
+    assert kept["spec"]["description"] == "one"
+    assert (forced.status, forced.json()["spec"]["description"]) == (200, "two")
+    owners = {
+        entry["manager"]: entry["fieldsV1"]["f:spec"] for entry in forced.json()["metadata"]["managedFields"]
+    }
+    assert ["f:description" in owners[manager] for manager in ("one", "two")] == [False, True]
 
 
 async def test_check_112_the_number_of_tasks_is_the_scale(api: Api) -> None:

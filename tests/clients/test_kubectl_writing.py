@@ -3,6 +3,7 @@
 import re
 import stat
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -147,6 +148,66 @@ def test_apply_on_the_server_creates_and_changes(space: Space, kubectl: Kubectl)
     assert [apply(1), apply(1), apply(2)] == [f"{FRAMEWORK} serverside-applied\n"] * 3
     assert field(kubectl, ".spec.taskRoles[0].taskNumber") == "2"
     assert field(kubectl, ".metadata.generation") == "2"
+
+
+def owners(kubectl: Kubectl) -> dict[str, str]:
+    """Each manager, and what it owns, as text."""
+    stored = orjson.loads(kubectl("get", "fw", "mnist", "-o", "json", "--show-managed-fields"))
+    entries = stored["metadata"].get("managedFields", [])
+    return {f"{entry['manager']} {entry['operation']}": str(entry["fieldsV1"]) for entry in entries}
+
+
+def test_apply_on_the_server_tells_of_other_managers_and_can_be_forced(
+    space: Space, kubectl: Kubectl
+) -> None:
+    ours = ("apply", "--server-side", "-f", "-")
+    theirs = (*ours, "--field-manager=other")
+    kubectl(*ours, given=space.held(description="ours"))
+
+    complaint = kubectl.refused(*theirs, given=space.held(description="theirs"))
+    kubectl(*theirs, "--force-conflicts", given=space.held(description="theirs"))
+
+    assert 'Apply failed with 1 conflict: conflict with "kubectl": .spec.description' in complaint
+    assert "--force-conflicts" in complaint
+    assert field(kubectl, ".spec.description") == "theirs"
+    owning = [name for name, fields in owners(kubectl).items() if "f:description" in fields]
+    assert owning == ["other Apply"]
+
+
+def test_apply_on_the_server_takes_away_what_is_no_longer_in_the_file(space: Space, kubectl: Kubectl) -> None:
+    kubectl("apply", "--server-side", "-f", "-", given=space.held(description="old"))
+    kubectl("label", "fw", "mnist", "added=later")
+
+    kubectl("apply", "--server-side", "-f", "-", given=space.held())
+
+    assert field(kubectl, ".spec.description") == ""
+    assert field(kubectl, ".metadata.labels.added") == "later"
+    assert "f:added" in owners(kubectl)["kubectl-label Update"]
+
+
+def test_apply_may_go_to_the_server_and_back(space: Space, kubectl: Kubectl) -> None:
+    def apply(*way: str, **spec: Any) -> None:
+        kubectl("apply", *way, "-f", "-", given=space.held(**spec))
+
+    apply(description="first")
+    kubectl("label", "fw", "mnist", "added=later")
+    assert owners(kubectl) == {}
+    apply("--server-side", description="second")
+    apply(description="third", cleanPodPolicy="All")
+    assert "f:description" in owners(kubectl)["kubectl-client-side-apply Update"]
+    # Now kubectl moves what it did by itself to what the server did for it.
+    apply("--server-side", description="fourth")
+
+    assert field(kubectl, ".spec.description") == "fourth"
+    assert field(kubectl, ".spec.cleanPodPolicy") == "Running"
+    assert field(kubectl, ".metadata.labels.added") == "later"
+    assert owners(kubectl).keys() == {
+        "kubectl Apply",
+        "before-first-apply Update",
+        "kubectl-last-applied Apply",
+    }
+    apply()
+    assert field(kubectl, ".spec.description") == ""
 
 
 def test_apply_of_several_objects_at_once(space: Space, kubectl: Kubectl) -> None:

@@ -61,7 +61,6 @@ async def test_what_a_client_says_about_identity_and_time_is_not_believed(store:
         "deletionTimestamp": "1999-01-01T00:00:00Z",
         "deletionGracePeriodSeconds": 5,
         "selfLink": "/x",
-        "managedFields": [{"manager": "me"}],
     }
 
     metadata = (await store.create(FRAMEWORKS, a_framework(**said)))["metadata"]
@@ -69,9 +68,7 @@ async def test_what_a_client_says_about_identity_and_time_is_not_believed(store:
     assert metadata["uid"] != "mine"
     assert metadata["generation"] == 1
     assert not metadata["creationTimestamp"].startswith("1999")
-    assert metadata.keys().isdisjoint(
-        {"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"}
-    )
+    assert metadata.keys().isdisjoint({"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"})
 
 
 async def test_a_second_object_of_the_same_name_is_refused(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from launcher.core.errors import BadRequest
 from launcher.store import rules
 from launcher.store.port import FRAMEWORKS, PODS, Deletion, Object, Propagation
 from tests.store.builders import NOW, a_framework, a_pod, with_
@@ -92,3 +93,21 @@ def test_a_grace_without_end_still_ends_at_some_date() -> None:
 
     assert going is not None
     assert going["metadata"]["deletionGracePeriodSeconds"] == 2**31 - 1
+
+
+def test_only_frameworks_have_a_record_of_who_owns_their_fields() -> None:
+    record = [{"manager": "me"}]
+
+    assert stored(a_framework(managedFields=record))["metadata"]["managedFields"] == record
+    assert (
+        "managedFields"
+        not in stored(
+            with_(a_pod(), metadata={"name": "p", "namespace": "default", "managedFields": record})
+        )["metadata"]
+    )
+
+
+@pytest.mark.parametrize("record", ["me", {"manager": "me"}, ["me"]])
+def test_a_record_of_another_form_is_refused(record: object) -> None:
+    with pytest.raises(BadRequest, match=r"metadata\.managedFields must be a list of objects"):
+        stored(a_framework(managedFields=record))

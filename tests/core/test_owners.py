@@ -1,0 +1,308 @@
+"""Who owns which field: at the first apply, after each kind of write, and where two want the same."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.core.errors import BadRequest
+from launcher.core.fieldsets import FieldSet, Path, fields_in, is_set
+from launcher.core.manifest import check_framework
+from launcher.core.owners import (
+    BEFORE,
+    LAST_APPLIED,
+    Operation,
+    Owner,
+    Owners,
+    after_apply,
+    after_update,
+    clashes,
+    dropped,
+    first_owners,
+    owners_to_wire,
+    read_owners,
+)
+from tests.core.manifests import Json, a_framework, a_role
+
+NOW, LATER = "2026-01-31T12:00:00Z", "2026-01-31T13:00:00Z"
+DESCRIPTION: Path = ("f:spec", "f:description")
+WORKER: Path = ("f:spec", "f:taskRoles", 'k:{"name":"worker"}')
+PS: Path = ("f:spec", "f:taskRoles", 'k:{"name":"ps"}')
+
+
+def stored(obj: Json) -> Json:
+    return check_framework(obj).object
+
+
+def an_owner(manager: str, *fields: Path, operation: Operation = Operation.APPLY) -> Owner:
+    return Owner(manager, operation, frozenset(fields), NOW)
+
+
+def fields_of(owners: Owners, manager: str) -> FieldSet:
+    return frozenset().union(*(owner.fields for owner in owners if owner.manager == manager))
+
+
+def created(obj: Json, manager: str = "one") -> tuple[Json, Owners]:
+    """A Framework that was created by applying it, and its owners."""
+    new = stored(obj)
+    return new, after_apply({}, new, (), fields_in(obj), manager, NOW)
+
+
+# The first apply
+
+
+def test_who_applies_something_new_owns_that_and_no_defaults() -> None:
+    obj = a_framework(description="d")
+
+    _, owners = created(obj)
+
+    assert owners == (Owner("one", Operation.APPLY, fields_in(obj), NOW),)
+
+
+def test_what_was_there_before_the_first_apply_has_an_owner_of_its_own() -> None:
+    live = stored(a_framework(description="d"))
+
+    assert first_owners(live, "one", NOW) == (Owner(BEFORE, Operation.UPDATE, fields_in(live), NOW),)
+
+
+def noted(config: Json, live: Json) -> Json:
+    """*live* with the note that kubectl has applied *config*."""
+    annotations = {LAST_APPLIED: orjson.dumps(config).decode()}
+    return {**live, "metadata": {**live["metadata"], "annotations": annotations}}
+
+
+def test_kubectl_owns_what_it_has_applied_by_itself_and_nobody_owns_its_note() -> None:
+    config = a_framework(a_role(startAfter=[{"role": "ps"}]), a_role("ps"), description="d")
+    live = noted(config, stored({**config, "spec": {**config["spec"], "description": "another's"}}))
+
+    owners = first_owners(live, "kubectl", NOW)
+
+    assert fields_of(owners, "kubectl") == fields_in(config) - {DESCRIPTION}
+    assert fields_of(owners, BEFORE) == {DESCRIPTION}
+
+
+def test_a_note_of_kubectl_is_nothing_to_another() -> None:
+    config = a_framework()
+
+    owners = first_owners(noted(config, stored(config)), "one", NOW)
+
+    assert [owner.manager for owner in owners] == [BEFORE]
+
+
+@pytest.mark.parametrize("note", ["", "{", "[]", "null", '{"spec": 1}', '{"spec":{"taskRoles":{}}}'])
+def test_a_note_that_says_nothing_is_passed_over(note: str) -> None:
+    live = stored(a_framework())
+    live["metadata"]["annotations"] = {LAST_APPLIED: note}
+
+    assert fields_of(first_owners(live, "kubectl", NOW), BEFORE) == fields_in(stored(a_framework()))
+
+
+# Conflicts
+
+
+def test_a_field_that_another_owns_is_not_changed_without_a_word() -> None:
+    live, owners = created(a_framework(description="one"))
+    wish = a_framework(a_role(tasks=9), description="two")
+
+    found = clashes(live, stored(wish), owners, fields_in(wish), "two")
+
+    assert [(clash.owner.manager, clash.field) for clash in found] == [
+        ("one", ".spec.description"),
+        ("one", '.spec.taskRoles[name="worker"].taskNumber'),
+    ]
+
+
+def test_the_same_value_is_shared() -> None:
+    live, owners = created(a_framework(description="one"))
+    wanted = fields_in(a_framework(description="one"))
+
+    assert not clashes(live, live, owners, wanted, "two")
+    shared = after_apply(live, live, owners, wanted, "two", LATER)
+    assert fields_of(shared, "one") == fields_of(shared, "two") == wanted
+
+
+def test_one_manager_that_applies_is_not_the_same_as_when_it_updates() -> None:
+    live = stored(a_framework(description="d"))
+    owners = (an_owner("one", DESCRIPTION, operation=Operation.UPDATE),)
+    wish = {"spec": {"description": "new"}}
+
+    found = clashes(live, stored(a_framework(description="new")), owners, fields_in(wish), "one")
+
+    assert [str(clash.owner) for clash in found] == [f'"one" using launcher.microsoft.com/v1 at {NOW}']
+
+
+def test_kubectl_goes_on_with_what_it_has_applied_by_itself() -> None:
+    config = a_framework(description="old")
+    live = noted(config, stored(config))
+    owners = (an_owner("kubectl-client-side-apply", DESCRIPTION, operation=Operation.UPDATE),)
+    new, wanted = stored(a_framework(description="new")), frozenset({DESCRIPTION})
+
+    assert not clashes(live, new, owners, wanted, "kubectl")
+    assert clashes(live, new, owners, wanted, "another")
+
+
+def test_force_moves_what_changes_and_nothing_else() -> None:
+    live, owners = created(a_framework(description="one"))
+    wish = a_framework(description="two")
+
+    moved = after_apply(live, stored(wish), owners, fields_in(wish), "two", LATER)
+
+    assert fields_of(moved, "one") == fields_in(wish) - {DESCRIPTION}
+    assert fields_of(moved, "two") == fields_in(wish)
+
+
+# What is no longer applied
+
+
+def test_a_field_left_out_goes_with_its_only_owner() -> None:
+    _, owners = created(a_framework(description="one"))
+
+    assert dropped(owners, fields_in(a_framework()), "one") == {DESCRIPTION}
+
+
+@pytest.mark.parametrize("operation", Operation)
+def test_a_field_left_out_stays_as_long_as_another_owns_it(operation: Operation) -> None:
+    owners = (an_owner("one", DESCRIPTION), an_owner("two", DESCRIPTION, operation=operation))
+
+    assert dropped(owners, frozenset(), "one") == frozenset()
+
+
+def test_what_was_never_applied_stays() -> None:
+    assert dropped((an_owner("one", DESCRIPTION),), frozenset(), "two") == frozenset()
+
+
+def test_a_map_goes_whole_so_that_no_defaults_of_it_stay() -> None:
+    ports: Path = ("f:spec", "f:discovery", "f:ports", "f:worker")
+
+    assert dropped((an_owner("one", ports),), frozenset(), "one") == {("f:spec", "f:discovery")}
+
+
+def test_a_role_goes_whole_unless_another_owns_something_in_it() -> None:
+    mine = an_owner("one", WORKER, (*WORKER, "f:name"), PS, (*PS, "f:name"), (*PS, "f:task"))
+    other = an_owner("two", (*PS, "f:taskNumber"))
+
+    gone = dropped((mine, other), frozenset(), "one")
+
+    assert gone == {WORKER, (*PS, "f:name"), (*PS, "f:task")}
+
+
+def test_the_metadata_itself_never_goes() -> None:
+    label: Path = ("f:metadata", "f:labels", "f:a")
+
+    assert dropped((an_owner("one", label),), frozenset(), "one") == {("f:metadata", "f:labels")}
+
+
+# Other writes
+
+
+def test_who_changes_a_field_takes_it_from_everybody() -> None:
+    live, owners = created(a_framework(description="one"))
+
+    after = after_update(live, stored(a_framework(description="new")), owners, "two", LATER)
+
+    assert DESCRIPTION not in fields_of(after, "one")
+    assert after[-1] == Owner("two", Operation.UPDATE, frozenset({DESCRIPTION}), LATER)
+
+
+def test_who_changes_one_field_after_another_owns_both() -> None:
+    live, owners = created(a_framework(description="one"))
+    described = stored(a_framework(description="new"))
+    scaled = stored(a_framework(a_role(tasks=7), description="new"))
+
+    after = after_update(live, described, owners, "two", NOW)
+    after = after_update(described, scaled, after, "two", LATER)
+
+    assert after[-1] == Owner(
+        "two", Operation.UPDATE, frozenset({DESCRIPTION, (*WORKER, "f:taskNumber")}), LATER
+    )
+
+
+def test_a_field_that_is_removed_is_owned_by_nobody() -> None:
+    live, owners = created(a_framework(description="one"))
+
+    after = after_update(live, stored(a_framework()), owners, "two", LATER)
+
+    assert not any(DESCRIPTION in owner.fields for owner in after)
+
+
+def test_since_when_stays_when_nothing_changes() -> None:
+    live, owners = created(a_framework(description="one"))
+
+    assert after_apply(live, live, owners, owners[0].fields, "one", LATER) == owners
+    assert owners_to_wire(after_update(live, live, owners, "two", LATER)) == owners_to_wire(owners)
+
+
+frameworks = st.builds(
+    lambda description, roles, labels: {
+        **a_framework(*roles, **({"description": description} if description else {})),
+        "metadata": {"name": "a", "labels": labels},
+    },
+    st.sampled_from(["", "x", "y"]),
+    st.lists(
+        st.builds(a_role, st.sampled_from(["a", "b", "c"]), st.integers(1, 2)),
+        min_size=1,
+        unique_by=lambda role: role["name"],
+    ),
+    st.dictionaries(st.sampled_from(["k", "l"]), st.sampled_from(["1", "2"])),
+)
+writes = st.lists(
+    st.tuples(st.sampled_from(["one", "two"]), st.sampled_from(Operation), frameworks), max_size=5
+)
+
+
+@given(frameworks, writes)
+def test_after_any_writes_owned_fields_are_there_and_the_last_writer_owns_what_it_changed(
+    first: Json, later: list[tuple[str, Operation, Json]]
+) -> None:
+    live, owners = created(first)
+
+    for manager, operation, obj in later:
+        new = stored(obj)
+        if operation is Operation.APPLY:
+            owners = after_apply(live, new, owners, fields_in(obj), manager, LATER)
+            assert not clashes(live, new, owners, fields_in(obj), manager)
+            assert fields_in(obj) <= fields_of(owners, manager)
+        else:
+            changed = {path for path in fields_in(new) if not is_set(live, path)}
+            owners = after_update(live, new, owners, manager, LATER)
+            assert changed <= fields_of(owners, manager)
+        live = new
+        assert all(is_set(live, path) for owner in owners for path in owner.fields)
+        assert read_owners(owners_to_wire(owners)) == tuple(owner for owner in owners if owner.fields)
+
+
+# On the wire
+
+
+def test_an_owner_is_told_as_kubernetes_tells_it() -> None:
+    assert owners_to_wire((an_owner("one", DESCRIPTION), an_owner("nothing"))) == [
+        {
+            "manager": "one",
+            "operation": "Apply",
+            "apiVersion": "launcher.microsoft.com/v1",
+            "time": NOW,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:spec": {"f:description": {}}},
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        pytest.param({}, "must be a list", id="no list"),
+        pytest.param(["one"], r"\[0\] must be an object", id="no object"),
+        pytest.param(
+            [{"manager": 1, "operation": "Apply"}], r"\[0\]\.manager must be a string", id="manager"
+        ),
+        pytest.param([{"operation": "Take"}], r"\[0\]\.operation must be Apply or Update", id="operation"),
+        pytest.param([{"operation": "Apply", "fieldsType": "V2"}], "must be FieldsV1", id="type"),
+        pytest.param([{"operation": "Apply", "fieldsV1": {"x": {}}}], r"fieldsV1: 'x'", id="fields"),
+        pytest.param([{"operation": "Apply"}] * 2, "each manager once", id="twice"),
+    ],
+)
+def test_a_record_of_another_form_is_refused(entries: Any, said: str) -> None:
+    with pytest.raises(BadRequest, match=said):
+        read_owners(entries)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from launcher.api.coreobjects import CoreRules
 from launcher.api.policy import Policy
 from launcher.core.checking.podrules import part
-from launcher.core.checking.problems import required
+from launcher.core.checking.problems import forbidden, required
 from launcher.core.checking.unknown import unknown_fields
 from launcher.core.errors import Problem
 from launcher.core.names import API_VERSION, KIND
@@ -30,10 +30,9 @@ class PodRules(CoreRules):
         """What may not be changed from *old* to *new*."""
         before, after = part(old.get("spec")), part(new.get("spec"))
         return [
-            Problem(
+            forbidden(
                 f"spec.{field}",
-                f"Forbidden: of a pod's spec only {', '.join(_CHANGEABLE)} can be changed; make a new pod",
-                "FieldValueForbidden",
+                f"of a pod's spec only {', '.join(_CHANGEABLE)} can be changed; make a new pod",
             )
             for field in sorted(before.keys() | after.keys())
             if field not in _CHANGEABLE and before.get(field) != after.get(field)

@@ -28,17 +28,18 @@ async def body_of(request: web.Request) -> bytes:
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise BadRequest("the body is compressed; send it as it is, without a Content-Encoding")
     if (request.content_length or 0) > MOST_BYTES:
-        raise _too_large()
+        raise too_large()
     chunks, size = [], 0
     async for chunk in request.content.iter_any():
         size += len(chunk)
         if size > MOST_BYTES:
-            raise _too_large()
+            raise too_large()
         chunks.append(chunk)
     return b"".join(chunks)
 
 
-def _too_large() -> TooLarge:
+def too_large() -> TooLarge:
+    """A body over the limit, as kube-apiserver words it."""
     return TooLarge(f"Request entity too large: limit is {MOST_BYTES}")
 
 

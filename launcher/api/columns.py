@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.api.ages import age_of
+from launcher.core.ages import age_of
 from launcher.core.checking.podrules import items, part
 from launcher.store.port import (
     CONFIG_MAPS,

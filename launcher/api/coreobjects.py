@@ -7,7 +7,14 @@ from typing import Any
 
 from launcher.api.bodies import object_in
 from launcher.core.checking.podrules import part
-from launcher.core.checking.problems import duplicate_field, invalid, shown, unsupported, wrong_kind
+from launcher.core.checking.problems import (
+    duplicate_field,
+    forbidden,
+    invalid,
+    shown,
+    unsupported,
+    wrong_kind,
+)
 from launcher.core.errors import BadRequest, InvalidObject, Problem
 from launcher.core.manifest import Manifest
 from launcher.core.reading.decode import Media
@@ -46,11 +53,7 @@ class CoreRules:
             return ()
         kept = ("data", "binaryData", "immutable")
         return [
-            Problem(
-                field,
-                "Forbidden: it is immutable; delete it and make a new one",
-                "FieldValueForbidden",
-            )
+            forbidden(field, "it is immutable; delete it and make a new one")
             for field in kept
             if old.get(field) != new.get(field)
         ]

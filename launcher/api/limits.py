@@ -13,8 +13,9 @@ from typing import TypedDict
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from launcher.api.bodies import too_large
 from launcher.api.calls import call_of, is_probe
-from launcher.core.errors import OutcomeUnknown, TooLarge, TooManyRequests, Unavailable
+from launcher.core.errors import OutcomeUnknown, TooManyRequests, Unavailable
 from launcher.core.reading.decode import MOST_BYTES
 
 #: Seconds over which watches and logs end when the server drains, so that their clients do not all return at once.
@@ -94,7 +95,7 @@ class Limits:
         if call.lasting:
             return await self._ended_by_drain(request, handler)
         if (request.content_length or 0) > MOST_BYTES:
-            raise _too_large()
+            raise too_large()
         return await self._counted(request, handler, writes=call.writes)
 
     async def _counted(self, request: web.Request, handler: Handler, *, writes: bool) -> web.StreamResponse:
@@ -104,7 +105,7 @@ class Limits:
         try:
             return await self._timed(request, handler, writes=writes)
         except web.HTTPRequestEntityTooLarge as error:
-            raise _too_large() from error
+            raise too_large() from error
         finally:
             self._under_way[writes] -= 1
 
@@ -148,7 +149,3 @@ _STREAM = web.RequestKey("stream", web.StreamResponse)
 async def note_stream(request: web.Request, response: web.StreamResponse) -> None:
     """For ``on_response_prepare``: remember what a lasting request is answered with, to end it well."""
     request[_STREAM] = response
-
-
-def _too_large() -> TooLarge:
-    return TooLarge(f"Request entity too large: limit is {MOST_BYTES}")

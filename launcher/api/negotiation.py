@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from aiohttp import web
 
+from launcher.api.accept import clauses_of
 from launcher.api.calls import flag
 from launcher.core.reading.decode import Media
 
@@ -82,30 +83,8 @@ def is_pretty(request: web.BaseRequest, *, asked: bool = False) -> bool:
 @lru_cache(maxsize=256)
 def _clauses(accept: str) -> tuple[_Clause, ...]:
     """The clauses that mean something here, the most wanted first; nothing said is JSON."""
-    if not accept.strip():
-        accept = "*/*"
-    ranked = []
-    for text in accept.split(","):
-        name, *rest = (part.strip() for part in text.split(";"))
-        parameters = dict(_parameters(rest))
-        quality = _quality(parameters.pop("q", "1"))
-        clause = _clause(name.lower(), parameters)
-        if clause is not None and quality > 0:
-            ranked.append((-quality, clause))
-    return tuple(clause for _, clause in sorted(ranked, key=lambda pair: pair[0]))
-
-
-def _parameters(parts: list[str]) -> Iterator[tuple[str, str]]:
-    for part in parts:
-        name, _, value = part.partition("=")
-        yield name.strip().lower(), value.strip().strip('"')
-
-
-def _quality(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
+    found = (_clause(media, parameters) for media, parameters in clauses_of(accept))
+    return tuple(clause for clause in found if clause is not None)
 
 
 def _clause(name: str, parameters: dict[str, str]) -> _Clause | None:

@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 from launcher.api.calls import flag
 from launcher.api.errors import InvalidOptions
 from launcher.api.fields import where_of
-from launcher.core.checking.problems import invalid, required, unsupported
+from launcher.core.checking.problems import forbidden, invalid, required, unsupported
 from launcher.core.errors import BadRequest, Problem
 from launcher.store.port import Deletion, Kind, Object, Propagation, Version
 from launcher.store.selectors import Where
@@ -101,9 +101,7 @@ def patching_of(request: web.Request) -> Writing:
     """The options of any other patch, which cannot be forced."""
     writing = writing_of(request, "PatchOptions")
     if "force" in request.query:
-        problem = Problem(
-            "force", "Forbidden: may not be specified for non-apply patch", "FieldValueForbidden"
-        )
+        problem = forbidden("force", "may not be specified for non-apply patch")
         raise InvalidOptions("PatchOptions", (problem,))
     return writing
 
@@ -158,7 +156,7 @@ def _watch_problem(listing: Listing) -> Problem | None:
 
 
 def _forbidden(field: str, why: str) -> Problem:
-    return Problem(field, f"Forbidden: {field} {why}", "FieldValueForbidden")
+    return forbidden(field, f"{field} {why}")
 
 
 def deletion_of(request: web.Request, body: Object) -> tuple[Deletion, bool]:

@@ -11,6 +11,7 @@ from aiohttp import web
 from launcher.api.calls import flag
 from launcher.api.errors import InvalidOptions, aim
 from launcher.core.checking.podrules import items, part
+from launcher.core.checking.problems import forbidden
 from launcher.core.errors import BadRequest, NotFound, Problem
 from launcher.core.logview import LogView
 from launcher.store.port import PODS, Object, Store
@@ -180,10 +181,10 @@ def _asked(pod: str, query: Mapping[str, str], now: float) -> _Asked:
     )
     moment = _moment(query.get("sinceTime"))
     if seconds is not None and moment is not None:
-        problems.append(_forbidden("sinceSeconds", "only one of sinceTime and sinceSeconds may be given"))
+        problems.append(forbidden("sinceSeconds", "only one of sinceTime and sinceSeconds may be given"))
     if query.get("stream"):
         problems.append(
-            _forbidden("stream", "the two streams of a container are kept as one here; leave it out")
+            forbidden("stream", "the two streams of a container are kept as one here; leave it out")
         )
     if problems:
         raise InvalidOptions("PodLogOptions", tuple(problems), group="", name=pod)
@@ -221,7 +222,3 @@ def _moment(text: str | None) -> float | None:
     if moment is None or moment.tzinfo is None:
         raise BadRequest(f"sinceTime: {text[:80]!r} is no time; write it as 2026-01-31T12:00:00Z")
     return moment.timestamp()
-
-
-def _forbidden(field: str, why: str) -> Problem:
-    return Problem(field, f"Forbidden: {why}", "FieldValueForbidden")

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from launcher.core.checking.podrules import items, part
-from launcher.core.checking.problems import shown
+from launcher.core.checking.problems import forbidden, shown
 from launcher.core.errors import Problem
 
 
@@ -45,7 +45,7 @@ class Policy:
     def _size_problems(self, roles: Iterable[dict[str, Any]]) -> Iterator[Problem]:
         numbers = [number for role in roles if isinstance(number := role.get("taskNumber"), int)]
         if self.max_tasks is not None and sum(numbers) > self.max_tasks:
-            yield _forbidden(
+            yield forbidden(
                 "spec.taskRoles",
                 f"the roles have {sum(numbers)} tasks together, and a Framework may have {self.max_tasks} here",
             )
@@ -53,7 +53,7 @@ class Policy:
     def _pod_problems(self, pod: dict[str, Any], field: str) -> Iterator[Problem]:
         spec = part(pod.get("spec"))
         if spec.get("hostNetwork") is True and not self.host_network:
-            yield _forbidden(f"{field}.hostNetwork", "pods get no host network here; leave it out")
+            yield forbidden(f"{field}.hostNetwork", "pods get no host network here; leave it out")
         for index, volume in enumerate(items(spec.get("volumes"))):
             yield from self._volume_problems(part(volume), f"{field}.volumes[{index}]")
         if not self.privileged:
@@ -70,12 +70,12 @@ class Policy:
 def _path_problems(path: str, prefixes: Sequence[str], field: str) -> Iterator[Problem]:
     parts = PurePosixPath(path).parts
     if not path.startswith("/"):
-        yield _forbidden(field, f"{shown(path)} is not an absolute path")
+        yield forbidden(field, f"{shown(path)} is not an absolute path")
     elif ".." in parts:
         # Where it leads depends on what stands on the disk when it is used.
-        yield _forbidden(field, f"{shown(path)} holds '..'; write the path without it")
+        yield forbidden(field, f"{shown(path)} holds '..'; write the path without it")
     elif not any(_below(parts, prefix) for prefix in prefixes):
-        yield _forbidden(field, f"{shown(path)} is outside of {_listed(prefixes, 'host paths')}")
+        yield forbidden(field, f"{shown(path)} is outside of {_listed(prefixes, 'host paths')}")
 
 
 def _below(parts: tuple[str, ...], prefix: str) -> bool:
@@ -86,14 +86,14 @@ def _below(parts: tuple[str, ...], prefix: str) -> bool:
 
 def _server_problems(server: str, servers: Sequence[str], field: str) -> Iterator[Problem]:
     if server.lower() not in {name.lower() for name in servers}:
-        yield _forbidden(field, f"{shown(server)} is none of {_listed(servers, 'NFS servers')}")
+        yield forbidden(field, f"{shown(server)} is none of {_listed(servers, 'NFS servers')}")
 
 
 def _privileged(spec: dict[str, Any], field: str) -> Iterator[Problem]:
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for index, container in enumerate(items(spec.get(kind))):
             if part(part(container).get("securityContext")).get("privileged") is True:
-                yield _forbidden(
+                yield forbidden(
                     f"{field}.{kind}[{index}].securityContext.privileged",
                     "containers cannot be privileged here; leave it out",
                 )
@@ -101,7 +101,3 @@ def _privileged(spec: dict[str, Any], field: str) -> Iterator[Problem]:
 
 def _listed(allowed: Sequence[str], what: str) -> str:
     return f"the {what} that are allowed here: {', '.join(allowed) or 'there are none'}"
-
-
-def _forbidden(field: str, why: str) -> Problem:
-    return Problem(field, f"Forbidden: {why}", "FieldValueForbidden")

@@ -133,7 +133,7 @@ def _number_or_text(content: bytes, _: Any) -> int | str | None:
     found = dict(_fields(content))
     if found.get(1, 0) == 0:
         return _number(found.get(2, 0), None)  # type: ignore[arg-type]  # text is refused as what it is not
-    return _text(found.get(3, b""), None)  # type: ignore[arg-type]
+    return _text(found.get(3, b""), None)  # type: ignore[arg-type]  # a number is refused as what it is not
 
 
 _METADATA: _Shape = {

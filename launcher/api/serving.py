@@ -27,8 +27,8 @@ class _Runner(web.AppRunner):
             server.request_handler,
             request_factory=server.request_factory,
             handler_cancellation=server.handler_cancellation,
-            loop=server._loop,  # noqa: SLF001
-            **server._kwargs,  # noqa: SLF001
+            loop=server._loop,  # noqa: SLF001 - aiohttp has no way to choose the protocol of a server
+            **server._kwargs,  # noqa: SLF001 - as above
         )
 
 

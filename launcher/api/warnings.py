@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from launcher.core.checking.podrules import items
 from launcher.store.port import Object
 
 #: Of all texts together; beyond that each is cut.
@@ -34,19 +35,15 @@ def metadata_warnings(obj: Object) -> Iterator[str]:
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
         return
-    for finalizer in _list(metadata.get("finalizers")):
+    for finalizer in items(metadata.get("finalizers")):
         if isinstance(finalizer, str) and "/" not in finalizer and finalizer not in _COLLECTORS:
             yield (
                 f'metadata.finalizers: "{finalizer}": prefer a domain-qualified finalizer name, such as '
                 f"example.com/{finalizer}, including a path, to avoid confusion with others"
             )
-    owners = _list(metadata.get("ownerReferences"))
+    owners = items(metadata.get("ownerReferences"))
     if any(owner in owners[:index] for index, owner in enumerate(owners)):
         yield "metadata.ownerReferences: the same owner stands there twice; it is kept once"
 
 
 _COLLECTORS = ("orphan", "foregroundDeletion")
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []

@@ -9,9 +9,9 @@ from launcher.cli.client import PODS, Api
 from launcher.cli.loglines import Choice, Source, View, Write
 from launcher.cli.logreading import copy_log
 from launcher.cli.states import is_over
-from launcher.cli.watching import changes, sights
+from launcher.cli.watching import changes, pods_of, sights
 from launcher.core.errors import RequestError, Unavailable
-from launcher.core.names import Mark, membership_of
+from launcher.core.names import membership_of
 
 Json = dict[str, Any]
 
@@ -64,7 +64,7 @@ class Follower:
         return None
 
     async def _watch_pods(self, tasks: asyncio.TaskGroup) -> None:
-        async with aclosing(changes(self._api, PODS, labels=self._labels)) as seen:
+        async with aclosing(changes(self._api, PODS, labels=pods_of(self._name))) as seen:
             async for each in seen:
                 if each is None:
                     self._listed.set()
@@ -74,7 +74,7 @@ class Follower:
     async def _look_once_more(self, tasks: asyncio.TaskGroup) -> None:
         """See what the watch may not have told yet."""
         with suppress(Unavailable):
-            for pod in (await self._api.list(PODS, labels=self._labels))[0]:
+            for pod in (await self._api.list(PODS, labels=pods_of(self._name)))[0]:
                 self._see(pod, tasks)
 
     async def _read_unseen(self, framework: Json) -> None:
@@ -84,10 +84,6 @@ class Follower:
             if source not in seen:
                 with suppress(RequestError):
                     await copy_log(self._api, source, self._view.parameters, self._write)
-
-    @property
-    def _labels(self) -> str:
-        return f"{Mark.FRAMEWORK_NAME}={self._name}"
 
     def _see(self, pod: Json, tasks: asyncio.TaskGroup, *, gone: bool = False) -> None:
         of = membership_of(pod)

@@ -4,8 +4,8 @@ import re
 from typing import Any
 
 from launcher.cli.client import EVENTS, Api
-from launcher.cli.states import since
 from launcher.cli.terminal import one_line
+from launcher.core.ages import age_of
 
 Json = dict[str, Any]
 
@@ -49,7 +49,7 @@ def _order(event: Json) -> tuple[str, int]:
 def event_cells(event: Json, now: float) -> tuple[str, ...]:
     """The event's row under EVENT_HEADER."""
     about = event["involvedObject"]
-    seen = since(last_seen(event) or None, now)
+    seen = age_of(last_seen(event), now)
     count = event.get("count") or 1
     if count > 1:
         seen += f" (x{count})"

@@ -7,7 +7,6 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from launcher.cli import states
-from launcher.cli.ages import shown
 from launcher.cli.client import EVENTS, FRAMEWORKS, PODS, Api, Target, complaints, connected
 from launcher.cli.complaint import Refused, tell
 from launcher.cli.files import Text
@@ -16,9 +15,9 @@ from launcher.cli.happenings import concerns, task_of
 from launcher.cli.loglines import Choice, View
 from launcher.cli.showing import Show, show
 from launcher.cli.terminal import one_line
-from launcher.cli.watching import changes
+from launcher.cli.watching import changes, pods_of
+from launcher.core.ages import age
 from launcher.core.errors import InvalidObject, NotFound, RequestError
-from launcher.core.names import Mark
 from launcher.settings import Settings
 from launcher.wiring import local_launcher
 
@@ -136,7 +135,7 @@ class _Play:
         for pod in await self._pods():
             if not _ended(pod):
                 await self._delete(pod, {})
-        async with aclosing(changes(self._api, PODS, labels=self._labels)) as seen:
+        async with aclosing(changes(self._api, PODS, labels=pods_of(self._name))) as seen:
             left: set[str] = set()
             listed = False
             async for each in seen:
@@ -148,19 +147,15 @@ class _Play:
                     return
 
     async def _pods(self) -> list[Json]:
-        return (await self._api.list(PODS, labels=self._labels))[0]
+        return (await self._api.list(PODS, labels=pods_of(self._name)))[0]
 
     async def _delete(self, pod: Json, options: Json) -> None:
         with suppress(NotFound):
             await self._api.delete(PODS, pod["metadata"]["name"], options)
 
-    @property
-    def _labels(self) -> str:
-        return f"{Mark.FRAMEWORK_NAME}={self._name}"
-
     def _conclude(self, end: Json | None) -> int:
         """The exit code, after one line that says how it ended."""
-        took = shown(time.time() - self._began)
+        took = age(time.time() - self._began)
         if self._interruption.number:
             tell(f"{self._name} was stopped after {took}")
             return 128 + self._interruption.number

@@ -39,8 +39,8 @@ class Command:
 
 def commands_of(parser: argparse.ArgumentParser) -> tuple[Command, ...]:
     """Everything that the parser understands."""
-    (commands,) = (action for action in _actions(parser) if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
-    helps = {action.dest: action.help or "" for action in commands._get_subactions()}  # noqa: SLF001
+    (commands,) = (action for action in _actions(parser) if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001 - as in _actions
+    helps = {action.dest: action.help or "" for action in commands._get_subactions()}  # noqa: SLF001 - as in _actions
     return tuple(_command(name, helps[name], each) for name, each in commands.choices.items())
 
 

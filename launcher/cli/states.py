@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.cli.ages import shown
 from launcher.cli.terminal import one_line
+from launcher.core import ages
 from launcher.core.codes import Completion
 from launcher.core.status import FrameworkStatus, RoleStatus, State, TaskStatus
 from launcher.core.times import from_wire
@@ -101,12 +101,7 @@ def retries(framework: Json) -> int:
 
 def age(framework: Json, now: float) -> str:
     """How long ago it was made."""
-    return since(framework["metadata"].get("creationTimestamp"), now)
-
-
-def since(moment: str | None, now: float) -> str:
-    """How long ago that was; ``<unknown>`` where nobody said when."""
-    return "<unknown>" if not moment else shown(now - from_wire(moment))
+    return ages.age_of(framework["metadata"].get("creationTimestamp"), now)
 
 
 def duration(framework: Json, now: float) -> str:
@@ -115,7 +110,7 @@ def duration(framework: Json, now: float) -> str:
     if not status.get("startTime"):
         return ""
     end = status.get("completionTime")
-    return shown((from_wire(end) if end else now) - from_wire(status["startTime"]))
+    return ages.age((from_wire(end) if end else now) - from_wire(status["startTime"]))
 
 
 def headline(framework: Json, now: float) -> str:

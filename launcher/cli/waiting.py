@@ -35,17 +35,17 @@ def add(commands: SubParsers) -> None:
 def _wait(given: argparse.Namespace) -> int:
     import asyncio
 
-    from launcher.cli.ages import shown
     from launcher.cli.client import talk
     from launcher.cli.complaint import Complaint
     from launcher.cli.wishes import come_true
+    from launcher.core.ages import age
 
     async def work(api: "Api") -> int:
         try:
             async with asyncio.timeout(given.timeout):
                 print(f"framework/{given.name} {await come_true(api, given.name, given.wish)}")
         except TimeoutError as error:
-            raise Complaint(f"{given.name}: not {given.wish} within {shown(given.timeout)}") from error
+            raise Complaint(f"{given.name}: not {given.wish} within {age(given.timeout)}") from error
         return 0
 
     return talk(given, work)

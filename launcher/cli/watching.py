@@ -9,11 +9,17 @@ from typing import Any
 from launcher.cli.client import FRAMEWORKS, Api, Resource
 from launcher.cli.complaint import tell
 from launcher.core.errors import Expired, Unavailable
+from launcher.core.names import Mark
 
 Json = dict[str, Any]
 
 #: Seconds between tries to reach a server that is away: the first pause, and the longest.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+
+
+def pods_of(framework: str) -> str:
+    """The label selector of its pods."""
+    return f"{Mark.FRAMEWORK_NAME}={framework}"
 
 
 @dataclass(frozen=True, slots=True)

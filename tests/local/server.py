@@ -38,6 +38,12 @@ def within(**directories: Path) -> tuple[str, ...]:
     return (sys.executable, "-m", "tests.local.within", *shown, "--")
 
 
+def ended(framework: Any) -> str:
+    """Which of the two conditions came true in the end."""
+    true = {c["type"] for c in framework["status"]["conditions"] if c["status"] == "True"}
+    return " and ".join(sorted(true & {"Succeeded", "Failed"}))
+
+
 class Server:
     """A launcher with its own data, port and clients' settings."""
 
@@ -158,6 +164,10 @@ class Server:
     def framework(self, name: str) -> Any:
         """The Framework as it is now."""
         return self.get(f"{FRAMEWORKS}/{name}")
+
+    def log(self, pod: str) -> str:
+        """What its one container has written."""
+        return self.curl(f"{PODS}/{pod}/log")
 
     def runs(self, pod: str) -> None:
         """Return when the pod runs."""

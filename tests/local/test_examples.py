@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, PODS, PROJECT, Server, until, within
+from tests.local.server import FRAMEWORKS, PODS, PROJECT, Server, ended, until, within
 
 STANDINS = Path(__file__).parent / "standins"
 EXAMPLES = {path.stem for path in (PROJECT / "examples").glob("*.yaml")}
@@ -24,21 +24,11 @@ def run(server: Server, example: str) -> Any:
     return ended(server.completed(submit(server, example)))
 
 
-def ended(framework: Any) -> str:
-    """Which of the two conditions came true in the end."""
-    true = {c["type"] for c in framework["status"]["conditions"] if c["status"] == "True"}
-    return " and ".join(sorted(true & {"Succeeded", "Failed"}))
-
-
-def log(server: Server, pod: str) -> str:
-    return server.curl(f"{PODS}/{pod}/log")
-
-
 def test_hello(serve: Serve) -> None:
     server = serve()
 
     assert run(server, "hello") == "Succeeded"
-    assert log(server, "hello-greeter-1") == "hello from greeter 1 of hello\n"
+    assert server.log("hello-greeter-1") == "hello from greeter 1 of hello\n"
 
 
 def test_parameter_server(serve: Serve, tmp_path: Path) -> None:
@@ -54,7 +44,7 @@ def test_parameter_server(serve: Serve, tmp_path: Path) -> None:
     (image / "launcher_url").write_text(server.url)
 
     assert run(server, "parameter-server") == "Succeeded"
-    assert log(server, "mnist-worker-1") == "worker 1 has done its part\n"
+    assert server.log("mnist-worker-1") == "worker 1 has done its part\n"
 
 
 def test_nfs(serve: Serve, tmp_path: Path) -> None:
@@ -73,7 +63,7 @@ def test_hostpath(serve: Serve, tmp_path: Path) -> None:
     server = serve("--node=node-a", "--node=node-c", under=within(srv_data=data))
 
     assert run(server, "hostpath") == "Succeeded"
-    assert log(server, "count-files-counter-0").strip() == "2"
+    assert server.log("count-files-counter-0").strip() == "2"
     assert server.get(f"{PODS}/count-files-counter-0")["spec"]["nodeName"] == "node-a"
 
 
@@ -100,7 +90,7 @@ def test_several_nodes(serve: Serve) -> None:
     server = serve(f"--node=gpu0,{training}", f"--node=gpu1,{training},ip=127.0.0.9", "--node=desk")
 
     assert run(server, "several-nodes") == "Succeeded"
-    said = {log(server, f"spread-trainer-{index}").split(" on ")[1] for index in range(2)}
+    said = {server.log(f"spread-trainer-{index}").split(" on ")[1] for index in range(2)}
     assert said == {"gpu0 at 127.0.0.2\n", "gpu1 at 127.0.0.9\n"}
 
 

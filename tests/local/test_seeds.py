@@ -16,7 +16,7 @@ import pytest
 
 from tests.core.manifests import SEEDS
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, PODS, Server, within
+from tests.local.server import FRAMEWORKS, PODS, Server, ended, within
 
 STANDINS = Path(__file__).parent / "standins"
 TRAINER = "zichengfang/k8s_launcher:distributedtf"
@@ -86,31 +86,21 @@ def post(server: Server, tmp_path: Path, text: str) -> tuple[Any, list[str]]:
     return orjson.loads(body), re.findall(r"^Warning: 299 - \"(.*)\"$", head, re.MULTILINE | re.IGNORECASE)
 
 
-def log(server: Server, pod: str) -> str:
-    return server.curl(f"{PODS}/{pod}/log")
-
-
-def ended(framework: Any) -> str:
-    """Which of the two conditions came true in the end."""
-    true = {c["type"] for c in framework["status"]["conditions"] if c["status"] == "True"}
-    return " and ".join(sorted(true & {"Succeeded", "Failed"}))
-
-
 def test_the_first_sample_trains_with_addresses_that_it_finds_itself(server: Server, tmp_path: Path) -> None:
     created, warnings = post(server, tmp_path, manual()[0])
 
     assert created["metadata"]["name"] == "tfexample"
     assert warnings == []
     assert ended(server.completed("tfexample")) == "Succeeded"
-    assert log(server, "tfexample-worker-0") == "worker 0 has done its part\n"
-    assert log(server, "tfexample-ps-0") == "ps 0 has done its part\n"
+    assert server.log("tfexample-worker-0") == "worker 0 has done its part\n"
+    assert server.log("tfexample-ps-0") == "ps 0 has done its part\n"
 
 
 def test_a_file_on_the_export_is_read_in_the_pod(server: Server, tmp_path: Path) -> None:
     post(server, tmp_path, manual()[2])
 
     assert ended(server.completed("nfsexample")) == "Succeeded"
-    assert log(server, "nfsexample-worker-0").splitlines()[-1] == "Hello, NFS"
+    assert server.log("nfsexample-worker-0").splitlines()[-1] == "Hello, NFS"
 
 
 @pytest.mark.parametrize("number", [3, 4], ids=["one node", "several nodes"])
@@ -125,7 +115,7 @@ def test_a_file_on_the_host_is_read_in_the_pod(
     post(server, tmp_path, sample)
 
     assert ended(server.completed("hostpathexample")) == "Succeeded"
-    assert log(server, "hostpathexample-worker-0") == "hostpathtest.txt\nHello, HostPath\n"
+    assert server.log("hostpathexample-worker-0") == "hostpathtest.txt\nHello, HostPath\n"
     if number == 4:
         pod = server.get(f"{PODS}/hostpathexample-worker-0")
         assert pod["spec"]["nodeName"] in ("10.151.40.241", "10.151.40.242")
@@ -155,6 +145,6 @@ def test_spelt_right_it_trains_with_addresses_from_its_init_container(
 
     assert warnings == []
     assert ended(server.completed("tfexample")) == "Succeeded"
-    workers = log(server, "tfexample-worker-0")
+    workers = server.log("tfexample-worker-0")
     addresses = {f"127.0.0.4{n}:4686{role}" for n in (1, 2) for role in (6, 7)}
     assert workers == "worker 0 has done its part\n" if number == 5 else set(workers.split()) <= addresses

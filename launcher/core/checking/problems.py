@@ -59,6 +59,11 @@ def duplicate(field: str, value: Any, why: str) -> Problem:
     return Problem(field, f"Duplicate value: {shown(value)}: {why}", "FieldValueDuplicate")
 
 
+def forbidden(field: str, why: str) -> Problem:
+    """``spec.hostNetwork: Forbidden: …``."""
+    return Problem(field, f"Forbidden: {why}", "FieldValueForbidden")
+
+
 def not_found(field: str, value: Any, known: Iterable[str], what: str) -> Problem:
     """``Not found: "wroker": there is no such role; did you mean "worker"?``."""
     guess = meant(value, known) if isinstance(value, str) else None

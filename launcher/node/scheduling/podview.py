@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from launcher.core.pods import ENDED
 from launcher.core.times import from_wire
 from launcher.node.scheduling.demand import demand_of
 from launcher.node.scheduling.site import Guest
@@ -40,11 +39,6 @@ class PodView:
     told_since: str
     #: The other conditions.
     conditions: Sequence[Mapping[str, Any]]
-
-
-def is_over(pod: Object) -> bool:
-    """Whether it has ended: then it takes nothing of its node any more."""
-    return (pod.get("status") or {}).get("phase") in ENDED
 
 
 def is_ours(pod: Object) -> bool:

@@ -15,8 +15,9 @@ from typing import Final
 from launcher.core.actions import Notice
 from launcher.core.errors import LauncherError, NotFound
 from launcher.core.times import to_wire
+from launcher.node.pods.podspec import is_over
 from launcher.node.scheduling.placing import Binding, Placer
-from launcher.node.scheduling.podview import SCHEDULED, PodView, Told, guest_of, is_ours, is_over, view_of
+from launcher.node.scheduling.podview import SCHEDULED, PodView, Told, guest_of, is_ours, view_of
 from launcher.node.scheduling.site import facts_of
 from launcher.store.events import EventWriter
 from launcher.store.informer import Informer

@@ -1,6 +1,6 @@
 import pytest
 
-from launcher.api.ages import age, age_of
+from launcher.core.ages import age, age_of
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 
@@ -10,19 +10,25 @@ MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
     [
         (-5, "<invalid>"),
         (-1, "0s"),
+        (0, "0s"),
         (0.4, "0s"),
         (45, "45s"),
         (119, "119s"),
+        (119.9, "119s"),
         (2 * MINUTE, "2m"),
         (3 * MINUTE + 20, "3m20s"),
+        (10 * MINUTE, "10m"),
         (10 * MINUTE + 20, "10m"),
         (3 * HOUR - 1, "179m"),
         (3 * HOUR, "3h"),
         (5 * HOUR + 10 * MINUTE, "5h10m"),
+        (8 * HOUR + 5 * MINUTE, "8h"),
         (8 * HOUR + 10 * MINUTE, "8h"),
         (2 * DAY - 1, "47h"),
+        (2 * DAY, "2d"),
         (3 * DAY + 4 * HOUR, "3d4h"),
         (8 * DAY + 4 * HOUR, "8d"),
+        (400 * DAY, "400d"),
         (2 * YEAR - 1, "729d"),
         (2 * YEAR + 40 * DAY, "2y40d"),
         (9 * YEAR, "9y"),

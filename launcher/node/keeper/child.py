@@ -224,7 +224,8 @@ def become(order: Json, joined: list[int]) -> NoReturn:
 def _be_ordinary() -> None:
     """Undo what Python and the keeper have changed for themselves."""
     resource.setrlimit(resource.RLIMIT_NOFILE, _FILES_LIMIT)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+    # Python ignores two by itself, and whoever started the launcher in the background two more.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

@@ -1,6 +1,6 @@
 """A TLS context whose certificates follow their files."""
 
-import os
+import hashlib
 import ssl
 from pathlib import Path
 
@@ -35,7 +35,7 @@ class Tls:
             self.context.check_hostname = False
             self.context.verify_mode = ssl.CERT_NONE
         self._authority, self._certificate, self._key = authority, certificate, key
-        self._seen: dict[Path, tuple[int, int]] = {}
+        self._seen: dict[Path, bytes] = {}
         self._load_own()
         self._note()
 
@@ -71,10 +71,13 @@ class Tls:
         return [path for path in (self._authority, self._certificate, self._key) if path is not None]
 
 
-def _looks(path: Path) -> tuple[int, int] | None:
-    """What changes with the file; None when it is not there, as for a moment while it is replaced."""
+def _looks(path: Path) -> bytes | None:
+    """
+    What changes with the file; None when it is not there, as for a moment while it is replaced.
+
+    Not its time: two writings within one tick of the kernel's clock bear the same.
+    """
     try:
-        found = os.stat(path)
+        return hashlib.sha256(path.read_bytes()).digest()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino

@@ -6,6 +6,7 @@ from typing import Any
 
 from launcher.core.ages import age_of
 from launcher.core.checking.podrules import items, part
+from launcher.core.replicas import tasks_of_roles
 from launcher.store.port import (
     CONFIG_MAPS,
     EVENTS,
@@ -91,8 +92,7 @@ def _tasks(obj: Object, status: Mapping[str, Any]) -> str:
     counts = [number for number in part(status.get("taskCounts")).values() if isinstance(number, int)]
     done = part(status.get("taskCounts")).get("Completed", 0)
     if not counts:
-        roles = items(part(obj.get("spec")).get("taskRoles"))
-        counts = [number for role in roles if isinstance(number := part(role).get("taskNumber"), int)]
+        counts = list(tasks_of_roles(part(obj.get("spec"))))
     return f"{done}/{sum(counts)}"
 
 

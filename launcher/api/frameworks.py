@@ -8,6 +8,7 @@ from launcher.core.checking.unknown import unknown_fields
 from launcher.core.errors import BadRequest, InvalidObject, Problem
 from launcher.core.manifest import Manifest, check_framework, read_framework
 from launcher.core.reading.decode import Media
+from launcher.core.replicas import followed
 from launcher.core.validate import change_problems, warnings_in
 from launcher.store.port import Object
 
@@ -39,6 +40,7 @@ class FrameworkRules:
 
         What was wrong with *old* already, and accepted, is not told again.
         """
+        obj = obj if old is None else followed(obj, old)
         known = () if old is None else unknown_fields(old)
         found = [problem for problem in unknown_fields(obj) if problem not in known]
         try:

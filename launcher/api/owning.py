@@ -23,6 +23,7 @@ from launcher.core.owners import (
     owners_to_wire,
     read_owners,
 )
+from launcher.core.replicas import followed
 from launcher.core.times import to_wire
 from launcher.store.port import FRAMEWORKS, Object, Store
 from launcher.store.rules import encoded
@@ -77,7 +78,7 @@ class FrameworkKeeper(Keeper):
     def _replaced(self, old: Object, new: Object, writing: Writing) -> Object:
         # Whoever does not speak of owners does not mean that there be none.
         held = {_FIELD: old["metadata"][_FIELD]} if _FIELD in old["metadata"] else {}
-        return self._changed(old, {**new, "metadata": held | new["metadata"]}, writing)
+        return self._changed(old, followed({**new, "metadata": held | new["metadata"]}, old), writing)
 
     def _changed(self, old: Object, new: Object, writing: Writing) -> Object:
         said = new["metadata"].get(_FIELD)

@@ -4,7 +4,7 @@ What this place allows pods to ask of the machine, set by its admin.
 Paths are compared as they are written. What a path leads to over symbolic links is looked at where it is mounted.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from launcher.core.checking.podrules import items, part
 from launcher.core.checking.problems import forbidden, shown
 from launcher.core.errors import Problem
+from launcher.core.replicas import tasks_of_roles
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +37,17 @@ class Policy:
         return tuple(self._pod_problems(pod, "spec"))
 
     def _framework_problems(self, framework: dict[str, Any]) -> Iterator[Problem]:
-        roles = [part(role) for role in items(part(framework.get("spec")).get("taskRoles"))]
-        yield from self._size_problems(roles)
-        for index, role in enumerate(roles):
-            pod = part(part(role.get("task")).get("pod"))
+        spec = part(framework.get("spec"))
+        yield from self._size_problems(sum(tasks_of_roles(spec)))
+        for index, role in enumerate(items(spec.get("taskRoles"))):
+            pod = part(part(part(role).get("task")).get("pod"))
             yield from self._pod_problems(pod, f"spec.taskRoles[{index}].task.pod.spec")
 
-    def _size_problems(self, roles: Iterable[dict[str, Any]]) -> Iterator[Problem]:
-        numbers = [number for role in roles if isinstance(number := role.get("taskNumber"), int)]
-        if self.max_tasks is not None and sum(numbers) > self.max_tasks:
+    def _size_problems(self, tasks: int) -> Iterator[Problem]:
+        if self.max_tasks is not None and tasks > self.max_tasks:
             yield forbidden(
                 "spec.taskRoles",
-                f"the roles have {sum(numbers)} tasks together, and a Framework may have {self.max_tasks} here",
+                f"the roles have {tasks} tasks together, and a Framework may have {self.max_tasks} here",
             )
 
     def _pod_problems(self, pod: dict[str, Any], field: str) -> Iterator[Problem]:

@@ -15,7 +15,8 @@ from launcher.api.patching import wish_of
 from launcher.core.checking.podrules import items, part
 from launcher.core.checking.problems import invalid, wrong_kind
 from launcher.core.errors import BadRequest, Conflict, Problem
-from launcher.core.names import Mark
+from launcher.core.names import role_selector
+from launcher.core.replicas import scaled, tasks_of_roles
 from launcher.store.port import Kind, Object, Store
 
 SCALES = Kind("autoscaling", "v1", "scales", "Scale")
@@ -56,7 +57,7 @@ class Scaler:
         def rescaled(stored: Object) -> Object:
             wanted = change(scale_of(stored))
             _check_version(stored, wanted)
-            return _with_tasks(stored, _replicas(wanted, name))
+            return scaled(stored, _replicas(wanted, name))
 
         saved, _ = await self._keeper.change(namespace, name, rescaled, writing)
         return saved
@@ -66,14 +67,17 @@ def scale_of(framework: Object) -> Object:
     """The scale of a Framework. Raises BadRequest when it has several roles, which no one number can scale."""
     role, metadata = _only_role(framework), framework["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    selector = f"{Mark.FRAMEWORK_NAME}={metadata['name']},{Mark.TASKROLE_NAME}={role.get('name')}"
+    (tasks,) = tasks_of_roles(framework["spec"])
     counts = part(part(framework.get("status")).get("taskCounts"))
     return {
         "kind": SCALES.kind,
         "apiVersion": SCALES.api_version,
         "metadata": {field: metadata[field] for field in kept if field in metadata},
-        "spec": {"replicas": role.get("taskNumber") or 0},
-        "status": {"replicas": sum(counts.values()), "selector": selector},
+        "spec": {"replicas": tasks},
+        "status": {
+            "replicas": sum(counts.values()),
+            "selector": role_selector(metadata["name"], role["name"]),
+        },
     }
 
 
@@ -85,11 +89,6 @@ def _only_role(framework: Object) -> dict[str, Any]:
             "role has a scale; change spec.taskRoles[].taskNumber of the role you mean instead"
         )
     return part(roles[0])
-
-
-def _with_tasks(framework: Object, tasks: int) -> Object:
-    spec = framework["spec"]
-    return {**framework, "spec": {**spec, "taskRoles": [{**spec["taskRoles"][0], "taskNumber": tasks}]}}
 
 
 def _replicas(scale: Object, name: str) -> int:

@@ -1,6 +1,6 @@
 """POST and PUT: what a client has written whole."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import orjson
 from aiohttp import web
@@ -92,8 +92,13 @@ def warnings_of(manifest: Manifest, new: Object, writing: Writing) -> list[str]:
     """What the writer of *new* is told, unless it was asked not to be."""
     said = manifest.warnings
     if writing.validation is Validation.IGNORE:
-        said = tuple(text for text in said if not text.startswith(_FINDINGS))
+        said = without_findings(said)
     return [*said, *metadata_warnings(new)]
+
+
+def without_findings(warnings: Sequence[str]) -> tuple[str, ...]:
+    """The warnings but for those of fields that nobody knows, or that stand twice."""
+    return tuple(text for text in warnings if not text.startswith(_FINDINGS))
 
 
 async def written(

@@ -100,6 +100,9 @@ def _operations(framework: Json, wanted: dict[str, int]) -> list[Json]:
             {"op": "test", "path": f"{at}/name", "value": role},
             {"op": "add", "path": f"{at}/taskNumber", "value": number},
         ]
+        if framework["spec"].get("replicas") is not None:
+            # It stands over taskNumber, and where nobody sees to it does not follow by itself.
+            operations.append({"op": "add", "path": "/spec/replicas", "value": number})
     return operations
 
 

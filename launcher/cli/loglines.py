@@ -8,6 +8,7 @@ from typing import Any
 from launcher.cli.complaint import Complaint
 from launcher.cli.terminal import coloured, harmless, has_colours, is_terminal
 from launcher.core.names import pod_name
+from launcher.core.replicas import tasks_of_roles
 from launcher.core.spec import FrameworkName, RoleName
 from launcher.core.times import to_wire
 
@@ -68,14 +69,16 @@ class Choice:
 
     def sources(self, framework: Json) -> Iterator[Source]:
         """What is chosen of the Framework, by role, index and container. Raises Complaint when there is no such."""
-        name, roles = framework["metadata"]["name"], framework["spec"].get("taskRoles") or ()
-        chosen = [role for role in roles if self.role in (None, role["name"])]
+        name, spec = framework["metadata"]["name"], framework["spec"]
+        roles = spec.get("taskRoles") or ()
+        numbers = zip(roles, tasks_of_roles(spec), strict=True)
+        chosen = [(role, tasks) for role, tasks in numbers if self.role in (None, role["name"])]
         if not chosen and roles:
             raise Complaint(
                 f"{name} has no role {self.role}; it has {', '.join(role['name'] for role in roles)}"
             )
-        for role in chosen:
-            yield from self._of_role(FrameworkName(name), role)
+        for role, tasks in chosen:
+            yield from self._of_role(FrameworkName(name), role, tasks)
 
     def of_pod(self, pod_spec: Json, pod: str, task: str) -> Iterator[Source]:
         """The chosen containers of one pod, those that run first in front."""
@@ -86,12 +89,12 @@ class Choice:
                 label = task if main == [container] else f"{task}/{container}"
                 yield Source(task, pod, container, label)
 
-    def _of_role(self, framework: FrameworkName, role: Json) -> Iterator[Source]:
-        number, name = int(role.get("taskNumber") or 0), RoleName(role["name"])
-        if self.index is not None and self.index >= number:
-            raise Complaint(f"{framework} has no task {name}/{self.index}; the last is {name}/{number - 1}")
+    def _of_role(self, framework: FrameworkName, role: Json, tasks: int) -> Iterator[Source]:
+        name = RoleName(role["name"])
+        if self.index is not None and self.index >= tasks:
+            raise Complaint(f"{framework} has no task {name}/{self.index}; the last is {name}/{tasks - 1}")
         pod_spec = role["task"]["pod"].get("spec") or {}
-        for index in range(number) if self.index is None else (self.index,):
+        for index in range(tasks) if self.index is None else (self.index,):
             pod = pod_name(framework, name, index)
             yield from self.of_pod(pod_spec, pod, f"{name}-{index}")
 

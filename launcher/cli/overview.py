@@ -11,6 +11,7 @@ from launcher.cli.happenings import EVENT_HEADER, event_cells
 from launcher.cli.states import TASK_HEADER, task_rows
 from launcher.cli.tables import table, table_with_reasons
 from launcher.cli.terminal import one_line, width_of
+from launcher.core.replicas import tasks_of_roles
 
 Json = dict[str, Any]
 
@@ -97,8 +98,8 @@ def _conditions(status: Json) -> list[tuple[str, ...]]:
 
 def _roles(spec: Json) -> list[tuple[str, ...]]:
     return [
-        (role["name"], str(role.get("taskNumber", 0)), _policy_words(role), _after_words(role))
-        for role in spec.get("taskRoles") or ()
+        (role["name"], str(tasks), _policy_words(role), _after_words(role))
+        for role, tasks in zip(spec.get("taskRoles") or (), tasks_of_roles(spec), strict=True)
     ]
 
 

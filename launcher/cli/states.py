@@ -8,6 +8,7 @@ from typing import Any
 from launcher.cli.terminal import one_line
 from launcher.core import ages
 from launcher.core.codes import Completion
+from launcher.core.replicas import tasks_of_roles
 from launcher.core.status import FrameworkStatus, RoleStatus, State, TaskStatus
 from launcher.core.times import from_wire
 from launcher.core.wirestatus import status_from_json
@@ -88,8 +89,7 @@ def tasks_done(framework: Json) -> str:
     """``3/8``: how many tasks are over, of how many."""
     counts = (framework.get("status") or {}).get("taskCounts")
     if counts is None:
-        roles = framework["spec"].get("taskRoles") or ()
-        return f"0/{sum(int(role.get('taskNumber') or 0) for role in roles)}"
+        return f"0/{sum(tasks_of_roles(framework['spec']))}"
     return f"{counts.get(State.COMPLETED, 0)}/{sum(counts.values())}"
 
 

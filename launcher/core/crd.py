@@ -5,7 +5,7 @@ What Kubernetes can say it says itself: types, bounds, defaults, and what may no
 field to see is left to the launcher. Nothing is ever taken from a pod template, whichever release of Kubernetes its
 fields are from, nor from a status, whichever release of the launcher wrote it.
 
-There is no scale subresource: it wants the path of one number, and a Framework has one for each of its roles.
+Its scale is ``spec.replicas``, the number of tasks of a Framework that has one role: see ``core.replicas``.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,6 +21,33 @@ _OPEN: Schema = {"x-kubernetes-preserve-unknown-fields": True}
 _ALWAYS_THERE = frozenset({"retryPolicy", "frameworkAttemptCompletionPolicy"})
 #: What stands beside the schema's own rules, by field.
 _EXTRAS: Mapping[str, Schema] = {
+    "spec": {
+        "x-kubernetes-validations": [
+            {
+                "rule": "!has(self.replicas) || (has(self.taskRoles) && self.taskRoles.size() == 1)",
+                "message": (
+                    "only a Framework with one task role has it; leave it out, and set taskNumber of the role "
+                    "you mean, such as spec.taskRoles[0].taskNumber"
+                ),
+                "fieldPath": ".replicas",
+                "reason": "FieldValueForbidden",
+            },
+            {
+                # The launcher's webhook has seen to it, unless it was away.
+                "rule": (
+                    "!has(self.replicas) || !has(oldSelf.replicas) || self.replicas != oldSelf.replicas"
+                    " || !has(self.taskRoles) || self.taskRoles.size() != 1"
+                    " || self.taskRoles[0].taskNumber == self.replicas"
+                    " || (has(oldSelf.taskRoles) && oldSelf.taskRoles.size() == 1"
+                    " && oldSelf.taskRoles[0].taskNumber == self.taskRoles[0].taskNumber)"
+                ),
+                "message": (
+                    "it stands over taskNumber, which was changed: set it to the same number, or to null"
+                ),
+                "fieldPath": ".replicas",
+            },
+        ]
+    },
     "executionType": {
         "x-kubernetes-validations": [
             {
@@ -50,6 +77,13 @@ _TEMPLATE: Schema = {
 }
 
 
+_SCALE: Schema = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".status.selector",
+}
+
+
 def framework_crd() -> Schema:
     """The whole definition, as one would apply it."""
     return {
@@ -76,7 +110,7 @@ def framework_crd() -> Schema:
                     "served": True,
                     "storage": True,
                     "schema": {"openAPIV3Schema": _framework()},
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}, "scale": _SCALE},
                     "selectableFields": [{"jsonPath": ".spec.executionType"}, {"jsonPath": ".status.state"}],
                     "additionalPrinterColumns": _COLUMNS,
                 }
@@ -134,7 +168,7 @@ def _framework() -> Schema:
                 "type": "object",
                 "properties": {name: _name(own_name[name]) for name in ("name", "generateName")},
             },
-            "spec": _asked(fields["spec"]),
+            "spec": _asked(fields["spec"], "spec"),
             "status": _told(schema["$defs"]["FrameworkStatus"]),
         },
     }
@@ -145,7 +179,11 @@ def _name(source: Schema) -> Schema:
 
 
 def _asked(source: Schema, field: str = "") -> Schema:
-    """A part of what users write, with its defaults."""
+    """
+    A part of what users write, with its defaults.
+
+    Null means absent, and nothing here may be null to Kubernetes: so it takes a null for an absent field, as we do.
+    """
     schema = _typed(source) | _inside(source, _asked) | _EXTRAS.get(field, {})
     if "$ref" in source:
         schema |= {"type": "object", "properties": _TEMPLATE, **_OPEN}
@@ -153,9 +191,6 @@ def _asked(source: Schema, field: str = "") -> Schema:
         schema["default"] = source["default"]
     elif field in _ALWAYS_THERE:
         schema["default"] = {}
-    elif "$ref" in source or _may_be_null(source):
-        # Not where there is a default: there null is read as absent.
-        schema["nullable"] = True
     return schema
 
 
@@ -164,7 +199,7 @@ def _told(source: Schema, _field: str = "") -> Schema:
     schema = _typed(source) | _inside(source, _told)
     if "properties" in schema:
         schema |= _OPEN
-    if _may_be_null(source):
+    if "null" in _kinds(source):
         schema["nullable"] = True
     return schema
 
@@ -195,10 +230,6 @@ def _typed(source: Schema) -> Schema:
 def _kinds(source: Schema) -> list[str]:
     kinds = source.get("type", [])
     return kinds if isinstance(kinds, list) else [kinds]
-
-
-def _may_be_null(source: Schema) -> bool:
-    return "null" in _kinds(source)
 
 
 def _bounds(source: Schema) -> Schema:

@@ -64,8 +64,9 @@ def _completion(given: Mapping[str, Any]) -> Json:
         "minFailedTaskCount": threshold(given.get("minFailedTaskCount"), 1),
         "minSucceededTaskCount": threshold(given.get("minSucceededTaskCount"), -1),
     }
-    if "succeededIndexes" in policy:
-        policy["succeededIndexes"] = str(policy["succeededIndexes"])
+    indexes = policy.get("succeededIndexes", "")
+    if not isinstance(indexes, str):
+        policy["succeededIndexes"] = str(int(indexes))
     return policy
 
 

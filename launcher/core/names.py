@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import sha1
 from typing import Any
 
@@ -77,6 +78,11 @@ def config_map_name(framework: FrameworkName) -> str:
     return f"{framework}-attempt"
 
 
+def role_selector(framework: FrameworkName, role: RoleName) -> str:
+    """Which pods serve tasks of this role, as a label selector."""
+    return f"{Mark.FRAMEWORK_NAME}={framework},{Mark.TASKROLE_NAME}={role}"
+
+
 def attempt_uid(framework_uid: str, attempt_id: int) -> str:
     """The uid of one try of the whole Framework."""
     return _derived(f"attempt/{attempt_id}", framework_uid)
@@ -117,18 +123,23 @@ def membership_of(pod: Mapping[str, Any]) -> Membership | None:
     """
     metadata = pod.get("metadata") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    framework = _shaped(_FRAMEWORK, labels.get(Mark.FRAMEWORK_NAME))
-    role = _shaped(_ROLE, labels.get(Mark.TASKROLE_NAME))
-    index = _shaped(_NUMBER, labels.get(Mark.TASK_INDEX))
-    framework_attempt = _shaped(_NUMBER, labels.get(Mark.FRAMEWORK_ATTEMPT_ID))
-    task_attempt = _shaped(_NUMBER, labels.get(Mark.TASK_ATTEMPT_ID))
-    uid = _shaped(_UID, annotations.get(Mark.TASK_UID))
-    if not (framework and role and index and framework_attempt and task_attempt and uid):
+    marks = (*[labels.get(mark) for mark in LABELS], annotations.get(Mark.TASK_UID), metadata.get("name"))
+    return _membership(*marks) if all(isinstance(mark, str) for mark in marks) else None
+
+
+# A pod is looked at with each of its changes, and these never do.
+@lru_cache(maxsize=2**14)
+def _membership(
+    framework: str, role: str, index: str, framework_attempt: str, task_attempt: str, uid: str, name: str
+) -> Membership | None:
+    if not (_FRAMEWORK.fullmatch(framework) and _ROLE.fullmatch(role) and _UID.fullmatch(uid)):
+        return None
+    if not all(map(_NUMBER.fullmatch, (index, framework_attempt, task_attempt))):
         return None
     of = Membership(
         FrameworkName(framework), RoleName(role), int(index), int(framework_attempt), int(task_attempt), uid
     )
-    return of if metadata.get("name") == pod_name(of.framework, of.role, of.index) else None
+    return of if name == pod_name(of.framework, of.role, of.index) else None
 
 
 def _derived(what: str, framework_uid: str) -> str:
@@ -141,8 +152,3 @@ def _derived(what: str, framework_uid: str) -> str:
     digest = sha1(_NAMESPACE + f"{what}/{framework_uid}".encode(), usedforsecurity=False).hexdigest()
     variant = "89ab"[int(digest[16], 16) & 3]
     return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
-
-
-def _shaped(form: re.Pattern[str], text: object) -> str:
-    """*text* if it is one of that form, else nothing."""
-    return text if isinstance(text, str) and form.fullmatch(text) else ""

@@ -8,10 +8,11 @@ from typing import Any
 
 from launcher.core.checking import fieldpath
 from launcher.core.checking.podrules import items, part, pod_problems
-from launcher.core.checking.problems import MOST, duplicate, invalid, not_found, required
+from launcher.core.checking.problems import MOST, duplicate, forbidden, invalid, not_found, required
 from launcher.core.checking.roleorder import rings, spelt
 from launcher.core.checking.schema import shape_problems
 from launcher.core.errors import Problem
+from launcher.core.replicas import tasks_of_roles, whole
 from launcher.core.spec import ExecutionType, StartCondition
 from launcher.core.wire import threshold
 
@@ -57,6 +58,7 @@ def _sense_problems(obj: Mapping[str, Any]) -> Iterator[Problem]:
     yield from _sequence_problems(spec, known)
     yield from _start_problems(spec, known)
     yield from _ring_problems(known)
+    yield from _replicas_problems(spec, roles)
     yield from _gang_problems(spec, roles)
     yield from _port_problems(spec, known)
 
@@ -66,18 +68,13 @@ def _roles(spec: Mapping[str, Any]) -> tuple[_Role, ...]:
         _Role(
             field=f"spec.taskRoles[{index}]",
             name=name if isinstance(name := part(role).get("name"), str) else "",
-            tasks=_number(part(role).get("taskNumber")),
+            tasks=tasks,
             json=part(role),
         )
-        for index, role in enumerate(items(spec.get("taskRoles")))
+        for index, (role, tasks) in enumerate(
+            zip(items(spec.get("taskRoles")), tasks_of_roles(spec), strict=True)
+        )
     )
-
-
-def _number(value: Any) -> int:
-    """The integer, or 0 where there is none; 1.0 is one too."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) else 0
 
 
 def _name_problems(metadata: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[Problem]:
@@ -113,6 +110,8 @@ def _name_length(metadata: Mapping[str, Any]) -> int:
 def _index_problems(role: _Role) -> Iterator[Problem]:
     """Of ``succeededIndexes``; a text that is no list of indexes is the schema's to refuse."""
     given = part(role.json.get("frameworkAttemptCompletionPolicy")).get("succeededIndexes")
+    if isinstance(given, float) and given.is_integer():
+        given = int(given)
     text = str(given) if isinstance(given, str | int) else ""
     if not _INDEXES.fullmatch(text):
         return
@@ -159,7 +158,7 @@ def _start_problems(spec: Mapping[str, Any], known: Mapping[str, _Role]) -> Iter
                 yield invalid(f"{field}.role", name, "a role cannot wait for itself")
             elif place.get(role.name, len(named)) < place.get(name, len(named)):
                 yield invalid(f"{field}.role", name, _contradiction(role.name, name))
-            elif _number(after.get("atLeast")) > max(known[name].tasks, 0):
+            elif whole(after.get("atLeast")) > max(known[name].tasks, 0):
                 few = f"role {name} has only {known[name].tasks} tasks"
                 yield invalid(f"{field}.atLeast", after.get("atLeast"), few)
 
@@ -195,12 +194,25 @@ def _awaited(role: _Role) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"{role.field}.startAfter[{index}]", part(after)
 
 
+def _replicas_problems(spec: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[Problem]:
+    replicas = spec.get("replicas")
+    if isinstance(replicas, float):
+        # Elsewhere 2.0 is 2. Here a cluster would refuse it, in words that nobody understands.
+        yield invalid("spec.replicas", replicas, "must be a number without a fraction")
+    if replicas is not None and len(roles) != 1:
+        yield forbidden(
+            "spec.replicas",
+            f"only a Framework with one task role has it, and this one has {len(roles)}; leave it out, and set "
+            "taskNumber of the role you mean, such as spec.taskRoles[0].taskNumber",
+        )
+
+
 def _gang_problems(spec: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[Problem]:
     gang = spec.get("gang")
     if not isinstance(gang, dict):
         return
     total = sum(role.tasks for role in roles)
-    if _number(gang.get("minTasks")) > max(total, 0):
+    if whole(gang.get("minTasks")) > max(total, 0):
         yield invalid("spec.gang.minTasks", gang["minTasks"], f"there are only {total} tasks")
     for role in roles:
         for field, after in _awaited(role):
@@ -222,9 +234,11 @@ def _port_problems(spec: Mapping[str, Any], known: Mapping[str, _Role]) -> Itera
 def warnings_in(obj: Mapping[str, Any]) -> tuple[str, ...]:
     """What is legal in this valid object but hardly meant, or not done by this release."""
     spec = obj["spec"]
-    roles = [(f"spec.taskRoles[{index}]", role) for index, role in enumerate(spec.get("taskRoles") or ())]
-    warnings = [warning for field, role in roles for warning in _role_warnings(field, role)]
-    if roles and not any(map(_decides, (role for _, role in roles))):
+    roles = spec.get("taskRoles") or ()
+    warnings = list(_replicas_warnings(spec))
+    for index, (role, tasks) in enumerate(zip(roles, tasks_of_roles(spec), strict=True)):
+        warnings += _role_warnings(f"spec.taskRoles[{index}]", role, tasks)
+    if roles and not any(map(_decides, roles)):
         warnings.append(
             "spec.taskRoles: no role has a threshold, so the Framework ends as Succeeded whatever its tasks do"
         )
@@ -234,13 +248,18 @@ def warnings_in(obj: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(warnings[:MOST])
 
 
-def _role_warnings(field: str, role: Mapping[str, Any]) -> Iterator[str]:
+def _replicas_warnings(spec: Mapping[str, Any]) -> Iterator[str]:
+    for role, tasks in zip(spec.get("taskRoles") or (), tasks_of_roles(spec), strict=True):
+        if role.get("taskNumber") not in (None, tasks):
+            yield f"spec.replicas: {tasks} stands over taskNumber {role['taskNumber']} of role {role['name']}"
+
+
+def _role_warnings(field: str, role: Mapping[str, Any], tasks: int) -> Iterator[str]:
     policy = role.get("frameworkAttemptCompletionPolicy") or {}
     for name in ("minFailedTaskCount", "minSucceededTaskCount"):
         if policy.get(name) == 0:
             yield f"{field}.frameworkAttemptCompletionPolicy.{name}: 0 is read as -1, which is never"
-    tasks = role.get("taskNumber")
-    if tasks is None:
+    if role.get("taskNumber") is None and not tasks:
         yield f"{field}.taskNumber: left out, which is 0: the role has no tasks"
     elif (policy.get("minSucceededTaskCount") or 0) > tasks:
         yield (

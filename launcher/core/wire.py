@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.core import ranges
+from launcher.core.replicas import tasks_of_roles
 from launcher.core.spec import (
     CleanPodPolicy,
     CompletionPolicy,
@@ -33,7 +34,8 @@ _NOTHING: Mapping[str, Any] = {}
 
 def spec_from_json(spec: Mapping[str, Any]) -> FrameworkSpec:
     """The typed spec. Pod templates in it are the very objects of *spec*."""
-    roles = tuple(map(_role_from_json, spec.get("taskRoles") or ()))
+    tasks = tasks_of_roles(spec)
+    roles = tuple(map(_role_from_json, spec.get("taskRoles") or (), tasks))
     gang, discovery = spec.get("gang"), spec.get("discovery")
     return FrameworkSpec(
         roles=roles,
@@ -67,12 +69,12 @@ def spec_to_json(spec: FrameworkSpec) -> Json:
     )
 
 
-def _role_from_json(role: Mapping[str, Any]) -> TaskRole:
+def _role_from_json(role: Mapping[str, Any], tasks: int) -> TaskRole:
     task = role.get("task") or _NOTHING
     grace = _count(task.get("podGracefulDeletionTimeoutSec"))
     return TaskRole(
         name=RoleName(role["name"]),
-        tasks=int(role.get("taskNumber") or 0),
+        tasks=tasks,
         pod=task.get("pod") or {},
         completion=_completion_from_json(role.get("frameworkAttemptCompletionPolicy") or _NOTHING),
         retry=_retry_from_json(task.get("retryPolicy")),

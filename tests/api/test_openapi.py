@@ -111,7 +111,7 @@ async def test_the_status_is_described_and_may_hold_more(client: Client) -> None
     assert condition == {
         "type": "string",
         "nullable": True,
-        "description": "Started, Running, Succeeded, Failed or Suspended.",
+        "description": "Started, Running, Succeeded, Failed, Suspended or Valid.",
     }
     # It stands in the Framework, and nowhere else.
     assert not [name for name in (await document(client))["components"]["schemas"] if "Status" in name]

@@ -43,6 +43,15 @@ def test_scale_changes_the_roles_that_are_named_and_no_other(world: World, capsy
     assert {role["name"]: role["taskNumber"] for role in roles} == {"ps": 2, "worker": 5, "chief": 1}
 
 
+def test_scale_says_both_numbers_where_there_are_two(world: World) -> None:
+    world.create(a_framework(a_role("worker", 2), replicas=3))
+
+    assert main(["scale", "mnist", "worker=5"]) == 0
+
+    spec = world.get("mnist")["spec"]
+    assert (spec["taskRoles"][0]["taskNumber"], spec["replicas"]) == (5, 5)
+
+
 def test_a_role_that_is_not_there_is_told_with_those_that_are(world: World, capsys: Capture) -> None:
     world.create(a_framework(a_role("ps", 1), a_role("worker", 2)))
 

@@ -221,6 +221,12 @@ def spec() -> Schema:
                 "All",
                 default="Running",
             ),
+            "replicas": whole(
+                "How many tasks the only task role has: kubectl scale and autoscalers write it. It stands over "
+                "taskNumber, and follows when that is changed. Left out: taskNumber. Not with several roles.",
+                minimum=0,
+                maximum=10000,
+            ),
             "taskRoles": listing("The groups of tasks that make up the Framework.", task_role()),
         },
     )

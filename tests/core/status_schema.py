@@ -45,8 +45,9 @@ def _condition() -> Schema:
     return thing(
         "One thing that is true or not.",
         {
-            "type": text("Started, Running, Succeeded, Failed or Suspended."),
+            "type": text("Started, Running, Succeeded, Failed, Suspended or Valid."),
             "status": text("True or False."),
+            "observedGeneration": whole("The generation it is about, where that is not the status's own."),
             "lastTransitionTime": text("When it last changed."),
             "reason": text("Why, as one word for programs."),
             "message": text("Why, for people."),
@@ -180,6 +181,8 @@ def status() -> Schema:
             "state": text(f"Where the Framework stands: {_STATES}."),
             "message": text("Why it is where it is."),
             "taskCounts": _counts("of all roles"),
+            "replicas": _count("How many tasks there are, if there is one role: what kubectl scale reads."),
+            "selector": text("Selects the pods of these tasks by their labels, for autoscalers."),
             **_times("the Framework"),
             "transitionTime": text("When the state last changed."),
             "conditions": listing(

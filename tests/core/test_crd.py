@@ -63,10 +63,8 @@ def test_every_part_has_one_type() -> None:
         assert part.keys().isdisjoint({"$ref", "oneOf", "anyOf", "allOf", "not"}), path
 
 
-def test_where_there_is_a_default_null_is_read_as_absent() -> None:
-    both = [path for path, part in SPEC.items() if "default" in part and part.get("nullable")]
-
-    assert both == []
+def test_null_is_read_as_absent_since_nothing_that_is_asked_for_may_be_null() -> None:
+    assert [path for path, part in SPEC.items() if part.get("nullable")] == []
 
 
 def test_nothing_is_taken_from_a_pod_template_or_a_status() -> None:
@@ -103,4 +101,10 @@ def test_its_names_are_those_that_users_know() -> None:
     names: dict[str, Any] = framework_crd()["spec"]["names"]
 
     assert (names["shortNames"], names["categories"]) == (["fw"], ["all"])
-    assert VERSION["subresources"] == {"status": {}}
+    assert VERSION["subresources"].keys() == {"status", "scale"}
+
+
+def test_its_scale_leads_to_fields_that_there_are() -> None:
+    for path in VERSION["subresources"]["scale"].values():
+        root, *rest = path.strip(".").split(".")
+        assert _found(FRAMEWORK["properties"][root], rest), path

@@ -72,8 +72,9 @@ def test_a_wait_is_for_running_unless_it_says_otherwise() -> None:
     ]
 
 
-def test_thresholds_and_indexes_are_stored_as_they_are_read() -> None:
-    policy = {"minFailedTaskCount": 0, "minSucceededTaskCount": 2.0, "succeededIndexes": 1}
+@pytest.mark.parametrize("index", [1, 1.0, "1"])
+def test_thresholds_and_indexes_are_stored_as_they_are_read(index: object) -> None:
+    policy = {"minFailedTaskCount": 0, "minSucceededTaskCount": 2.0, "succeededIndexes": index}
 
     stored = defaulted(a_framework(a_role(frameworkAttemptCompletionPolicy=policy)))
 

@@ -288,6 +288,7 @@ def test_ports_belong_to_roles() -> None:
             "3", "there is no task 3: the tasks of role worker go from 0 to 2", id="beyond the last"
         ),
         pytest.param(7, "there is no task 7: the tasks of role worker go from 0 to 2", id="a number"),
+        pytest.param(7.0, "there is no task 7: the tasks of role worker go from 0 to 2", id="with a point"),
         pytest.param("0,1-3", "there is no task 3: the tasks of role worker go from 0 to 2", id="a range"),
         pytest.param("2-0", "2-0 is the wrong way round: write 0-2", id="backwards"),
         pytest.param(
@@ -295,7 +296,7 @@ def test_ports_belong_to_roles() -> None:
         ),
     ],
 )
-def test_succeeded_indexes_are_tasks_of_the_role(indexes: str | int, why: str) -> None:
+def test_succeeded_indexes_are_tasks_of_the_role(indexes: str | float, why: str) -> None:
     obj = a_framework(a_role("worker", 3, frameworkAttemptCompletionPolicy={"succeededIndexes": indexes}))
 
     (problem,) = problems_in(obj)

@@ -38,7 +38,12 @@ def framework_schema() -> Schema:
 
 def shape_problems(obj: Any) -> tuple[Problem, ...]:
     """Everything about the shape of *obj* that is wrong; empty when nothing is."""
-    return () if _fast().is_valid(obj) else explained(obj)
+    return () if has_shape(obj) else explained(obj)
+
+
+def has_shape(obj: Any) -> bool:
+    """Whether nothing about the shape of *obj* is wrong."""
+    return _fast().is_valid(obj)
 
 
 def explained(obj: Any) -> tuple[Problem, ...]:

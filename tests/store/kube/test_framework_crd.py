@@ -216,15 +216,6 @@ async def test_frameworks_can_be_selected_by_state_and_by_wish(cluster: KubeStor
     ]
 
 
-async def test_there_is_no_scale_since_a_framework_has_more_than_one_number(
-    cluster: KubeStore, quiet: Quiet
-) -> None:
-    await cluster.create(FRAMEWORKS, a_framework())
-
-    path = "/apis/launcher.microsoft.com/v1/namespaces/default/frameworks/mnist/scale"
-    assert quiet.admin.ask("GET", path).status == 404
-
-
 async def test_frameworks_survive_an_upgrade_of_the_definition(cluster: KubeStore, quiet: Quiet) -> None:
     older = copy.deepcopy(framework_crd())
     (version,) = older["spec"]["versions"]

@@ -23,24 +23,24 @@ _FORM = "application/x-www-form-urlencoded"
 _GLUED = re.compile(rb"\s*[A-Za-z]+:\s*[^\r\n]*\Z")
 
 
-async def body_of(request: web.Request) -> bytes:
-    """The whole body. Raises TooLarge before more than the limit has been read."""
+async def body_of(request: web.Request, most: int = MOST_BYTES) -> bytes:
+    """The whole body. Raises TooLarge before more than *most* bytes have been read."""
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise BadRequest("the body is compressed; send it as it is, without a Content-Encoding")
-    if (request.content_length or 0) > MOST_BYTES:
-        raise too_large()
+    if (request.content_length or 0) > most:
+        raise too_large(most)
     chunks, size = [], 0
     async for chunk in request.content.iter_any():
         size += len(chunk)
-        if size > MOST_BYTES:
-            raise too_large()
+        if size > most:
+            raise too_large(most)
         chunks.append(chunk)
     return b"".join(chunks)
 
 
-def too_large() -> TooLarge:
+def too_large(most: int = MOST_BYTES) -> TooLarge:
     """A body over the limit, as kube-apiserver words it."""
-    return TooLarge(f"Request entity too large: limit is {MOST_BYTES}")
+    return TooLarge(f"Request entity too large: limit is {most}")
 
 
 def content_type(request: web.Request) -> str:

@@ -24,6 +24,8 @@ _ON_ONE = {
 }
 _ON_ALL = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
+#: Parts of an object that are spoken with for as long as somebody likes.
+_LASTING = frozenset({"attach", "exec", "portforward", "proxy"})
 _PROBE = re.compile(r"/(healthz|livez|readyz)(/[a-z-]*)?|/version/?")
 
 
@@ -51,7 +53,10 @@ def call_of(request: web.BaseRequest) -> Call:
         rest = rest[2:]
     subresources = _KNOWN.get((group, version, rest[0])) if rest else None
     if subresources is None:
-        return Call(_ON_ONE.get(request.method, ""), writes=writes)
+        lasting = _lasts(rest, writes=writes) or (
+            request.method == "GET" and (watched or flag(request.query, "watch"))
+        )
+        return Call(_ON_ONE.get(request.method, ""), writes=writes, lasting=lasting)
     resource = rest[0]
     if len(rest) == 1:
         if request.method == "GET" and (watched or flag(request.query, "watch")):
@@ -63,8 +68,13 @@ def call_of(request: web.BaseRequest) -> Call:
         resource,
         subresource,
         writes,
-        lasting=subresource == "log" and not writes,
+        lasting=_lasts(rest, writes=writes),
     )
+
+
+def _lasts(rest: list[str], *, writes: bool) -> bool:
+    spoken_with = rest[2] if len(rest) > 2 else ""
+    return spoken_with in _LASTING or (spoken_with == "log" and not writes)
 
 
 def is_probe(request: web.BaseRequest) -> bool:

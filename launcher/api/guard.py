@@ -36,7 +36,7 @@ class Guard:
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         self._check_host(request)
-        _check_origin(request)
+        check_origin(request)
         self._check_token(request)
         _check_impersonation(request)
         return await handler(request)
@@ -61,8 +61,8 @@ class Guard:
             raise web.HTTPUnauthorized(text="Unauthorized")
 
 
-def _check_origin(request: web.Request) -> None:
-    """Pages of our own are the only ones that may call; programs send none of these headers."""
+def check_origin(request: web.BaseRequest) -> None:
+    """Raise Forbidden for pages of others: our own alone may call, and programs send none of these headers."""
     ours = f"{request.scheme}://{request.headers[hdrs.HOST]}".lower()
     for origin in request.headers.getall(hdrs.ORIGIN, []):
         if origin.lower() != ours:

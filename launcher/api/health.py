@@ -9,6 +9,8 @@ from importlib.metadata import version as installed_version
 import orjson
 from aiohttp import web
 
+from launcher.core.errors import LauncherError
+
 log = logging.getLogger(__name__)
 
 #: Returns when all is well; whatever it raises tells what is not.
@@ -39,6 +41,8 @@ class Health:
 
     def __init__(self, checks: Mapping[str, Check]) -> None:
         self._ready = {"ping": _ping, **checks}
+        #: What the log has told of, and need not tell again.
+        self._failing: set[str] = set()
 
     async def healthz(self, request: web.Request) -> web.Response:
         """``GET /healthz[/{check}]``: the same as ``/readyz``, under its old name."""
@@ -73,7 +77,7 @@ class Health:
         for name, check in checks.items():
             if name in excluded:
                 lines.append(f"[+]{name} excluded: ok")
-            elif await _passes(name, check):
+            elif await self._passes(name, check):
                 lines.append(f"[+]{name} ok")
             else:
                 lines.append(f"[-]{name} failed: reason withheld")
@@ -85,20 +89,24 @@ class Health:
         lines.append(f"{endpoint} check {'passed' if well else 'failed'}")
         return _text(200 if well else 500, "\n".join(lines) + "\n")
 
+    async def _passes(self, name: str, check: Check) -> bool:
+        try:
+            await check()
+        except Exception as error:  # whatever it is, the check has failed
+            # The log says how, since the caller may be anybody; once, since callers come every few seconds.
+            if name not in self._failing:
+                unforeseen = None if isinstance(error, LauncherError) else error
+                log.warning(
+                    "health check failed", extra={"check": name, "why": str(error)}, exc_info=unforeseen
+                )
+            self._failing.add(name)
+            return False
+        self._failing.discard(name)
+        return True
+
 
 async def _ping() -> None:
     """Nothing: to be asked is enough."""
-
-
-async def _passes(name: str, check: Check) -> bool:
-    try:
-        await check()
-    except (
-        Exception
-    ):  # whatever it is, the check has failed; the log says how, since the caller may be anybody
-        log.warning("health check failed", extra={"check": name}, exc_info=True)
-        return False
-    return True
 
 
 def _text(status: int, text: str) -> web.Response:

@@ -2,7 +2,7 @@
 How much at once, how large and how long: what a client cannot use up.
 
 A request that is over a limit is refused before it has changed anything, so its client may send it again. What lasts by
-nature, a watch or a log, is neither counted nor timed; it ends when its client goes or the server drains.
+nature, a watch or a log, is not timed, and counted by itself; it ends when its client goes or the server drains.
 """
 
 import asyncio
@@ -51,7 +51,11 @@ SERVER_OPTIONS = ServerOptions(
 
 
 class Limits:
-    """Counts and times requests. At most *reads* and *writes* at once; each has so many seconds, body and all."""
+    """
+    Counts and times requests. At most *reads* and *writes* at once; each has so many seconds, body and all.
+
+    And at most so many *streams*, which have all the time in the world. What is *free* is let through at any time.
+    """
 
     def __init__(
         self,
@@ -60,11 +64,14 @@ class Limits:
         writes: int = 200,
         read_seconds: float = 60.0,
         write_seconds: float = 34.0,
+        streams: int | None = None,
+        free: Callable[[web.BaseRequest], bool] = is_probe,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._most = {False: reads, True: writes}
         self._seconds = {False: read_seconds, True: write_seconds}
         self._under_way = {False: 0, True: 0}
+        self._most_streams, self._free = streams, free
         self._chance = chance
         self._draining = False
         self._lasting: dict[asyncio.Timeout, None] = {}
@@ -88,7 +95,7 @@ class Limits:
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if is_probe(request):
+        if self._free(request):
             return await handler(request)
         await self.not_draining()
         call = call_of(request)
@@ -125,6 +132,8 @@ class Limits:
             raise web.HTTPGatewayTimeout(text=message, headers={"Retry-After": "1"}) from error
 
     async def _ended_by_drain(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self._most_streams is not None and len(self._lasting) >= self._most_streams:
+            raise TooManyRequests("too many watches and logs at once; try again later", retry_after=5.0)
         scope = asyncio.timeout(None)
         try:
             async with scope:

@@ -6,7 +6,8 @@ import resource
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -32,18 +33,38 @@ _PHASES = ("Pending", "Running", "Succeeded", "Failed", _UNKNOWN)
 Labels = tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """What somebody else knows, read whenever metrics are asked for."""
+
+    name: str
+    text: str
+    #: A value for each set of labels; few, and always the same.
+    samples: Callable[[], Iterable[tuple[Labels, float]]]
+
+
 class Metrics:
     """Counts requests as they pass, and objects as they come and go while ``run`` runs."""
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
-        """*clock* only measures how long requests take."""
-        self._clock = clock
+    def __init__(
+        self,
+        store: Store | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        gauges: Sequence[Gauge] = (),
+    ) -> None:
+        """*clock* only measures how long requests take. Without a *store* no objects are counted."""
+        self._clock, self._gauges = clock, gauges
         self._requests: Counter[tuple[str, str, str, int]] = Counter()
         self._times: dict[tuple[str, str], _Histogram] = {}
         self._under_way: Counter[str] = Counter()
         self._watchers: Counter[str] = Counter()
-        self._censuses = {served.kind: _Census(_state_of(served.kind)) for served in SERVED}
-        self._informers = [Informer(store, kind, census) for kind, census in self._censuses.items()]
+        counted = SERVED if store is not None else ()
+        self._censuses = {served.kind: _Census(_state_of(served.kind)) for served in counted}
+        self._informers = (
+            [Informer(store, kind, census) for kind, census in self._censuses.items()]
+            if store is not None
+            else []
+        )
 
     async def run(self) -> None:
         """Keep count of the store's objects until cancelled."""
@@ -101,7 +122,10 @@ class Metrics:
             "Watches under way.",
             (((("resource", s.kind.plural),), self._watchers[s.kind.plural]) for s in SERVED),
         )
-        yield from self._object_lines()
+        if self._censuses:
+            yield from self._object_lines()
+        for gauge in self._gauges:
+            yield from _family(gauge.name, "gauge", gauge.text, gauge.samples())
         yield from _process_lines()
 
     def _time_lines(self) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """How a cluster is reached, and as whom: from a kubeconfig, or from what a pod finds in its cluster."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ class Access:
     credentials: Credentials
     tls: Tls | None = None
     proxy: str | None = None
+    #: Where the launcher's own objects stand: its pod's namespace, or the one that the context names.
+    namespace: str = "default"
 
 
 def from_service_account(host: str, port: str, account: Path = SERVICE_ACCOUNT) -> Access:
@@ -42,7 +45,15 @@ def from_service_account(host: str, port: str, account: Path = SERVICE_ACCOUNT) 
                 f"{path} is missing: this pod has no service account (automountServiceAccountToken)"
             )
     bracketed = f"[{host}]" if ":" in host else host
-    return Access(f"https://{bracketed}:{port}", TokenFile(token), Tls(authority))
+    url = f"https://{bracketed}:{port}"
+    return Access(url, TokenFile(token), Tls(authority), namespace=_namespace_in(account))
+
+
+def _namespace_in(account: Path) -> str:
+    try:
+        return (account / "namespace").read_text().strip() or "default"
+    except FileNotFoundError:
+        return "default"
 
 
 async def from_kubeconfig(paths: str | None, context: str | None, clock: Callable[[], float]) -> Access:
@@ -65,7 +76,7 @@ async def from_kubeconfig(paths: str | None, context: str | None, clock: Callabl
         await loader.load_and_set(found := Configuration())
     except (ConfigException, OSError) as error:
         raise BadRequest(f"kubeconfig {paths}: {error}") from error
-    return Access(_url_of(found), _lasting(found, user), _tls_of(found), found.proxy)
+    return Access(_url_of(found), _lasting(found, user), _tls_of(found), found.proxy, _namespace_of(loader))
 
 
 def _loader(paths: str, context: str | None) -> "tuple[KubeConfigLoader, dict[str, Any]]":
@@ -73,6 +84,8 @@ def _loader(paths: str, context: str | None) -> "tuple[KubeConfigLoader, dict[st
     from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
     from yaml import YAMLError
 
+    # Of files that are not there it warns; of several one may be missing, and we say ourselves when there is none.
+    logging.getLogger(KubeConfigMerger.__module__).setLevel(logging.ERROR)
     try:
         merged = KubeConfigMerger(paths).config
     except (YAMLError, AttributeError, TypeError) as error:
@@ -116,7 +129,11 @@ async def _with_plugin(
     plugin = Plugin(issue, clock)
     await plugin.header()
     tls = _tls_of(found)
-    return Access(_url_of(found), plugin, tls, found.proxy)
+    return Access(_url_of(found), plugin, tls, found.proxy, _namespace_of(loader))
+
+
+def _namespace_of(loader: "KubeConfigLoader") -> str:
+    return str((loader.current_context or {}).get("context", {}).get("namespace") or "default")
 
 
 def _lasting(found: "Configuration", user: dict[str, Any]) -> Credentials:

@@ -39,6 +39,11 @@ class Tls:
         self._load_own()
         self._note()
 
+    def nameless(self) -> "Tls":
+        """Another with the same trust, and no certificate of ours: for connections on behalf of others."""
+        verify = self.context.verify_mode != ssl.CERT_NONE
+        return Tls(self._authority, verify=verify, server_name=self.server_name)
+
     def identify(self, certificate: Path, key: Path) -> None:
         """From the next connection on, this is our certificate."""
         self._certificate, self._key = certificate, key
@@ -62,6 +67,8 @@ class Tls:
 
     def _load_own(self) -> None:
         if self._certificate is not None:
+            # Tried on another context first: one that has taken a certificate whose key does not fit has neither.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(self._certificate, self._key)
             self.context.load_cert_chain(self._certificate, self._key)
 
     def _note(self) -> None:

@@ -357,6 +357,34 @@ def test_a_pod_without_an_account_is_told_so(tmp_path: Path, authority: Authorit
         from_service_account("127.0.0.1", "443", tmp_path)
 
 
+def test_a_pod_is_at_home_in_the_namespace_of_its_account(tmp_path: Path, authority: Authority) -> None:
+    found = account(tmp_path, authority, "x")
+    unnamed = from_service_account("127.0.0.1", "443", found)
+
+    (found / "namespace").write_text("framework-launcher\n")
+
+    assert unnamed.namespace == "default"
+    assert from_service_account("127.0.0.1", "443", found).namespace == "framework-launcher"
+
+
+async def test_outside_of_a_cluster_the_context_says_where_the_launcher_is_at_home(tmp_path: Path) -> None:
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [
+            {"name": "home", "context": {"cluster": "c", "user": "u", "namespace": "ours"}},
+            {"name": "away", "context": {"cluster": "c", "user": "u"}},
+        ],
+        "current-context": "home",
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+
+    home, away = [await from_kubeconfig(str(path), context, time.time) for context in (None, "away")]
+
+    assert (home.namespace, away.namespace) == ("ours", "default")
+
+
 # Certificates that change
 
 
@@ -398,6 +426,22 @@ async def test_a_certificate_that_is_half_written_leaves_the_old_one_in_use(
     access = await from_kubeconfig(paths, None, time.time)
 
     spoil(certificate)
+    await knock(access)
+
+    assert cluster_door.seen == ["old"]
+    assert "certificates not read" in caplog.text
+
+
+async def test_a_certificate_whose_key_is_not_yet_there_leaves_the_old_one_in_use(
+    tmp_path: Path, cluster_door: Door, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = authority.client("old")
+    certificate = Path(shutil.copy(own.certificate, tmp_path / "own.crt"))
+    user = {"client-certificate": str(certificate), "client-key": str(own.key)}
+    paths = kubeconfig(tmp_path, cluster_door.url, user, **trusted(authority))
+    access = await from_kubeconfig(paths, None, time.time)
+
+    shutil.copy(authority.client("new").certificate, certificate)
     await knock(access)
 
     assert cluster_door.seen == ["old"]

@@ -1,0 +1,117 @@
+"""Requests passed on to the API server as whoever sent them, and its answers passed back as they are."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+
+import aiohttp
+from aiohttp import hdrs, web
+from multidict import CIMultiDict
+
+from launcher.api.door.callers import certificate_of, check_token, name_caller
+from launcher.api.door.checking import FrameworkChecks
+from launcher.api.door.headers import back, onward
+from launcher.api.door.paths import check_path, place_of
+from launcher.api.door.upgrades import SWITCHED, ask, tunnel, wish_of
+from launcher.api.door.upstream import Body, Upstream
+
+#: Seconds in which a caller has to take something of what is there for it; whoever does not is as good as gone.
+_STALL = 60.0
+_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+_WARNING = "Warning"
+
+
+class Passed(web.StreamResponse):
+    """An answer of the API server: nothing is added to it."""
+
+
+class Passage:
+    """Passes requests on, Frameworks checked."""
+
+    def __init__(self, others: Upstream, ourselves: Upstream | None, checks: FrameworkChecks) -> None:
+        """
+        *others* takes requests with credentials of their own.
+
+        Those of whoever shows a client certificate go by *ourselves*, if there is such a way.
+        """
+        self._others, self._ourselves, self._checks = others, ourselves, checks
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Any request at all: the API server's answer to it."""
+        if request.method not in _METHODS:
+            raise web.HTTPMethodNotAllowed(request.method, _METHODS)
+        check_path(request)
+        headers = onward(request.headers, request.remote)
+        upstream = self._identified(request, headers)
+        if (wish := wish_of(request)) is not None:
+            ask(headers, wish)
+            return await _passed(upstream, request, headers, None, ())
+        body, warnings = await self._body(request, headers)
+        return await _passed(upstream, request, headers, body, warnings)
+
+    def _identified(self, request: web.Request, headers: CIMultiDict[str]) -> Upstream:
+        """The way on for *request*; *headers* say who it is from. Raises HTTPUnauthorized when nobody says so."""
+        if self._ourselves is not None and (certificate := certificate_of(request)) is not None:
+            name_caller(request, headers, certificate)
+            return self._ourselves
+        check_token(headers)
+        return self._others
+
+    async def _body(
+        self, request: web.Request, headers: CIMultiDict[str]
+    ) -> tuple[Body | None, tuple[str, ...]]:
+        """What is sent on, and what the caller is warned about."""
+        place = place_of(request.rel_url.raw_path)
+        # A patch is part of something that only the API server has: what it makes of it, the webhook sees.
+        if place is not None and request.method == ("POST" if place.name is None else "PUT"):
+            checked = await self._checks.checked(request, place)
+            headers[hdrs.CONTENT_TYPE] = "application/json"
+            return checked.body, checked.warnings
+        if not request.can_read_body:
+            return None, ()
+        if hdrs.CONTENT_LENGTH in request.headers:
+            headers[hdrs.CONTENT_LENGTH] = request.headers[hdrs.CONTENT_LENGTH]
+        return request.content.iter_any(), ()
+
+
+async def _passed(
+    upstream: Upstream,
+    request: web.Request,
+    headers: CIMultiDict[str],
+    body: Body | None,
+    warnings: Iterable[str],
+) -> web.StreamResponse:
+    async with upstream.answer(request.method, request.rel_url.raw_path_qs, headers, body) as answer:
+        response = Passed(status=answer.status, reason=answer.reason, headers=back(answer.headers))
+        told = answer.headers.getall(_WARNING, ())
+        for warning in warnings:
+            # The webhook may have said the same by way of the API server.
+            if warning not in told:
+                response.headers.add(_WARNING, warning)
+        if answer.status == SWITCHED:
+            response.headers[hdrs.UPGRADE] = answer.headers.get(hdrs.UPGRADE, "")
+            await tunnel(request, answer, response)
+            return response
+        await response.prepare(request)
+        async for piece in _pieces(answer):
+            await _give(response, piece)
+        await response.write_eof()
+    return response
+
+
+async def _give(response: web.StreamResponse, piece: bytes) -> None:
+    """Wait while the caller has more than enough; the API server's connection waits with it."""
+    try:
+        async with asyncio.timeout(_STALL):
+            await response.write(piece)
+    except TimeoutError as error:
+        raise ConnectionResetError("the caller takes nothing") from error
+
+
+async def _pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The body as it comes. Raises ConnectionResetError when it breaks off, so that the caller sees that, too."""
+    try:
+        while piece := await answer.content.readany():
+            yield piece
+    except (aiohttp.ClientError, RuntimeError) as error:
+        # The last is what aiohttp raises for a connection that was closed between two reads.
+        raise ConnectionResetError("the API server's answer broke off") from error

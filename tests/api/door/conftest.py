@@ -1,0 +1,26 @@
+"""A front door to a stand-in for a cluster, whose launcher has credentials that nobody may get hold of."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from launcher.store.kube.access import Access
+from launcher.store.kube.credentials import FixedHeader
+from tests.api.door.doors import Door, door_to
+from tests.api.door.upstream import ApiServer, api_server
+
+OWN = "Bearer of-the-launcher"
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[ApiServer]:
+    """The stand-in."""
+    async with api_server() as server:
+        yield server
+
+
+@pytest.fixture
+async def door(cluster: ApiServer) -> AsyncIterator[Door]:
+    """The way to it."""
+    async with door_to(Access(cluster.url, FixedHeader(OWN))) as running:
+        yield running

@@ -1,4 +1,4 @@
-"""Warning headers: what was accepted and yet should be known."""
+"""Warnings: what was accepted and yet should be known."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,18 +12,26 @@ _CUT = 256
 
 def warning_headers(texts: Iterable[str]) -> list[str]:
     """The value of each Warning header, no text twice, all of them together within the limit."""
+    return [f'299 - "{_quoted(text)}"' for text in shortened(texts)]
+
+
+def shortened(texts: Iterable[str]) -> list[str]:
+    """The texts as they may be told, none twice, all of them together within the limit."""
     clean = list(dict.fromkeys(_printable(text) for text in texts))
     if sum(map(len, clean)) > MOST_TEXT:
         clean = [text[:_CUT] for text in clean]
     room = MOST_TEXT
-    headers = []
+    fitting = []
     for text in clean:
         room -= len(text)
         if room < 0:
             break
-        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-        headers.append(f'299 - "{quoted}"')
-    return headers
+        fitting.append(text)
+    return fitting
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _printable(text: str) -> str:

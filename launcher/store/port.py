@@ -62,6 +62,17 @@ SERVICES = Kind("", "v1", "services", "Service")
 CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap")
 SECRETS = Kind("", "v1", "secrets", "Secret")
 LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease")
+_ADMISSION = "admissionregistration.k8s.io"
+VALIDATING_WEBHOOKS = Kind(
+    _ADMISSION,
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+MUTATING_WEBHOOKS = Kind(
+    _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
+)
 
 
 class Happened(StrEnum):

@@ -1,0 +1,333 @@
+"""What the admission webhook answers to a kube-apiserver."""
+
+import copy
+from typing import Any
+
+import orjson
+import pytest
+
+from launcher.api.policy import Policy
+from launcher.core.manifest import read_framework
+from launcher.core.reading.decode import MOST_BYTES, Media
+from launcher.core.reading.yaml_text import read_yaml
+from launcher.core.replicas import scalable
+from tests.api.conftest import Api
+from tests.api.samples import B
+from tests.api.webhook.conftest import Caller, calling
+from tests.api.webhook.reviews import a_review, applied, options, patch_in
+from tests.core.manifests import a_framework, a_pod, a_role, full_framework, samples
+
+Json = dict[str, Any]
+
+CYCLE = a_framework(
+    a_role("ps", startAfter=[{"role": "worker"}]), a_role("worker", startAfter=[{"role": "ps"}])
+)
+
+
+def defaulted(obj: Json) -> Json:
+    return read_framework(orjson.dumps(obj), media=Media.JSON).object
+
+
+def changed(obj: Json, **metadata: Any) -> Json:
+    """A copy with these fields of its metadata."""
+    return {**copy.deepcopy(obj), "metadata": {**obj["metadata"], **metadata}}
+
+
+# Validating.
+
+
+async def test_a_good_framework_is_let_in_without_a_word(caller: Caller) -> None:
+    response = await caller.validate(a_review(defaulted(a_framework())))
+
+    assert response["allowed"] is True
+    assert response.keys() == {"uid", "allowed"}
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "validation"),
+    [
+        pytest.param(CYCLE, "Strict", id="a rule of the launcher's"),
+        pytest.param(a_framework(a_role(tasks=-1), a_role("UPPER")), "Warn", id="two wrong shapes"),
+        pytest.param(a_framework(a_role(pod=a_pod(olumes=[]))), "Strict", id="an unknown field, strictly"),
+        pytest.param({**a_framework(), "metadata": {"labels": {}}}, "Warn", id="no name"),
+        pytest.param({**a_framework(), "metadata": {"name": "a", "labels": 7}}, "Warn", id="bad metadata"),
+    ],
+)
+async def test_a_refusal_is_the_one_that_our_own_api_gives(
+    caller: Caller, api: Api, spoilt: Json, validation: str
+) -> None:
+    ours = (await api.post(f"{B}?fieldValidation={validation}", spoilt)).json()
+
+    response = await caller.validate(a_review(spoilt, options=options(validation)))
+
+    assert response["allowed"] is False
+    assert response["status"] == ours
+    assert ours["code"] >= 400
+
+
+async def test_what_the_admin_forbids_is_refused(caller: Caller) -> None:
+    wish = a_framework(a_role(pod=a_pod(hostNetwork=True)))
+
+    async with calling(Policy(host_network=False)) as strict:
+        refused = await strict.validate(a_review(wish))
+    allowed = await caller.validate(a_review(wish))
+
+    assert refused["status"]["reason"] == "Invalid"
+    assert refused["status"]["details"]["causes"][0]["field"].endswith("hostNetwork")
+    assert allowed["allowed"] is True
+
+
+@pytest.mark.parametrize(
+    ("validation", "warned"),
+    [pytest.param("Warn", True, id="as most clients"), pytest.param("Ignore", False, id="if not unwanted")],
+)
+async def test_unknown_fields_of_a_pod_are_told(caller: Caller, validation: str, warned: bool) -> None:
+    wish = defaulted(a_framework(a_role(pod=a_pod(olumes=[]))))
+
+    response = await caller.validate(a_review(wish, options=options(validation)))
+
+    assert response["allowed"] is True
+    assert any("olumes" in text for text in response.get("warnings", [])) is warned
+
+
+async def test_warnings_are_no_longer_than_kubernetes_passes_on(caller: Caller) -> None:
+    pods = a_pod(**{f"{number}\n{'x' * 300}": 0 for number in range(50)})
+
+    response = await caller.validate(a_review(defaulted(a_framework(a_role(pod=pods)))))
+
+    assert len(response["warnings"]) > 1
+    assert sum(map(len, response["warnings"])) <= 4096
+    assert all(text.isprintable() and len(text) <= 256 for text in response["warnings"])
+
+
+async def test_a_change_that_is_not_allowed_is_refused(caller: Caller) -> None:
+    stopped, started = (defaulted(a_framework(executionType=wish)) for wish in ("Stop", "Start"))
+
+    response = await caller.validate(a_review(started, stopped))
+
+    assert response["status"]["code"] == 422
+    assert response["status"]["details"]["causes"][0]["field"] == "spec.executionType"
+
+
+async def test_what_was_accepted_before_is_not_told_again(caller: Caller) -> None:
+    old = defaulted(a_framework(a_role(pod=a_pod(olumes=[]))))
+    new = {**old, "spec": {**old["spec"], "description": "new"}}
+
+    response = await caller.validate(a_review(new, old, options=options("Strict", "UpdateOptions")))
+
+    assert response["allowed"] is True
+    assert "warnings" not in response
+
+
+async def test_of_a_patch_unknown_fields_are_told_as_our_api_tells_them(caller: Caller) -> None:
+    old = defaulted(a_framework())
+    new = defaulted(a_framework(a_role(pod=a_pod(olumes=[]))))
+    force = {**options("Strict", "PatchOptions"), "force": True}
+
+    patched = await caller.validate(a_review(new, old, options=options("Strict", "PatchOptions")))
+    forced = await caller.validate(a_review(new, old, options=force))
+
+    assert (patched["status"]["code"], patched["status"]["reason"]) == (422, "Invalid")
+    assert (forced["status"]["code"], forced["status"]["reason"]) == (400, "BadRequest")
+
+
+# Objects that got in while nobody looked.
+
+
+SPOILT: list[Any] = [
+    pytest.param(CYCLE, id="against the rules"),
+    pytest.param({**a_framework(), "spec": {"taskRoles": "none"}}, id="in a strange shape"),
+    pytest.param({key: value for key, value in a_framework().items() if key != "spec"}, id="without a spec"),
+]
+
+
+@pytest.mark.parametrize("spoilt", SPOILT)
+@pytest.mark.parametrize("path", ["validate", "mutate"])
+async def test_metadata_of_a_spoilt_framework_can_be_changed(caller: Caller, spoilt: Json, path: str) -> None:
+    held = changed(spoilt, finalizers=["example.com/hold"], labels={"old": "1"})
+
+    answer = await caller.send(path, a_review(changed(spoilt), held))
+
+    assert answer.json()["response"].keys() == {"uid", "allowed"}
+    assert answer.json()["response"]["allowed"] is True
+
+
+@pytest.mark.parametrize("path", ["validate", "mutate"])
+async def test_whatever_is_being_deleted_may_change(caller: Caller, path: str) -> None:
+    going = changed(CYCLE, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["example.com/hold"])
+
+    answer = await caller.send(path, a_review(going, a_framework()))
+
+    assert answer.json()["response"].keys() == {"uid", "allowed"}
+    assert answer.json()["response"]["allowed"] is True
+
+
+@pytest.mark.parametrize("spoilt", SPOILT)
+async def test_a_spoilt_framework_can_be_mended_and_not_be_spoilt_otherwise(
+    caller: Caller, spoilt: Json
+) -> None:
+    other = changed(CYCLE)
+    other["spec"]["description"] = "still no good"
+
+    mended = await caller.validate(a_review(defaulted(a_framework()), spoilt))
+    worse = await caller.validate(a_review(other, spoilt))
+
+    assert mended["allowed"] is True
+    assert worse["allowed"] is False
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"operation": "DELETE", "object": None}, id="a deletion"),
+        pytest.param({"operation": "CONNECT"}, id="a connection"),
+        pytest.param({"subResource": "status"}, id="a status"),
+        pytest.param({"subResource": "scale", "object": {"kind": "Scale"}}, id="a scale"),
+    ],
+)
+@pytest.mark.parametrize("path", ["validate", "mutate"])
+async def test_what_is_not_ours_passes(caller: Caller, path: str, fields: Json) -> None:
+    answer = await caller.send(path, a_review(CYCLE, a_framework(), **fields))
+
+    assert answer.json()["response"]["allowed"] is True
+    assert "patch" not in answer.json()["response"]
+
+
+# Defaults.
+
+
+@pytest.mark.parametrize("sample", [pytest.param(text, id=name) for name, text in samples()])
+async def test_every_sample_gets_its_defaults_once(caller: Caller, sample: bytes) -> None:
+    bare = read_yaml(sample.decode()).value
+
+    first = await caller.mutate(a_review(bare))
+    whole = applied(bare, first)
+    again = await caller.mutate(a_review(whole))
+
+    assert whole["spec"] == scalable(read_framework(sample, media=Media.YAML).object)["spec"]
+    assert patch_in(first) != []
+    assert patch_in(again) == []
+
+
+async def test_defaults_are_those_of_our_own_api(caller: Caller, api: Api) -> None:
+    wish = full_framework()
+    ours = (await api.post(B, wish)).json()
+
+    response = await caller.mutate(a_review(wish))
+
+    assert applied(wish, response)["spec"] == ours["spec"]
+
+
+async def test_whatever_came_along_as_a_status_makes_no_difference(caller: Caller) -> None:
+    wish = a_framework()
+
+    plain = await caller.mutate(a_review(wish))
+    with_status = await caller.mutate(a_review({**wish, "status": "strange"}))
+
+    assert with_status == plain
+    assert patch_in(plain) != []
+
+
+async def test_only_what_is_missing_is_patched(caller: Caller) -> None:
+    wish = defaulted(a_framework(a_role(), a_role("ps")))
+    wish["metadata"] |= {"creationTimestamp": None, "managedFields": [{"manager": "kubectl"}]}
+    del wish["spec"]["taskRoles"][1]["background"]
+
+    response = await caller.mutate(a_review(wish))
+
+    assert patch_in(response) == [{"op": "add", "path": "/spec/taskRoles/1/background", "value": False}]
+
+
+async def test_a_framework_that_can_be_scaled_says_how_many_tasks_it_has(caller: Caller) -> None:
+    one, two = defaulted(a_framework(a_role(tasks=3))), defaulted(a_framework(a_role(), a_role("ps")))
+
+    single = await caller.mutate(a_review(one))
+    double = await caller.mutate(a_review(two))
+
+    assert patch_in(single) == [{"op": "add", "path": "/spec/replicas", "value": 3}]
+    assert patch_in(double) == []
+
+
+async def test_a_scale_follows_who_changes_the_number_of_tasks(caller: Caller) -> None:
+    old, new = (defaulted(a_framework(a_role(tasks=tasks), replicas=3)) for tasks in (3, 5))
+
+    response = await caller.mutate(a_review(new, old))
+
+    assert patch_in(response) == [{"op": "replace", "path": "/spec/replicas", "value": 5}]
+
+
+async def test_what_a_default_hides_is_told_before(caller: Caller) -> None:
+    role = a_role(frameworkAttemptCompletionPolicy={"minFailedTaskCount": 0})
+
+    response = await caller.mutate(a_review(a_framework(role)))
+
+    assert len(response["warnings"]) == 1
+    assert "0 is read as -1" in response["warnings"][0]
+
+
+@pytest.mark.parametrize("spoilt", [CYCLE, {**a_framework(), "spec": {"taskRoles": "none"}}])
+async def test_defaults_refuse_nothing(caller: Caller, spoilt: Json) -> None:
+    response = await caller.mutate(a_review(spoilt))
+
+    assert response["allowed"] is True
+
+
+async def test_a_dry_run_is_answered_like_any_other(caller: Caller) -> None:
+    answers = [await caller.mutate(a_review(a_framework(), dryRun=dry)) for dry in (False, True)]
+
+    assert answers[0] == answers[1]
+
+
+# What is no review.
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "word"),
+    [
+        pytest.param(b"", 400, "no JSON", id="nothing"),
+        pytest.param(b"{", 400, "no JSON", id="half of it"),
+        pytest.param(b"[]", 400, "AdmissionReview", id="a list"),
+        pytest.param(orjson.dumps(a_framework()), 400, "AdmissionReview", id="the object itself"),
+        pytest.param(
+            orjson.dumps({**a_review(a_framework()), "apiVersion": "admission.k8s.io/v1beta1"}),
+            400,
+            "admission.k8s.io/v1",
+            id="another version",
+        ),
+        pytest.param(orjson.dumps({**a_review({}), "request": None}), 400, "request", id="no request"),
+        pytest.param(orjson.dumps(a_review({}, uid="")), 400, "request.uid", id="no uid"),
+        pytest.param(orjson.dumps(a_review({}, resource="pods")), 400, "request.resource", id="no resource"),
+        pytest.param(orjson.dumps(a_review(None)), 400, "request.object", id="no object"),
+        pytest.param(b" " * (2 * MOST_BYTES + 10**6), 413, "too large", id="too large"),
+    ],
+)
+@pytest.mark.parametrize("path", ["validate", "mutate"])
+async def test_what_is_no_review_is_refused_with_a_word(
+    caller: Caller, path: str, body: bytes, code: int, word: str
+) -> None:
+    answer = await caller.send(path, body)
+
+    assert answer.status == code
+    assert word in answer.json()["message"]
+
+
+async def test_two_objects_of_the_largest_size_fit_into_a_review(caller: Caller) -> None:
+    large = a_framework(a_role(), description="x" * (MOST_BYTES - 2000))
+
+    response = await caller.validate(a_review(large, changed(large)))
+
+    assert response["allowed"] is True
+
+
+@pytest.mark.parametrize("depth", [300, 1000])
+async def test_an_object_without_a_bottom_is_refused(caller: Caller, depth: int) -> None:
+    # Written by hand: what writes JSON here does not go so deep.
+    deep = b'{"a":' * depth + b"1" + b"}" * depth
+    body = orjson.dumps(a_review(a_framework(description=0), a_framework(description=0)))
+    body = body.replace(b'"description":0', b'"description":' + deep)
+
+    validated = (await caller.send("validate", body.replace(b"1}", b"2}", 1))).json()
+    mutated = (await caller.send("mutate", body.replace(b"1}", b"2}", 1))).json()
+
+    assert validated["response"]["status"]["code"] == 400
+    assert mutated["response"]["allowed"] is True

@@ -44,6 +44,7 @@ class Resource:
 FRAMEWORKS = Resource("/apis/launcher.microsoft.com/v1", "frameworks")
 PODS = Resource("/api/v1", "pods")
 EVENTS = Resource("/api/v1", "events")
+NODES = Resource("/api/v1", "nodes")
 
 
 @dataclass(frozen=True, slots=True)

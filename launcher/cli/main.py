@@ -15,6 +15,7 @@ from launcher.cli import (
     offline,
     running,
     serve,
+    simpletfjob,
     submitting,
     version,
     waiting,
@@ -32,14 +33,18 @@ _FAMILIES = (
     waiting,
     changing,
     offline,
+    simpletfjob,
     completion,
     version,
 )
 
+#: Tools that the launcher stands in for, under whose names it may be called: by a link of that name to it.
+_STAND_INS = ("simpletfjob",)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of the command that *arguments* name."""
-    given = make_parser().parse_args(arguments)
+    given = make_parser().parse_args(_as_called(sys.argv) if arguments is None else arguments)
     try:
         code = int(given.run(given))
         sys.stdout.flush()
@@ -53,6 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return code
+
+
+def _as_called(words: Sequence[str]) -> list[str]:
+    """The arguments behind the program's name; that name before them if it is the name of a command, too."""
+    program, *arguments = words
+    name = os.path.basename(program)
+    return [name, *arguments] if name in _STAND_INS else arguments
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -5,7 +5,7 @@ from typing import Any
 
 from launcher.cli.client import Api
 from launcher.cli.complaint import Complaint, Refused, tell
-from launcher.cli.files import load
+from launcher.cli.files import Text, load
 from launcher.cli.output import as_json, as_yaml
 from launcher.cli.wishes import come_true
 from launcher.core.errors import AlreadyExists, BadRequest, InvalidObject, RequestError, TooLarge
@@ -21,7 +21,10 @@ class Submission:
 
     async def stored(self, path: Path) -> Json:
         """The Framework of that file as the server has it now, after it has been printed. Raises Complaint."""
-        text = load(path)
+        return await self.sent(load(path))
+
+    async def sent(self, text: Text) -> Json:
+        """The same for a text that has been read already."""
         namespace = self._namespace or text.namespace or self._api.namespace
         try:
             framework, warnings = await self._api.create(

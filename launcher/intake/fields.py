@@ -1,0 +1,74 @@
+"""An object of somebody else's, read field by field, so that nothing in it is passed over."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from launcher.core.checking.problems import forbidden, invalid, unsupported, wrong_kind
+from launcher.core.errors import Problem
+
+T = TypeVar("T")
+
+NO_COUNTERPART = "a Framework has nothing that does the same; leave it out"
+
+_WORDS: Mapping[type, str] = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer"}
+
+
+class Fields:
+    """The fields of one object that nobody has asked for yet. What is wrong with one is added to *problems*."""
+
+    def __init__(self, obj: Mapping[str, Any], path: str, problems: list[Problem]) -> None:
+        self._left, self.path, self.problems = dict(obj), path, problems
+
+    def at(self, name: str) -> str:
+        """Where that field stands."""
+        return f"{self.path}.{name}" if self.path else name
+
+    def take(self, name: str, kind: type[T]) -> T | None:
+        """The value, which is gone then; None if there is none, or none of that kind."""
+        value = self._left.pop(name, None)
+        if value is None:
+            return None
+        if type(value) is not kind:
+            self.problems.append(wrong_kind(self.at(name), value, f"must be of type {_WORDS[kind]}"))
+            return None
+        return value
+
+    def count(self, name: str) -> int | None:
+        """A number of at least 0."""
+        value = self.take(name, int)
+        if value is not None and value < 0:
+            self.problems.append(invalid(self.at(name), value, "must be at least 0"))
+            return None
+        return value
+
+    def word(self, name: str, words: Sequence[str], default: str) -> str:
+        """One of these words."""
+        value = self.take(name, str)
+        if value is None:
+            return default
+        if value not in words:
+            self.problems.append(unsupported(self.at(name), value, filter(None, words)))
+            return default
+        return value
+
+    def inner(self, name: str) -> "Fields":
+        """The fields of an object inside; those of none if it is not there."""
+        return Fields(self.take(name, dict) or {}, self.at(name), self.problems)
+
+    def ignore(self, *names: str) -> None:
+        """Pass over what means nothing to whoever writes such an object."""
+        for name in names:
+            self._left.pop(name, None)
+
+    def complain(self, problem: Problem) -> None:
+        self.problems.append(problem)
+
+    def __contains__(self, name: str) -> bool:
+        return self._left.get(name) is not None
+
+    def finish(self) -> None:
+        """Refuse by name whatever has not been asked for."""
+        for name, value in self._left.items():
+            if value is not None:
+                self.complain(forbidden(self.at(name), NO_COUNTERPART))
+        self._left = {}

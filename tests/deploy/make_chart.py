@@ -1,0 +1,150 @@
+"""Write the Helm chart from ``deploy/kubernetes``. Run as ``python -m tests.deploy.make_chart``."""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from tests.deploy.manifests import BASE, COMPONENTS, DEPLOY, Object, kustomization, read, version
+from tests.deploy.patches import patched
+from tests.deploy.templates import Block, Said, template
+from tests.deploy.values import values_schema, values_text
+
+CHART = DEPLOY / "helm" / "framework-launcher"
+_HEAD = "# Written from deploy/kubernetes by: python -m tests.deploy.make_chart\n"
+
+#: The value that stands for a component of kustomize.
+_SWITCHES = {
+    "cert-manager": ".Values.certManager.enabled",
+    "client-certificates": ".Values.clientCertificates.enabled",
+    "service-monitor": ".Values.serviceMonitor.enabled",
+}
+#: Files of the base that are there only on a condition.
+_CONDITIONS = {
+    "webhook.yaml": "if .Values.webhook.enabled",
+    "network.yaml": "if .Values.networkPolicy.enabled",
+    "rbac-certificate.yaml": "if not .Values.certManager.enabled",
+}
+#: The release's namespace instead of ours, wherever we say it.
+_NAMESPACES = {
+    "namespace: framework-launcher\n": "namespace: {{ .Release.Namespace }}\n",
+    "framework-launcher.framework-launcher.svc": "framework-launcher.{{ .Release.Namespace }}.svc",
+    "framework-launcher/framework-launcher\n": "{{ .Release.Namespace }}/framework-launcher\n",
+}
+_NOTES = """\
+The launcher runs in namespace {{ .Release.Namespace }}. See whether it is ready:
+
+  kubectl -n {{ .Release.Namespace }} rollout status deployment framework-launcher
+
+Then every user who may edit a namespace can run Frameworks there:
+
+  kubectl -n default apply -f examples/hello.yaml
+  kubectl -n default get frameworks
+"""
+
+
+def chart_files() -> dict[str, str]:
+    """The content of every file of the chart, by its path in it."""
+    return {
+        "Chart.yaml": _HEAD + yaml.safe_dump(_chart(), sort_keys=False),
+        "values.yaml": _HEAD + values_text(),
+        "values.schema.json": json.dumps(values_schema(), indent=2) + "\n",
+        "files/crd.yaml": _HEAD + yaml.safe_dump(_crd(), sort_keys=False, width=110, allow_unicode=True),
+        "templates/NOTES.txt": _NOTES,
+        # Not evaluated: descriptions may hold what looks like a template.
+        "templates/crd.yaml": '{{- if .Values.crd.enabled }}\n{{ .Files.Get "files/crd.yaml" }}\n{{- end }}\n',
+        **{f"templates/{name}": _HEAD + _at_home(text) for name, text in _templates()},
+    }
+
+
+def _chart() -> Object:
+    return {
+        "apiVersion": "v2",
+        "name": "framework-launcher",
+        "description": "Runs Frameworks: groups of task roles that start, retry and finish together.",
+        "type": "application",
+        "version": version(),
+        "appVersion": version(),
+        "kubeVersion": ">=1.30.0-0",
+    }
+
+
+def _crd() -> Object:
+    """The definition, which Helm upgrades and never deletes: with it, every Framework would go."""
+    (crd,) = read(BASE / "crd.yaml")
+    metadata = {**crd["metadata"], "annotations": {"helm.sh/resource-policy": "keep"}}
+    return {**crd, "metadata": metadata}
+
+
+def _templates() -> Iterator[tuple[str, str]]:
+    for name in kustomization(BASE)["resources"]:
+        # The namespace is the release's, and Helm makes it.
+        if name not in {"namespace.yaml", "crd.yaml"}:
+            objects = [_with_values(_with_components(obj)) for obj in read(BASE / name)]
+            yield name, template(objects, _CONDITIONS.get(name))
+    for component, switch in _SWITCHES.items():
+        (name,) = kustomization(COMPONENTS / component)["resources"]
+        objects = [_with_components(obj) for obj in read(COMPONENTS / component / name)]
+        yield f"{component}.yaml", template(objects, f"if {switch}")
+
+
+def _with_components(obj: Object) -> Any:
+    """The object with what each component changes of it, if its value says so."""
+    for component, switch in _SWITCHES.items():
+        for patch in kustomization(COMPONENTS / component).get("patches", ()):
+            (operations,) = read(COMPONENTS / component / patch["path"])
+            # What is deleted is deleted by the condition on its whole file.
+            if isinstance(operations, list) and _is_target(obj, patch["target"]):
+                obj = patched(obj, operations, switch)
+    return obj
+
+
+def _is_target(obj: Object, target: Mapping[str, str]) -> bool:
+    group = obj["apiVersion"].rpartition("/")[0]
+    there = {"name": obj["metadata"]["name"], "kind": obj["kind"], "group": group}
+    return target.items() <= there.items()
+
+
+def _with_values(obj: Any) -> Any:
+    match obj["kind"]:
+        case "ConfigMap":
+            text = "|\n    policy: {{- toYaml .Values.policy | nindent 6 }}"
+            return {**obj, "data": {"config.yaml": Said(text)}}
+        case "Deployment":
+            return _deployment(obj)
+        case _:
+            return obj
+
+
+def _deployment(obj: Any) -> Any:
+    template_ = obj["spec"]["template"]
+    pod = template_["spec"]
+    (container,) = pod["containers"]
+    container["image"] = Said(
+        '"{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"'
+    )
+    container["imagePullPolicy"] = Said("{{ .Values.image.pullPolicy }}")
+    container["resources"] = Said("{{- toYaml .Values.resources | nindent 10 }}")
+    obj["spec"]["replicas"] = Said("{{ .Values.replicas }}")
+    # What is read at the start only has to start the replicas anew.
+    template_["metadata"]["annotations"]["checksum/config"] = Said(
+        '{{ include (print $.Template.BasePath "/config.yaml") . | sha256sum }}'
+    )
+    for name in ("imagePullSecrets", "nodeSelector", "tolerations"):
+        pod[name] = Block(f"with .Values.{name}", {name: Said("{{- toYaml . | nindent 8 }}")})
+    return obj
+
+
+def _at_home(text: str) -> str:
+    for ours, theirs in _NAMESPACES.items():
+        text = text.replace(ours, theirs)
+    return text
+
+
+if __name__ == "__main__":
+    shutil.rmtree(CHART, ignore_errors=True)
+    for path, content in chart_files().items():
+        (CHART / path).parent.mkdir(parents=True, exist_ok=True)
+        (CHART / path).write_text(content)

@@ -1,0 +1,32 @@
+"""Kustomize's patches as parts of a template: what a component changes, a chart changes if a value says so."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+from tests.deploy.templates import Block, Said
+
+
+def patched(obj: Any, operations: Sequence[Any], condition: str) -> Any:
+    """*obj* as it is, with these operations of a JSON patch under the *condition*."""
+    obj = deepcopy(obj)
+    for operation in operations:
+        *way, last = operation["path"].removeprefix("/").split("/")
+        place = obj
+        for step in way:
+            place = place[int(step) if isinstance(place, list) else step]
+        match operation["op"], place:
+            case "test", list():
+                assert place[int(last)] == operation["value"], f"{operation} does not hold"
+            case "add", list() if last == "-":
+                place.append(Block(f"if {condition}", [operation["value"]]))
+            case "replace", list():
+                place[int(last)] = Block(f"if {condition}", [operation["value"]], [place[int(last)]])
+            case "add", dict() if last not in place:
+                place[f"{last} if {condition}"] = Block(f"if {condition}", {last: operation["value"]})
+            case "replace", dict():
+                new, old = operation["value"], place[last]
+                place[last] = Said(f"{{{{ if {condition} }}}}{new}{{{{ else }}}}{old}{{{{ end }}}}")
+            case _:
+                raise ValueError(f"no template says {operation}")
+    return obj

@@ -1,0 +1,114 @@
+"""What an admin may set of the chart: each value, what it means, and what it has to be."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from tests.deploy.manifests import BASE, base_objects, named, read
+
+_TEXT: Any = {"type": "string"}
+_YES: Any = {"type": "boolean"}
+_MAPPING: Any = {"type": "object"}
+_LIST: Any = {"type": "array"}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of the chart, by its path."""
+
+    path: str
+    meaning: str
+    default: Any
+    schema: Any
+
+
+def values() -> tuple[Value, ...]:
+    """All of them, in the order of the file; the defaults are the kustomize base's."""
+    deployment = named(base_objects(), "Deployment", "framework-launcher")["spec"]
+    container = deployment["template"]["spec"]["containers"][0]
+    repository, _, _ = container["image"].partition(":")
+    return (
+        Value(
+            "image.repository", "Where you have pushed the image of deploy/Containerfile.", repository, _TEXT
+        ),
+        Value("image.tag", "The version of the chart if it is empty.", "", _TEXT),
+        Value(
+            "image.pullPolicy",
+            "",
+            container["imagePullPolicy"],
+            {"enum": ["Always", "IfNotPresent", "Never"]},
+        ),
+        Value("imagePullSecrets", "Secrets for the registry: [{name: …}].", [], _LIST),
+        Value(
+            "replicas",
+            "One of them works, all of them answer requests.",
+            deployment["replicas"],
+            {"type": "integer", "minimum": 1},
+        ),
+        Value("resources", "", container["resources"], _MAPPING),
+        Value("nodeSelector", "", {}, _MAPPING),
+        Value("tolerations", "", [], _LIST),
+        Value("policy", "What Frameworks may ask for; what is left out is allowed.", _policy(), _MAPPING),
+        Value("webhook.enabled", "kube-apiserver asks the launcher about every Framework.", True, _YES),
+        Value("networkPolicy.enabled", "", True, _YES),
+        Value("serviceMonitor.enabled", "Needs the Prometheus operator.", False, _YES),
+        Value(
+            "certManager.enabled",
+            "The certificate is cert-manager's and not of the launcher's making.",
+            False,
+            _YES,
+        ),
+        Value(
+            "clientCertificates.enabled",
+            "The front door takes client certificates; see deploy/README.md before you turn it on.",
+            False,
+            _YES,
+        ),
+        Value(
+            "crd.enabled",
+            "Install and upgrade the CRD with the chart; it stays when the chart goes.",
+            True,
+            _YES,
+        ),
+    )
+
+
+def values_text() -> str:
+    """``values.yaml``."""
+    lines: list[str] = []
+    parents: set[str] = set()
+    for value in values():
+        *parent, name = value.path.split(".")
+        indent = "  " * len(parent)
+        if parent and parent[0] not in parents:
+            parents.add(parent[0])
+            lines.append(f"{parent[0]}:")
+        if value.meaning:
+            lines.append(f"{indent}# {value.meaning}")
+        text = yaml.safe_dump({name: value.default}, sort_keys=False)
+        lines += [indent + line for line in text.splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def values_schema() -> Any:
+    """``values.schema.json``: a value that is spelt wrong is refused instead of passed over."""
+    schema = _closed({})
+    for value in values():
+        *parents, name = value.path.split(".")
+        place = schema["properties"]
+        for parent in parents:
+            place = place.setdefault(parent, _closed({}))["properties"]
+        place[name] = value.schema
+    # Helm's own, for those who have this chart as a part of theirs.
+    schema["properties"]["global"] = _MAPPING
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _closed(properties: Any) -> Any:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _policy() -> Any:
+    (config,) = read(BASE / "config.yaml")
+    return yaml.safe_load(config["data"]["config.yaml"])["policy"]

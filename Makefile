@@ -5,17 +5,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-cluster check format simulate bench schema lock clean help
+.PHONY: run test test-cluster test-node check format simulate bench bench-cluster schema lock clean help
 
 run: $(VENV)/.runtime  ## serve on 127.0.0.1:8080 until Ctrl-C
 	$(BIN)/launcher serve
 
-test: check  ## format, lint, types, import rules, then every test
-	$(BIN)/python -m pytest -n auto
+test: check  ## format, lint, types, import rules, then every test but those of test-node
+	$(BIN)/python -m tests.cluster.build --where-possible control-plane chart
+	$(BIN)/python -m pytest -n auto -rs --ignore tests/realnodes
 
 test-cluster: $(VENV)/.dev  ## what speaks to Kubernetes, on a real control plane (builds it once): [K8S=1.34.4] make test-cluster
-	$(BIN)/python -m tests.cluster.build
-	$(BIN)/python -m pytest -n 2 tests/cluster tests/store
+	$(BIN)/python -m tests.cluster.build control-plane chart
+	$(BIN)/python -m pytest -n 2 -rs tests/cluster tests/store tests/deploy tests/kubernetes tests/chaos
+
+test-node: $(VENV)/.dev  ## Frameworks on real kubelets, and the launcher in a pod: needs root, installs Debian packages
+	@if $(BIN)/python -m tests.realnodes.prepare; then \
+	  $(BIN)/python -m tests.cluster.build control-plane node && \
+	  $(BIN)/python -m pytest -rs --timeout 300 tests/realnodes; \
+	fi
 
 check: $(VENV)/.dev  ## format, lint, types and import rules only
 	$(BIN)/ruff format --check .
@@ -34,9 +41,14 @@ simulate: $(VENV)/.dev  ## the controller in virtual time under every trouble: m
 bench: $(VENV)/.dev  ## figures, as ratios within one run, into build/bench/
 	$(BIN)/python -m tests.bench
 
-schema: $(VENV)/.dev  ## write schemas/framework.schema.json and the CRD anew
+bench-cluster: $(VENV)/.dev  ## the figures of Kubernetes mode, on a real control plane (builds it once), into build/bench/
+	$(BIN)/python -m tests.cluster.build control-plane
+	$(BIN)/python -m tests.bench_cluster
+
+schema: $(VENV)/.dev  ## write schemas/framework.schema.json, the CRD and the Helm chart anew
 	$(BIN)/python -m tests.core.make_schema
 	$(BIN)/python -m tests.core.make_crd
+	$(BIN)/python -m tests.deploy.make_chart
 
 lock:  ## choose versions anew (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \

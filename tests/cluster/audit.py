@@ -32,6 +32,11 @@ class Request:
     user: str
     user_agent: str
     status: int
+    group: str = ""
+    #: Whether the user has the right to it; what else may be against it shows in the status alone.
+    allowed: bool = True
+    #: In whose name the user asked, if not in the own.
+    impersonated: str = ""
 
 
 class AuditLog:
@@ -86,4 +91,7 @@ def _request(event: Any) -> Request:
         user=event["user"].get("username", ""),
         user_agent=event.get("userAgent", ""),
         status=event.get("responseStatus", {}).get("code", 0),
+        group=target.get("apiGroup", ""),
+        allowed=event.get("annotations", {}).get("authorization.k8s.io/decision") != "forbid",
+        impersonated=event.get("impersonatedUser", {}).get("username", ""),
     )

@@ -29,8 +29,8 @@ class Answer:
 class Client:
     """Asks as one user, each time over a connection of its own: a restart of the server leaves nothing stale."""
 
-    def __init__(self, port: int, authority: Path, user: User | None) -> None:
-        self._port = port
+    def __init__(self, address: str, port: int, authority: Path, user: User | None) -> None:
+        self._address, self._port = address, port
         self._context = ssl.create_default_context(cafile=str(authority))
         self._credentials: dict[str, str] = {}
         if user is not None and user.token:
@@ -55,7 +55,7 @@ class Client:
             "Content-Type": content_type,
         }
         connection = http.client.HTTPSConnection(
-            "127.0.0.1", self._port, timeout=_SECONDS, context=self._context
+            self._address, self._port, timeout=_SECONDS, context=self._context
         )
         try:
             connection.request(method, path, None if obj is None else orjson.dumps(obj), headers)

@@ -13,7 +13,7 @@ from typing import Self
 from tests.cluster.audit import AuditLog
 from tests.cluster.client import Client
 from tests.cluster.nodes import is_ready, node
-from tests.cluster.parts import Part, Places, arguments
+from tests.cluster.parts import LOOPBACK, Part, Places, arguments
 from tests.cluster.pki import Authority, Certificate
 from tests.cluster.ports import free_port
 from tests.cluster.processes import Guard, Running
@@ -37,17 +37,30 @@ class ControlPlane:
     is killed.
     """
 
-    def __init__(self, directory: Path, programs: Path, *, nodes: int = 10, durable: bool = False) -> None:
-        """*durable* lets etcd wait for the disk, as it does in earnest: for figures, not for tests."""
+    def __init__(
+        self,
+        directory: Path,
+        programs: Path,
+        *,
+        nodes: int = 10,
+        durable: bool = False,
+        address: str = LOOPBACK,
+    ) -> None:
+        """
+        *durable* lets etcd wait for the disk, as it does in earnest: for figures, not for tests.
+
+        Without *nodes*, nothing simulates any; *address* is where real ones find kube-apiserver.
+        """
         directory.mkdir(parents=True, exist_ok=True)
         self._directory, self._programs, self._nodes = directory, programs, nodes
         self._ports = [free_port() for _ in range(3)]
-        self._places = Places(directory, *(port.number for port in self._ports))
+        etcd, peers, apiserver = (port.number for port in self._ports)
+        self._places = Places(directory, etcd, peers, apiserver, address)
         self._authority = Authority(directory / "pki")
         names = ["admin", *(f"user-{number}" for number in range(_USERS))]
         self._tokens = {name: secrets.token_hex(16) for name in names}
         self._nobodies = iter(names[1:])
-        self.url = f"https://127.0.0.1:{self._places.apiserver}"
+        self.url = f"https://{address}:{self._places.apiserver}"
         self.admin_user = self._user("admin", self._tokens["admin"])
         self.admin = self.client(self.admin_user)
         self.audit = AuditLog(
@@ -77,8 +90,10 @@ class ControlPlane:
             self._launch(Part.ETCD)
             self._launch(Part.APISERVER)
             self._until(self._answers, "kube-apiserver is ready")
-            for part in (Part.CONTROLLER_MANAGER, Part.SCHEDULER, Part.KWOK):
+            for part in (Part.CONTROLLER_MANAGER, Part.SCHEDULER):
                 self._launch(part)
+            if self._nodes:
+                self._launch(Part.KWOK)
             for number in range(self._nodes):
                 self.admin.post("/api/v1/nodes", node(number))
             self._until(self._nodes_are_ready, "every node is ready")
@@ -97,6 +112,10 @@ class ControlPlane:
         for port in self._ports:
             port.give_back()
         shutil.rmtree(self._places.data, ignore_errors=True)
+
+    def tell(self, part: Part, *flags: str) -> None:
+        """Give it these flags too, from its next start on."""
+        self._arguments[part] += flags
 
     def kill(self, part: Part) -> None:
         """End it as a crash does."""
@@ -142,13 +161,18 @@ class ControlPlane:
         return self.admin_user.token
 
     @property
+    def etcd(self) -> str:
+        """Where etcd itself is asked: it knows every version of every object, whoever was there to see it."""
+        return f"http://{LOOPBACK}:{self._places.etcd}"
+
+    @property
     def ca(self) -> Path:
         """The certificate by which a client knows kube-apiserver."""
         return self._authority.certificate
 
     def client(self, user: User | None) -> Client:
         """Asks as *user*, or as nobody."""
-        return Client(self._places.apiserver, self.ca, user)
+        return Client(self._places.address, self._places.apiserver, self.ca, user)
 
     def kubectl(
         self, *words: str, stdin: str | None = None, ok: bool = True, user: User | None = None

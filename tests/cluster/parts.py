@@ -10,6 +10,10 @@ import yaml
 from tests.cluster.audit import POLICY
 from tests.cluster.pki import Authority
 
+LOOPBACK = "127.0.0.1"
+#: Of all services; kube-apiserver itself is the first.
+_SERVICES = "10.96.0.0/16"
+_FIRST_SERVICE = "10.96.0.1"
 _STAGES = Path(__file__).with_name("stages.yaml")
 
 
@@ -25,12 +29,13 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a control plane lives: its files, and its ports on loopback."""
+    """Where a control plane lives: its files, its ports on loopback, and the address at which kube-apiserver is."""
 
     directory: Path
     etcd: int
     peers: int
     apiserver: int
+    address: str = LOOPBACK
 
     @property
     def audit(self) -> Path:
@@ -55,7 +60,7 @@ def arguments(
         Part.ETCD: _etcd(places, durable),
         Part.APISERVER: [
             *_apiserver(places, tokens),
-            *_identity(authority),
+            *_identity(authority, places.address),
             f"--service-account-key-file={proving}",
             f"--service-account-signing-key-file={signing}",
         ],
@@ -70,7 +75,7 @@ def arguments(
             f"--kubeconfig={admin}",
             f"--config={_STAGES}",
             "--manage-all-nodes=true",
-            "--node-lease-duration-seconds=200",
+            "--node-lease-duration-seconds=40",
             "--cidr=10.128.0.0/9",
         ],
     }
@@ -97,8 +102,8 @@ def _apiserver(places: Places, tokens: Mapping[str, str]) -> list[str]:
     return [
         f"--etcd-servers=http://127.0.0.1:{places.etcd}",
         f"--secure-port={places.apiserver}",
-        "--bind-address=127.0.0.1",
-        "--service-cluster-ip-range=10.96.0.0/16",
+        f"--bind-address={places.address}",
+        f"--service-cluster-ip-range={_SERVICES}",
         "--allow-privileged=true",
         "--authorization-mode=RBAC",
         f"--token-auth-file={users}",
@@ -111,8 +116,8 @@ def _apiserver(places: Places, tokens: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _identity(authority: Authority) -> list[str]:
-    server = authority.server()
+def _identity(authority: Authority, address: str) -> list[str]:
+    server = authority.server(address, _FIRST_SERVICE)
     return [
         f"--tls-cert-file={server.certificate}",
         f"--tls-private-key-file={server.key}",

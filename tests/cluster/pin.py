@@ -1,48 +1,71 @@
 """
 Pin a Kubernetes version for the test bed: ``python -m tests.cluster.pin 1.35.4`` (needs Go and a network).
 
-Writes ``tools/VERSION/go.mod`` and ``go.sum``, which belong into the repository; ``K8S=VERSION`` then chooses them.
+Writes ``go.mod`` and ``go.sum`` below ``tools/VERSION``, which belong into the repository; ``K8S=VERSION`` then chooses
+them.
 """
 
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.cluster.build import find_go
-from tests.cluster.versions import KUBERNETES, KWOK, KWOK_MODULE, KWOK_VERSION, TOOLS, Version
+from tests.cluster.versions import (
+    HELM,
+    HELM_MODULE,
+    HELM_VERSION,
+    KUBERNETES,
+    KWOK,
+    KWOK_MODULE,
+    KWOK_VERSION,
+    NODE,
+    TOOLS,
+    Version,
+)
 
 _KUBERNETES_MODULE = "k8s.io/kubernetes"
 
 
 def pin_kubernetes(version: Version) -> None:
-    """Write the module that holds the control plane of *version*."""
+    """Write the modules that hold the control plane of *version*, and what runs on its nodes."""
     upstream = _module_file(f"{_KUBERNETES_MODULE}@v{version}")
     # Kubernetes replaces its own parts by directories, and a replacement counts in the main module alone: ours names
     # the versions that were published beside that release (1.36.3 goes with 0.36.3).
     parts = sorted(one["Old"]["Path"] for one in upstream["Replace"] if one["New"]["Path"].startswith("./"))
     published = f"v0.{version.minor}.{version.patch}"
     lines = [
-        "module launcher.test/kubernetes",
         f"go {upstream['Go']}",
         f"require {_KUBERNETES_MODULE} v{version}",
         *(f"replace {part} => {part} {published}" for part in parts),
-        *(f"tool {package}" for package in KUBERNETES.values()),
     ]
-    _write(TOOLS / str(version), lines)
+    place = TOOLS / str(version)
+    for name, directory, programs in (("kubernetes", place, KUBERNETES), ("node", place / "node", NODE)):
+        tools = [f"tool {package}" for package in programs.values()]
+        _write(directory, [f"module launcher.test/{name}", *lines, *tools])
 
 
 def pin_kwok() -> None:
     """Write the module that holds kwok: it wants other versions of the libraries that Kubernetes has."""
-    upstream = _module_file(f"{KWOK_MODULE}@v{KWOK_VERSION}")
+    _pin("kwok", KWOK_MODULE, KWOK_VERSION, KWOK)
+
+
+def pin_helm() -> None:
+    """Write the module that holds Helm, for the same reason."""
+    _pin("helm", HELM_MODULE, HELM_VERSION, HELM)
+
+
+def _pin(name: str, module: str, version: str, programs: Mapping[str, str]) -> None:
+    upstream = _module_file(f"{module}@v{version}")
     lines = [
-        "module launcher.test/kwok",
+        f"module launcher.test/{name}",
         f"go {upstream['Go']}",
-        f"require {KWOK_MODULE} v{KWOK_VERSION}",
-        *(f"tool {package}" for package in KWOK.values()),
+        f"require {module} v{version}",
+        *(f"tool {package}" for package in programs.values()),
     ]
-    _write(TOOLS / "kwok", lines)
+    _write(TOOLS / name, lines)
 
 
 def _module_file(module: str) -> Any:
@@ -68,3 +91,4 @@ if __name__ == "__main__":
     for word in sys.argv[1:]:
         pin_kubernetes(Version.read(word))
     pin_kwok()
+    pin_helm()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _DAYS = "2"
-_SERVER_NAMES = "subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:kubernetes.default.svc"
+_SERVER_NAMES = "IP:127.0.0.1,DNS:localhost,DNS:kubernetes.default.svc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,10 @@ class Authority:
             self.certificate,
         )
 
-    def server(self) -> Certificate:
-        """For a server on this machine's loopback."""
-        return self._signed("server", "/CN=kube-apiserver", _SERVER_NAMES)
+    def server(self, *addresses: str) -> Certificate:
+        """For a server on this machine's loopback, and at these addresses."""
+        names = ",".join([_SERVER_NAMES, *(f"IP:{address}" for address in addresses)])
+        return self._signed("server", "/CN=kube-apiserver", f"subjectAltName={names}")
 
     def client(self, name: str, *groups: str) -> Certificate:
         """For the user of that name, a member of these groups."""

@@ -231,3 +231,19 @@ def test_a_part_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) 
 
     with pytest.raises(PartEnded, match=r"kube-apiserver has ended(.|\n)*no such flag"):
         ControlPlane(tmp_path / "bed", programs).start()
+
+
+@pytest.mark.parametrize(("ends", "asked"), [(None, 1), ("succeeded", 0)], ids=["running", "ended"])
+def test_a_node_lets_go_of_a_pod_once_and_never_of_the_next_of_its_name(
+    cluster: ControlPlane, namespace: str, ends: str | None, asked: int
+) -> None:
+    mark = cluster.audit.mark()
+    for _ in range(5):
+        cluster.admin.post(path(namespace), a_pod("same", ends=ends))
+        in_phase(cluster, namespace, "same", "Succeeded" if ends else "Running")
+        cluster.admin.delete(path(namespace, "same"))
+        until(lambda: cluster.admin.ask("GET", path(namespace, "same")).status == 404 or None, "it is gone")
+
+    requests = cluster.audit.since(mark, user_agent="kwok")
+    deletions = [r for r in requests if (r.verb, r.resource, r.namespace) == ("delete", "pods", namespace)]
+    assert [r.status for r in deletions] == [200] * 5 * asked

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import build
-from tests.cluster.build import BuildFailed, NoGo, is_built, programs_of
+from tests.cluster.build import BuildFailed, Kit, NoGo, is_built, programs_of
 from tests.cluster.versions import DEFAULT, TOOLS, Version, chosen, pinned
 
 
@@ -83,6 +83,21 @@ def test_a_pin_of_any_module_is_part_of_the_key(tmp_path: Path, monkeypatch: pyt
 
     assert copied == before
     assert build._place(version) != before
+
+
+def test_what_nodes_run_is_built_apart_from_the_control_plane(
+    nothing_built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = Version.read(DEFAULT)
+    go = nothing_built / "go"
+    go.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\n: > "$2"\n')
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{nothing_built}:/bin")
+
+    place = programs_of(version, Kit.NODE)
+
+    assert sorted(path.name for path in place.iterdir()) == ["kube-proxy", "kubelet"]
+    assert not is_built(version)
 
 
 def test_a_version_that_is_not_pinned_is_refused_with_the_way_out() -> None:

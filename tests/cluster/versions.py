@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
-#: One Go module for each version of Kubernetes, and one for kwok.
+#: One Go module for each version of Kubernetes, with one for its nodes below, one for kwok, one for Helm.
 TOOLS = Path(__file__).parent / "tools"
 
 DEFAULT = "1.36.3"
@@ -19,9 +19,17 @@ KUBERNETES = {
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
 }
+#: What runs on a node that is not simulated; few tests need it, so it is built apart.
+NODE = {
+    "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+    "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
+}
 KWOK_MODULE = "sigs.k8s.io/kwok"
 KWOK_VERSION = "0.8.0"
 KWOK = {"kwok": f"{KWOK_MODULE}/cmd/kwok"}
+HELM_MODULE = "helm.sh/helm/v4"
+HELM_VERSION = "4.3.1"
+HELM = {"helm": f"{HELM_MODULE}/cmd/helm"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,4 +59,6 @@ def chosen() -> Version:
 
 def pinned() -> list[str]:
     """Every release that K8S may name."""
-    return sorted(place.name for place in TOOLS.iterdir() if place.name != "kwok" and place.is_dir())
+    return sorted(
+        place.name for place in TOOLS.iterdir() if place.name not in {"kwok", "helm"} and place.is_dir()
+    )

@@ -1,16 +1,23 @@
 # Sets worker_hosts and ps_hosts: the addresses of all tasks of both roles, once every one of them is known.
 # With worker_port and ps_port set, each address has its port behind it.
 eval "$(python3 - <<'PROGRAM'
-import json, os, sys, time, urllib.parse, urllib.request
+import json, os, ssl, sys, time, urllib.parse, urllib.request
 
 with open("/launcher_url") as file:
     url = file.read().strip()
+account = "/var/run/secrets/kubernetes.io/serviceaccount"  # where there is a cluster
+headers, context = {}, None
+if os.path.exists(account):
+    with open(account + "/token") as file:
+        headers["Authorization"] = "Bearer " + file.read()
+    context = ssl.create_default_context(cafile=account + "/ca.crt")
 selector = urllib.parse.quote("FC_FRAMEWORK_NAME=" + os.environ["FC_FRAMEWORK_NAME"])
 pods = url + "/api/v1/namespaces/" + os.environ["FC_FRAMEWORK_NAMESPACE"] + "/pods?labelSelector=" + selector
 wanted = {role: int(os.environ[role + "_tasknum"]) for role in ("worker", "ps")}
 ends = time.monotonic() + 60
 while time.monotonic() < ends:
-    with urllib.request.urlopen(pods, timeout=10) as answer:
+    question = urllib.request.Request(pods, headers=headers)
+    with urllib.request.urlopen(question, timeout=10, context=context) as answer:
         items = json.load(answer)["items"]
     found = {role: {} for role in wanted}
     for pod in items:

@@ -1,0 +1,119 @@
+"""What a real node is made of leaves nothing behind, and two test runs do not get in each other's way."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.processes import Running
+from tests.cluster.versions import PROJECT
+from tests.local.server import until
+from tests.realnodes import cgroups
+from tests.realnodes.machine import Machine
+from tests.realnodes.networks import Network
+from tests.realnodes.prepare import lacking
+
+#: A test run that will never come to its end: a network, a machine in it, and a process that has left its parent.
+TESTS = """
+import pathlib, sys, time
+from tests.realnodes.machine import Machine
+from tests.realnodes.networks import Network
+directory = pathlib.Path(sys.argv[1])
+network = Network(directory / "switch")
+machine = Machine("box", directory / "box")
+network.plug(machine, 1)
+machine.run("sh", "-c", "setsid sleep 600 >/dev/null 2>&1 &")
+sleeping = machine.start(["/bin/sleep", "600"], log=directory / "log")
+print(sleeping.pid, machine.pid, machine.cgroup, network.block.cable, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _possible() -> None:
+    if reason := lacking():
+        pytest.skip(f"left out the tests on real nodes: {reason}")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "panic").write_text("0\n")
+    machine = Machine(
+        "box",
+        tmp_path / "box",
+        shown={"/data": tmp_path / "data"},
+        pretended={"/proc/sys/kernel/panic": tmp_path / "panic"},
+    )
+    yield machine
+    machine.switch_off()
+
+
+def test_a_machine_has_processes_a_network_and_a_name_of_its_own(machine: Machine) -> None:
+    assert machine.run("hostname") == "box\n"
+    assert machine.run("cat", "/proc/1/comm") == Path(f"/proc/{machine.pid}/comm").read_text()
+    assert [line.split(":")[1].strip() for line in machine.run("ip", "-o", "link").splitlines()] == ["lo"]
+    assert machine.run("ls", "/run") == ""
+
+
+def test_a_directory_is_shown_where_it_shall_be_and_only_there(machine: Machine, tmp_path: Path) -> None:
+    machine.run("sh", "-c", "echo hello >/data/file")
+
+    assert (tmp_path / "data" / "file").read_text() == "hello\n"
+
+
+def test_what_is_set_in_a_machine_for_the_whole_kernel_is_not_set(machine: Machine, tmp_path: Path) -> None:
+    before = Path("/proc/sys/kernel/panic").read_text()
+
+    machine.run("sh", "-c", "echo 12 >/proc/sys/kernel/panic")
+
+    assert (tmp_path / "panic").read_text() == "12\n"
+    assert Path("/proc/sys/kernel/panic").read_text() == before
+
+
+def test_a_process_in_a_machine_is_known_by_its_id_out_here(machine: Machine, tmp_path: Path) -> None:
+    process = machine.start(["/bin/sleep", "600"], log=tmp_path / "log")
+    name = Path(f"/proc/{process.pid}/comm")
+    until(lambda: name.read_text() == "sleep\n" or None, "it sleeps")
+
+    process.send(signal.SIGKILL)
+
+    assert process.ended(within=10)
+    process.forget()
+
+
+def test_two_test_runs_have_two_networks(tmp_path: Path) -> None:
+    first, second = Network(tmp_path / "first"), Network(tmp_path / "second")
+    try:
+        assert first.block != second.block
+        assert first.block.here != second.block.here
+    finally:
+        first.end()
+        second.end()
+
+    assert not Path("/sys/class/net", first.block.cable).exists()
+
+
+def test_nothing_outlives_tests_that_are_killed(tmp_path: Path) -> None:
+    mounts = Path("/proc/mounts").read_text()
+    tests = subprocess.Popen(
+        [sys.executable, "-c", TESTS, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=PROJECT
+    )
+    with tests:
+        assert tests.stdout is not None
+        sleeping, first, group, cable = tests.stdout.readline().split()
+        processes = [Running(int(pid), tmp_path / "log") for pid in (sleeping, first)]
+        assert cgroups.exists(group)
+
+        tests.kill()
+
+        for process in processes:
+            assert process.ended(within=10)
+            process.forget()
+    until(lambda: not cgroups.exists(group) or None, "its control groups are removed")
+    until(lambda: not Path("/sys/class/net", cable).exists() or None, "its cable is removed")
+    until(lambda: not (tmp_path / "box").exists() or None, "its directory is removed")
+    assert Path("/proc/mounts").read_text() == mounts

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from launcher.api.exposure import refusal
+from launcher.api.exposure import cluster_refusal, refusal
 from launcher.api.policy import Policy
 from launcher.core.checking.guess import meant
 from launcher.core.errors import LauncherError
@@ -58,9 +58,109 @@ class Settings:
     path: str = ""
 
 
-#: Every setting that is one text, and every one that may be given several times.
-SINGLE = ("listen", "data", "token-file", "tls-cert", "tls-key")
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """A cluster by files, joined by colons, and a context in them; None is what kubectl takes."""
+
+    files: str | None = None
+    context: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InPod:
+    """The cluster that this process runs in: where a pod is told to find its API server."""
+
+    host: str
+    port: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """What Kubernetes mode runs with."""
+
+    host: str
+    port: int
+    cluster: Kubeconfig | InPod
+    #: Files of a certificate, or the Secret that keeps one which the launcher makes itself.
+    tls: Tls | str | None = None
+    #: Whose client certificates are taken beside tokens.
+    client_ca: Path | None = None
+    #: Names by which clients may call us, beside those of the Service.
+    hosts: tuple[str, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+
+
+#: Every setting that is one text, every one that may be given several times, and every one that is yes or no.
+SINGLE = (
+    "listen",
+    "data",
+    "token-file",
+    "tls-cert",
+    "tls-key",
+    "tls-secret",
+    "client-ca",
+    "kubeconfig",
+    "context",
+)
 REPEATED = ("node", "image", "nfs", "host")
+SWITCHES = ("kubernetes",)
+#: Settings that mean something in one mode only: what pods run on is the cluster's matter, and so is who may call.
+_LOCAL_ONLY = ("data", "token-file", "node", "image", "nfs")
+_KUBERNETES_ONLY = ("tls-secret", "client-ca", "kubeconfig", "context")
+_YES_OR_NO = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+class _Said:
+    """What flags, environment and config file say together."""
+
+    def __init__(self, given: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        """*given* are flags by name, None or empty when not given. Raises BadSetting for a config file that is none."""
+        self._given, self._environment = given, environment
+        config = given.get("config") or environment.get("LAUNCHER_CONFIG")
+        self._filed = _config(Path(config)) if config else {}
+
+    def one(self, name: str) -> str | None:
+        value: str | None = (
+            self._given.get(name) or self._environment.get(_variable(name)) or self._filed.get(name)
+        )
+        return value
+
+    def several(self, name: str) -> Sequence[str]:
+        variable = self._environment.get(_variable(name), "").split()
+        values: Sequence[str] = self._given.get(name) or variable or self._filed.get(name, ())
+        return values
+
+    def yes(self, name: str) -> bool:
+        if self._given.get(name):
+            return True
+        word = self._environment.get(_variable(name))
+        if word:
+            if word.lower() not in _YES_OR_NO:
+                raise BadSetting(f"{_variable(name)}: {word!r} is neither true nor false")
+            return _YES_OR_NO[word.lower()]
+        return bool(self._filed.get(name, False))
+
+    def refuse(self, names: Iterable[str], why: str) -> None:
+        """Raises BadSetting when one of these was said all the same."""
+        for name in names:
+            if self.several(name) if name in REPEATED else self.one(name):
+                raise BadSetting(f"{name}: {why}")
+
+    def tls(self) -> Tls | None:
+        cert, key = self.one("tls-cert"), self.one("tls-key")
+        if bool(cert) != bool(key):
+            raise BadSetting("tls-cert and tls-key belong together: give both or none")
+        if not (cert and key):
+            return None
+        return Tls(_readable("tls-cert", Path(cert)), _readable("tls-key", Path(key)))
+
+    def policy(self) -> Policy:
+        return _policy(self._filed.get("policy", {}))
+
+
+def is_for_kubernetes(given: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
+    """Whether Kubernetes mode is asked for. Raises BadSetting."""
+    return _Said(given, environment).yes("kubernetes")
 
 
 def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
@@ -69,36 +169,62 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
 
     Raises BadSetting for the first that cannot be followed.
     """
-    config = given.get("config") or environment.get("LAUNCHER_CONFIG")
-    filed = _config(Path(config)) if config else {}
-
-    def one(name: str) -> str | None:
-        return given.get(name) or environment.get(_variable(name)) or filed.get(name)
-
-    def several(name: str) -> Sequence[str]:
-        return given.get(name) or environment.get(_variable(name), "").split() or filed.get(name, ())
-
-    host, port = _address(one("listen") or DEFAULT_LISTEN)
-    token_file, cert, key = one("token-file"), one("tls-cert"), one("tls-key")
-    if bool(cert) != bool(key):
-        raise BadSetting("tls-cert and tls-key belong together: give both or none")
+    said = _Said(given, environment)
+    said.refuse(_KUBERNETES_ONLY, "only with --kubernetes; without, the launcher runs pods on this machine")
+    host, port = _address(said.one("listen") or DEFAULT_LISTEN)
+    token_file = said.one("token-file")
     token = _token(Path(token_file)) if token_file else None
-    tls = Tls(_readable("tls-cert", Path(cert)), _readable("tls-key", Path(key))) if cert and key else None
+    tls = said.tls()
     if why := refusal(host, token=token is not None, tls=tls is not None):
         raise BadSetting(why)
     return Settings(
         host=host,
         port=port,
-        data=Path(one("data") or default_data(environment)).expanduser().absolute(),
-        nodes=_nodes(several("node")),
-        images=_directories("image", several("image")),
-        nfs=_directories("nfs", several("nfs")),
+        data=Path(said.one("data") or default_data(environment)).expanduser().absolute(),
+        nodes=_nodes(said.several("node")),
+        images=_directories("image", said.several("image")),
+        nfs=_directories("nfs", said.several("nfs")),
         token=token,
         tls=tls,
-        hosts=tuple(several("host")),
-        policy=_policy(filed.get("policy", {})),
+        hosts=tuple(said.several("host")),
+        policy=said.policy(),
         path=environment.get("PATH", ""),
     )
+
+
+def cluster_settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> ClusterSettings:
+    """As ``settings_from``, for Kubernetes mode."""
+    said = _Said(given, environment)
+    said.refuse(
+        _LOCAL_ONLY, "not with --kubernetes: pods, their nodes and who may call are the cluster's matter"
+    )
+    host, port = _address(said.one("listen") or DEFAULT_LISTEN)
+    tls, secret = said.tls(), said.one("tls-secret")
+    if tls and secret:
+        raise BadSetting("tls-secret: not beside tls-cert and tls-key; give the one or the other")
+    client_ca = said.one("client-ca")
+    if client_ca and not (tls or secret):
+        raise BadSetting("client-ca: only with TLS; set --tls-cert and --tls-key, or --tls-secret")
+    if why := cluster_refusal(host, tls=bool(tls or secret)):
+        raise BadSetting(why)
+    return ClusterSettings(
+        host=host,
+        port=port,
+        cluster=_cluster(said, environment),
+        tls=tls or secret,
+        client_ca=_readable("client-ca", Path(client_ca)) if client_ca else None,
+        hosts=tuple(said.several("host")),
+        policy=said.policy(),
+    )
+
+
+def _cluster(said: _Said, environment: Mapping[str, str]) -> Kubeconfig | InPod:
+    """Whatever is named goes first; a pod that is told nothing means the cluster around it."""
+    files, context = said.one("kubeconfig"), said.one("context")
+    service = environment.get("KUBERNETES_SERVICE_HOST")
+    if service and not files and not context:
+        return InPod(service, environment.get("KUBERNETES_SERVICE_PORT", "443"))
+    return Kubeconfig(files or environment.get("KUBECONFIG") or None, context)
 
 
 def for_run(data: Path, nodes: Sequence[str], images: Sequence[str], nfs: Sequence[str]) -> Settings:
@@ -115,13 +241,13 @@ def for_run(data: Path, nodes: Sequence[str], images: Sequence[str], nfs: Sequen
     )
 
 
-def listening(settings: Settings) -> socket.socket:
+def listening(settings: Settings | ClusterSettings) -> socket.socket:
     """A socket that clients can connect to from now on. Raises OSError when the address cannot be had."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     return socket.create_server((settings.host, settings.port), family=family, backlog=1024)
 
 
-def url_of(settings: Settings, sock: socket.socket) -> str:
+def url_of(settings: Settings | ClusterSettings, sock: socket.socket) -> str:
     """Where clients find us at *sock*."""
     host, port = sock.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
@@ -200,17 +326,23 @@ def _config(path: Path) -> dict[str, Any]:
         value = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
         raise BadSetting(f"config: {path}: {error}") from error
-    known = (*SINGLE, *REPEATED, "policy")
+    known = (*SINGLE, *REPEATED, *SWITCHES, "policy")
     for name, setting in _mapping(f"config: {path}", value or {}).items():
         if name not in known:
             raise BadSetting(f"config: {path}: there is no setting {name!r}{_perhaps(name, known)}")
-        wanted = str if name in SINGLE else dict if name == "policy" else list
+        wanted = _type_of(name)
         if not isinstance(setting, wanted) or (
             wanted is list and not all(isinstance(s, str) for s in setting)
         ):
-            what = {str: "text", list: "a list of texts", dict: "a mapping"}[wanted]
+            what = {str: "text", list: "a list of texts", dict: "a mapping", bool: "true or false"}[wanted]
             raise BadSetting(f"config: {path}: {name} has to be {what}")
     return value or {}
+
+
+def _type_of(name: str) -> type[Any]:
+    if name in SWITCHES:
+        return bool
+    return str if name in SINGLE else dict if name == "policy" else list
 
 
 def _policy(given: Mapping[str, Any]) -> Policy:

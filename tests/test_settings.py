@@ -7,7 +7,19 @@ import pytest
 
 from launcher.api.policy import Policy
 from launcher.cli import serve
-from launcher.settings import REPEATED, SINGLE, BadSetting, for_run, settings_from
+from launcher.settings import (
+    REPEATED,
+    SINGLE,
+    SWITCHES,
+    BadSetting,
+    InPod,
+    Kubeconfig,
+    Tls,
+    cluster_settings_from,
+    for_run,
+    is_for_kubernetes,
+    settings_from,
+)
 
 TOKEN = "0123456789abcdef"
 
@@ -112,6 +124,9 @@ def test_what_cannot_be_followed_is_named(given: dict[str, object], told: str) -
         pytest.param("[a]", "has to be a mapping", id="a list"),
         pytest.param("a: b: c", "mapping values", id="no YAML"),
         pytest.param("listen: 80", "listen has to be text", id="a number"),
+        pytest.param(
+            "kubernetes: 1", "kubernetes has to be true or false", id="neither yes nor no to a mode"
+        ),
         pytest.param("node: gpu", "node has to be a list of texts", id="one word for several"),
         pytest.param("policy: {max-task: 1}", "did you mean 'max-tasks'?", id="misspelt policy"),
         pytest.param("policy: {max-tasks: 0}", "at least 1", id="no tasks"),
@@ -159,4 +174,90 @@ def test_every_setting_is_a_flag_of_serve() -> None:
 
     assert set(serve.SINGLE) == set(SINGLE)
     assert set(serve.REPEATED) == set(REPEATED)
-    assert {*SINGLE, *REPEATED} <= set(given)
+    assert set(serve.SWITCHES) == set(SWITCHES)
+    assert {*SINGLE, *REPEATED, *SWITCHES} <= set(given)
+
+
+# Kubernetes mode.
+
+IN_POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
+
+
+def test_kubernetes_mode_is_asked_for_by_flag_variable_or_config_file(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("kubernetes: true\n")
+
+    assert is_for_kubernetes({"kubernetes": True}, {})
+    assert is_for_kubernetes({}, {"LAUNCHER_KUBERNETES": "true"})
+    assert is_for_kubernetes({"config": str(config)}, {})
+    assert not is_for_kubernetes({"config": str(config)}, {"LAUNCHER_KUBERNETES": "0"})
+    assert not is_for_kubernetes({}, IN_POD)
+    with pytest.raises(BadSetting, match="LAUNCHER_KUBERNETES: 'perhaps' is neither true nor false"):
+        is_for_kubernetes({}, {"LAUNCHER_KUBERNETES": "perhaps"})
+
+
+def test_a_pod_that_is_told_nothing_means_the_cluster_around_it() -> None:
+    assert cluster_settings_from({}, IN_POD).cluster == InPod("10.96.0.1", "6443")
+    assert cluster_settings_from({"context": "other"}, IN_POD).cluster == Kubeconfig(None, "other")
+    assert cluster_settings_from({"kubeconfig": "file"}, IN_POD).cluster == Kubeconfig("file")
+
+
+def test_outside_of_a_cluster_the_kubeconfig_is_that_of_kubectl() -> None:
+    assert cluster_settings_from({}, {}).cluster == Kubeconfig()
+    assert cluster_settings_from({}, {"KUBECONFIG": "a:b"}).cluster == Kubeconfig("a:b")
+    assert cluster_settings_from({"kubeconfig": "c"}, {"KUBECONFIG": "a:b"}).cluster == Kubeconfig("c")
+
+
+def test_a_certificate_in_files_or_in_a_secret_opens_the_front_door_to_other_machines(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    for path in (certificate, key):
+        path.write_text("")
+    open_to_all = {"listen": "0.0.0.0:8443"}
+
+    files = cluster_settings_from(
+        {**open_to_all, "tls-cert": str(certificate), "tls-key": str(key), "client-ca": str(key)}, {}
+    )
+    secret = cluster_settings_from({**open_to_all, "tls-secret": "framework-launcher-tls"}, {})
+
+    assert (files.tls, files.client_ca) == (Tls(certificate, key), key)
+    assert (secret.tls, secret.client_ca) == ("framework-launcher-tls", None)
+
+
+@pytest.mark.parametrize("name", ["data", "token-file", "node", "image", "nfs"])
+def test_what_a_cluster_decides_is_refused_in_kubernetes_mode(name: str) -> None:
+    value = ["x"] if name in REPEATED else "x"
+
+    with pytest.raises(BadSetting, match=f"{name}: not with --kubernetes"):
+        cluster_settings_from({name: value}, {})
+
+
+@pytest.mark.parametrize("name", ["kubeconfig", "context", "tls-secret", "client-ca"])
+def test_what_speaks_of_a_cluster_is_refused_without_one(name: str) -> None:
+    with pytest.raises(BadSetting, match=f"{name}: only with --kubernetes"):
+        settings_from({name: "x"}, {})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        pytest.param({"listen": "0.0.0.0:80"}, "callers send their credentials", id="open without TLS"),
+        pytest.param({"client-ca": "x"}, "client-ca: only with TLS", id="client certificates without TLS"),
+        pytest.param(
+            {"tls-secret": "s", "client-ca": "nowhere"},
+            "client-ca: nowhere is no file",
+            id="no such authority",
+        ),
+        pytest.param({"tls-cert": "x"}, "belong together", id="a certificate without its key"),
+    ],
+)
+def test_what_cannot_be_followed_on_a_cluster_is_named(given: dict[str, object], told: str) -> None:
+    with pytest.raises(BadSetting, match=told):
+        cluster_settings_from(given, {})
+
+
+def test_a_certificate_comes_from_one_place(tmp_path: Path) -> None:
+    path = tmp_path / "pem"
+    path.write_text("")
+
+    with pytest.raises(BadSetting, match="give the one or the other"):
+        cluster_settings_from({"tls-cert": str(path), "tls-key": str(path), "tls-secret": "s"}, {})

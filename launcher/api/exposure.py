@@ -14,6 +14,16 @@ def refusal(listen_host: str, *, token: bool, tls: bool) -> str | None:
     )
 
 
+def cluster_refusal(listen_host: str, *, tls: bool) -> str | None:
+    """As ``refusal``, where the cluster decides who may do what: only callers' credentials have to be kept safe."""
+    if _is_loopback(listen_host) or tls:
+        return None
+    return (
+        f"{listen_host or 'every address'} can be reached from other machines, and callers send their credentials: "
+        "set --tls-cert and --tls-key, or --tls-secret, or listen on 127.0.0.1"
+    )
+
+
 def _is_loopback(host: str) -> bool:
     # A name may lead anywhere tomorrow, so only the one that the standards tie to this machine counts.
     if host == "localhost":

@@ -19,7 +19,7 @@ from launcher.cli.watching import changes, pods_of
 from launcher.core.ages import age
 from launcher.core.errors import InvalidObject, NotFound, RequestError
 from launcher.settings import Settings
-from launcher.wiring import local_launcher
+from launcher.wiring.local import local_launcher
 
 Json = dict[str, Any]
 

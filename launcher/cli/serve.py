@@ -1,4 +1,4 @@
-"""``launcher serve``: the launcher as a service on this machine."""
+"""``launcher serve``: the launcher as a service, on this machine or on a cluster."""
 
 import argparse
 import os
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import socket
 
-    from launcher.settings import Settings
+    from launcher.settings import ClusterSettings, Settings
+    from launcher.store.kube.access import Access
 
 #: Flags that are also settings of the environment and of the config file: value and meaning of each.
 SINGLE = {
@@ -17,6 +18,19 @@ SINGLE = {
     "token-file": ("FILE", "the token that every request must carry"),
     "tls-cert": ("FILE", "serve HTTPS with this certificate, PEM with its chain"),
     "tls-key": ("FILE", "the key of that certificate, PEM"),
+    "client-ca": (
+        "FILE",
+        "with --kubernetes: take client certificates of this authority, the cluster's own, beside tokens",
+    ),
+    "kubeconfig": ("FILE", "with --kubernetes: the cluster of this file (default: as kubectl)"),
+    "context": ("NAME", "with --kubernetes: the context of the kubeconfig"),
+    "tls-secret": (
+        "NAME",
+        "with --kubernetes: serve HTTPS with a certificate that the launcher makes and keeps in this Secret",
+    ),
+}
+SWITCHES = {
+    "kubernetes": "run Frameworks on a cluster: the one around this pod, or the one of the kubeconfig",
 }
 REPEATED = {
     "node": (
@@ -37,7 +51,8 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
     serve = commands.add_parser(
         "serve",
         help="run the launcher as a service on this machine",
-        description="Accept Frameworks over HTTP, and run their pods as processes of this machine.\n\n"
+        description="Accept Frameworks over HTTP, and run their pods as processes of this machine,\n"
+        "or with --kubernetes on a cluster.\n\n"
         "Every flag is also a variable (LAUNCHER_LISTEN, LAUNCHER_TLS_CERT, …; several\n"
         "values with blanks between them) and a line in the config file. A flag stands\n"
         "over its variable, and that over the file.",
@@ -45,13 +60,16 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
         "  launcher serve\n"
         "  launcher serve --node gpu0,nvidia.com/gpu=4 --node cpu0,cpu=8,memory=16Gi\n"
         "  launcher serve --listen 0.0.0.0:8443 --token-file token \\\n"
-        "    --tls-cert tls.crt --tls-key tls.key",
+        "    --tls-cert tls.crt --tls-key tls.key\n"
+        "  launcher serve --kubernetes --context staging",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for name, (value, meaning) in SINGLE.items():
         serve.add_argument(f"--{name}", dest=name, metavar=value, help=meaning)
     for name, (value, meaning) in REPEATED.items():
         serve.add_argument(f"--{name}", dest=name, metavar=value, help=meaning, action="append")
+    for name, meaning in SWITCHES.items():
+        serve.add_argument(f"--{name}", dest=name, help=meaning, action="store_true")
     serve.add_argument(
         "--config", metavar="FILE", help="a YAML file with settings, by the names of the flags"
     )
@@ -60,22 +78,30 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def _serve(given: argparse.Namespace) -> int:
-    from launcher.core.errors import LauncherError
-    from launcher.settings import BadSetting, settings_from
+    from launcher.settings import BadSetting, is_for_kubernetes
 
     try:
-        settings = settings_from(vars(given), os.environ)
-        sock = _listening(settings)
-        _check_data(settings)
+        if is_for_kubernetes(vars(given), os.environ):
+            return _serve_cluster(given)
+        return _serve_locally(given)
     except BadSetting as error:
         return _refused(str(error))
+
+
+def _serve_locally(given: argparse.Namespace) -> int:
+    from launcher.core.errors import LauncherError
+    from launcher.settings import settings_from
+
+    settings = settings_from(vars(given), os.environ)
+    sock = _listening(settings)
+    _check_data(settings)
     # Clients can connect from here on; what is slow to import and to read comes after.
     _announce(settings, sock)
     import asyncio
     import logging
 
     from launcher.cli.logline import log_to_stderr
-    from launcher.wiring import serve
+    from launcher.wiring.local import serve
 
     log_to_stderr(logging.INFO if given.verbose else logging.WARNING)
     try:
@@ -88,7 +114,35 @@ def _serve(given: argparse.Namespace) -> int:
     return 0
 
 
-def _listening(settings: "Settings") -> "socket.socket":
+def _serve_cluster(given: argparse.Namespace) -> int:
+    import asyncio
+    import logging
+
+    from launcher.cli.logline import log_to_stderr
+    from launcher.core.errors import LauncherError
+    from launcher.settings import cluster_settings_from, url_of
+    from launcher.wiring.kubernetes import serve
+
+    settings = cluster_settings_from(vars(given), os.environ)
+    sock = _listening(settings)
+
+    def announce(access: "Access") -> None:
+        print(
+            f"Framework Launcher listens on {url_of(settings, sock)}, "
+            f"for the cluster at {access.url}, its own namespace is {access.namespace}",
+            flush=True,
+        )
+
+    # A cluster's admin has nothing but the log to see who leads.
+    log_to_stderr(logging.DEBUG if given.verbose else logging.INFO)
+    try:
+        asyncio.run(serve(settings, sock, announce))
+    except LauncherError as error:
+        return _refused(str(error))
+    return 0
+
+
+def _listening(settings: "Settings | ClusterSettings") -> "socket.socket":
     from launcher.settings import BadSetting, listening
 
     try:

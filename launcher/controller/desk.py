@@ -1,6 +1,6 @@
 """One Framework while it is being worked on: its planner, what is stored of it, and what waits for another try."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -8,16 +8,23 @@ from typing import Any
 import orjson
 
 from launcher.core.actions import CreatePod
+from launcher.core.errors import Problem
 from launcher.core.framework import Framework
 from launcher.core.materialize import PodTemplate, templates_of
 from launcher.core.plan import Planner
 from launcher.core.pods import Pod
 from launcher.core.rules import Rules
-from launcher.core.spec import FrameworkName, PodName, RoleName
+from launcher.core.spec import FrameworkName, FrameworkSpec, PodName, RoleName
 from launcher.core.wire import spec_from_json
 from launcher.core.wirestatus import status_from_json, status_to_json
 from launcher.store.pauses import Pauses
 from launcher.store.port import FRAMEWORKS, Key, Object, Version, key_of, version_of
+
+#: Every rule that a Framework breaks; empty when it may be run.
+Check = Callable[[Object], Sequence[Problem]]
+
+#: Characters of what is told of a spec that cannot be run: as many as an event can hold.
+_LONGEST_FAULT = 1024
 
 
 class Desk:
@@ -27,17 +34,19 @@ class Desk:
     The status in the planner is the truth as long as nobody else writes one: ``observe`` and ``settle`` find out.
     """
 
-    def __init__(self, obj: Object, rules: Rules, pods: Iterable[Pod]) -> None:
-        self._rules = rules
+    def __init__(self, obj: Object, rules: Rules, pods: Iterable[Pod], check: Check) -> None:
+        self._rules, self._check = rules, check
         self.pauses = Pauses(first=0.05, most=60.0)
         #: Pods whose creation or deletion did not work: tried again when the back-off is over.
         self.later: set[PodName] = set()
         #: Pods whose creation may or may not have worked: asked for before anything else is thought.
         self.unsettled: set[PodName] = set()
+        #: Whether the status as it was last sent is stored is not known: asked for before anything else is thought.
+        self.in_doubt = False
         #: Something else did not work, and has to be tried again with the same pauses.
         self.failed = False
-        #: The store has no room for more pods at present.
-        self.full = False
+        #: Roles for whose pods the store has no room at present.
+        self.full: set[RoleName] = set()
         #: On the loop's clock: no look before this, another try at this, the status saved by this.
         self.not_before = 0.0
         self.retry_at = 0.0
@@ -49,7 +58,7 @@ class Desk:
     def _load(self, obj: Object, pods: Iterable[Pod]) -> None:
         self.key: Key = key_of(obj)
         self.version: Version = version_of(obj)
-        self.framework = framework_from_json(obj)
+        self.framework = self._read(obj)
         self.planner = Planner(self.framework, self._rules)
         self._stored = _digest(obj.get("status"))
         self._sent: bytes | None = None
@@ -90,9 +99,24 @@ class Desk:
         deleting = "deletionTimestamp" in meta
         if (meta["generation"], deleting) == (self.framework.generation, self.framework.deleting):
             return False
-        self.framework = framework_from_json({**obj, "status": None})
+        self.framework = framework_from_json({**obj, "status": None}, self._fault_of(obj))
         self.planner.update(self.framework)
         return True
+
+    def _read(self, obj: Object) -> Framework:
+        """
+        The Framework that *obj* is, with its status.
+
+        A generation that was once accepted is not checked again: what runs is not held up by rules that are newer.
+        """
+        accepted = (obj.get("status") or {}).get("observedGeneration")
+        return framework_from_json(
+            obj, "" if accepted == obj["metadata"]["generation"] else self._fault_of(obj)
+        )
+
+    def _fault_of(self, obj: Object) -> str:
+        problems = self._check({name: value for name, value in obj.items() if name != "status"})
+        return "; ".join(map(str, problems))[:_LONGEST_FAULT]
 
     def send(self) -> Object:
         """The Framework with its status as it is now, for storing."""
@@ -128,16 +152,17 @@ class Desk:
         self._sent = None
         return False
 
-    def manifest(self, action: CreatePod) -> Object:
-        """The pod to create."""
+    def manifest(self, action: CreatePod) -> Object | None:
+        """The pod to create; None when its role is gone since that was decided."""
         attempt = self.planner.attempt
         if self._made_for != (attempt, self.framework.generation):
             self._templates = templates_of(self.framework, attempt)
             self._made_for = (attempt, self.framework.generation)
-        return self._templates[action.role].pod(action.index, action.incarnation, action.attempt)
+        template = self._templates.get(action.role)
+        return None if template is None else template.pod(action.index, action.incarnation, action.attempt)
 
 
-def framework_from_json(obj: Mapping[str, Any]) -> Framework:
+def framework_from_json(obj: Mapping[str, Any], fault: str = "") -> Framework:
     """The Framework that *obj* is. Raises ValueError when its status is none of ours."""
     meta = obj["metadata"]
     return Framework(
@@ -145,9 +170,11 @@ def framework_from_json(obj: Mapping[str, Any]) -> Framework:
         namespace=meta["namespace"],
         uid=meta["uid"],
         generation=meta["generation"],
-        spec=spec_from_json(obj["spec"]),
+        # What cannot be run may not even be readable.
+        spec=FrameworkSpec(roles=()) if fault else spec_from_json(obj["spec"]),
         status=status_from_json(obj.get("status") or {}),
         deleting="deletionTimestamp" in meta,
+        fault=fault,
     )
 
 

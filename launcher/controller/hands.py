@@ -5,8 +5,16 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from launcher.controller.desk import Desk
-from launcher.core.actions import Action, CreatePod, DeleteFramework, DeletePod, ReadPods
-from launcher.core.errors import AlreadyExists, Conflict, LauncherError, NotFound, OutcomeUnknown, Unavailable
+from launcher.core.actions import Action, CreatePod, DeleteFramework, DeletePod, Notice, ReadPods
+from launcher.core.errors import (
+    AlreadyExists,
+    Conflict,
+    LauncherError,
+    NotFound,
+    OutcomeUnknown,
+    TooManyRequests,
+    Unavailable,
+)
 from launcher.core.failures.classify import creation_refused
 from launcher.core.names import Mark, pod_name
 from launcher.core.pods import pod_from_json
@@ -30,10 +38,12 @@ class Hands:
         self._store, self._pods = store, pods
         self._slots = asyncio.Semaphore(calls)
         self._width = calls
+        #: On the loop's clock: the store has asked everybody to leave it alone until then.
+        self._rests_until = 0.0
 
     async def act(self, desk: Desk, actions: Sequence[Action]) -> None:
         """Take all of these actions."""
-        desk.full = False
+        desk.full.clear()
         todo = iter(actions)
         if len(actions) == 1:
             await self._take_each(desk, todo)
@@ -41,6 +51,19 @@ class Hands:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self._width, len(actions))):
                     group.create_task(self._take_each(desk, todo))
+
+    def obey(self, desk: Desk, error: LauncherError) -> None:
+        """Leave the store alone for as long as it asks for: with this Framework, and with what is done to any pods."""
+        if isinstance(error, TooManyRequests):
+            rests_until = asyncio.get_running_loop().time() + error.retry_after
+            self._rests_until = max(self._rests_until, rests_until)
+            desk.retry_at = max(desk.retry_at, rests_until)
+
+    def _is_resting(self, desk: Desk) -> bool:
+        if self._rests_until <= asyncio.get_running_loop().time():
+            return False
+        desk.retry_at = max(desk.retry_at, self._rests_until)
+        return True
 
     async def settle(self, desk: Desk) -> None:
         """Find out what became of creations whose answers were lost."""
@@ -90,11 +113,15 @@ class Hands:
 
     async def _create(self, desk: Desk, action: CreatePod) -> None:
         name = pod_name(desk.framework.name, action.role, action.index)
-        if desk.full:
+        if action.role in desk.full or self._is_resting(desk):
             desk.later.add(name)  # it would hear the same
             return
+        manifest = desk.manifest(action)
+        if manifest is None:
+            desk.planner.board.touch(name)
+            return
         try:
-            self._pods.wrote(await self._store.create(PODS, desk.manifest(action)))
+            self._pods.wrote(await self._store.create(PODS, manifest))
         except AlreadyExists:
             await self._name_taken(desk, name)
         except OutcomeUnknown as error:
@@ -105,7 +132,8 @@ class Hands:
             if refusal is not None:
                 desk.planner.board.refuse(name, refusal)
                 return
-            desk.full = True
+            self._tell(desk, action, error)
+            desk.full.add(action.role)
             self._postpone(desk, name, error)
 
     async def _name_taken(self, desk: Desk, name: PodName) -> None:
@@ -129,6 +157,9 @@ class Hands:
 
     async def _delete(self, desk: Desk, action: DeletePod) -> None:
         key = (desk.key[0], action.name)
+        if self._is_resting(desk):
+            desk.later.add(action.name)
+            return
         how = Deletion(uid=action.uid, grace=0 if action.force else None)
         try:
             left = await self._store.delete(PODS, *key, how)
@@ -138,6 +169,7 @@ class Hands:
                 self._pods.removed(key, known.version)
         except (Conflict, Unavailable) as error:
             log.info("pod not deleted", extra={"pod": key, "why": str(error)})
+            self.obey(desk, error)
             desk.later.add(action.name)
         else:
             if "deletionTimestamp" in left["metadata"]:
@@ -148,16 +180,26 @@ class Hands:
                 self._pods.removed(key, version_of(left))
 
     async def _delete_framework(self, desk: Desk) -> None:
+        # As it was when its time was over: who has edited it since may have given it more.
+        how = Deletion(uid=desk.uid, version=desk.version, propagation=Propagation.FOREGROUND)
         try:
-            await self._store.delete(
-                FRAMEWORKS, *desk.key, Deletion(uid=desk.uid, propagation=Propagation.FOREGROUND)
-            )
-        except (NotFound, Conflict) as error:
+            await self._store.delete(FRAMEWORKS, *desk.key, how)
+        except NotFound as error:
             log.info("framework is gone already", extra={"framework": desk.key, "why": str(error)})
-        except Unavailable as error:
+        except (Conflict, Unavailable) as error:
             log.info("framework not deleted", extra={"framework": desk.key, "why": str(error)})
+            self.obey(desk, error)
             desk.failed = True
 
+    def _tell(self, desk: Desk, action: CreatePod, error: LauncherError) -> None:
+        """An event for the first pod of a role; a store that has too much to do is not given more."""
+        if action.role not in desk.full and not isinstance(error, TooManyRequests):
+            task = f"task {action.role}[{action.index}]"
+            desk.planner.board.notices.append(
+                Notice("FailedCreate", f"{task}: its pod cannot be created yet: {error}", warning=True)
+            )
+
     def _postpone(self, desk: Desk, name: PodName, error: LauncherError) -> None:
+        self.obey(desk, error)
         desk.planner.board.note(name, f"its pod cannot be created yet: {error}")
         desk.later.add(name)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from launcher.controller.desk import Desk
+from launcher.controller.desk import Check, Desk
 from launcher.controller.hands import Hands
 from launcher.controller.queue import Queue
 from launcher.core.actions import Notice, ReadPods
@@ -20,6 +20,7 @@ from launcher.core.plan import Look
 from launcher.core.pods import Pod, pod_from_json
 from launcher.core.rules import Rules
 from launcher.core.spec import PodName
+from launcher.core.validate import problems_in
 from launcher.store.events import EventWriter
 from launcher.store.informer import Informer
 from launcher.store.port import FRAMEWORKS, PODS, Key, Object, Store
@@ -41,10 +42,16 @@ class Pace:
     workers: int = 16
     #: Calls to the store under way at the same time, over all Frameworks.
     calls: int = 64
+    #: A Framework is looked at so many seconds after a pod of it has changed, with all that has changed by then.
+    listen: float = 0.0
     #: Seconds between two looks at one Framework, per task: keeps the cost of saving a large status small.
     rest_per_task: float = 50e-6
     #: A status that nothing waits for is saved this many seconds after its first change, with all that came since.
     gather: float = 0.1
+    #: And so many more for each task: to write a large one down, and for others to read it, is as much more work.
+    gather_per_task: float = 0.0
+    #: Not before this many seconds while there are pods and none has run: it says nothing then that they do not say.
+    gather_at_first: float = 0.0
     #: However far away the next deadline: look again after this many seconds, should the clock have jumped.
     longest_nap: float = 600.0
 
@@ -87,15 +94,18 @@ class Controller:
         chance: Callable[[], float],
         rules: Rules | None = None,
         pace: Pace | None = None,
+        check: Check = problems_in,
     ) -> None:
+        """*check* tells what is wrong with a Framework that others should not have let pass: it is not run then."""
+        self._check = check
         self._store, self._clock, self._chance = store, clock, chance
         self._rules, self._pace = rules or Rules(), pace or Pace()
         self._queue: Queue[Key] = Queue()
         self._stopping = asyncio.Event()
         self._desks: dict[Key, Desk] = {}
         self._shelf = PodShelf()
-        self._frameworks = Informer(store, FRAMEWORKS, _Frameworks(self))
-        self._pods = Informer(store, PODS, _Pods(self), OURS)
+        self._frameworks = Informer(store, FRAMEWORKS, _Frameworks(self), chance=chance)
+        self._pods = Informer(store, PODS, _Pods(self), OURS, chance=chance)
         self._events = EventWriter(store, clock)
         self._hands = Hands(store, self._pods, self._pace.calls)
 
@@ -139,7 +149,8 @@ class Controller:
         desk = self._desks.get(key)
         try:
             if desk is None or desk.uid != obj["metadata"]["uid"]:
-                self._desks[key] = Desk(obj, self._rules, self._shelf.of(key, obj["metadata"]["uid"]))
+                pods = self._shelf.of(key, obj["metadata"]["uid"])
+                self._desks[key] = Desk(obj, self._rules, pods, self._check)
             elif not desk.observe(obj):
                 return
         except Exception as error:
@@ -162,14 +173,14 @@ class Controller:
         desk = self._desks.get(framework)
         if desk is not None and desk.uid == pod.owner:
             desk.planner.board.see(pod)
-            self._queue.add(framework)
+            self._queue.add_after(framework, self._pace.listen)
 
     def pod_gone(self, key: Key) -> None:
         framework = self._shelf.drop(key)
         desk = self._desks.get(framework) if framework is not None else None
         if framework is not None and desk is not None and PodName(key[1]) in desk.planner.board.pods:
             desk.planner.board.lose(PodName(key[1]))
-            self._queue.add(framework)
+            self._queue.add_after(framework, self._pace.listen)
 
     # Work.
 
@@ -191,6 +202,7 @@ class Controller:
             return
         except LauncherError as error:
             log.warning("framework could not be worked on", extra={"framework": key, "why": str(error)})
+            self._hands.obey(desk, error)
         except Exception as error:  # a bug shows on one Framework, and must not end the others
             log.exception("framework could not be worked on", extra={"framework": key})
             self._events.tell(
@@ -207,6 +219,10 @@ class Controller:
             self._queue.add_after(desk.key, rests_until - now)
             return
         await self._hands.settle(desk)
+        if desk.in_doubt:
+            await self._settle(desk)
+            if self._desks.get(desk.key) is not desk:
+                return
         if desk.retry_at - now <= _EARLY:
             for name in desk.later:
                 desk.planner.board.touch(name)
@@ -237,14 +253,20 @@ class Controller:
     def _is_time_to_save(self, desk: Desk, look: Look) -> bool:
         if look.actions or desk.planner.is_completed:
             return True
-        now = asyncio.get_running_loop().time()
-        if desk.flush_at is None:
-            desk.flush_at = now + self._pace.gather
-        return desk.flush_at - now <= _EARLY
+        return self._flush_in(desk) <= _EARLY
+
+    def _flush_in(self, desk: Desk) -> float:
+        """Seconds that a change may still wait for others, to be saved with them."""
+        now, pace = asyncio.get_running_loop().time(), self._pace
+        patience = pace.gather + pace.gather_per_task * desk.tasks
+        if desk.planner.board.pods and not desk.planner.has_run:
+            patience = max(patience, pace.gather_at_first)
+        latest = now + patience
+        desk.flush_at = latest if desk.flush_at is None else min(desk.flush_at, latest)
+        return desk.flush_at - now
 
     async def _save(self, desk: Desk) -> bool:
         """Store the status; False when the Framework is not what it was and has to be looked at again."""
-        namespace, name = desk.key
         desk.not_before = asyncio.get_running_loop().time() + self._pace.rest_per_task * desk.tasks
         try:
             return desk.sent(await self._store.update_status(FRAMEWORKS, desk.send()))
@@ -253,7 +275,17 @@ class Controller:
             return False
         except (Conflict, OutcomeUnknown) as error:
             log.info("settling a status write", extra={"framework": desk.key, "why": str(error)})
-        live = await self._store.get(FRAMEWORKS, namespace, name)
+        desk.in_doubt = True
+        return await self._settle(desk)
+
+    async def _settle(self, desk: Desk) -> bool:
+        """Find out whether the status as it was last sent is stored."""
+        try:
+            live = await self._store.get(FRAMEWORKS, *desk.key)
+        except NotFound:
+            self.framework_gone(desk.key)
+            return False
+        desk.in_doubt = False
         if live["metadata"]["uid"] != desk.uid:
             self.framework_seen(desk.key, live)
             return False
@@ -262,7 +294,8 @@ class Controller:
     async def _save_all(self) -> None:
         for desk in [desk for desk in self._desks.values() if desk.planner.changed]:
             try:
-                await self._save(desk)
+                if not desk.in_doubt or not await self._settle(desk):
+                    await self._save(desk)
             except LauncherError as error:
                 log.warning("status not saved at the end", extra={"framework": desk.key, "why": str(error)})
 
@@ -272,8 +305,7 @@ class Controller:
         if desk.planner.board.is_touched and not desk.failed:
             self._queue.add(desk.key)
         if desk.planner.changed:  # by what came of the actions, or not worth a write of its own
-            desk.flush_at = desk.flush_at if desk.flush_at is not None else now + self._pace.gather
-            self._queue.add_after(desk.key, desk.flush_at - now)
+            self._queue.add_after(desk.key, self._flush_in(desk))
         if not (desk.later or desk.failed):
             desk.pauses.reset()
             return

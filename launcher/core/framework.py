@@ -18,3 +18,5 @@ class Framework:
     status: FrameworkStatus | None = None
     #: Somebody has asked for its deletion.
     deleting: bool = False
+    #: Why the spec as it is stored cannot be run; then ``spec`` is not it, and nothing new is begun.
+    fault: str = ""

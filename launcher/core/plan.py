@@ -104,6 +104,11 @@ class Planner:
         return self._known.attempt.id
 
     @property
+    def has_run(self) -> bool:
+        """Whether a task of the current attempt has come to run."""
+        return self._known.attempt.run_time is not None
+
+    @property
     def is_completed(self) -> bool:
         """Whether the Framework has reached its end."""
         return self._known.state is State.COMPLETED
@@ -131,9 +136,11 @@ class Planner:
         self._actions.clear()
         self._wakes.clear()
         if self._record is None:
-            self._record = Record.begin(int(now), self._framework.generation)
-            self._muster(0)
+            self._record = Record.begin(int(now))
         self._known.now = int(now)
+        if self._framework.fault:
+            return self._refused()
+        self._known.accept(self._framework.generation)
         self._is_end_saved = self._known.state is State.ATTEMPT_COMPLETED
         self.board.wake(int(now))
         self._settle_doubts(fresh)
@@ -143,6 +150,12 @@ class Planner:
         if self.board.doubts:
             self._ask_store()
         return self._looked()
+
+    def _refused(self) -> Look:
+        """Everything stays as it is until the spec is corrected; then all is looked at again."""
+        self._known.refuse(self._framework.generation, self._framework.fault)
+        self.board.rest()
+        return replace(self._looked(), look_again=None)
 
     def _come_to_rest(self, chance: float, fresh: bool) -> None:
         """One thing leads to another; a plan that never rests is a bug, and must not hang everybody else."""
@@ -209,7 +222,11 @@ class Planner:
         known = self._known
         if known.status.observed_generation == self._framework.generation or known.state is State.COMPLETED:
             return
+        is_new = not known.status.observed_generation and not self.board.crews
         known.put(observed_generation=self._framework.generation)
+        if is_new:
+            self._muster(0)
+            return
         if self._is_ending:
             adopt(self.board.crews, self._framework.spec)
             return

@@ -31,6 +31,8 @@ class Pod:
     ready: bool = False
     #: When its deletion was asked for; None while nobody has.
     deletion_asked: Time | None = None
+    #: Nothing holds up its deletion, and yet it is there: whoever deleted it was cut off half-way.
+    half_deleted: bool = False
     #: Why a pending pod does not run yet, in the cluster's words.
     hindrance: str = ""
     #: ``pod.status`` of a pod that ended, for its classification.
@@ -63,6 +65,7 @@ def pod_from_json(obj: Mapping[str, Any]) -> Pod:
         host_ip=status.get("hostIP"),
         ready=_holds(status, "Ready"),
         deletion_asked=_deletion_asked(meta),
+        half_deleted=meta.get("deletionGracePeriodSeconds") == 0 and not meta.get("finalizers"),
         hindrance=_hindrance(status) if phase == "Pending" else "",
         end=status if phase in ENDED else None,
     )

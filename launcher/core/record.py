@@ -15,15 +15,15 @@ from launcher.core.status import (
 )
 from launcher.core.times import Time
 
-#: What each state is called in an event.
+#: What each state is called in an event. That pods are being created is no news: they are there to be seen.
 _REASONS: Mapping[State, str] = {
     State.CREATION_PENDING: "AttemptStarted",
-    State.PREPARING: "AttemptPreparing",
     State.RUNNING: "AttemptRunning",
     State.DELETION_PENDING: "AttemptEnding",
     State.DELETING: "AttemptEnding",
     State.ATTEMPT_COMPLETED: "AttemptCompleted",
 }
+_PASSING = frozenset(_REASONS.values())
 
 
 class Record:
@@ -38,9 +38,9 @@ class Record:
         self.notices: list[Notice] = []
 
     @classmethod
-    def begin(cls, now: Time, generation: int) -> "Record":
+    def begin(cls, now: Time) -> "Record":
         """The record of a Framework that nothing has happened to yet."""
-        record = cls(FrameworkStatus(now, now, FrameworkAttempt(0, now), (), observed_generation=generation))
+        record = cls(FrameworkStatus(now, now, FrameworkAttempt(0, now), ()))
         record.changed = True
         record.steps.append(Step(None, State.CREATION_PENDING, ""))
         return record
@@ -99,17 +99,43 @@ class Record:
             return
         if known is None and not holds:
             return  # what never held is not told
-        fresh = Condition(kind, holds, self.now, reason, message)
-        self.put(conditions=(*(c for c in self.status.conditions if c.type != kind), fresh))
+        self._put_condition(Condition(kind, holds, self.now, reason, message))
+
+    def refuse(self, generation: int, fault: str) -> None:
+        """Tell that the spec of that generation cannot be run."""
+        known = self.status.condition("Valid")
+        since = known.since if known is not None and not known.status else self.now
+        fresh = Condition("Valid", False, since, "InvalidSpec", fault, generation)
+        if fresh != known:
+            self._tell_validity(fresh, f"nothing is begun before the spec is corrected: {fault}")
+
+    def accept(self, generation: int) -> None:
+        """Tell that the spec of that generation can be run, if one before it could not."""
+        known = self.status.condition("Valid")
+        if known is not None and not known.status:
+            because = "the spec has been corrected"
+            fresh = Condition("Valid", True, self.now, "SpecCorrected", because, generation)
+            self._tell_validity(fresh, because)
+
+    def _tell_validity(self, fresh: Condition, because: str) -> None:
+        self._put_condition(fresh)
+        if self.state is not State.COMPLETED:  # how it ended says more
+            self.say(because)
+        self.notices.append(Notice(fresh.reason, fresh.message, warning=not fresh.status))
+
+    def _put_condition(self, fresh: Condition) -> None:
+        self.put(conditions=(*(c for c in self.status.conditions if c.type != fresh.type), fresh))
 
     def _tell(self, because: str) -> None:
+        # Of all states that one look leads through, only the last is news.
+        self.notices[:] = [notice for notice in self.notices if notice.reason not in _PASSING]
         end = self.attempt.completion
         if self.state is State.COMPLETED:
             failed = end is not None and end.failed
             self.notices.append(
                 Notice("FrameworkFailed" if failed else "FrameworkSucceeded", because, failed)
             )
-        else:
+        elif self.state in _REASONS:
             self.notices.append(Notice(_REASONS[self.state], because))
 
     def _judge_conditions(self, because: str) -> None:

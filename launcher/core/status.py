@@ -156,6 +156,8 @@ class Condition:
     since: Time
     reason: str
     message: str = ""
+    #: The generation that it is about, where that is not the one of the whole status.
+    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

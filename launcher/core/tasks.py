@@ -17,6 +17,9 @@ from launcher.core.spec import RoleName, TaskRole
 from launcher.core.status import TASK_STEPS, State, TaskAttempt, TaskStatus
 from launcher.core.times import Time
 
+#: Seconds after which a pod that nothing holds and that is still there has to be deleted once more.
+_CUT_OFF = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Situation:
@@ -188,6 +191,9 @@ def removal(pod: Pod, limit: int | None, now: Time) -> tuple[DeletePod | None, T
     """What makes an unwanted pod go: its deletion; by force once that takes over *limit* seconds, or when it will."""
     if pod.deletion_asked is None:
         return DeletePod(pod.name, pod.uid), None
+    # An API server marks a pod without grace first and removes it then, unless its client is gone by that time.
+    if pod.half_deleted:
+        limit = _CUT_OFF if limit is None else min(limit, _CUT_OFF)
     if limit is None:
         return None, None
     due = pod.deletion_asked + limit

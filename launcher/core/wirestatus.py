@@ -8,7 +8,7 @@ in full. Counts per role and state stand at the top in any case.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -48,6 +48,7 @@ def status_to_json(status: FrameworkStatus, framework: FrameworkName, uid: str) 
         "state": status.state.value,
         "message": status.message,
         "taskCounts": _counts(task for role in status.roles for task in role.tasks),
+        **_scale_to_json(status.roles, framework),
         "startTime": to_wire(status.start_time),
         "runTime": _time(status.run_time),
         "completionTime": _time(status.completion_time),
@@ -103,6 +104,14 @@ def _status_from_json(status: Mapping[str, Any]) -> FrameworkStatus:
         observed_generation=whole(status.get("observedGeneration", 0)),
         message=status.get("message", ""),
     )
+
+
+def _scale_to_json(roles: Sequence[RoleStatus], framework: FrameworkName) -> dict[str, Any]:
+    """What Kubernetes' scale reads of a status; several roles have no one scale."""
+    if len(roles) != 1:
+        return {}
+    (role,) = roles
+    return {"replicas": len(role.tasks), "selector": names.role_selector(framework, role.name)}
 
 
 class _Lister:
@@ -271,9 +280,11 @@ def _trigger_from_json(entry: Mapping[str, Any] | None) -> Trigger | None:
 
 
 def _condition_to_json(condition: Condition) -> dict[str, Any]:
+    about = {} if condition.generation is None else {"observedGeneration": condition.generation}
     return {
         "type": condition.type,
         "status": "True" if condition.status else "False",
+        **about,
         "lastTransitionTime": to_wire(condition.since),
         "reason": condition.reason,
         "message": condition.message,
@@ -281,12 +292,14 @@ def _condition_to_json(condition: Condition) -> dict[str, Any]:
 
 
 def _condition_from_json(entry: Mapping[str, Any]) -> Condition:
+    about = entry.get("observedGeneration")
     return Condition(
         entry["type"],
         entry["status"] == "True",
         from_wire(entry["lastTransitionTime"]),
         entry.get("reason", ""),
         entry.get("message", ""),
+        None if about is None else whole(about),
     )
 
 

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from launcher.core.errors import Expired, Unavailable
+from launcher.core.errors import Expired, RequestError, TooManyRequests, Unavailable
 from launcher.store.pauses import Pauses
 from launcher.store.port import Happened, Key, Kind, Object, Store, Version, key_of, version_of
 from launcher.store.selectors import EVERYTHING, Where
@@ -34,11 +35,31 @@ class Informer:
     Versions of one object are told in order; one that is skipped was soon followed by a newer one.
     """
 
-    def __init__(self, store: Store, kind: Kind, handler: Handler, where: Where = EVERYTHING) -> None:
+    def __init__(
+        self,
+        store: Store,
+        kind: Kind,
+        handler: Handler,
+        where: Where = EVERYTHING,
+        *,
+        namespace: str | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """
+        Of one *namespace*, or of all.
+
+        *chance* gives numbers from 0 to 1: not all who wait for the same store come back at the same time.
+        """
         self._store, self._kind, self._where, self._handler = store, kind, where, handler
+        self._namespace = namespace
+        self._chance = chance
         self._versions: dict[Key, Version] = {}
         #: Everything up to here has been heard of.
         self._reached: Version = 0
+        #: A watch from there would have a gap.
+        self._must_list = True
+        #: None asks for everything at once, which cannot become too old half-way.
+        self._page: int | None = _PAGE
         self._pauses = Pauses(first=0.2, most=30.0)
         #: Set once the first list is through.
         self.synced = asyncio.Event()
@@ -47,15 +68,19 @@ class Informer:
         """Keep the mirror true until cancelled."""
         while True:
             try:
-                await self._list()
-                while True:
-                    await self._watch()
+                if self._must_list:
+                    await self._list()
+                await self._watch()
             except Expired:
-                log.info("watch expired, listing again", extra={"kind": self._kind.plural})
-                await asyncio.sleep(self._pauses.next())
-            except Unavailable as error:
-                log.warning("store unavailable", extra={"kind": self._kind.plural, "why": str(error)})
-                await asyncio.sleep(self._pauses.next())
+                log.info("version expired, listing again", extra={"kind": self._kind.plural})
+                self._must_list = True
+                await self._pause()
+            except (RequestError, Unavailable) as error:
+                # Rights may be given later, and a kind defined; nobody gains by our giving up.
+                log.warning(
+                    "cannot be listed or watched", extra={"kind": self._kind.plural, "why": str(error)}
+                )
+                await self._pause(error.retry_after if isinstance(error, TooManyRequests) else 0.0)
 
     def wrote(self, obj: Object) -> None:
         """A write of ours was answered with *obj*: known at once, without waiting for the watch."""
@@ -70,19 +95,34 @@ class Informer:
         if known is not None and known <= version:
             self._lose(key)
 
+    async def _pause(self, least: float = 0.0) -> None:
+        await asyncio.sleep(max(least, self._pauses.next() * (1 + self._chance()) / 2))
+
     async def _list(self) -> None:
-        there: set[Key] = set()
-        page = await self._store.list(self._kind, where=self._where, limit=_PAGE)
-        await self._see_all(page.items, there)
-        while page.token is not None:
-            page = await self._store.list(self._kind, where=self._where, limit=_PAGE, token=page.token)
-            await self._see_all(page.items, there)
-        self._reached = page.version
+        try:
+            there, version = await self._list_pages()
+        except Expired:
+            self._page = None
+            raise
+        self._reached, self._must_list, self._page = version, False, _PAGE
         # What is newer than the list was written after it, and a list may be an old one.
-        missing = [key for key, known in self._versions.items() if key not in there and known <= page.version]
+        missing = [key for key, known in self._versions.items() if key not in there and known <= version]
         for key in missing:
             self._lose(key)
         self.synced.set()
+
+    async def _list_pages(self) -> tuple[set[Key], Version]:
+        """What is there, and as of when. Raises Expired when the pages took too long."""
+        there: set[Key] = set()
+        token = None
+        while True:
+            page = await self._store.list(
+                self._kind, self._namespace, self._where, limit=self._page, token=token
+            )
+            await self._see_all(page.items, there)
+            token = page.token
+            if token is None:
+                return there, page.version
 
     async def _see_all(self, items: Sequence[Object], there: set[Key]) -> None:
         for number, item in enumerate(items, 1):
@@ -95,7 +135,9 @@ class Informer:
 
     async def _watch(self) -> None:
         """One stream of changes, to its end. A stream that ends without a word is not asked for again at once."""
-        changes = self._store.watch(self._kind, where=self._where, since=self._reached, bookmarks=True)
+        changes = self._store.watch(
+            self._kind, self._namespace, self._where, since=self._reached, bookmarks=True
+        )
         silent = True
         async for change in changes:
             silent = False
@@ -106,7 +148,7 @@ class Informer:
                 self._see(key_of(change.object), change.object)
             self._reached = max(self._reached, change.version)
         if silent:
-            await asyncio.sleep(self._pauses.next())
+            await self._pause()
 
     def _see(self, key: Key, obj: Object) -> None:
         version = version_of(obj)

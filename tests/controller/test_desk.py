@@ -4,6 +4,7 @@ from random import Random
 
 from launcher.controller.desk import Desk
 from launcher.core.rules import Rules
+from launcher.core.validate import problems_in
 from launcher.store.port import FRAMEWORKS, MergePatch, Object
 from tests.controller.simulation.cluster import SimulatedStore
 from tests.controller.simulation.scenes import a_framework, a_role
@@ -12,7 +13,7 @@ from tests.controller.simulation.virtual_time import run
 
 async def a_desk(store: SimulatedStore) -> Desk:
     """A desk that has looked at its Framework once."""
-    desk = Desk(await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2))), Rules(), [])
+    desk = Desk(await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2))), Rules(), [], problems_in)
     desk.planner.look(store.clock())
     return desk
 

@@ -1,134 +1,27 @@
 """The controller on a store in memory, in virtual time: what it promises when single things go wrong."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from contextvars import ContextVar, copy_context
-from random import Random
 from typing import Any
 
 import pytest
 
-from launcher.controller.loop import Controller, Pace
-from launcher.core.errors import Forbidden, NotFound, Unavailable
+from launcher.controller.loop import Controller
+from launcher.core.errors import Conflict, Forbidden, NotFound, OutcomeUnknown, Unavailable
 from launcher.core.plan import Planner
 from launcher.store.port import (
     EVENTS,
     FRAMEWORKS,
     PODS,
-    Change,
     Deletion,
     JsonPatch,
     Kind,
     MergePatch,
     Object,
     Propagation,
-    Version,
 )
-from launcher.store.selectors import EVERYTHING, Where
-from tests.controller.simulation.audit import Auditor
-from tests.controller.simulation.cluster import Cluster, SimulatedStore
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.controller.simulation.virtual_time import run
-
-#: True in whatever the controller does, as against the cluster and the users around it.
-BY_CONTROLLER: ContextVar[bool] = ContextVar("BY_CONTROLLER", default=False)
-
-
-class Watched(SimulatedStore):
-    """Counts the controller's calls, and fails those that a test wants to fail."""
-
-    def __init__(self) -> None:
-        super().__init__(Random(1))
-        self.calls: list[tuple[str, Kind, Any]] = []
-        self.fails: Callable[[str, Kind, Any], Exception | None] = lambda verb, kind, what: None
-        self.muted: set[Kind] = set()
-        self.under_way = self.most_under_way = 0
-        self.auditor = Auditor()
-        self.audit = self.auditor
-
-    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
-        call = super().create
-        return await self._call("create", kind, obj, lambda: call(kind, obj, dry_run=dry_run))
-
-    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
-        call = super().update_status
-        return await self._call("update_status", kind, obj, lambda: call(kind, obj, dry_run=dry_run))
-
-    async def delete(
-        self, kind: Kind, namespace: str, name: str, how: Deletion = Deletion(), *, dry_run: bool = False
-    ) -> Object:
-        call = super().delete
-        return await self._call(
-            "delete", kind, name, lambda: call(kind, namespace, name, how, dry_run=dry_run)
-        )
-
-    async def watch(  # type: ignore[override]  # an iterator all the same
-        self,
-        kind: Kind,
-        namespace: str | None = None,
-        where: Where = EVERYTHING,
-        *,
-        since: Version,
-        bookmarks: bool = False,
-    ) -> AsyncIterator[Change]:
-        async for change in super().watch(kind, namespace, where, since=since, bookmarks=bookmarks):
-            if kind not in self.muted:
-                yield change
-
-    async def _call(self, verb: str, kind: Kind, what: Any, call: Callable[[], Awaitable[Object]]) -> Object:
-        if not BY_CONTROLLER.get():
-            return await call()
-        self.calls.append((verb, kind, what))
-        error = self.fails(verb, kind, what)
-        if error is not None:
-            raise error
-        self.under_way += 1
-        self.most_under_way = max(self.most_under_way, self.under_way)
-        try:
-            await asyncio.sleep(0.001)
-            return await call()
-        finally:
-            self.under_way -= 1
-
-    def count(self, verb: str, kind: Kind) -> int:
-        return sum(call[:2] == (verb, kind) for call in self.calls)
-
-    async def status(self, name: str = "f") -> Object:
-        status: Object = (await self.get(FRAMEWORKS, "default", name)).get("status") or {}
-        return status
-
-    async def pods(self) -> dict[str, Object]:
-        return {pod["metadata"]["name"]: pod for pod in (await self.list(PODS)).items}
-
-
-@asynccontextmanager
-async def launched(
-    store: Watched, *, seconds: float = 5.0, code: int = 0, **pace: Any
-) -> AsyncIterator[Controller]:
-    """A controller and a cluster whose pods run for *seconds* and end with *code*."""
-    controller = Controller(store, clock=store.clock, chance=lambda: 0.5, pace=Pace(**pace))
-    cluster = Cluster(store, Random(2), lambda _: (seconds, code))
-    context = copy_context()
-    context.run(BY_CONTROLLER.set, True)
-    tasks = [asyncio.create_task(controller.run(), context=context), asyncio.create_task(cluster.run())]
-    try:
-        yield controller
-    finally:
-        for task in tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait_for(task, 10)
-
-
-async def reaches(store: Watched, state: str, name: str = "f", *, within: float = 120.0) -> None:
-    async with asyncio.timeout(within):
-        while (await store.status(name)).get("state") != state:  # noqa: ASYNC110  virtual time costs nothing
-            await asyncio.sleep(0.1)
-
-
-def down(verb: str, kind: Kind) -> Callable[[str, Kind, Any], Exception | None]:
-    return lambda v, k, _: Unavailable("down") if (v, k) == (verb, kind) else None
+from tests.controller.watched import BY_CONTROLLER, Watched, down, launched, reaches
 
 
 def test_a4_no_pod_is_created_before_the_status_is_saved() -> None:
@@ -290,6 +183,45 @@ def test_f23_a_store_that_is_down_for_a_while_costs_no_step_and_doubles_no_pod()
     run(story())
 
 
+class Forgetful(Watched):
+    """Loses the answer to the first status that it stores, and cannot be asked about it for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.saved = self.asked = self.conflicts = 0
+
+    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+        try:
+            answer = await super().update_status(kind, obj, dry_run=dry_run)
+        except Conflict:
+            self.conflicts += kind == FRAMEWORKS
+            raise
+        self.saved += kind == FRAMEWORKS
+        if kind == FRAMEWORKS and self.saved == 1:
+            raise OutcomeUnknown("its answer was lost")
+        return answer
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+        if BY_CONTROLLER.get() and kind == FRAMEWORKS:
+            self.asked += 1
+            if self.asked < 4:
+                raise Unavailable("down")
+        return await super().get(kind, namespace, name)
+
+
+def test_a_status_that_may_be_stored_is_asked_for_before_another_is_sent() -> None:
+    async def story() -> None:
+        store = Forgetful()
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 1)))
+        async with launched(store):
+            store.muted.add(FRAMEWORKS)
+            await reaches(store, "Completed")
+
+        assert (store.asked, store.conflicts) == (4, 0)
+
+    run(story())
+
+
 def test_a_framework_that_cannot_be_read_is_told_of_and_does_not_touch_another() -> None:
     async def story() -> None:
         store = Watched()
@@ -422,6 +354,29 @@ def test_an_ended_framework_is_deleted_when_its_time_is_over() -> None:
                 await store.get(FRAMEWORKS, "default", "f")
             await asyncio.sleep(30)
             assert not await store.pods()
+
+    run(story())
+
+
+def test_an_ended_framework_whose_user_gives_it_more_time_at_the_last_moment_stays() -> None:
+    async def story() -> None:
+        store = Watched()
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 1), ttlSecondsAfterFinished=100))
+        editing: list[asyncio.Task[Object]] = []
+
+        def extend(verb: str, kind: Kind, _: Any) -> None:
+            if (verb, kind) == ("delete", FRAMEWORKS) and not editing:
+                patch = MergePatch({"spec": {"ttlSecondsAfterFinished": 1000}})
+                editing.append(asyncio.create_task(store.patch(FRAMEWORKS, "default", "f", patch)))
+
+        store.fails = extend
+        async with launched(store):
+            await reaches(store, "Completed")
+            await asyncio.sleep(900)
+            assert (await store.status())["state"] == "Completed"
+            await asyncio.sleep(200)
+            with pytest.raises(NotFound):
+                await store.get(FRAMEWORKS, "default", "f")
 
     run(story())
 

@@ -539,6 +539,19 @@ def test_every_failure_can_be_told_in_one_line_of_json(status: Json) -> None:
         pytest.param(Forbidden("denied by policy"), -310, id="forbidden"),
         pytest.param(Forbidden("pods is forbidden: exceeded quota: team"), None, id="over quota waits"),
         pytest.param(BadRequest("the object provided is unrecognized"), None, id="not understood yet"),
+        pytest.param(
+            Forbidden('pods "p" is forbidden: error looking up service account ns/default: not found'),
+            None,
+            id="a new namespace has no account yet",
+        ),
+        pytest.param(
+            Forbidden('pods is forbidden: User "l" cannot create resource "pods" in API group ""'),
+            None,
+            id="it is not the pod, the launcher has no rights yet",
+        ),
+        pytest.param(
+            Forbidden('pods "p" is forbidden: not yet ready to handle request'), None, id="a server starts"
+        ),
         pytest.param(InvalidObject("bad"), -200, id="invalid"),
         pytest.param(TooLarge("big"), -200, id="too large"),
         pytest.param(Unavailable("down"), None, id="unavailable"),

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from launcher.core.actions import DeletePod
 from launcher.core.pods import pod_from_json
+from launcher.core.tasks import removal
 from launcher.core.times import from_wire
 
 CREATED, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
@@ -66,6 +68,28 @@ def test_the_deletion_was_asked_for_one_grace_before_it_is_due() -> None:
 
     assert pod.deletion_asked == from_wire(LATER) - 30
     assert pod.deleting
+
+
+def test_a_deletion_that_was_cut_off_half_way_is_made_good_after_a_while() -> None:
+    pod = pod_from_json(a_pod(deletionTimestamp=LATER, deletionGracePeriodSeconds=0))
+    asked = from_wire(LATER)
+
+    assert removal(pod, None, asked) == (None, asked + 10)
+    assert removal(pod, 3, asked) == (None, asked + 3)
+    assert removal(pod, None, asked + 10) == (DeletePod(pod.name, pod.uid, force=True), None)
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        pytest.param({"deletionGracePeriodSeconds": 30}, id="its node"),
+        pytest.param({"deletionGracePeriodSeconds": 0, "finalizers": ["a.b/c"]}, id="a finalizer"),
+    ],
+)
+def test_a_deletion_that_something_holds_up_is_waited_for(meta: dict[str, Any]) -> None:
+    pod = pod_from_json(a_pod(deletionTimestamp=LATER, **meta))
+
+    assert removal(pod, None, from_wire(LATER) + 3600) == (None, None)
 
 
 @pytest.mark.parametrize(

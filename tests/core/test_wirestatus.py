@@ -40,6 +40,23 @@ TASK_ATTEMPT_KEYS = {
 RETRY_KEYS = {"totalRetriedCount", "accountableRetriedCount", "retryDelaySec"}
 
 
+# What Kubernetes' scale reads.
+
+
+@pytest.mark.parametrize("tasks", [0, 3, 400])
+def test_the_tasks_of_an_only_role_are_the_scale_and_its_pods_are_selected(tasks: int) -> None:
+    status = written(a_status([new_task(index, START) for index in range(tasks)]))
+
+    assert status["replicas"] == tasks
+    assert status["selector"] == "FC_FRAMEWORK_NAME=f,FC_TASKROLE_NAME=w"
+
+
+def test_several_roles_have_no_one_scale() -> None:
+    two = (RoleStatus(W, ()), RoleStatus(RoleName("ps"), ()))
+
+    assert written(a_status([], roles=two)).keys().isdisjoint({"replicas", "selector"})
+
+
 # Small Frameworks: everything in full.
 
 texts = st.text(max_size=20)

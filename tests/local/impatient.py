@@ -9,7 +9,7 @@ from launcher.cli import serve
 from launcher.core.retry import Backoff
 from launcher.core.rules import Rules
 from launcher.settings import listening, settings_from, url_of
-from launcher.wiring import local_launcher
+from launcher.wiring.local import local_launcher
 
 
 async def main() -> None:

@@ -8,12 +8,13 @@ from random import Random
 
 import pytest
 
-from launcher.core.errors import Expired, Unavailable
+from launcher.core.errors import Expired, Forbidden, LauncherError, NotFound, TooManyRequests, Unavailable
 from launcher.store.informer import Informer
 from launcher.store.port import (
     CONFIG_MAPS,
     Change,
     Deletion,
+    Happened,
     Key,
     Kind,
     MergePatch,
@@ -202,5 +203,184 @@ def test_a_store_in_trouble_is_asked_less_and_less_often(error: Exception | None
 
         assert 10 < store.calls < 100
         task.cancel()
+
+    run(story())
+
+
+class _Counted(SimulatedStore):
+    """Counts lists and watches; either fails with what stands first in its row."""
+
+    def __init__(self) -> None:
+        super().__init__(Random(1))
+        self.lists: list[int | None] = []
+        self.watches: list[Version] = []
+        self.times: list[float] = []
+        self.fail_lists: list[LauncherError | None] = []
+        self.fail_watches: list[LauncherError | None] = []
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        where: Where = EVERYTHING,
+        *,
+        limit: int | None = None,
+        token: str | None = None,
+    ) -> Page:
+        self.lists.append(limit)
+        self.times.append(asyncio.get_running_loop().time())
+        if self.fail_lists and (error := self.fail_lists.pop(0)) is not None:
+            raise error
+        return await super().list(kind, namespace, where, limit=limit, token=token)
+
+    async def watch(  # type: ignore[override]  # an iterator all the same
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        where: Where = EVERYTHING,
+        *,
+        since: Version,
+        bookmarks: bool = False,
+    ) -> AsyncIterator[Change]:
+        self.watches.append(since)
+        if self.fail_watches and (error := self.fail_watches.pop(0)) is not None:
+            raise error
+        async for change in super().watch(kind, namespace, where, since=since, bookmarks=bookmarks):
+            yield change
+            if self.fail_watches and (error := self.fail_watches.pop(0)) is not None:
+                raise error
+
+
+async def informed(store: SimulatedStore, mirror: Mirror) -> tuple[Informer, "asyncio.Task[None]"]:
+    """An informer whose first list is through."""
+    informer = Informer(store, CONFIG_MAPS, mirror, chance=lambda: 0.5)
+    task = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+    return informer, task
+
+
+def test_a_store_that_was_away_is_watched_on_from_where_it_was_left() -> None:
+    async def story() -> None:
+        store, mirror = _Counted(), Mirror()
+        _, task = await informed(store, mirror)
+        store.fail_watches = [Unavailable("cut"), *[Unavailable("away")] * 5]
+        first = await store.create(CONFIG_MAPS, a_map("a"))
+        await asyncio.sleep(1)
+        await store.create(CONFIG_MAPS, a_map("b"))
+        await store.delete(CONFIG_MAPS, "default", "a")
+        await asyncio.sleep(60)
+
+        assert mirror.objects == await contents(store)
+        assert len(store.lists) == 2, "the informer's first one, and this test's own"
+        assert store.watches[-1] == version_of(first)
+        task.cancel()
+
+    run(story())
+
+
+def test_a_bookmark_moves_the_place_from_which_the_watch_goes_on() -> None:
+    class Bookmarked(_Counted):
+        async def watch(  # type: ignore[override]  # an iterator all the same
+            self, *args: object, since: Version, **more: object
+        ) -> AsyncIterator[Change]:
+            self.watches.append(since)
+            if len(self.watches) == 1:
+                yield Change(Happened.BOOKMARK, {}, since + 41)
+                raise Unavailable("cut")
+            await asyncio.sleep(1000)
+
+    async def story() -> None:
+        store = Bookmarked()
+        _, task = await informed(store, Mirror())
+        await asyncio.sleep(60)
+
+        assert store.watches[1] == store.watches[0] + 41
+        assert len(store.lists) == 1
+        task.cancel()
+
+    run(story())
+
+
+def test_after_a_version_has_expired_everything_is_listed_once() -> None:
+    async def story() -> None:
+        store, mirror = _Counted(), Mirror()
+        _, task = await informed(store, mirror)
+        store.fail_watches = [Expired("too old")]
+        await store.create(CONFIG_MAPS, a_map("a"))
+        await asyncio.sleep(60)
+
+        assert len(store.lists) == 2
+        assert set(mirror.objects) == {("default", "a")}
+        task.cancel()
+
+    run(story())
+
+
+def test_a_list_that_expires_half_way_starts_again_and_loses_nothing() -> None:
+    async def story() -> None:
+        store, mirror = _Counted(), Mirror()
+        for number in range(1200):
+            await store.create(CONFIG_MAPS, a_map(f"m{number:04}"))
+        _, task = await informed(store, mirror)
+        pages = len(store.lists)
+        store.fail_watches = [Expired("too old")]
+        store.fail_lists = [None, Expired("that list is too old to go on with")]
+        await store.create(CONFIG_MAPS, a_map("new"))
+        await asyncio.sleep(60)
+
+        assert not any(what == "gone" for what, *_ in mirror.told)
+        assert len(mirror.objects) == 1201
+        assert store.lists[:pages] == [500, 500, 500]
+        assert store.lists[pages:] == [500, 500, None], "at once, which cannot expire"
+        task.cancel()
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "error", [Unavailable("down"), Forbidden("no rights yet"), NotFound("no such kind yet")], ids=str
+)
+def test_a_first_list_that_does_not_get_through_is_tried_until_it_does(error: LauncherError) -> None:
+    async def story() -> None:
+        store, mirror = _Counted(), Mirror()
+        store.fail_lists = [error] * 3
+        await store.create(CONFIG_MAPS, a_map("a"))
+
+        _, task = await informed(store, mirror)
+
+        assert set(mirror.objects) == {("default", "a")}
+        assert not store.fail_lists
+        task.cancel()
+
+    run(story())
+
+
+def test_a_store_that_says_how_long_to_wait_is_left_alone_for_so_long() -> None:
+    async def story() -> None:
+        store = _Counted()
+        store.fail_lists = [TooManyRequests("later", retry_after=7.0)]
+        _, task = await informed(store, Mirror())
+
+        assert store.times == [0.0, 7.0]
+        task.cancel()
+
+    run(story())
+
+
+def test_those_who_wait_for_the_same_store_do_not_come_back_together() -> None:
+    async def story() -> None:
+        stores = [_Counted() for _ in range(20)]
+        tasks = []
+        for number, store in enumerate(stores):
+            store.fail_lists = [Unavailable("down")] * 4
+            informer = Informer(store, CONFIG_MAPS, Mirror(), chance=Random(number).random)
+            tasks.append(asyncio.create_task(informer.run()))
+        await asyncio.sleep(60)
+
+        last = sorted(store.times[-1] for store in stores)
+        assert len(set(last)) == 20
+        assert last[-1] - last[0] > 0.5
+        for task in tasks:
+            task.cancel()
 
     run(story())

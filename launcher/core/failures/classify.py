@@ -44,8 +44,15 @@ _CONTRACT = tuple(
 #: Line breaks that JSON leaves as they are; diagnostics are one line for every reader.
 _LINE_BREAKS = {ord(character): f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
 
-#: Words of a refusal that time heals: quota is given back, a type becomes known.
-_PASSES = ("exceeded quota", "object provided is unrecognized")
+#: Words of a refusal that time heals: quota is given back, a type becomes known, a new namespace gets its account, the
+#: launcher its rights, and an API server that has just started what it checks pods by.
+_PASSES = (
+    "exceeded quota",
+    "object provided is unrecognized",
+    "error looking up service account",
+    'cannot create resource "pods"',
+    "not yet ready to handle request",
+)
 
 #: For how many ways to end the answer is remembered.
 _REMEMBERED = 1024

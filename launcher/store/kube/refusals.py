@@ -15,6 +15,7 @@ from launcher.core.errors import (
     InvalidObject,
     LauncherError,
     NotFound,
+    NotServed,
     OutcomeUnknown,
     Problem,
     TooLarge,
@@ -100,7 +101,7 @@ def _missing(told: Refusal) -> LauncherError:
     if told.details.get("name"):
         return NotFound(told.message)
     # Not the object is missing but the whole kind, so nothing is known of the object.
-    return Unavailable(f"the API server does not serve this kind (is its CRD applied?): {told.message}")
+    return NotServed(f"the API server does not serve this kind (is its CRD applied?): {told.message}")
 
 
 def _clash(told: Refusal) -> LauncherError:

@@ -7,11 +7,12 @@ from typing import Self
 
 import orjson
 
-from launcher.core.errors import BadRequest, Conflict, InvalidObject, Problem
+from launcher.core.errors import BadRequest, Conflict, InvalidObject, NotFound, Problem
 from launcher.store import rules
 from launcher.store.kube import addresses
 from launcher.store.kube.access import Access
 from launcher.store.kube.lines import Lines
+from launcher.store.kube.managers import without_managers
 from launcher.store.kube.refusals import Refusal, error_of
 from launcher.store.kube.wire import PATIENCE, Body, Call, Patience, Wire
 from launcher.store.port import (
@@ -179,7 +180,12 @@ class KubeStore:
             if how.uid or how.version or uid is None or not await self._replaced(kind, namespace, name, uid):
                 raise
             return await self.delete(kind, namespace, name, how, dry_run=dry_run)
-        return last if last is not None and answer["kind"] == "Status" else _own(answer)
+        if last is not None and answer["kind"] == "Status":
+            return last
+        if "resourceVersion" not in answer["metadata"] and not dry_run:
+            # Somebody ended it between the server's mark and its own try to. What it shows then is no version of it.
+            raise NotFound(f'{kind.plural} "{name}" not found')
+        return _own(answer)
 
     async def _replaced(self, kind: Kind, namespace: str, name: str, uid: str) -> bool:
         """Whether the object of that *uid* has made room for another of its name."""
@@ -276,7 +282,7 @@ def _own(obj: Object) -> Object:
 
 def _change(line: bytes) -> Change:
     """What a line of a watch tells. Raises what the API server says when it ends the watch with an error."""
-    event = orjson.loads(line)
+    event = orjson.loads(without_managers(line))
     obj: Object = event["object"]
     if event["type"] == "ERROR":
         raise error_of(Refusal(int(obj.get("code") or 500), obj), changes=False)

@@ -14,6 +14,7 @@ from yarl import URL
 
 from launcher.core.errors import OutcomeUnknown, TooLarge, Unavailable
 from launcher.store.kube.access import Access
+from launcher.store.kube.managers import without_managers
 from launcher.store.kube.refusals import error_of, refusal
 from launcher.store.port import Object
 
@@ -233,7 +234,8 @@ def _encoded(body: Body) -> bytes:
 
 def _read(text: bytes, call: Call) -> Object:
     try:
-        answer = orjson.loads(text)
+        # Whoever writes gets one object back; of a list, only the first would be shorter.
+        answer = orjson.loads(without_managers(text) if call.changes else text)
     except orjson.JSONDecodeError:
         answer = None
     if not isinstance(answer, dict):

@@ -193,6 +193,18 @@ async def test_a_pod_is_deleted_by_one_call_that_says_everything(answering: Answ
     assert asked == [("DELETE", options)]
 
 
+async def test_a_pod_that_somebody_else_ended_during_its_deletion_is_not_there(answering: Answering) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        shown = stored(a_pod(), "7")
+        shown["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+        del shown["metadata"]["resourceVersion"]
+        return web.json_response(shown)
+
+    async with answering(answer) as store:
+        with pytest.raises(NotFound, match="mnist-worker-0"):
+            await store.delete(PODS, "default", "mnist-worker-0")
+
+
 async def test_a_deletion_that_is_only_tried_says_so_where_it_is_read(answering: Answering) -> None:
     asked: list[Object] = []
 

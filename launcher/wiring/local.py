@@ -10,7 +10,6 @@ import gc
 import logging
 import os
 import random
-import signal
 import socket
 import ssl
 import time
@@ -42,6 +41,7 @@ from launcher.node.scheduling.scheduler import Scheduler
 from launcher.settings import Settings, Tls, listening, url_of
 from launcher.store.events import EventWriter
 from launcher.store.sqlite import SqliteStore
+from launcher.wiring.signals import asked_to_stop
 
 log = logging.getLogger(__name__)
 
@@ -98,10 +98,7 @@ async def serve(settings: Settings, sock: socket.socket) -> int:
     """How many containers go on running after SIGTERM or SIGINT has ended the serving. Raises as ``local_launcher``."""
     # What is read from the store stays: to look at all of it again and again while it comes is half of a start.
     gc.set_threshold(50_000, 20, 100)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = asked_to_stop()
     async with local_launcher(settings, sock) as running:
         await stop.wait()
     return running.containers

@@ -1,0 +1,180 @@
+"""
+A whole launcher on a cluster: the controller over its API server, and the port that clients and probes reach.
+
+Every replica serves; one of them leads, and only its controller works. Each part runs as one task of one group, so
+nothing outlives the launcher and no failure is lost.
+"""
+
+import asyncio
+import gc
+import random
+import socket
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from aiohttp import web
+
+from launcher.api.door.app import DoorParts, door_limits, make_door
+from launcher.api.health import Health
+from launcher.api.metrics import Gauge, Metrics
+from launcher.api.reach import Reach
+from launcher.api.serving import make_runner
+from launcher.api.webhook.review import Webhook
+from launcher.controller.fence import Fenced, Term
+from launcher.controller.leader import Leader
+from launcher.controller.loop import Controller, Pace
+from launcher.core.errors import LauncherError, Problem
+from launcher.core.validate import problems_in
+from launcher.settings import ClusterSettings, InPod, Kubeconfig
+from launcher.store.kube.access import Access, from_kubeconfig, from_service_account
+from launcher.store.kube.store import KubeStore
+from launcher.store.port import Object
+from launcher.wiring.certified import Certified
+from launcher.wiring.signals import asked_to_stop
+
+#: Seconds over which watches and logs are ended when the launcher stops.
+_DRAIN = 2.0
+#: Seconds that the controller may take to save what it knows.
+_ENDING = 10.0
+#: For what must not wait for pods: the lease, the certificate, and the question whether the cluster is there.
+_SPARE_CONNECTIONS = 4
+#: News come one by one over a network, and each write costs the API server as much as a pod: both wait for more.
+_PACE = Pace(calls=32, listen=0.1, gather=1.0, gather_per_task=1e-3, gather_at_first=5.0)
+
+
+async def serve(settings: ClusterSettings, sock: socket.socket, announce: Callable[[Access], None]) -> None:
+    """
+    Return when SIGTERM or SIGINT has ended the serving; *announce* is called when it is known which cluster it is for.
+
+    Raises LauncherError when the admin has to change something, and an exception group when a part fails.
+    """
+    # What is read from the cluster stays: to look at all of it again and again while it comes is half of a start.
+    gc.set_threshold(50_000, 20, 100)
+    stop = asked_to_stop()
+    with sock:
+        access = await _access(settings.cluster)
+        announce(access)
+        try:
+            async with _cluster_launcher(settings, sock, access):
+                await stop.wait()
+        except ExceptionGroup as failed:
+            told, others = failed.split(LauncherError)
+            if told is None or others is not None:
+                raise
+            raise next(_leaves(told)) from failed
+
+
+def _leaves(group: BaseExceptionGroup[LauncherError]) -> Iterator[LauncherError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+async def _access(cluster: Kubeconfig | InPod) -> Access:
+    match cluster:
+        case InPod():
+            return from_service_account(cluster.host, cluster.port)
+        case Kubeconfig():
+            return await from_kubeconfig(cluster.files, cluster.context, time.time)
+
+
+@asynccontextmanager
+async def _cluster_launcher(
+    settings: ClusterSettings, sock: socket.socket, access: Access
+) -> AsyncGenerator[None]:
+    async with AsyncExitStack() as stack:
+        store = await KubeStore.open(access)
+        stack.push_async_callback(store.close)
+        spare = await KubeStore.open(access, connections=_SPARE_CONNECTIONS)
+        stack.push_async_callback(spare.close)
+        replica = _Replica(settings, access, store, spare)
+        group = await stack.enter_async_context(asyncio.TaskGroup())
+        await stack.enter_async_context(replica.serving(sock, group))
+        # Ended first: another launcher leads while this one still answers.
+        await stack.enter_async_context(replica.leading(group))
+        yield
+
+
+class _Replica:
+    """One of several launchers of a cluster."""
+
+    def __init__(self, settings: ClusterSettings, access: Access, store: KubeStore, spare: KubeStore) -> None:
+        self._settings, self._access, self._store = settings, access, store
+        self._reach = Reach(spare)
+        self._certified = Certified(settings, spare, access.namespace)
+        self._leader = Leader(
+            spare,
+            namespace=access.namespace,
+            identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+            clock=time.time,
+            chance=random.random,
+        )
+
+    @asynccontextmanager
+    async def leading(self, group: asyncio.TaskGroup) -> AsyncGenerator[None]:
+        """The controller at work whenever it is our turn; at the end it saves what it knows, and the lease is free."""
+
+        async def lead() -> None:
+            await granted
+            await self._leader.run(self._controller)
+
+        granted = group.create_task(self._reach.granted())
+        leading = group.create_task(lead())
+        try:
+            yield
+        finally:
+            granted.cancel()
+            self._leader.stop()
+            # A cluster that does not answer does not keep us: what is not saved is thought of again by the next.
+            await asyncio.wait([leading], timeout=_ENDING)
+            leading.cancel()
+
+    def _controller(self, term: Term) -> Controller:
+        return Controller(
+            Fenced(self._store, term),
+            clock=time.time,
+            chance=random.random,
+            pace=_PACE,
+            # Frameworks also come past the front door, and past the webhook while that is away.
+            check=self._problems_in,
+        )
+
+    def _problems_in(self, framework: Object) -> Sequence[Problem]:
+        return (*problems_in(framework), *self._settings.policy.problems(framework))
+
+    @asynccontextmanager
+    async def serving(self, sock: socket.socket, group: asyncio.TaskGroup) -> AsyncGenerator[None]:
+        """The front door open, on every replica."""
+        limits = door_limits()
+        checks = {"not-draining": limits.not_draining, "cluster": self._reach.cluster}
+        checks |= {"frameworks": self._reach.frameworks, "certificate": self._certified.is_shown}
+        parts = DoorParts(
+            access=self._access,
+            policy=self._settings.policy,
+            limits=limits,
+            metrics=Metrics(gauges=[self._leads()]),
+            health=Health(checks),
+            webhook=Webhook(self._settings.policy),
+            certificates=self._settings.client_ca is not None,
+        )
+        runner = make_runner(make_door(parts))
+        await runner.setup()
+        following = group.create_task(self._certified.run(self._reach.granted))
+        try:
+            await web.SockSite(runner, sock, ssl_context=self._certified.context).start()
+            yield
+        finally:
+            following.cancel()
+            limits.drain(_DRAIN)
+            await runner.cleanup()
+
+    def _leads(self) -> Gauge:
+        return Gauge(
+            "launcher_leader",
+            "Whether this launcher is the one that runs Frameworks.",
+            lambda: [((), float(self._leader.is_leader))],
+        )

@@ -1,0 +1,86 @@
+"""How often a status is written: as seldom as its readers can bear, since each write costs as much as a pod."""
+
+import asyncio
+
+import pytest
+
+from launcher.core.plan import Look, Planner
+from launcher.store.port import FRAMEWORKS
+from tests.controller.simulation.scenes import a_framework, a_role
+from tests.controller.simulation.virtual_time import run
+from tests.controller.watched import Watched, launched, reaches
+
+
+def test_between_its_beginning_and_its_end_changes_are_saved_together() -> None:
+    async def story() -> None:
+        store = Watched()
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 20)))
+        async with launched(store, seconds=5, gather=20.0):
+            await reaches(store, "Completed")
+
+        assert store.count("update_status", FRAMEWORKS) == 2
+
+    run(story())
+
+
+def test_the_status_of_more_tasks_waits_longer() -> None:
+    async def story() -> None:
+        store = Watched()
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 20)))
+        async with launched(store, seconds=1000, gather=1.0, gather_per_task=1.0):
+            await asyncio.sleep(15)
+            early = (await store.status())["state"]
+            await reaches(store, "AttemptRunning", within=15)
+
+        assert early == "AttemptCreationPending"
+
+    run(story())
+
+
+def test_that_pods_are_there_is_told_late_and_that_they_run_is_told_soon() -> None:
+    async def story() -> None:
+        store = Watched()
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2)))
+        async with launched(store, seconds=1000, gather=1.0, gather_at_first=300.0):
+            await reaches(store, "AttemptRunning", within=30)
+
+        assert store.count("update_status", FRAMEWORKS) == 2
+
+    run(story())
+
+
+def test_a_framework_without_pods_has_only_its_status_to_speak_for_it() -> None:
+    async def story() -> None:
+        store = Watched()
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2), executionType="Create"))
+        async with launched(store, gather=1.0, gather_at_first=300.0):
+            await asyncio.sleep(5)
+            conditions = {each["type"]: each["status"] for each in (await store.status())["conditions"]}
+
+        assert conditions == {"Suspended": "True"}
+
+    run(story())
+
+
+def test_what_pods_do_within_a_moment_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def looks_with(listen: float) -> int:
+        looks = 0
+        look = Planner.look
+
+        def counted(planner: Planner, now: float, *, chance: float = 0.0, fresh: bool = False) -> Look:
+            nonlocal looks
+            looks += 1
+            return look(planner, now, chance=chance, fresh=fresh)
+
+        store = Watched()
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 50)))
+        with monkeypatch.context() as patched:
+            patched.setattr(Planner, "look", counted)
+            async with launched(store, listen=listen, gather=1.0):
+                await reaches(store, "Completed")
+        return looks
+
+    async def story() -> None:
+        assert await looks_with(1.0) < await looks_with(0.0) / 4
+
+    run(story())

@@ -203,7 +203,10 @@ class Leader:
     def _see(self, lease: Object) -> None:
         if lease.get("spec") != self._seen.get("spec"):
             if holder_of(lease) != self.holder:
-                log.info("new leader", extra={"lease": self._name, "holder": holder_of(lease)})
+                log.info(
+                    "the lease has a new holder",
+                    extra={"lease": self._name, "holder": holder_of(lease) or None},
+                )
             self._seen, self._seen_at = lease, self._steady()
 
     @property

@@ -51,7 +51,7 @@ def test_watches_and_calls_that_are_cut_again_and_again_are_taken_up(
     assert cut > 40, "there is a watch to cut, and more"
     assert memories[-1] < memories[0] * 1.15, memories
     assert files[-1] <= files[0] + 8, files
-    scene.check(launcher)
+    scene.check(launcher, answers_lost=True)
 
 
 @pytest.mark.timeout(240)
@@ -66,7 +66,7 @@ def test_answers_that_are_lost_are_looked_up(scene: Scene, launcher: KubeLaunche
             proxy.cut()
     scene.settled(within=90)
 
-    scene.check(launcher)
+    scene.check(launcher, answers_lost=True)
 
 
 @pytest.mark.timeout(300)
@@ -81,7 +81,7 @@ def test_a_connection_on_which_nothing_comes_is_given_up(
     scene.submit(load(scene.chance, "h1"))
     scene.settled(within=NOTICED)
 
-    scene.check(launcher)
+    scene.check(launcher, answers_lost=True)
 
 
 @pytest.mark.timeout(240)

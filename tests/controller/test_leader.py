@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from launcher.controller.fence import Fenced, Term
+from launcher.controller.fence import Term
 from launcher.controller.leader import Durations, Leader
 from launcher.core.errors import Conflict, Forbidden, OutcomeUnknown, Unavailable
-from launcher.store.port import CONFIG_MAPS, LEASES, Deletion, Kind, MergePatch, Object
+from launcher.store.port import LEASES, Deletion, Kind, MergePatch, Object
 from tests.controller.simulation.cluster import SimulatedStore
 from tests.controller.simulation.virtual_time import run
 
@@ -419,87 +419,5 @@ def test_work_that_fails_is_not_hidden_and_leaves_the_lease_free() -> None:
 
         assert failed.group_contains(ValueError, match="a bug")
         assert (await store.spec())["holderIdentity"] == ""
-
-    run(story())
-
-
-async def _write(store: Fenced) -> None:
-    there = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "m"}}
-    await store.create(CONFIG_MAPS, there)
-    obj = await store.get(CONFIG_MAPS, "default", "m")
-    await store.update(CONFIG_MAPS, obj | {"data": {"a": "1"}})
-    await store.patch(CONFIG_MAPS, "default", "m", MergePatch({"data": {"b": "2"}}))
-    await store.delete(CONFIG_MAPS, "default", "m", Deletion(uid=obj["metadata"]["uid"]))
-
-
-def test_a_fenced_store_is_the_store_itself_while_the_term_lasts() -> None:
-    async def story() -> None:
-        store = SimulatedStore(Random(1))
-        fenced = Fenced(store, Term(10.0, asyncio.get_running_loop().time))
-        before = store.version
-        await _write(fenced)
-
-        assert store.version == before + 4
-        assert [change.happened async for change in _first(fenced, 4)] == [
-            "ADDED",
-            "MODIFIED",
-            "MODIFIED",
-            "DELETED",
-        ]
-
-    run(story())
-
-
-async def _first(store: Fenced, number: int) -> AsyncIterator[Any]:
-    async for change in store.watch(CONFIG_MAPS, since=0):
-        yield change
-        number -= 1
-        if not number:
-            return
-
-
-WRITES: dict[str, Callable[[Fenced, Object], Awaitable[Object]]] = {
-    "create": lambda store, obj: store.create(CONFIG_MAPS, obj),
-    "update": lambda store, obj: store.update(CONFIG_MAPS, obj),
-    "update_status": lambda store, obj: store.update_status(CONFIG_MAPS, obj),
-    "patch": lambda store, obj: store.patch(CONFIG_MAPS, "default", "m", MergePatch({"data": {"b": "2"}})),
-    "delete": lambda store, obj: store.delete(CONFIG_MAPS, "default", "m"),
-}
-
-
-@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_after_its_term_a_fenced_store_can_only_be_read(
-    write: Callable[[Fenced, Object], Awaitable[Object]],
-) -> None:
-    async def story() -> None:
-        store = SimulatedStore(Random(1))
-        fenced = Fenced(store, Term(10.0, asyncio.get_running_loop().time))
-        obj = await fenced.create(
-            CONFIG_MAPS,
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "m"}},
-        )
-        before = store.version
-        await asyncio.sleep(10)
-
-        with pytest.raises(Unavailable, match="another launcher may lead"):
-            await write(fenced, obj)
-        assert await fenced.get(CONFIG_MAPS, "default", "m") == obj
-        assert list((await fenced.list(CONFIG_MAPS)).items) == [obj]
-        assert store.version == before
-
-    run(story())
-
-
-def test_a_term_that_is_over_is_over_for_good() -> None:
-    async def story() -> None:
-        loop = asyncio.get_running_loop()
-        term = Term(10.0, loop.time)
-        term.extend(20.0)
-        term.extend(15.0)
-        assert term.left == 20.0
-        await asyncio.sleep(20)
-        term.extend(100.0)
-
-        assert (term.is_open, term.left) == (False, 0.0)
 
     run(story())

@@ -128,6 +128,7 @@ def test_helm_installs_it_upgrades_it_and_leaves_frameworks_behind(
 ) -> None:
     fresh.kubectl("delete", "--ignore-not-found", "-k", str(OVERLAYS / "default"))
     environment = {f"HELM_{name}_HOME": str(tmp_path / name) for name in ("CACHE", "CONFIG", "DATA")}
+    environment["HOME"] = str(tmp_path)  # where it keeps what it learns of the cluster
 
     def run(*words: str) -> None:
         done = subprocess.run(

@@ -23,7 +23,7 @@ from launcher.core.spec import PodName
 from launcher.core.validate import problems_in
 from launcher.store.events import EventWriter
 from launcher.store.informer import Informer
-from launcher.store.port import FRAMEWORKS, PODS, Key, Object, Store
+from launcher.store.port import FRAMEWORKS, PODS, Key, Object, Store, version_of
 from launcher.store.selectors import parse
 
 log = logging.getLogger(__name__)
@@ -42,8 +42,6 @@ class Pace:
     workers: int = 16
     #: Calls to the store under way at the same time, over all Frameworks.
     calls: int = 64
-    #: A Framework is looked at so many seconds after a pod of it has changed, with all that has changed by then.
-    listen: float = 0.0
     #: Seconds between two looks at one Framework, per task: keeps the cost of saving a large status small.
     rest_per_task: float = 50e-6
     #: A status that nothing waits for is saved this many seconds after its first change, with all that came since.
@@ -173,14 +171,14 @@ class Controller:
         desk = self._desks.get(framework)
         if desk is not None and desk.uid == pod.owner:
             desk.planner.board.see(pod)
-            self._queue.add_after(framework, self._pace.listen)
+            self._queue.add(framework)
 
     def pod_gone(self, key: Key) -> None:
         framework = self._shelf.drop(key)
         desk = self._desks.get(framework) if framework is not None else None
         if framework is not None and desk is not None and PodName(key[1]) in desk.planner.board.pods:
             desk.planner.board.lose(PodName(key[1]))
-            self._queue.add_after(framework, self._pace.listen)
+            self._queue.add(framework)
 
     # Work.
 
@@ -241,13 +239,17 @@ class Controller:
         """One look, saved and acted upon; None when the status could not be saved."""
         look = desk.planner.look(self._clock(), chance=self._chance(), fresh=fresh)
         self._events.tell(desk.reference, look.notices)
+        actions = [action for action in look.actions if not isinstance(action, ReadPods)]
         # Saved before acted on: after a crash the status still names every pod there may be.
         if not desk.planner.changed:
             desk.flush_at = None
-        elif self._is_time_to_save(desk, look) and not await self._save(desk):
+            is_current = not actions or await self._is_current(desk)
+        else:
+            is_current = not self._is_time_to_save(desk, look) or await self._save(desk)
+        if not is_current:
             desk.planner.board.touch_all()  # the actions, if they are still right, are thought of again
             return None
-        await self._hands.act(desk, [a for a in look.actions if not isinstance(a, ReadPods)])
+        await self._hands.act(desk, actions)
         return look
 
     def _is_time_to_save(self, desk: Desk, look: Look) -> bool:
@@ -290,6 +292,23 @@ class Controller:
             self.framework_seen(desk.key, live)
             return False
         return desk.settle(live)
+
+    async def _is_current(self, desk: Desk) -> bool:
+        """
+        Whether the store has the Framework as it is known here.
+
+        Asked before anything is done that no status write has gone before: a pod that seems to be left over may
+        well belong to what another leader, or a user, has decided since.
+        """
+        try:
+            live = await self._store.get(FRAMEWORKS, *desk.key)
+        except NotFound:
+            self.framework_gone(desk.key)
+            return False
+        if version_of(live) == desk.version:
+            return True
+        self.framework_seen(desk.key, live)
+        return False
 
     async def _save_all(self) -> None:
         for desk in [desk for desk in self._desks.values() if desk.planner.changed]:

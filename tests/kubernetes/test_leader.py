@@ -73,7 +73,7 @@ def pair(cluster: ControlPlane, namespace: str, launch: Launch, tmp_path: Path) 
     first = launch(kubeconfig=_at_home(users[0], namespace, tmp_path))
     first.told("leading")
     second = launch(kubeconfig=_at_home(users[1], namespace, tmp_path))
-    second.told("new leader")
+    second.told("the lease has a new holder")
     return Pair(cluster, namespace, (users[0], users[1]), first, second, mark)
 
 

@@ -113,7 +113,7 @@ def _start(place: Path, file: Path) -> _Start:
     _read(file)
     bare = seconds_since(began)
     began = time.perf_counter()
-    program = [*AS_INSTALLED, sys.executable, "-c", "import launcher.wiring"]
+    program = [*AS_INSTALLED, sys.executable, "-c", "import launcher.wiring.local"]
     subprocess.run(program, check=True, cwd=PROJECT, timeout=60)
     imports = seconds_since(began)
     began = time.perf_counter()

@@ -2,9 +2,6 @@
 
 import asyncio
 
-import pytest
-
-from launcher.core.plan import Look, Planner
 from launcher.store.port import FRAMEWORKS
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.controller.simulation.virtual_time import run
@@ -58,29 +55,5 @@ def test_a_framework_without_pods_has_only_its_status_to_speak_for_it() -> None:
             conditions = {each["type"]: each["status"] for each in (await store.status())["conditions"]}
 
         assert conditions == {"Suspended": "True"}
-
-    run(story())
-
-
-def test_what_pods_do_within_a_moment_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def looks_with(listen: float) -> int:
-        looks = 0
-        look = Planner.look
-
-        def counted(planner: Planner, now: float, *, chance: float = 0.0, fresh: bool = False) -> Look:
-            nonlocal looks
-            looks += 1
-            return look(planner, now, chance=chance, fresh=fresh)
-
-        store = Watched()
-        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 50)))
-        with monkeypatch.context() as patched:
-            patched.setattr(Planner, "look", counted)
-            async with launched(store, listen=listen, gather=1.0):
-                await reaches(store, "Completed")
-        return looks
-
-    async def story() -> None:
-        assert await looks_with(1.0) < await looks_with(0.0) / 4
 
     run(story())

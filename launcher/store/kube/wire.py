@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 MOST_BYTES = 3 * 1024 * 1024
 #: A larger body is sent piece by piece, so that others get their turn.
 _AT_ONCE = 2**20
-#: Seconds for which a stream is left alone after each piece.
-_BREATH = 0.05
+#: Seconds for which a stream is left alone after each piece; what comes first is told at once.
+_BREATH = 0.1
 #: Certificates on disk are looked at this often, in seconds.
 _LOOK_AGAIN = 10.0
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "framework-launcher"}
@@ -192,14 +192,13 @@ _NEVER_SENT = (
 async def _breathe(response: aiohttp.ClientResponse) -> None:
     """Let what comes on this stream gather for a moment: one by one, it costs several times as much to take in."""
     transport = response.connection.transport if response.connection is not None else None
-    if not isinstance(transport, asyncio.Transport) or transport.is_closing():
-        return
+    if not isinstance(transport, asyncio.Transport):
+        return  # it is over, and what is left of it is here already
     transport.pause_reading()
     try:
         await asyncio.sleep(_BREATH)
     finally:
-        if not transport.is_closing():
-            transport.resume_reading()
+        transport.resume_reading()
 
 
 async def _piece(response: aiohttp.ClientResponse) -> bytes:

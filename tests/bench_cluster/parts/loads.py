@@ -1,0 +1,96 @@
+"""What is to be run: so many tasks in so many groups, as Frameworks, as Jobs, or as nothing but pods."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.core.framework import Framework
+from launcher.core.materialize import templates_of
+from launcher.core.names import Mark
+from launcher.core.spec import FrameworkName
+from launcher.core.wire import spec_from_json
+from launcher.store.port import FRAMEWORKS
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """*groups* Frameworks of *roles* roles each, which have *each* tasks."""
+
+    name: str
+    groups: int
+    roles: int
+    each: int
+    #: Whether its pods succeed as soon as they run; else they keep running.
+    ends: bool
+
+    @property
+    def tasks(self) -> int:
+        return self.groups * self.roles * self.each
+
+    def __str__(self) -> str:
+        return f"{self.name}, pods that {'succeed at once' if self.ends else 'keep running'}"
+
+    def frameworks(self, namespace: str) -> list[Object]:
+        return [self._framework(namespace, f"load-{number}") for number in range(self.groups)]
+
+    def jobs(self, namespace: str) -> list[Object]:
+        """An Indexed Job for each role."""
+        return [
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": {"name": f"load-{number}-{role}", "namespace": namespace},
+                "spec": {
+                    "completionMode": "Indexed",
+                    "completions": self.each,
+                    "parallelism": self.each,
+                    "backoffLimit": 0,
+                    "template": self._pod(),
+                },
+            }
+            for number in range(self.groups)
+            for role in range(self.roles)
+        ]
+
+    def pods(self, namespace: str) -> Iterator[Object]:
+        """The very pods that the launcher would make of the Frameworks, but nobody's."""
+        for obj in self.frameworks(namespace):
+            framework = Framework(
+                name=FrameworkName(obj["metadata"]["name"]),
+                namespace=namespace,
+                uid="00000000-0000-4000-8000-000000000000",
+                generation=1,
+                spec=spec_from_json(obj["spec"]),
+                status=None,
+            )
+            for template in templates_of(framework, 0).values():
+                for index in range(self.each):
+                    pod = template.pod(index, 0, 0)
+                    # Pods whose owner is not there would be deleted; those with this label are the launcher's to watch.
+                    del pod["metadata"]["ownerReferences"]
+                    pod["metadata"]["labels"]["bare"] = pod["metadata"]["labels"].pop(Mark.FRAMEWORK_NAME)
+                    yield pod
+
+    def _framework(self, namespace: str, name: str) -> Object:
+        return {
+            "apiVersion": FRAMEWORKS.api_version,
+            "kind": FRAMEWORKS.kind,
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {
+                "executionType": "Start",
+                "taskRoles": [
+                    {"name": f"role{role}", "taskNumber": self.each, "task": {"pod": self._pod()}}
+                    for role in range(self.roles)
+                ],
+            },
+        }
+
+    def _pod(self) -> Object:
+        says = {"launcher.test/ends": "succeeded"} if self.ends else {}
+        container = {"name": "main", "image": "busybox", "command": ["sh", "-c", "work"]}
+        return {
+            "metadata": {"annotations": says},
+            "spec": {"restartPolicy": "Never", "containers": [container]},
+        }

@@ -10,11 +10,11 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 run: $(VENV)/.runtime  ## serve on 127.0.0.1:8080 until Ctrl-C
 	$(BIN)/launcher serve
 
-test: check  ## format, lint, types, import rules, then every test but those of test-node
+test: check  ## format, lint, types, import rules, then every test but chaos (test-cluster) and real nodes (test-node)
 	$(BIN)/python -m tests.cluster.build --where-possible control-plane chart
-	$(BIN)/python -m pytest -n auto -rs --ignore tests/realnodes
+	$(BIN)/python -m pytest -n auto -rs --ignore tests/realnodes --ignore tests/chaos
 
-test-cluster: $(VENV)/.dev  ## what speaks to Kubernetes, on a real control plane (builds it once): [K8S=1.34.4] make test-cluster
+test-cluster: $(VENV)/.dev  ## what speaks to Kubernetes, and chaos, on a real control plane (builds it once): [K8S=1.34.4] make test-cluster
 	$(BIN)/python -m tests.cluster.build control-plane chart
 	$(BIN)/python -m pytest -n 2 -rs tests/cluster tests/store tests/deploy tests/kubernetes tests/chaos
 

@@ -20,7 +20,7 @@ from tests.api.nonsense import OBJECTS, Request, requests
 _PLAIN = ("/openapi/", "/healthz", "/livez", "/readyz")
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=60, derandomize=True)
 @given(st.lists(requests(), min_size=1, max_size=30))
 def test_every_answer_is_well_formed_and_no_error_is_the_servers(thrown: list[Request]) -> None:
     with patch("launcher.api.reading.PATIENCE", 0.0):

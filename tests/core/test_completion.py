@@ -184,7 +184,7 @@ def expected_end(roles: list[TaskRole], codes: list[list[int | None]]) -> tuple[
     return None
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(shapes)
 def test_an_attempt_ends_as_the_rules_say(
     shape: list[tuple[tuple[int, int], frozenset[int], bool, list[int | None]]],
@@ -209,7 +209,7 @@ def test_an_attempt_ends_as_the_rules_say(
     assert outcome == expected_end(roles, codes)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["a0", "a1", "a2", "b0", "b1"]), st.integers(0, 2)),

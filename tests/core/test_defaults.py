@@ -4,7 +4,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.core.defaults import defaulted
@@ -104,7 +104,6 @@ def test_the_order_of_roles_stays_open() -> None:
     assert "roleSequence" not in defaulted(a_framework())["spec"]
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_defaulting_twice_is_defaulting_once_and_changes_neither_the_object_nor_its_meaning(
     data: st.DataObject,

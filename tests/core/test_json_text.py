@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.core.errors import BadRequest
@@ -13,7 +13,6 @@ from launcher.core.reading.json_text import read_json
 from tests.core.manifests import json_values
 
 
-@settings(deadline=None)
 @given(value=json_values, spaced=st.booleans(), escaped=st.booleans())
 def test_json_is_read_as_it_is_written(value: Any, spaced: bool, escaped: bool) -> None:
     text = json.dumps(value, indent=2 if spaced else None, ensure_ascii=escaped)

@@ -271,7 +271,7 @@ def test_an_object_in_hand_that_is_invalid_is_refused() -> None:
         check_framework(misspelt(), strict=True)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_whatever_is_sent_the_answer_is_a_framework_or_an_error_of_ours(data: st.DataObject) -> None:
     obj = full_framework()

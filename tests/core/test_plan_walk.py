@@ -407,4 +407,4 @@ def _assert_framework_has_something_to_come(world: World) -> None:
 
 TestWalk = Walk.TestCase
 # The same walks every time: whoever changes something else is not to stumble over what these would not have found.
-TestWalk.settings = settings(max_examples=120, stateful_step_count=50, deadline=None, derandomize=True)
+TestWalk.settings = settings(max_examples=120, stateful_step_count=50, derandomize=True)

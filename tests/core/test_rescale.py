@@ -101,7 +101,7 @@ def uids(world: World) -> dict[str, str]:
     }
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.booleans()), min_size=1, max_size=8))
 def test_after_any_rescales_the_tasks_are_those_of_the_spec(
     steps: list[tuple[int, bool, bool]],

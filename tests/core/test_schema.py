@@ -185,7 +185,7 @@ def test_null_is_absent_wherever_something_may_be_absent() -> None:
     assert shape_problems(obj) == ()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_the_fast_and_the_explaining_validator_agree(data: st.DataObject) -> None:
     obj = deepcopy(full_framework())

@@ -317,7 +317,7 @@ def test_problems_of_shape_and_of_sense_come_together_and_one_field_is_told_once
     assert len(problems_in(obj)) == 4
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(obj=json_values)
 def test_whatever_it_is_the_answer_is_a_list_of_problems(obj: Any) -> None:
     assert problems_in(obj)

@@ -133,7 +133,7 @@ statuses = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(statuses)
 def test_a_small_status_is_read_back_exactly(status: FrameworkStatus) -> None:
     assert read(written(status)) == status
@@ -247,7 +247,7 @@ LARGE = a_large_stored_status()
 PLACES = [place for place in places_in(LARGE) if not any(isinstance(key, int) and key > 1 for key in place)]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.sampled_from(PLACES), junk)
 def test_one_wrong_member_is_read_or_refused_as_a_value(place: tuple[Any, ...], wrong: Any) -> None:
     stored = copy.deepcopy(LARGE)

@@ -205,9 +205,7 @@ class SqliteMachine(StoreMachine):
         self.directory.cleanup()
 
 
-quick = settings(
-    max_examples=30, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+quick = settings(max_examples=30, stateful_step_count=30, suppress_health_check=[HealthCheck.too_slow])
 TestMemory = StoreMachine.TestCase
 TestMemory.settings = quick
 TestSqlite = SqliteMachine.TestCase

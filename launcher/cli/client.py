@@ -25,6 +25,8 @@ _PATIENCE = aiohttp.ClientTimeout(total=75, sock_connect=10)
 #: A stream may be silent for long, but a watch brings a bookmark every minute.
 _WATCHING = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=150)
 _NO_CONTENT = 204
+#: How several streams share a socket, the best way first.
+_CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _FOLLOWING = aiohttp.ClientTimeout(total=None, sock_connect=10)
 
 
@@ -45,6 +47,8 @@ FRAMEWORKS = Resource("/apis/launcher.microsoft.com/v1", "frameworks")
 PODS = Resource("/api/v1", "pods")
 EVENTS = Resource("/api/v1", "events")
 NODES = Resource("/api/v1", "nodes")
+SERVICES = Resource("/api/v1", "services")
+CONFIG_MAPS = Resource("/api/v1", "configmaps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,12 @@ class Api:
                 response.headers.getall("Warning", [])
             )
 
+    async def make(self, resource: Resource, obj: Json) -> Json:
+        """The object of another kind, as it was stored."""
+        return await self._object(
+            "POST", resource.path(self.namespace), {}, orjson.dumps(obj), "application/json"
+        )
+
     async def get(self, resource: Resource, name: str) -> Json:
         """The object as it is now."""
         return await self._object("GET", resource.path(self.namespace, name))
@@ -193,6 +203,24 @@ class Api:
             if response.status == _NO_CONTENT:
                 raise NotFound(f"{pod} has not been given a node yet, so it has written nothing")
             yield lines_of(response)
+
+    @asynccontextmanager
+    async def execute(
+        self, pod: str, parameters: Sequence[tuple[str, str]]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """The streams of a command in a container, in Kubernetes' channels. Raises what the server says no with."""
+        path = PODS.path(self.namespace, pod, "exec")
+        with _our_errors(self._target):
+            try:
+                socket = await self._session.ws_connect(
+                    self._target.url + path, params=list(parameters), protocols=_CHANNELS
+                )
+            except aiohttp.WSServerHandshakeError:
+                # It answered, but not with a socket: asked plainly, it says why.
+                await self._object("GET", path, dict(parameters))
+                raise
+            async with socket:
+                yield socket
 
     async def version(self) -> str:
         """What the server calls itself."""

@@ -20,6 +20,7 @@ from launcher.cli import (
     version,
     waiting,
 )
+from launcher.cli.arena import command as arena
 from launcher.cli.complaint import Complaint, tell
 
 #: In the order in which --help lists their commands.
@@ -33,13 +34,14 @@ _FAMILIES = (
     waiting,
     changing,
     offline,
+    arena,
     simpletfjob,
     completion,
     version,
 )
 
 #: Tools that the launcher stands in for, under whose names it may be called: by a link of that name to it.
-_STAND_INS = ("simpletfjob",)
+_STAND_INS = ("arena", "simpletfjob")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,86 @@
+"""``arena``: the commands of Arena, for jobs that the launcher runs."""
+
+import argparse
+from collections.abc import Sequence
+
+from launcher.cli.complaint import Refused, tell
+from launcher.cli.options import SubParsers
+
+
+def add(commands: SubParsers) -> None:
+    """The parser of ``arena``, which leaves everything behind that word to Arena's own way of reading it."""
+    about = "submit and look after TensorFlow jobs, as Arena does"
+    command = commands.add_parser(
+        "arena",
+        help=about,
+        usage="launcher arena COMMAND …",
+        add_help=False,
+        # Nothing is an option: Arena reads them otherwise.
+        prefix_chars="\0",
+    )
+    command.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="COMMAND", help="see launcher arena --help"
+    )
+    command.set_defaults(run=_arena)
+
+
+def _arena(given: argparse.Namespace) -> int:
+    from launcher.cli.arena.config import settle_namespace
+
+    read = _read(given.words)
+    _refuse(read)
+    settle_namespace(read)
+    return int(read.run(read))
+
+
+def _read(words: Sequence[str]) -> argparse.Namespace:
+    """What the words mean. Raises Refused."""
+    from launcher.cli.arena import attaching, deleting, listing, logs, submitting, top
+    from launcher.cli.arena.parsers import make_parser, old_spellings
+    from launcher.cli.arena.words import as_argparse
+
+    parser = make_parser(
+        {
+            "submit": submitting.submit,
+            "list": listing.list_jobs,
+            "get": listing.get,
+            "logs": logs.logs,
+            "attach": attaching.attach,
+            "delete": deleting.delete,
+            "prune": deleting.prune,
+            "top node": top.top_node,
+            "top job": top.top_job,
+            "whoami": _whoami,
+            "version": _version,
+        }
+    )
+    return parser.parse_args(as_argparse(words or ["--help"], parser, old_spellings(), _deprecated))
+
+
+def _deprecated(old: str, new: str) -> None:
+    tell(f"Flag {old} has been deprecated, use {new} instead")
+
+
+def _refuse(given: argparse.Namespace) -> None:
+    """Raise Refused for flags that ask for what there is not, after a word on those that change nothing."""
+    from launcher.cli.arena import refusing
+
+    named = vars(given)
+    refused = [f"--{name}: {why}" for name, why in refusing.FLAGS.items() if name in named]
+    if refused:
+        raise Refused(*refused)
+    tell(*(f"--{name}: {why}" for name, why in refusing.IGNORED.items() if name in named))
+
+
+def _whoami(_: argparse.Namespace) -> int:
+    import getpass
+
+    print(getpass.getuser())
+    return 0
+
+
+def _version(_: argparse.Namespace) -> int:
+    from importlib.metadata import version
+
+    print(f"arena: launcher {version('framework-launcher')}")
+    return 0

@@ -1,0 +1,174 @@
+"""Frameworks as Arena shows jobs: one word for where each stands, and its instances."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.cli.client import FRAMEWORKS, Api
+from launcher.cli.complaint import Complaint
+from launcher.cli.states import condition, is_over, record_of, succeeded
+from launcher.core.names import pod_name
+from launcher.core.quantity import quantity
+from launcher.core.replicas import tasks_of_roles
+from launcher.core.spec import FrameworkName, RoleName
+from launcher.core.status import State, TaskStatus
+from launcher.core.times import from_wire
+from launcher.intake.arena.durations import short
+from launcher.intake.arena.entries import GPU
+from launcher.intake.arena.marks import GPUS, JOB_LABEL, JOB_VALUE
+from launcher.intake.arena.tensorboard import ROLE as TENSORBOARD
+
+Json = dict[str, Any]
+
+TRAINER = "TFJOB"
+NONE = "N/A"
+#: Which Frameworks are jobs of Arena's.
+SELECTOR = f"{JOB_LABEL}={JOB_VALUE}"
+_TYPES = ("tfjob", "tensorflow", "tf")
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One pod of a job, there or yet to come."""
+
+    name: str
+    role: str
+    index: int
+    #: The phase of its pod, in capitals.
+    status: str
+    node: str
+    node_ip: str
+    ip: str
+    gpus: int
+    is_chief: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A Framework of Arena's."""
+
+    framework: Json
+    now: float
+
+    @property
+    def name(self) -> str:
+        return str(self.framework["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.framework["metadata"]["namespace"])
+
+    @property
+    def status(self) -> str:
+        """SUCCEEDED, FAILED, RUNNING, QUEUING or PENDING; it runs when no instance is still to start."""
+        if is_over(self.framework):
+            return "SUCCEEDED" if succeeded(self.framework) else "FAILED"
+        if self.framework["spec"].get("executionType") == "Create":
+            return "QUEUING"
+        waiting = any(instance.status == "PENDING" for instance in self.instances)
+        return "RUNNING" if condition(self.framework, "Running") and not waiting else "PENDING"
+
+    @property
+    def has_begun(self) -> bool:
+        return bool((self.framework.get("status") or {}).get("startTime"))
+
+    @property
+    def started(self) -> float:
+        status, metadata = self.framework.get("status") or {}, self.framework["metadata"]
+        return from_wire(status.get("startTime") or metadata["creationTimestamp"])
+
+    @property
+    def ended(self) -> float | None:
+        end = (self.framework.get("status") or {}).get("completionTime")
+        return from_wire(end) if end else None
+
+    @property
+    def seconds(self) -> int:
+        """How long it has taken, or took."""
+        return max(0, int((self.ended or self.now) - self.started))
+
+    @property
+    def age(self) -> str:
+        return short(self.seconds)
+
+    @property
+    def instances(self) -> list[Instance]:
+        return list(_instances(self.framework))
+
+    @property
+    def chief(self) -> Instance | None:
+        return next((each for each in self.instances if each.is_chief), None)
+
+    @property
+    def has_tensorboard(self) -> bool:
+        return any(role["name"] == TENSORBOARD for role in self.framework["spec"].get("taskRoles") or ())
+
+    @property
+    def gpus(self) -> int:
+        """What it asks for, by its own word or by its pods."""
+        said = (self.framework["metadata"].get("annotations") or {}).get(GPUS, "")
+        return (int(said) if said.isdecimal() else 0) or sum(each.gpus for each in self.instances)
+
+    @property
+    def allocated_gpus(self) -> int | None:
+        """What it has; None when it is over or not begun."""
+        if self.status not in ("PENDING", "RUNNING"):
+            return None
+        return sum(each.gpus for each in self.instances if each.status == "RUNNING")
+
+
+def check_type(type_: str | None) -> None:
+    """Raise Complaint unless *type_* means jobs that there can be."""
+    if type_ is not None and type_.lower() not in _TYPES:
+        raise Complaint(f"--type: there are no jobs of type {type_} here; there are tfjob (tf)")
+
+
+async def job_named(api: Api, name: str, now: float) -> Job:
+    """The job of that name. Raises NotFound, Complaint when it is none of Arena's."""
+    framework = await api.get(FRAMEWORKS, name)
+    if (framework["metadata"].get("labels") or {}).get(JOB_LABEL) != JOB_VALUE:
+        raise Complaint(f"{name} is no job of arena's; see: launcher get {name}")
+    return Job(framework, now)
+
+
+async def all_jobs(api: Api, now: float, *, everywhere: bool) -> list[Job]:
+    """Every job, the newest first, those not yet begun before them."""
+    items, _ = await api.list(FRAMEWORKS, labels=SELECTOR, everywhere=everywhere)
+    jobs = [Job(item, now) for item in items]
+    return sorted(jobs, key=lambda job: (job.has_begun, -job.started, job.namespace, job.name))
+
+
+def _instances(framework: Json) -> Iterator[Instance]:
+    name, spec = FrameworkName(framework["metadata"]["name"]), framework["spec"]
+    record = record_of(framework)
+    tasks = {(role.name, task.index): task for role in record.roles for task in role.tasks} if record else {}
+    roles = spec.get("taskRoles") or ()
+    chief = "chief" if any(role["name"] == "chief" for role in roles) else "worker"
+    for role, count in zip(roles, tasks_of_roles(spec), strict=True):
+        if role["name"] == TENSORBOARD:
+            continue
+        for index in range(count):
+            task = tasks.get((RoleName(role["name"]), index))
+            attempt = task.attempt if task else None
+            yield Instance(
+                name=pod_name(name, RoleName(role["name"]), index),
+                role=role["name"],
+                index=index,
+                status=_phase(task),
+                node=(attempt and attempt.node) or NONE,
+                node_ip=(attempt and (attempt.host_ip or attempt.node)) or NONE,
+                ip=(attempt and attempt.ip) or NONE,
+                gpus=_gpus(role["task"]["pod"].get("spec") or {}),
+                is_chief=(role["name"], index) == (chief, 0),
+            )
+
+
+def _phase(task: TaskStatus | None) -> str:
+    if task is not None and task.state is State.COMPLETED:
+        return "SUCCEEDED" if task.succeeded else "FAILED"
+    return "RUNNING" if task is not None and task.state is State.RUNNING else "PENDING"
+
+
+def _gpus(spec: Json) -> int:
+    resources = (each.get("resources") or {} for each in spec.get("containers") or ())
+    return int(sum(quantity((each.get("limits") or {}).get(GPU, 0)) for each in resources))

@@ -1,0 +1,76 @@
+"""``arena logs``: what one instance of a job has written, and what it writes now."""
+
+import argparse
+import time
+
+from launcher.cli.arena.jobs import Instance, Job, check_type, job_named
+from launcher.cli.arena.podwords import is_initialising
+from launcher.cli.client import PODS, Api, talk
+from launcher.cli.complaint import Complaint, Refused
+from launcher.cli.following import Follower
+from launcher.cli.loglines import Choice, Lines, View
+from launcher.cli.logreading import print_logs
+from launcher.core.errors import NotFound
+from launcher.core.times import from_wire
+from launcher.intake.arena.sync import CONTAINER as INIT
+from launcher.intake.tfspec import CONTAINER as MAIN
+
+
+def logs(given: argparse.Namespace) -> int:
+    """Print the log of one instance."""
+    check_type(given.type)
+    view = View(tail=given.tail, since=_since(given), timestamps=given.timestamps)
+
+    async def work(api: Api) -> int:
+        job = await job_named(api, given.name, time.time())
+        instance = instance_of(job, given.instance)
+        container = given.container or await _container(api, instance, follow=given.follow)
+        choice, lines = Choice(instance.role, instance.index, container), Lines(alone=True)
+        if given.follow:
+            await Follower(api, given.name, choice, view, lines.write).run()
+        else:
+            await print_logs(api, job.framework, choice, view, lines.write)
+        return 0
+
+    return talk(given, work)
+
+
+def instance_of(job: Job, name: str | None) -> Instance:
+    """The instance of that name, or else the chief. Raises Complaint."""
+    if name is None:
+        if job.chief is not None:
+            return job.chief
+        raise Complaint(f"{job.name} has no chief; choose with -i one of {_names(job)}")
+    for instance in job.instances:
+        if instance.name == name:
+            return instance
+    raise Complaint(f"{job.name} has no instance {name}; it has {_names(job)}")
+
+
+def _names(job: Job) -> str:
+    return ", ".join(each.name for each in job.instances)
+
+
+async def _container(api: Api, instance: Instance, *, follow: bool) -> str | None:
+    """The container that writes now; None for one after the other, where both are waited for."""
+    try:
+        pod = await api.get(PODS, instance.name)
+    except NotFound:
+        return MAIN
+    names = [each["name"] for each in pod["spec"].get("initContainers") or ()]
+    if INIT not in names or not is_initialising(pod):
+        return MAIN
+    return None if follow else INIT
+
+
+def _since(given: argparse.Namespace) -> float | None:
+    if given.since is not None and given.since_time is not None:
+        raise Refused("--since and --since-time: only one of them")
+    if given.since is not None:
+        return time.time() - float(given.since)
+    if given.since_time is None:
+        return None
+    try:
+        return from_wire(given.since_time)
+    except ValueError as error:
+        raise Refused(f"--since-time: {error}") from error

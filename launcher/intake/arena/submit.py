@@ -1,0 +1,126 @@
+"""``arena submit tfjob`` into a Framework: the TFJob that Arena would make, and what Arena makes beside it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.core.errors import InvalidObject
+from launcher.core.names import Mark
+from launcher.intake import tfjob
+from launcher.intake.arena import marks, pods, sequence, tensorboard, volumes
+from launcher.intake.arena.given import Given
+from launcher.intake.arena.job import Around, Job, read_job
+from launcher.intake.arena.notes import CONFIG, notes_on
+from launcher.intake.tfspec import PORT
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The Framework, the objects that it is to own, and a line for everything that its user should know."""
+
+    framework: Json
+    companions: tuple[Json, ...]
+    notes: tuple[str, ...]
+
+
+def submitted(given: Given, command: str, around: Around) -> Submitted:
+    """What the flags ask for. Raises InvalidObject with everything that is wrong."""
+    job = read_job(given, command, around)
+    marks.check_marks(job)
+    framework = _framework(job)
+    companions = (*volumes.config_maps(job), *_services(job))
+    notes = tuple(notes_on(job))
+    if given.problems:
+        raise InvalidObject(tuple(dict.fromkeys(given.problems)))
+    return Submitted(framework, companions, notes)
+
+
+def _framework(job: Job) -> Json:
+    framework = tfjob.framework_of(_tfjob(job)).framework
+    spec = framework["spec"]
+    if present := _sequence(job):
+        spec["roleSequence"] = present
+    if job.given.is_on("gang"):
+        spec["gang"] = {"minTasks": job.instances}
+    for role in spec["taskRoles"]:
+        if limit := job.given.seconds("starting-timeout"):
+            role["task"]["pendingDeadlineSeconds"] = limit
+        if job.alone:
+            _tell_of_nobody(job, role["task"]["pod"])
+    if job.given.is_on("tensorboard"):
+        spec["taskRoles"].append(tensorboard.role(job, pods.common_spec(job)))
+    return framework
+
+
+def _tfjob(job: Job) -> Json:
+    """The TFJob that Arena would make."""
+    given = job.given
+    policy = given.word("success-policy", ("ChiefWorker", "AllWorkers"))
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {
+            "name": job.name,
+            "labels": marks.job_labels(job),
+            "annotations": marks.job_annotations(job),
+        },
+        "spec": {
+            "successPolicy": "" if policy == "ChiefWorker" else policy,
+            "runPolicy": {
+                "cleanPodPolicy": given.word("clean-task-policy", ("Running", "None", "All")),
+                "activeDeadlineSeconds": given.seconds("running-timeout"),
+                "ttlSecondsAfterFinished": given.seconds("ttl-after-finished"),
+                "suspend": given.is_on("queue"),
+            },
+            "tfReplicaSpecs": {
+                sequence.TITLES[role.type]: {
+                    "replicas": role.count,
+                    # A worker beside a chief may fall and get up again.
+                    "restartPolicy": "OnFailure" if role.type == "worker" and job.has("chief") else "Never",
+                    "template": pods.template(job, role),
+                }
+                for role in job.roles
+            },
+        },
+    }
+
+
+def _sequence(job: Job) -> list[str]:
+    """The roles of the sequence that the job has, each once."""
+    return [role for role in dict.fromkeys(job.sequence) if job.has(role)]
+
+
+def _tell_of_nobody(job: Job, pod: Json) -> None:
+    """Leave out what tells of peers, unless it is the user's own."""
+    own = {CONFIG: job.env[CONFIG]} if CONFIG in job.env else {}
+    for container in pod["spec"]["containers"]:
+        others = [each for each in container["env"] if each["name"] != CONFIG]
+        container["env"] = [*others, *pods.env_of(own)]
+
+
+def _services(job: Job) -> Iterator[Json]:
+    """Names for the instances that TFCONFIG tells of, and for TensorBoard."""
+    if job.knows_peers:
+        for role in job.roles:
+            for index in range(role.count):
+                yield _service(job, role.type, index, role.port or PORT)
+    if job.given.is_on("tensorboard"):
+        yield tensorboard.service(job)
+
+
+def _service(job: Job, type_: str, index: int, port: int) -> Json:
+    selector = {Mark.FRAMEWORK_NAME: job.name, Mark.TASKROLE_NAME: type_, Mark.TASK_INDEX: str(index)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": f"{job.name}-{type_}-{index}", "labels": marks.job_labels(job)},
+        "spec": {
+            "clusterIP": "None",
+            # Peers are looked for before they are ready.
+            "publishNotReadyAddresses": True,
+            "selector": {str(mark): value for mark, value in selector.items()},
+            "ports": [{"name": "tfjob-port", "port": port}],
+        },
+    }

@@ -1,0 +1,82 @@
+"""A TensorBoard beside the job: a role that decides nothing, and the Service that leads to it."""
+
+from typing import Any
+
+from launcher.core.names import Mark
+from launcher.intake.arena import marks, volumes
+from launcher.intake.arena.affinity import near
+from launcher.intake.arena.job import Job
+
+Json = dict[str, Any]
+
+ROLE = "tensorboard"
+_PORT = 6006
+#: Where it finds logs that the job writes to the node.
+_LOCAL = "/output/training_logs"
+
+
+def logs_mount(job: Job, type_: str) -> list[Json]:
+    """Where a role writes logs that are kept on the node only: the chief, or else the workers."""
+    if not _is_local(job) or type_ != _writer(job):
+        return []
+    return [{"name": volumes.LOGS, "mountPath": job.given.text("logdir")}]
+
+
+def role(job: Job, common: Json) -> Json:
+    """The role, its pod with what all pods have in *common*."""
+    local = _is_local(job)
+    container = {
+        "name": ROLE,
+        "image": job.given.text("tensorboard-image"),
+        "command": [ROLE, "--logdir", _LOCAL if local else job.given.text("logdir"), "--host", "0.0.0.0"],  # noqa: S104 - a Service leads to it
+        "ports": [{"containerPort": _PORT}],
+        "volumeMounts": [
+            *volumes.claim_mounts(job),
+            *([{"name": volumes.LOGS, "mountPath": _LOCAL}] if local else []),
+        ],
+    }
+    spec = {
+        **common,
+        "restartPolicy": "Always",
+        "containers": [container],
+        "volumes": [*volumes.claim_volumes(job), *([volumes.logs_volume(job)] if local else [])],
+        "affinity": {
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [near(job.name, _writer(job), 0)]
+            }
+        },
+    }
+    return {
+        "name": ROLE,
+        "taskNumber": 1,
+        "background": True,
+        "task": {
+            "retryPolicy": {"fancyRetryPolicy": False, "maxRetryCount": -2},
+            "pod": {"metadata": {"labels": {**marks.job_labels(job), "role": ROLE}}, "spec": spec},
+        },
+    }
+
+
+def service(job: Job) -> Json:
+    """The Service by which it is reached from outside."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": f"{job.name}-{ROLE}", "labels": {**marks.job_labels(job), "role": ROLE}},
+        "spec": {
+            "type": "NodePort",
+            "selector": {str(Mark.FRAMEWORK_NAME): job.name, str(Mark.TASKROLE_NAME): ROLE},
+            "ports": [{"name": ROLE, "port": _PORT, "targetPort": _PORT}],
+        },
+    }
+
+
+def _is_local(job: Job) -> bool:
+    """Whether nothing but the node keeps the logs: they are at no claim's path, nor at another server."""
+    directory = job.given.text("logdir")
+    claimed = any(directory.startswith(path) for path in job.claims.values())
+    return job.given.is_on("tensorboard") and directory.startswith("/") and not claimed
+
+
+def _writer(job: Job) -> str:
+    return "chief" if job.has("chief") else "worker"

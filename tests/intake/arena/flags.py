@@ -1,0 +1,66 @@
+"""Flags of a job, for tests that name only those that matter to them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from launcher.core.errors import InvalidObject
+from launcher.core.manifest import check_framework
+from launcher.intake.arena.given import Given
+from launcher.intake.arena.job import Around
+from launcher.intake.arena.submit import Submitted, submitted
+
+Json = dict[str, Any]
+Value = str | int | bool | Sequence[str]
+
+AROUND = Around(user="joe", number=123)
+
+
+def submit(around: Around = AROUND, command: str = "python main.py", /, **flags: Value) -> Submitted:
+    """What becomes of the flags, with ``_`` for ``-``; it is a Framework that the launcher takes."""
+    values: dict[str, Value] = {"name": "tf", "image": "tf:1"}
+    values.update({name.replace("_", "-"): value for name, value in flags.items()})
+    found = submitted(Given(values), command, around)
+    check_framework(found.framework, strict=True)
+    return found
+
+
+def distributed(around: Around = AROUND, /, **flags: Value) -> Submitted:
+    """The same for two workers and a parameter server."""
+    return submit(around, **{"workers": 2, "ps": 1, **flags})
+
+
+def problems(around: Around = AROUND, command: str = "python main.py", /, **flags: Value) -> list[str]:
+    """What is wrong with the flags."""
+    try:
+        submit(around, command, **flags)
+    except InvalidObject as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+def roles(found: Submitted) -> dict[str, Json]:
+    return {role["name"]: role for role in found.framework["spec"]["taskRoles"]}
+
+
+def pod(found: Submitted, role: str) -> Json:
+    """The pod template of the role."""
+    template: Json = roles(found)[role]["task"]["pod"]
+    return template
+
+
+def container(found: Submitted, role: str) -> Json:
+    first: Json = pod(found, role)["spec"]["containers"][0]
+    return first
+
+
+def env(found: Submitted, role: str) -> Mapping[str, str]:
+    return {each["name"]: each["value"] for each in container(found, role)["env"]}
+
+
+def volumes(found: Submitted, role: str) -> dict[str, Json]:
+    return {each["name"]: each for each in pod(found, role)["spec"]["volumes"]}
+
+
+def mounts(found: Submitted, role: str) -> dict[str, str]:
+    """Where each volume is."""
+    return {each["name"]: each["mountPath"] for each in container(found, role)["volumeMounts"]}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from launcher.controller.desk import Check, Desk
 from launcher.controller.hands import Hands
 from launcher.controller.queue import Queue
+from launcher.controller.sequence import tell_sequence
 from launcher.core.actions import Notice, ReadPods
 from launcher.core.errors import Conflict, LauncherError, NotFound, OutcomeUnknown
 from launcher.core.names import Mark
@@ -149,6 +150,7 @@ class Controller:
             if desk is None or desk.uid != obj["metadata"]["uid"]:
                 pods = self._shelf.of(key, obj["metadata"]["uid"])
                 self._desks[key] = Desk(obj, self._rules, pods, self._check)
+                tell_sequence(obj)
             elif not desk.observe(obj):
                 return
         except Exception as error:

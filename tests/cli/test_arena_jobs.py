@@ -1,0 +1,299 @@
+"""``arena list`` and what else there is to do with jobs; numbers are those of the specification's test cases."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from launcher.cli.main import main
+from launcher.store.port import FRAMEWORKS, NODES, PODS, MergePatch
+from tests.cli.conftest import Command
+from tests.cli.world import World
+from tests.core.manifests import a_framework, a_role
+
+Capture = pytest.CaptureFixture[str]
+Json = dict[str, Any]
+
+#: Two workers and a parameter server, as the guide to gang scheduling has them.
+DIST = ("submit", "tf", "--name=tf-dist", "--gpus=1", "--workers=2", "--ps=1", "--image=i", "python main.py")
+
+
+@pytest.fixture
+def job(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> World:
+    """A world with that job."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("ARENA_CONFIG", raising=False)
+    assert main(["arena", *DIST]) == 0
+    world.until("tf-dist", "AttemptPreparing")
+    capsys.readouterr()
+    return world
+
+
+def printed(capsys: Capture, *words: str) -> list[str]:
+    assert main(["arena", *words]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def without_ages(lines: list[str]) -> list[str]:
+    return [re.sub(r"  \d+[sm]  ", "  0s  ", line) for line in lines]
+
+
+def write(world: World, pod: str, container: str, *lines: str) -> None:
+    """Have that container run, and write these lines."""
+    found = world._call(world._until(lambda: world._startable(pod), f"there is no pod {pod}"))
+    if not found["spec"].get("nodeName"):
+        world._call(world.store.patch(PODS, "default", pod, MergePatch({"spec": {"nodeName": "node-1"}})))
+    world._call(world._logs.write(pod, found["metadata"]["uid"], container, *lines))
+    early = container == "init-code"
+    entry = {"name": container, "state": {"running": {}}, "restartCount": 0, "ready": not early, "image": "i"}
+    statuses = {"initContainerStatuses" if early else "containerStatuses": [entry]}
+    found = world._call(world.store.get(PODS, "default", pod))
+    status = {"phase": "Pending" if early else "Running", **statuses}
+    world._call(world.store.update_status(PODS, {**found, "status": status}))
+
+
+def test_a_job_that_waits_is_printed_as_the_guide_prints_it(job: World, capsys: Capture) -> None:
+    assert without_ages(printed(capsys, "get", "tf-dist", "--type", "tfjob")) == [
+        "NAME     STATUS   TRAINER  AGE  INSTANCE          NODE",
+        "tf-dist  PENDING  TFJOB    0s   tf-dist-ps-0      N/A",
+        "tf-dist  PENDING  TFJOB    0s   tf-dist-worker-0  N/A",
+        "tf-dist  PENDING  TFJOB    0s   tf-dist-worker-1  N/A",
+    ]
+
+
+def test_36_37_a_job_runs_when_all_of_it_runs(job: World, capsys: Capture) -> None:
+    job.run("tf-dist-ps-0")
+    job.run("tf-dist-worker-0")
+    job.until("tf-dist", "AttemptRunning")
+
+    states = [line.split()[1] for line in printed(capsys, "get", "tf-dist")[1:]]
+    assert sorted(states) == ["PENDING", "RUNNING", "RUNNING"]
+    assert printed(capsys, "list")[1].split()[1] == "PENDING"
+
+    job.run("tf-dist-worker-1")
+    job._call(job._until(lambda: _running(job, 3), "not all of them run"))
+    assert {line.split()[1] for line in printed(capsys, "get", "tf-dist")[1:]} == {"RUNNING"}
+    assert printed(capsys, "list")[1].split()[1] == "RUNNING"
+
+
+async def _running(world: World, number: int) -> bool | None:
+    framework = await world.store.get(FRAMEWORKS, "default", "tf-dist")
+    return True if framework["status"].get("taskCounts", {}).get("AttemptRunning") == number else None
+
+
+def finish(world: World, code: int = 0) -> None:
+    world.run("tf-dist-worker-0")
+    world.end("tf-dist-worker-0", code)
+    world.until("tf-dist", "Completed")
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, "SUCCEEDED"), (1, "FAILED")])
+def test_a_job_that_is_over_is_listed_with_its_end(
+    code: int, status: str, job: World, capsys: Capture
+) -> None:
+    finish(job, code)
+
+    header, line = printed(capsys, "ls")
+    assert header.split() == [
+        *("NAME", "STATUS", "TRAINER", "DURATION"),
+        *("GPU(Requested)", "GPU(Allocated)", "NODE"),
+    ]
+    assert line.split()[:3] == ["tf-dist", status, "TFJOB"]
+    assert line.split()[4:] == ["2", "N/A", "node-1"]
+
+
+def test_a_job_in_the_queue_is_shown_so(job: World, capsys: Capture) -> None:
+    printed(capsys, "submit", "tf", "--name=held", "--image=i", "--queue", "x")
+
+    header, *lines = printed(capsys, "list", "-A")
+    assert header.split()[:3] == ["NAMESPACE", "NAME", "STATUS"]
+    assert ["default", "held", "QUEUING"] in [line.split()[:3] for line in lines]
+
+
+def test_only_jobs_of_arena_are_listed_and_others_left_alone(job: World, capsys: Capture) -> None:
+    job.create(a_framework(a_role("worker", 1)))
+
+    assert [line.split()[0] for line in printed(capsys, "list")[1:]] == ["tf-dist"]
+    assert main(["arena", "delete", "mnist"]) == 1
+    assert "mnist is no job of arena's" in capsys.readouterr().err
+    assert "mnist" in job.names()
+
+
+def test_the_wide_form_tells_more(job: World, capsys: Capture) -> None:
+    job.run("tf-dist-ps-0")
+    job.until("tf-dist", "AttemptRunning")
+
+    lines = printed(capsys, "get", "tf-dist", "-o", "wide", "-g", "-e")
+    assert lines[:4] == [
+        "Name:       tf-dist",
+        "Status:     PENDING",
+        "Namespace:  default",
+        "Priority:   N/A",
+    ]
+    at = lines.index("Instances:")
+    assert lines[at + 1].split() == ["NAME", "STATUS", "AGE", "IS_CHIEF", "GPU(Requested)", "NODE"]
+    assert set(lines[at + 2]) == {" ", "-"}
+    rows = {line.split()[0]: line.split()[1:] for line in lines[at + 3 : at + 6]}
+    assert (rows["tf-dist-ps-0"][0], rows["tf-dist-ps-0"][2:]) == ("Running", ["false", "0", "node-1"])
+    assert rows["tf-dist-worker-0"][2:] == ["true", "1", "N/A"]
+    assert "  Requested: 2" in lines
+    assert lines[lines.index("Events:") + 1].split() == ["SOURCE", "TYPE", "AGE", "MESSAGE"]
+
+
+@pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_programs_read_what_arena_wrote_for_them(form: str, read: Any, job: World, capsys: Capture) -> None:
+    job.run("tf-dist-worker-0")
+    job.until("tf-dist", "AttemptRunning")
+
+    detail = read("\n".join(printed(capsys, "get", "tf-dist", "-o", form)))
+    assert (detail["name"], detail["status"], detail["state"]) == ("tf-dist", "PENDING", "Running")
+    assert (detail["trainer"], detail["chiefName"], detail["priority"]) == (
+        "tfjob",
+        "tf-dist-worker-0",
+        "N/A",
+    )
+    assert (detail["requestGPUs"], detail["allocatedGPUs"]) == (2, 1)
+    assert re.fullmatch(r"\d+s", detail["duration"])
+    assert [each["name"] for each in detail["instances"] if each["chief"]] == ["tf-dist-worker-0"]
+    (listed,) = read("\n".join(printed(capsys, "list", "-o", form)))
+    assert listed["uuid"] == detail["uuid"]
+
+
+def test_the_tensorboard_of_a_job_has_an_address(job: World, capsys: Capture) -> None:
+    words = ("--name=tb", "--workers=2", "--image=i", "--tensorboard", "x")
+    printed(capsys, "submit", "tf", *words)
+    job.run("tb-tensorboard-0")
+    pod = job._call(job.store.get(PODS, "default", "tb-tensorboard-0"))
+    job._call(job.store.update_status(PODS, {**pod, "status": {**pod["status"], "hostIP": "10.0.0.7"}}))
+
+    lines = printed(capsys, "get", "tb", "-o", "wide")
+    assert lines[-2:] == ["Tensorboard:", "  http://10.0.0.7:6006"]
+    assert not any("tb-tensorboard-0" in line for line in lines)
+
+
+def test_a_type_of_job_that_there_is_not_is_told(job: World, capsys: Capture) -> None:
+    assert main(["arena", "get", "tf-dist", "-T", "mpi"]) == 1
+    assert printed(capsys, "get", "tf-dist", "-T", "Tensorflow", "-o", "name") == ["tf-dist"]
+
+
+def test_38_logs_are_those_of_the_chief_unless_another_is_named(job: World, capsys: Capture) -> None:
+    for pod in ("tf-dist-ps-0", "tf-dist-worker-0"):
+        write(job, pod, "tensorflow", f"hello from {pod}")
+
+    assert printed(capsys, "logs", "tf-dist") == ["hello from tf-dist-worker-0"]
+    assert printed(capsys, "logs", "tf-dist", "-i", "tf-dist-ps-0", "--tail=1") == ["hello from tf-dist-ps-0"]
+    assert printed(capsys, "logs", "tf-dist", "--since", "1h30m") == ["hello from tf-dist-worker-0"]
+    assert printed(capsys, "logs", "tf-dist", "--since-time", "2999-01-01T00:00:00Z") == []
+    assert main(["arena", "logs", "tf-dist", "-i", "tf-dist-ps-7"]) == 1
+    assert "it has tf-dist-ps-0, tf-dist-worker-0, tf-dist-worker-1" in capsys.readouterr().err
+
+
+def test_38_while_the_code_is_fetched_that_is_what_is_printed(job: World, capsys: Capture) -> None:
+    words = ("--name=git", "--image=i", "--sync-mode=git", "--sync-source=https://h/p.git", "x")
+    printed(capsys, "submit", "tf", *words)
+    write(job, "git-chief-0", "init-code", "cloning")
+
+    assert printed(capsys, "logs", "git") == ["cloning"]
+
+    write(job, "git-chief-0", "tensorflow", "training")
+    assert printed(capsys, "logs", "git") == ["training"]
+
+
+def test_logs_are_followed_to_the_end(job: World, capsys: Capture) -> None:
+    write(job, "tf-dist-worker-0", "tensorflow", "first")
+    following = Command("arena", "logs", "-f", "tf-dist")
+    job.until_watched("pods", 1)
+    write(job, "tf-dist-worker-0", "tensorflow", "last")
+    job._call(job._logs.write("tf-dist-worker-0", job.uid("tf-dist-worker-0"), "tensorflow", ended=True))
+    job.end("tf-dist-worker-0")
+
+    assert following.end() == 0
+    assert capsys.readouterr().out == "first\nlast\n"
+
+
+def test_jobs_are_deleted_and_a_missing_one_does_not_save_the_others(job: World, capsys: Capture) -> None:
+    assert main(["arena", "delete", "nowhere", "tf-dist"]) == 1
+
+    told = capsys.readouterr()
+    assert told.out == 'framework.launcher.microsoft.com "tf-dist" deleted\n'
+    assert "nowhere" in told.err
+    assert "INFO[0000] The Job tf-dist has been deleted successfully" in told.err
+
+
+def test_39_prune_wants_to_know_how_old(job: World, capsys: Capture) -> None:
+    assert main(["arena", "prune"]) == 2
+
+    assert capsys.readouterr().err.startswith("--since: ")
+
+
+def test_39_prune_deletes_old_jobs_that_are_over_and_others_only_when_told_to(
+    job: World, capsys: Capture
+) -> None:
+    assert main(["arena", "prune", "-s", "0s"]) == 0
+    assert capsys.readouterr() == ("", "INFO[0000] there are no jobs to delete\n")
+
+    assert printed(capsys, "prune", "-s", "0s", "--pending") == [
+        'framework.launcher.microsoft.com "tf-dist" deleted'
+    ]
+
+
+def test_prune_leaves_what_is_not_old_enough(job: World, capsys: Capture) -> None:
+    finish(job)
+
+    assert printed(capsys, "prune", "--since=1h") == []
+    assert printed(capsys, "prune", "--since=0s") == ['framework.launcher.microsoft.com "tf-dist" deleted']
+
+
+def test_top_node_counts_gpus(job: World, capsys: Capture) -> None:
+    ready = [{"type": "Ready", "status": "True"}]
+    for name, spec, labels in (
+        ("node-1", {}, {"node-role.kubernetes.io/gpu": ""}),
+        ("node-2", {"unschedulable": True}, {}),
+    ):
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "spec": spec,
+        }
+        job._call(job.store.create(NODES, node))
+        stored = job._call(job.store.get(NODES, "", name))
+        addresses = [{"type": "InternalIP", "address": f"10.0.0.{name[-1]}"}]
+        status = {"conditions": ready, "addresses": addresses, "capacity": {"nvidia.com/gpu": "2"}}
+        job._call(job.store.update_status(NODES, {**stored, "status": status}))
+    job.run("tf-dist-worker-0")
+
+    lines = printed(capsys, "top", "node")
+    assert [line.split() for line in lines[:3]] == [
+        ["NAME", "IPADDRESS", "ROLE", "STATUS", "GPU(Total)", "GPU(Allocated)"],
+        ["node-1", "10.0.0.1", "gpu", "Ready", "2", "1"],
+        ["node-2", "10.0.0.2", "<none>", "Ready,SchedulingDisabled", "2", "0"],
+    ]
+    assert set(lines[3]) == {"-"}
+    assert lines[4:] == ["Allocated/Total GPUs In Cluster:", "1/4 (25%)"]
+    assert printed(capsys, "top", "node", "node-2")[-1] == "0/2 (0%)"
+    assert main(["arena", "top", "node", "node-3"]) == 1
+
+
+def test_top_job_shows_the_greatest_first(job: World, capsys: Capture) -> None:
+    printed(capsys, "submit", "tf", "--name=great", "--image=i", "--gpus=8", "x")
+    job.run("great-chief-0")
+    job.until("great", "AttemptRunning")
+
+    lines = printed(capsys, "top", "job")
+    assert lines[0].split()[:4] == ["NAME", "STATUS", "TRAINER", "AGE"]
+    assert [line.split()[0] for line in lines[1:3]] == ["great", "tf-dist"]
+    assert lines[3:] == ["", "Total Allocated GPUs of Training Jobs:", "8"]
+    assert printed(capsys, "top", "job", "great") == [
+        "INSTANCE       STATUS   GPU(Requested)  NODE",
+        "great-chief-0  RUNNING  8               node-1",
+    ]
+
+
+def test_attach_is_told_why_it_cannot_be_on_one_machine(job: World, capsys: Capture) -> None:
+    assert main(["arena", "attach", "tf-dist", "--", "ls", "-l"]) != 0
+
+    assert "exec is not offered here" in capsys.readouterr().err

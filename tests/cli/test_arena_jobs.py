@@ -85,8 +85,11 @@ async def _running(world: World, number: int) -> bool | None:
 
 
 def finish(world: World, code: int = 0) -> None:
+    """Have the job end as its first worker does."""
     world.run("tf-dist-worker-0")
     world.end("tf-dist-worker-0", code)
+    for pod in ("tf-dist-ps-0", "tf-dist-worker-1"):
+        world.remove(pod)
     world.until("tf-dist", "Completed")
 
 
@@ -103,6 +106,14 @@ def test_a_job_that_is_over_is_listed_with_its_end(
     ]
     assert line.split()[:3] == ["tf-dist", status, "TFJOB"]
     assert line.split()[4:] == ["2", "N/A", "node-1"]
+
+
+def test_instances_that_the_end_of_the_job_ended_are_no_longer_shown(job: World, capsys: Capture) -> None:
+    job.run("tf-dist-ps-0")
+    finish(job)
+
+    lines = printed(capsys, "get", "tf-dist")
+    assert [line.split()[1::3] for line in lines[1:]] == [["SUCCEEDED", "tf-dist-worker-0"]]
 
 
 def test_a_job_in_the_queue_is_shown_so(job: World, capsys: Capture) -> None:
@@ -275,6 +286,9 @@ def test_top_node_counts_gpus(job: World, capsys: Capture) -> None:
     assert set(lines[3]) == {"-"}
     assert lines[4:] == ["Allocated/Total GPUs In Cluster:", "1/4 (25%)"]
     assert printed(capsys, "top", "node", "node-2")[-1] == "0/2 (0%)"
+    form = json.loads("\n".join(printed(capsys, "top", "node", "-o", "json")))
+    assert (form["totalGPUs"], form["allocatedGPUs"]) == (4, 1)
+    assert form["nodes"][0]["ip"] == "10.0.0.1"
     assert main(["arena", "top", "node", "node-3"]) == 1
 
 
@@ -287,6 +301,8 @@ def test_top_job_shows_the_greatest_first(job: World, capsys: Capture) -> None:
     assert lines[0].split()[:4] == ["NAME", "STATUS", "TRAINER", "AGE"]
     assert [line.split()[0] for line in lines[1:3]] == ["great", "tf-dist"]
     assert lines[3:] == ["", "Total Allocated GPUs of Training Jobs:", "8"]
+    form = json.loads("\n".join(printed(capsys, "top", "job", "-o", "json")))
+    assert [(each["name"], each["requestGPUs"]) for each in form] == [("great", 8), ("tf-dist", 2)]
     assert printed(capsys, "top", "job", "great") == [
         "INSTANCE       STATUS   GPU(Requested)  NODE",
         "great-chief-0  RUNNING  8               node-1",

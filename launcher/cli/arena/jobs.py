@@ -7,6 +7,7 @@ from typing import Any
 from launcher.cli.client import FRAMEWORKS, Api
 from launcher.cli.complaint import Complaint
 from launcher.cli.states import condition, is_over, record_of, succeeded
+from launcher.core.codes import Code
 from launcher.core.names import pod_name
 from launcher.core.quantity import quantity
 from launcher.core.replicas import tasks_of_roles
@@ -41,6 +42,8 @@ class Instance:
     ip: str
     gpus: int
     is_chief: bool
+    #: The end of the job was the end of it, too, and its pod has been taken away.
+    is_gone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,12 @@ class Job:
     @property
     def instances(self) -> list[Instance]:
         return list(_instances(self.framework))
+
+    @property
+    def shown(self) -> list[Instance]:
+        """Those whose pods are there, or are to come, by name; of a job that was stopped, all."""
+        found = sorted(self.instances, key=lambda each: (each.role, each.index))
+        return [each for each in found if not each.is_gone] or found
 
     @property
     def chief(self) -> Instance | None:
@@ -160,6 +169,7 @@ def _instances(framework: Json) -> Iterator[Instance]:
                 ip=(attempt and attempt.ip) or NONE,
                 gpus=_gpus(role["task"]["pod"].get("spec") or {}),
                 is_chief=(role["name"], index) == (chief, 0),
+                is_gone=_is_gone(task),
             )
 
 
@@ -167,6 +177,11 @@ def _phase(task: TaskStatus | None) -> str:
     if task is not None and task.state is State.COMPLETED:
         return "SUCCEEDED" if task.succeeded else "FAILED"
     return "RUNNING" if task is not None and task.state is State.RUNNING else "PENDING"
+
+
+def _is_gone(task: TaskStatus | None) -> bool:
+    end = task.attempt.completion if task is not None and task.state is State.COMPLETED else None
+    return end is not None and end.code == Code.FRAMEWORK_ATTEMPT_COMPLETION
 
 
 def _gpus(spec: Json) -> int:

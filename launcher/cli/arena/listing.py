@@ -1,17 +1,16 @@
 """``arena list`` and ``arena get``."""
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
 from typing import Any
 
+from launcher.cli.arena.forms import print_form
 from launcher.cli.arena.jobs import NONE, TRAINER, Instance, Job, all_jobs, check_type, job_named
 from launcher.cli.arena.podwords import pod_words
 from launcher.cli.arena.tables import ruled, table
 from launcher.cli.client import PODS, SERVICES, Api, talk
 from launcher.cli.happenings import events_of, last_seen
-from launcher.cli.output import as_yaml
 from launcher.cli.states import state_of
 from launcher.cli.terminal import one_line
 from launcher.core.errors import NotFound
@@ -31,7 +30,7 @@ def list_jobs(given: argparse.Namespace) -> int:
     async def work(api: Api) -> int:
         jobs = await all_jobs(api, time.time(), everywhere=given.all_namespaces)
         if given.output in ("json", "yaml"):
-            _print([_summary(job) for job in jobs], given.output)
+            print_form([summary(job) for job in jobs], given.output)
             return 0
         spaces = given.all_namespaces
         rows = [((job.namespace,) if spaces else ()) + _row(job) for job in jobs]
@@ -57,7 +56,7 @@ def get(given: argparse.Namespace) -> int:
         if given.output == "name":
             print(job.name)
         elif given.output in ("json", "yaml"):
-            _print(_detail(job, await _pods(api, job), await _tensorboard(api, job)), given.output)
+            print_form(_detail(job, await _pods(api, job), await _tensorboard(api, job)), given.output)
         else:
             lines = await _wide(api, job) if given.output == "wide" else list(_flat(job))
             for line in lines:
@@ -72,10 +71,7 @@ def get(given: argparse.Namespace) -> int:
 
 
 def _flat(job: Job) -> Iterator[str]:
-    rows = [
-        (job.name, each.status, TRAINER, job.age, each.name, each.node_ip)
-        for each in sorted(job.instances, key=lambda each: (each.role, each.index))
-    ]
+    rows = [(job.name, each.status, TRAINER, job.age, each.name, each.node_ip) for each in job.shown]
     return table(("NAME", "STATUS", "TRAINER", "AGE", "INSTANCE", "NODE"), rows)
 
 
@@ -95,7 +91,7 @@ async def _wide(api: Api, job: Job) -> list[str]:
     lines = [f"{title + ':':<12}{fact}".rstrip() for title, fact in facts.items()]
     rows = [
         (each.name, _words(each, pods), job.age, str(each.is_chief).lower(), each.gpus, each.node_ip)
-        for each in job.instances
+        for each in job.shown
     ]
     lines += ["", "Instances:", *ruled(("NAME", "STATUS", "AGE", "IS_CHIEF", "GPU(Requested)", "NODE"), rows)]
     if url := await _tensorboard(api, job):
@@ -152,7 +148,8 @@ def _priority(job: Job) -> str:
     return str(first["task"]["pod"]["spec"].get("priorityClassName") or NONE) if first else NONE
 
 
-def _summary(job: Job) -> Json:
+def summary(job: Job) -> Json:
+    """What programs read about the job."""
     return {
         "uuid": job.framework["metadata"]["uid"],
         "name": job.name,
@@ -171,7 +168,7 @@ def _summary(job: Job) -> Json:
 def _detail(job: Job, pods: dict[str, Json], tensorboard: str) -> Json:
     chief = job.chief
     return {
-        **_summary(job),
+        **summary(job),
         "tensorboard": tensorboard,
         "chiefName": chief.name if chief else "",
         "instances": [
@@ -187,7 +184,7 @@ def _detail(job: Job, pods: dict[str, Json], tensorboard: str) -> Json:
                 "gpuMetrics": {},
                 "creationTimestamp": _created(pods.get(each.name)),
             }
-            for each in job.instances
+            for each in job.shown
         ],
         "modelName": "",
         "modelVersion": "",
@@ -197,7 +194,3 @@ def _detail(job: Job, pods: dict[str, Json], tensorboard: str) -> Json:
 
 def _created(pod: Json | None) -> int:
     return from_wire(pod["metadata"]["creationTimestamp"]) if pod else 0
-
-
-def _print(obj: Any, form: str) -> None:
-    print(json.dumps(obj, indent=4) if form == "json" else as_yaml(obj).rstrip("\n"))

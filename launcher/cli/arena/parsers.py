@@ -28,7 +28,11 @@ _Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - it
 
 def make_parser(runs: dict[str, Run]) -> Parser:
     """The parser of every command; ``given.run`` is one of *runs*."""
-    parser = Parser(prog="arena", description="Arena's commands, for jobs that the launcher runs.")
+    parser = Parser(
+        prog="arena",
+        description="Arena's commands, for jobs that the launcher runs.",
+        epilog="example: launcher arena submit tf --name=mnist --workers=2 --ps=1 --image=tf:1 'python main.py'",
+    )
     _add_global(parser)
     commands = parser.add_subparsers(required=True, title="commands", metavar="COMMAND")
     _add_submit(commands, runs["submit"])
@@ -162,6 +166,7 @@ def _add_top(commands: _Commands, runs: dict[str, Run]) -> None:
     kinds = top.add_subparsers(required=True, title="of what", metavar="KIND")
     node = _leaf(kinds, "node", runs["top node"], "show the GPUs of nodes")
     node.add_argument("names", nargs="*", metavar="NODE", help="only this node")
+    add_output(node, "wide", "json", "yaml")
     for short, name in (("-d", "details"), ("-r", "refresh")):
         node.add_argument(
             short, f"--{name}", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
@@ -171,6 +176,7 @@ def _add_top(commands: _Commands, runs: dict[str, Run]) -> None:
     job = _leaf(kinds, "job", runs["top job"], "show the GPUs of jobs")
     job.add_argument("name", nargs="?", metavar="JOB", help="the instances of this job")
     job.add_argument("-i", "--instance", metavar="INSTANCE", help="only this one")
+    add_output(job, "wide", "json", "yaml")
     job.add_argument(
         "-r", "--refresh", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
     )

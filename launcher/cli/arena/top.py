@@ -4,9 +4,12 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import astuple, dataclass
 from typing import Any
 
+from launcher.cli.arena.forms import print_form
 from launcher.cli.arena.jobs import NONE, TRAINER, Job, all_jobs, check_type, job_named
+from launcher.cli.arena.listing import summary
 from launcher.cli.arena.tables import table
 from launcher.cli.client import NODES, PODS, Api, talk
 from launcher.cli.complaint import Complaint
@@ -19,33 +22,69 @@ _ROLE = "node-role.kubernetes.io/"
 _READY = {"True": "Ready", "False": "NotReady"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node and its GPUs."""
+
+    name: str
+    address: str
+    role: str
+    status: str
+    total: int
+    allocated: int
+
+
 def top_node(given: argparse.Namespace) -> int:
     """Print the nodes and their GPUs."""
 
     async def work(api: Api) -> int:
-        nodes, _ = await api.list(NODES, everywhere=True)
+        items, _ = await api.list(NODES, everywhere=True)
         pods, _ = await api.list(PODS, everywhere=True)
-        if missing := set(given.names) - {node["metadata"]["name"] for node in nodes}:
+        used = _used(pods)
+        nodes = [_node(item, used) for item in sorted(items, key=lambda item: str(item["metadata"]["name"]))]
+        if missing := set(given.names) - {node.name for node in nodes}:
             raise Complaint(f"there is no node {', '.join(sorted(missing))}")
-        chosen = [node for node in nodes if not given.names or node["metadata"]["name"] in given.names]
-        for line in _node_lines(chosen, _used(pods)):
-            print(line)
+        chosen = [node for node in nodes if not given.names or node.name in given.names]
+        if given.output in ("json", "yaml"):
+            print_form(_node_form(chosen), given.output)
+        else:
+            print("\n".join(_node_lines(chosen)))
         return 0
 
     return talk(given, work)
 
 
-def _node_lines(nodes: Iterable[Json], used: Counter[str]) -> list[str]:
-    rows, total, allocated = [], 0, 0
-    for node in sorted(nodes, key=lambda each: str(each["metadata"]["name"])):
-        name, status = node["metadata"]["name"], node.get("status") or {}
-        gpus = int(quantity((status.get("capacity") or {}).get(GPU, 0)))
-        total, allocated = total + gpus, allocated + used[name]
-        rows.append((name, _address(status), _roles(node), _state(node), gpus, used[name]))
-    lines = list(table(("NAME", "IPADDRESS", "ROLE", "STATUS", "GPU(Total)", "GPU(Allocated)"), rows))
+def _node(item: Json, used: Counter[str]) -> _Node:
+    name, status = item["metadata"]["name"], item.get("status") or {}
+    gpus = int(quantity((status.get("capacity") or {}).get(GPU, 0)))
+    return _Node(name, _address(status), _roles(item), _state(item), gpus, used[name])
+
+
+def _node_lines(nodes: list[_Node]) -> list[str]:
+    header = ("NAME", "IPADDRESS", "ROLE", "STATUS", "GPU(Total)", "GPU(Allocated)")
+    lines = list(table(header, map(astuple, nodes)))
+    total, allocated = sum(node.total for node in nodes), sum(node.allocated for node in nodes)
     share = allocated * 100 // total if total else 0
     rule = "-" * max(map(len, lines))
     return [*lines, rule, "Allocated/Total GPUs In Cluster:", f"{allocated}/{total} ({share}%)"]
+
+
+def _node_form(nodes: list[_Node]) -> Json:
+    return {
+        "nodes": [
+            {
+                "name": node.name,
+                "ip": node.address,
+                "role": node.role,
+                "status": node.status,
+                "totalGPUs": node.total,
+                "allocatedGPUs": node.allocated,
+            }
+            for node in nodes
+        ],
+        "totalGPUs": sum(node.total for node in nodes),
+        "allocatedGPUs": sum(node.allocated for node in nodes),
+    }
 
 
 def _used(pods: Iterable[Json]) -> Counter[str]:
@@ -83,18 +122,25 @@ def top_job(given: argparse.Namespace) -> int:
 
     async def work(api: Api) -> int:
         if given.name is not None:
-            lines = _instance_lines(await job_named(api, given.name, time.time()), given.instance)
+            jobs = [await job_named(api, given.name, time.time())]
         else:
-            lines = _job_lines(await all_jobs(api, time.time(), everywhere=given.all_namespaces))
-        for line in lines:
-            print(line)
+            jobs = await all_jobs(api, time.time(), everywhere=given.all_namespaces)
+        if given.output in ("json", "yaml"):
+            print_form([summary(job) for job in _greatest_first(jobs)], given.output)
+        elif given.name is not None:
+            print("\n".join(_instance_lines(jobs[0], given.instance)))
+        else:
+            print("\n".join(_job_lines(_greatest_first(jobs))))
         return 0
 
     return talk(given, work)
 
 
+def _greatest_first(jobs: list[Job]) -> list[Job]:
+    return sorted(jobs, key=lambda job: -job.gpus)
+
+
 def _job_lines(jobs: list[Job]) -> list[str]:
-    jobs = sorted(jobs, key=lambda job: -job.gpus)
     header = ("NAME", "STATUS", "TRAINER", "AGE", "GPU(Requested)", "GPU(Allocated)", "NODE")
     rows = []
     for job in jobs:
@@ -107,7 +153,7 @@ def _job_lines(jobs: list[Job]) -> list[str]:
 
 
 def _instance_lines(job: Job, instance: str | None) -> list[str]:
-    chosen = [each for each in job.instances if instance in (None, each.name)]
+    chosen = [each for each in job.shown if instance in (None, each.name)]
     if not chosen:
         raise Complaint(f"{job.name} has no instance {instance}")
     rows = [(each.name, each.status, each.gpus, each.node_ip) for each in chosen]

@@ -226,7 +226,7 @@ def test_28_variables_are_split_at_the_first_equals_sign_and_refused_without() -
 
 
 def test_29_ports_that_are_left_open_are_the_first_free_ones() -> None:
-    pods = [
+    pods: list[Json] = [
         {
             "spec": {
                 "nodeName": "n",

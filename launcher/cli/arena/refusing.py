@@ -12,6 +12,7 @@ COMMANDS: Mapping[str, str] = {
     "cron": "nothing is run at set times here; let a CronJob call arena submit",
     "evaluate": "there are no evaluation jobs; submit one as a tfjob",
     "model": "models are not kept here",
+    "completion": "shells complete the words of launcher itself: launcher completion",
     "llm": "models are not served here",
 }
 

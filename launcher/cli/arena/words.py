@@ -57,12 +57,15 @@ def _take_option(
     deprecated: Callable[[str, str], None],
 ) -> None:
     name, equals, value = word.partition("=")
-    if not word.startswith("--") and len(name) > 2:  # -nspace, as well as -n space
-        name, equals, value = word[:2], "=", word[2:].removeprefix("=")
+    if not word.startswith("--") and len(name) > 2:
+        if _is_switch(line, word[:2]):  # -fA, for -f -A
+            _take_switch(line, word[:2], "true")
+            return _take_option(line, f"-{word[2:]}", left, old, deprecated)
+        name, equals, value = word[:2], "=", word[2:]  # -nspace, for -n space
     if name in old:
         deprecated(name, old[name])
         name = old[name]
-    action = line.parser._option_string_actions.get(name)  # noqa: SLF001 - there is no other way to ask a parser
+    action = _actions(line).get(name)
     if action is None:
         line.options.append(word)  # argparse refuses it by name
     elif action.nargs == 0:
@@ -74,14 +77,25 @@ def _take_option(
         line.options.append(f"{action.option_strings[-1]}={following}")
     else:
         raise Refused(f"{name}: a value has to follow")
+    return None
+
+
+def _actions(line: _Line) -> Mapping[str, argparse.Action]:
+    return line.parser._option_string_actions  # noqa: SLF001 - there is no other way to ask a parser
+
+
+def _is_switch(line: _Line, name: str) -> bool:
+    action = _actions(line).get(name)
+    return action is not None and action.nargs == 0
 
 
 def _take_switch(line: _Line, name: str, value: str) -> None:
     if value not in _TRUE + _FALSE:
         raise Refused(f"{name}: {value!r} is neither true nor false")
-    line.options = [option for option in line.options if option != name]
+    full = _actions(line)[name].option_strings[-1]
+    line.options = [option for option in line.options if option != full]
     if value in _TRUE:
-        line.options.append(name)
+        line.options.append(full)
 
 
 def _commands(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:

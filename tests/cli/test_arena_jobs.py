@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from launcher.cli.arena.jobs import Job, newest_first
 from launcher.cli.main import main
 from launcher.store.port import FRAMEWORKS, NODES, PODS, MergePatch
 from tests.cli.conftest import Command
@@ -131,6 +132,17 @@ def test_only_jobs_of_arena_are_listed_and_others_left_alone(job: World, capsys:
     assert main(["arena", "delete", "mnist"]) == 1
     assert "mnist is no job of arena's" in capsys.readouterr().err
     assert "mnist" in job.names()
+
+
+def test_the_newest_job_comes_first_and_before_it_those_that_have_not_begun() -> None:
+    def a_job(name: str, started: str | None) -> Job:
+        metadata = {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        status = {} if started is None else {"startTime": f"2026-01-01T00:00:0{started}Z"}
+        return Job({"metadata": metadata, "status": status}, 0, ())
+
+    jobs = [a_job("old", "1"), a_job("waits", None), a_job("new", "2")]
+
+    assert [job.name for job in newest_first(jobs)] == ["waits", "new", "old"]
 
 
 def test_the_wide_form_tells_more(job: World, capsys: Capture) -> None:

@@ -51,7 +51,8 @@ def test_what_arena_cannot_read_is_refused(line: str) -> None:
         rewritten(line)
 
 
-RUNNING, DONE = {"state": {"running": {}}}, {"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+RUNNING: dict[str, object] = {"state": {"running": {}}}
+DONE = {"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
 WAITING = {"state": {"waiting": {"reason": "PodInitializing"}}}
 
 

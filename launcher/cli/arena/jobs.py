@@ -1,6 +1,6 @@
 """Frameworks as Arena shows jobs: one word for where each stands, and its instances."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,7 @@ class Job:
 
     framework: Json
     now: float
+    instances: tuple[Instance, ...]
 
     @property
     def name(self) -> str:
@@ -95,10 +96,6 @@ class Job:
         return short(self.seconds)
 
     @property
-    def instances(self) -> list[Instance]:
-        return list(_instances(self.framework))
-
-    @property
     def shown(self) -> list[Instance]:
         """Those whose pods are there, or are to come, by name; of a job that was stopped, all."""
         found = sorted(self.instances, key=lambda each: (each.role, each.index))
@@ -137,14 +134,22 @@ async def job_named(api: Api, name: str, now: float) -> Job:
     framework = await api.get(FRAMEWORKS, name)
     if (framework["metadata"].get("labels") or {}).get(JOB_LABEL) != JOB_VALUE:
         raise Complaint(f"{name} is no job of arena's; see: launcher get {name}")
-    return Job(framework, now)
+    return _job(framework, now)
 
 
 async def all_jobs(api: Api, now: float, *, everywhere: bool) -> list[Job]:
-    """Every job, the newest first, those not yet begun before them."""
+    """Every job, the newest first."""
     items, _ = await api.list(FRAMEWORKS, labels=SELECTOR, everywhere=everywhere)
-    jobs = [Job(item, now) for item in items]
+    return newest_first(_job(item, now) for item in items)
+
+
+def newest_first(jobs: Iterable[Job]) -> list[Job]:
+    """The jobs by their beginning, the latest first, and before it those that have not begun."""
     return sorted(jobs, key=lambda job: (job.has_begun, -job.started, job.namespace, job.name))
+
+
+def _job(framework: Json, now: float) -> Job:
+    return Job(framework, now, tuple(_instances(framework)))
 
 
 def _instances(framework: Json) -> Iterator[Instance]:

@@ -111,7 +111,8 @@ def test_asked_to_end_it_saves_what_it_knows_and_lets_another_lead(
     assert launcher.errors() == ""
     assert led
     assert holder(cluster) == ""
-    assert world.task()["state"] == "AttemptRunning"
+    # Before, it said that the pod was asked for. That the pod runs may not have been heard of yet.
+    assert world.task()["state"] in {"AttemptPreparing", "AttemptRunning"}
     assert world.pods()["mnist-worker-0"]["status"]["phase"] == "Running"
 
 

@@ -149,8 +149,9 @@ class Controller:
         try:
             if desk is None or desk.uid != obj["metadata"]["uid"]:
                 pods = self._shelf.of(key, obj["metadata"]["uid"])
-                self._desks[key] = Desk(obj, self._rules, pods, self._check)
-                tell_sequence(obj)
+                desk = self._desks[key] = Desk(obj, self._rules, pods, self._check)
+                if not desk.framework.fault:
+                    tell_sequence(obj)
             elif not desk.observe(obj):
                 return
         except Exception as error:

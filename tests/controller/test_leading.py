@@ -16,9 +16,10 @@ from launcher.store.port import FRAMEWORKS, PODS, Kind
 from tests.controller.simulation.audit import Auditor
 from tests.controller.simulation.cluster import Cluster, SimulatedStore
 from tests.controller.simulation.faults import Faults, FaultyStore
-from tests.controller.simulation.run import quiet
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.controller.simulation.virtual_time import run
+
+pytestmark = pytest.mark.usefixtures("quiet_log")
 
 T = TypeVar("T")
 
@@ -114,8 +115,6 @@ class World:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_leader_may_die_or_freeze_or_be_told_to_stop_at_any_moment(seed: int) -> None:
-    quiet()
-
     async def story() -> None:
         world = World(seed)
         for number in range(4):
@@ -146,8 +145,6 @@ def test_a_leader_may_die_or_freeze_or_be_told_to_stop_at_any_moment(seed: int) 
 
 
 def test_one_that_wakes_after_its_term_writes_nothing_more() -> None:
-    quiet()
-
     async def story() -> None:
         world = World(1)
         await world.store.create(FRAMEWORKS, a_framework("f", a_role("w", 2, retries=100)))
@@ -169,8 +166,6 @@ def test_one_that_wakes_after_its_term_writes_nothing_more() -> None:
 
 
 def test_every_term_begins_with_a_controller_that_knows_nothing() -> None:
-    quiet()
-
     async def story() -> None:
         world = World(2)
         lists: list[Kind] = []

@@ -10,15 +10,12 @@ from launcher.core.board import Board
 from launcher.core.status import TaskStatus
 from launcher.store.port import Object
 from tests.controller.simulation.audit import Broken
-from tests.controller.simulation.run import Case, quiet, run
+from tests.controller.simulation.run import Case, run
 from tests.controller.simulation.scenes import KINDS, WORKLOADS
 
+pytestmark = pytest.mark.usefixtures("quiet_log")
+
 SEEDS = range(3)
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    quiet()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -51,6 +51,12 @@ def test_what_arena_cannot_read_is_refused(line: str) -> None:
         rewritten(line)
 
 
+@pytest.mark.parametrize("line", ["nonsense", "submit nonsense --name=tf", "top nonsense"])
+def test_a_command_that_there_is_not_is_refused_by_its_name(line: str) -> None:
+    with pytest.raises(Refused, match="'nonsense'"):
+        PARSER.parse_args(rewritten(line).split())
+
+
 RUNNING: dict[str, object] = {"state": {"running": {}}}
 DONE = {"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
 WAITING = {"state": {"waiting": {"reason": "PodInitializing"}}}

@@ -20,6 +20,8 @@ class _Line:
 
     @property
     def words(self) -> list[str]:
+        if _commands(self.parser):  # a command is missing, or is none: argparse refuses the word by name
+            return [*self.path, *self.arguments, *self.options]
         # All options first, and nothing of what follows can be taken for one.
         return [*self.path, *self.options, *(["--", *self.arguments] if self.arguments else [])]
 

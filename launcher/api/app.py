@@ -79,9 +79,7 @@ def _add_surroundings(app: web.Application, parts: Parts) -> None:
     get, post = app.router.add_get, app.router.add_post
     get("/", health.root)
     get("/version{slash:/?}", health.version)
-    for name, handler in (("healthz", health.healthz), ("livez", health.livez), ("readyz", health.readyz)):
-        get(f"/{name}", handler)
-        get(f"/{name}/{{check}}", handler)
+    health.add_to(app)
     get("/metrics", parts.metrics.expose)
     get("/api{slash:/?}", discovery.api)
     get("/api/v1{slash:/?}", discovery.core_version)

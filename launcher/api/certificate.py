@@ -6,6 +6,8 @@ import logging
 import ssl
 from pathlib import Path
 
+from launcher.store.kube.tls import take_up
+
 log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the files.
@@ -46,9 +48,7 @@ class CertificateFiles:
             if seen == self._seen:
                 return
             self._seen = seen
-            # Tried on another context first: one that has taken a certificate whose key does not fit has neither.
-            server_context().load_cert_chain(self._certificate, self._key)
-            self.context.load_cert_chain(self._certificate, self._key)
+            take_up(self.context, self._certificate, self._key)
         except OSError as error:
             log.warning("new certificate not read", extra={"file": str(self._certificate), "why": str(error)})
         else:

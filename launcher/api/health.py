@@ -44,6 +44,12 @@ class Health:
         #: What the log has told of, and need not tell again.
         self._failing: set[str] = set()
 
+    def add_to(self, app: web.Application) -> None:
+        """Let *app* answer probes."""
+        for name, handler in (("healthz", self.healthz), ("livez", self.livez), ("readyz", self.readyz)):
+            app.router.add_get(f"/{name}", handler)
+            app.router.add_get(f"/{name}/{{check}}", handler)
+
     async def healthz(self, request: web.Request) -> web.Response:
         """``GET /healthz[/{check}]``: the same as ``/readyz``, under its old name."""
         return await self._answer("healthz", self._ready, request)

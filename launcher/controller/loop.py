@@ -285,15 +285,10 @@ class Controller:
 
     async def _settle(self, desk: Desk) -> bool:
         """Find out whether the status as it was last sent is stored."""
-        try:
-            live = await self._store.get(FRAMEWORKS, *desk.key)
-        except NotFound:
-            self.framework_gone(desk.key)
+        live = await self._live(desk)
+        if live is None:
             return False
         desk.in_doubt = False
-        if live["metadata"]["uid"] != desk.uid:
-            self.framework_seen(desk.key, live)
-            return False
         return desk.settle(live)
 
     async def _is_current(self, desk: Desk) -> bool:
@@ -303,15 +298,25 @@ class Controller:
         Asked before anything is done that no status write has gone before: a pod that seems to be left over may
         well belong to what another leader, or a user, has decided since.
         """
-        try:
-            live = await self._store.get(FRAMEWORKS, *desk.key)
-        except NotFound:
-            self.framework_gone(desk.key)
+        live = await self._live(desk)
+        if live is None:
             return False
         if version_of(live) == desk.version:
             return True
         self.framework_seen(desk.key, live)
         return False
+
+    async def _live(self, desk: Desk) -> Object | None:
+        """The Framework as the store has it now; None when it is gone, or another has its name."""
+        try:
+            live = await self._store.get(FRAMEWORKS, *desk.key)
+        except NotFound:
+            self.framework_gone(desk.key)
+            return None
+        if live["metadata"]["uid"] == desk.uid:
+            return live
+        self.framework_seen(desk.key, live)
+        return None
 
     async def _save_all(self) -> None:
         for desk in [desk for desk in self._desks.values() if desk.planner.changed]:

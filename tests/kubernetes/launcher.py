@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from tests.local.server import PATIENCE, PROJECT, until
+from tests.local.server import PATIENCE, PROJECT, last_words, until
 
 #: By which the launcher's requests are told from those of others in the audit log.
 USER_AGENT = "framework-launcher"
@@ -108,13 +108,7 @@ class KubeLauncher:
         process, self._process = self._process, None
         if process is None:
             return 0
-        assert process.stdout is not None
-        process.send_signal(number)
-        try:
-            self.said = process.communicate(timeout=PATIENCE)[0]
-        finally:
-            process.kill()
-            process.stdout.close()
+        self.said = last_words(process, number)
         return process.returncode
 
     # Its port.

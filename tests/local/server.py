@@ -44,6 +44,17 @@ def ended(framework: Any) -> str:
     return " and ".join(sorted(true & {"Succeeded", "Failed"}))
 
 
+def last_words(process: subprocess.Popen[str], number: signal.Signals) -> str:
+    """What the process still prints once it has that signal; it has ended then, whatever it made of it."""
+    assert process.stdout is not None
+    process.send_signal(number)
+    try:
+        return process.communicate(timeout=PATIENCE)[0]
+    finally:
+        process.kill()
+        process.stdout.close()
+
+
 class Server:
     """A launcher with its own data, port and clients' settings."""
 
@@ -100,13 +111,7 @@ class Server:
         process, self._process = self._process, None
         if process is None:
             return 0
-        assert process.stdout is not None
-        process.send_signal(number)
-        try:
-            self.said = process.communicate(timeout=PATIENCE)[0]
-        finally:
-            process.kill()
-            process.stdout.close()
+        self.said = last_words(process, number)
         return process.returncode
 
     def end(self) -> None:

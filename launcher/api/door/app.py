@@ -93,11 +93,8 @@ def ask_for_certificates(context: ssl.SSLContext, authority: Path) -> None:
 
 
 def _add_own(app: web.Application, parts: DoorParts) -> None:
-    health, get = parts.health, app.router.add_get
-    for name, handler in (("healthz", health.healthz), ("livez", health.livez), ("readyz", health.readyz)):
-        get(f"/{name}", handler)
-        get(f"/{name}/{{check}}", handler)
-    get("/metrics", parts.metrics.expose)
+    parts.health.add_to(app)
+    app.router.add_get("/metrics", parts.metrics.expose)
     if parts.webhook is not None:
         parts.webhook.add_to(app)
 

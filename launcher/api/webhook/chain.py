@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from launcher.api.certificate import server_context
+from launcher.store.kube.tls import take_up
 
 
 def show(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
@@ -15,9 +15,7 @@ def show(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     Raises ssl.SSLError when the two, as PEM, are none or do not belong together; then nothing has changed.
     """
     with _file(certificate) as first, _file(key) as second:
-        # Tried on another context: one that has taken a certificate whose key does not fit has neither.
-        server_context().load_cert_chain(first, second)
-        context.load_cert_chain(first, second)
+        take_up(context, first, second)
 
 
 @contextmanager

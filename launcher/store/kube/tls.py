@@ -67,15 +67,20 @@ class Tls:
 
     def _load_own(self) -> None:
         if self._certificate is not None:
-            # Tried on another context first: one that has taken a certificate whose key does not fit has neither.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(self._certificate, self._key)
-            self.context.load_cert_chain(self._certificate, self._key)
+            take_up(self.context, self._certificate, self._key)
 
     def _note(self) -> None:
         self._seen = {path: found for path in self._files() if (found := _looks(path)) is not None}
 
     def _files(self) -> list[Path]:
         return [path for path in (self._authority, self._certificate, self._key) if path is not None]
+
+
+def take_up(context: ssl.SSLContext, certificate: Path | str, key: Path | str | None) -> None:
+    """From now on *context* shows this certificate. Raises OSError when the two do not fit; then it has the old one."""
+    # Tried on another context first: one that has taken a certificate whose key does not fit has neither.
+    ssl.SSLContext(context.protocol).load_cert_chain(certificate, key)
+    context.load_cert_chain(certificate, key)
 
 
 def _looks(path: Path) -> bytes | None:

@@ -16,13 +16,12 @@ from tests.cluster.pki import Authority
 from tests.cluster.ports import free_port
 from tests.cluster.users import User
 from tests.core.manifests import a_framework, a_role
-from tests.kubernetes.account import HOME
+from tests.kubernetes.account import HOME, launcher_account
 from tests.kubernetes.busy import busy_proxy, kubeconfig_for
 from tests.kubernetes.conftest import Launch, define_frameworks
 from tests.kubernetes.world import World, a_task_pod
-from tests.local.server import PATIENCE, PROJECT, ended, until
+from tests.local.server import PATIENCE, PROJECT, ended
 
-_CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/frameworks.launcher.microsoft.com"
 #: Seconds after which a controller that is still busy is cut off.
 GIVES_UP = 10.0
 _LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases/framework-launcher"
@@ -151,20 +150,20 @@ def test_a_cluster_that_cannot_be_reached_is_told_once_and_waited_for(
 
 
 def test_a_cluster_without_the_crd_is_told_how_to_get_it_and_waited_for(
-    cluster: ControlPlane, world: World, launch: Launch
+    programs: Path, launch: Launch, tmp_path: Path
 ) -> None:
-    cluster.admin.delete(_CRD)
-    until(lambda: cluster.admin.ask("GET", _CRD).status == 404 or None, "nobody knows Frameworks")
-    try:
-        launcher = launch()
+    with ControlPlane(tmp_path / "plane", programs, nodes=1) as plane:
+        launcher = launch(kubeconfig=launcher_account(plane).kubeconfig)
         told = launcher.told("does not know Frameworks")
         answer = launcher.curl("/readyz")
-    finally:
-        define_frameworks(cluster)
+        define_frameworks(plane)
 
-    launcher.ready()
-    world.submit(a_framework(a_role(tasks=1, pod=a_task_pod("succeeded"))))
-    assert ended(world.completed()) == "Succeeded"
+        launcher.ready()
+        world = World(plane, plane.new_namespace())
+        world.submit(a_framework(a_role(tasks=1, pod=a_task_pod("succeeded"))))
+        assert ended(world.completed()) == "Succeeded"
+        launcher.end()
+
     assert "kubectl apply --server-side -f deploy/kubernetes/base/crd.yaml" in told
     assert "[-]frameworks failed" in answer
     assert "[+]cluster ok" in answer

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from launcher.controller.attending import Attendant, prepared
 from launcher.core.actions import CreatePod
 from launcher.core.errors import Problem
 from launcher.core.framework import Framework
@@ -52,6 +53,7 @@ class Desk:
         self.retry_at = 0.0
         self.flush_at: float | None = None
         self._templates: dict[RoleName, PodTemplate] = {}
+        #: The attempt and generation that the templates are for.
         self._made_for: tuple[int, int] | None = None
         self._load(obj, pods)
 
@@ -152,12 +154,16 @@ class Desk:
         self._sent = None
         return False
 
+    async def prepare(self, attendants: Sequence[Attendant]) -> None:
+        """See to what the pods of this attempt need beside themselves. Raises LauncherError while that cannot be."""
+        wanted = (self.planner.attempt, self.framework.generation)
+        if self._made_for != wanted:
+            extras = await prepared(attendants, self.framework, self.planner.attempt)
+            self._templates = templates_of(self.framework, self.planner.attempt, extras)
+            self._made_for = wanted
+
     def manifest(self, action: CreatePod) -> Object | None:
-        """The pod to create; None when its role is gone since that was decided."""
-        attempt = self.planner.attempt
-        if self._made_for != (attempt, self.framework.generation):
-            self._templates = templates_of(self.framework, attempt)
-            self._made_for = (attempt, self.framework.generation)
+        """The pod to create, for which all is prepared; None when its role is gone since that was decided."""
         template = self._templates.get(action.role)
         return None if template is None else template.pod(action.index, action.incarnation, action.attempt)
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 
+from launcher.controller.attending import Attendant
 from launcher.controller.desk import Desk
 from launcher.core.actions import Action, CreatePod, DeleteFramework, DeletePod, Notice, ReadPods
 from launcher.core.errors import (
@@ -34,8 +35,10 @@ class Hands:
     desk for later; what never will is told to the planner.
     """
 
-    def __init__(self, store: Store, pods: Informer, calls: int) -> None:
-        self._store, self._pods = store, pods
+    def __init__(
+        self, store: Store, pods: Informer, calls: int, attendants: Sequence[Attendant] = ()
+    ) -> None:
+        self._store, self._pods, self._attendants = store, pods, attendants
         self._slots = asyncio.Semaphore(calls)
         self._width = calls
         #: On the loop's clock: the store has asked everybody to leave it alone until then.
@@ -44,6 +47,8 @@ class Hands:
     async def act(self, desk: Desk, actions: Sequence[Action]) -> None:
         """Take all of these actions."""
         desk.full.clear()
+        if any(isinstance(action, CreatePod) for action in actions):
+            actions = await self._prepare(desk, actions)
         todo = iter(actions)
         if len(actions) == 1:
             await self._take_each(desk, todo)
@@ -51,6 +56,26 @@ class Hands:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self._width, len(actions))):
                     group.create_task(self._take_each(desk, todo))
+
+    async def finish(self, desk: Desk) -> None:
+        """The Framework has completed: let go of what only its pods needed; what cannot go now goes with it."""
+        for attendant in self._attendants:
+            try:
+                await attendant.finish(desk.framework)
+            except LauncherError as error:
+                log.warning("something is left behind", extra={"framework": desk.key, "why": str(error)})
+
+    async def _prepare(self, desk: Desk, actions: Sequence[Action]) -> Sequence[Action]:
+        """What can be done of these: pods are created only when all is there that they need."""
+        try:
+            await desk.prepare(self._attendants)
+        except LauncherError as error:
+            waiting = [action for action in actions if isinstance(action, CreatePod)]
+            self._tell(desk, waiting[0], error)
+            for action in waiting:
+                self._postpone(desk, pod_name(desk.framework.name, action.role, action.index), error)
+            return [action for action in actions if not isinstance(action, CreatePod)]
+        return actions
 
     def obey(self, desk: Desk, error: LauncherError) -> None:
         """Leave the store alone for as long as it asks for: with this Framework, and with what is done to any pods."""

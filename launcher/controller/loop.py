@@ -7,9 +7,10 @@ after a crash it names every pod that there may be. Errors of one Framework neve
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from launcher.controller.attending import Attendant
 from launcher.controller.desk import Check, Desk
 from launcher.controller.hands import Hands
 from launcher.controller.queue import Queue
@@ -21,6 +22,7 @@ from launcher.core.plan import Look
 from launcher.core.pods import Pod, pod_from_json
 from launcher.core.rules import Rules
 from launcher.core.spec import PodName
+from launcher.core.status import State
 from launcher.core.validate import problems_in
 from launcher.store.events import EventWriter
 from launcher.store.informer import Informer
@@ -49,8 +51,12 @@ class Pace:
     gather: float = 0.1
     #: And so many more for each task: to write a large one down, and for others to read it, is as much more work.
     gather_per_task: float = 0.0
+    #: And so many more for each other Framework whose status waits, so that many do not ask for more than one large one.
+    gather_per_framework: float = 0.0
     #: Not before this many seconds while there are pods and none has run: it says nothing then that they do not say.
     gather_at_first: float = 0.0
+    #: No more than this many seconds for the sake of other Frameworks.
+    longest_gather: float = 5.0
     #: However far away the next deadline: look again after this many seconds, should the clock have jumped.
     longest_nap: float = 600.0
 
@@ -94,6 +100,7 @@ class Controller:
         rules: Rules | None = None,
         pace: Pace | None = None,
         check: Check = problems_in,
+        attendants: Sequence[Attendant] = (),
     ) -> None:
         """*check* tells what is wrong with a Framework that others should not have let pass: it is not run then."""
         self._check = check
@@ -102,11 +109,13 @@ class Controller:
         self._queue: Queue[Key] = Queue()
         self._stopping = asyncio.Event()
         self._desks: dict[Key, Desk] = {}
+        #: Frameworks whose status has changed and is not saved yet.
+        self._gathering: set[Key] = set()
         self._shelf = PodShelf()
         self._frameworks = Informer(store, FRAMEWORKS, _Frameworks(self), chance=chance)
         self._pods = Informer(store, PODS, _Pods(self), OURS, chance=chance)
         self._events = EventWriter(store, clock)
-        self._hands = Hands(store, self._pods, self._pace.calls)
+        self._hands = Hands(store, self._pods, self._pace.calls, attendants)
 
     async def run(self) -> None:
         """
@@ -163,6 +172,7 @@ class Controller:
 
     def framework_gone(self, key: Key) -> None:
         self._desks.pop(key, None)
+        self._gathering.discard(key)
         self._queue.forget(key)
 
     def pod_seen(self, key: Key, obj: Object) -> None:
@@ -246,6 +256,7 @@ class Controller:
         # Saved before acted on: after a crash the status still names every pod there may be.
         if not desk.planner.changed:
             desk.flush_at = None
+            self._gathering.discard(desk.key)
             is_current = not actions or await self._is_current(desk)
         else:
             is_current = not self._is_time_to_save(desk, look) or await self._save(desk)
@@ -253,6 +264,8 @@ class Controller:
             desk.planner.board.touch_all()  # the actions, if they are still right, are thought of again
             return None
         await self._hands.act(desk, actions)
+        if any(step.role is None and step.after is State.COMPLETED for step in look.steps):
+            await self._hands.finish(desk)
         return look
 
     def _is_time_to_save(self, desk: Desk, look: Look) -> bool:
@@ -263,7 +276,9 @@ class Controller:
     def _flush_in(self, desk: Desk) -> float:
         """Seconds that a change may still wait for others, to be saved with them."""
         now, pace = asyncio.get_running_loop().time(), self._pace
-        patience = pace.gather + pace.gather_per_task * desk.tasks
+        self._gathering.add(desk.key)
+        others = min(pace.gather_per_framework * (len(self._gathering) - 1), pace.longest_gather)
+        patience = pace.gather + pace.gather_per_task * desk.tasks + others
         if desk.planner.board.pods and not desk.planner.has_run:
             patience = max(patience, pace.gather_at_first)
         latest = now + patience
@@ -274,7 +289,9 @@ class Controller:
         """Store the status; False when the Framework is not what it was and has to be looked at again."""
         desk.not_before = asyncio.get_running_loop().time() + self._pace.rest_per_task * desk.tasks
         try:
-            return desk.sent(await self._store.update_status(FRAMEWORKS, desk.send()))
+            saved = desk.sent(await self._store.update_status(FRAMEWORKS, desk.send()))
+            self._gathering.discard(desk.key)
+            return saved
         except NotFound:
             self.framework_gone(desk.key)
             return False

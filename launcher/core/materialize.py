@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from launcher.core.extras import NOTHING, Extras
 from launcher.core.framework import Framework
 from launcher.core.names import (
     API_VERSION,
@@ -39,6 +40,8 @@ _EDGE = b"\xff"
 _INDEX = _EDGE + b"index" + _EDGE
 _TASK_UID = _EDGE + b"uid" + _EDGE
 _TASK_ATTEMPT = _EDGE + b"attempt" + _EDGE
+#: Begins the gap for the index and a number.
+_COUNTED = b"index+"
 
 #: The node fills in the pod's uid; the second refers to the first, so it has to come after it.
 _INSTANCE_VARIABLES = (
@@ -91,11 +94,12 @@ class PodTemplate:
         attempt_id: int,
         role: TaskRole,
         counts: Mapping[RoleName, int],
+        extras: Extras = NOTHING,
     ) -> "PodTemplate":
         """The template of *role*; *counts* tells every role's number of tasks, in the order of the spec."""
         marks = _marks(framework_name, namespace, framework_uid, attempt_id, role.name)
         values = dict(zip(_NAMES, map(orjson.Fragment, marks.values()), strict=True))
-        variables = _variables(values, counts)
+        variables = [*_variables(values, counts), *extras.variables]
         owner = {
             "apiVersion": API_VERSION,
             "kind": KIND,
@@ -108,8 +112,8 @@ class PodTemplate:
             **{key: value for key, value in role.pod.items() if key != "status"},
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": _metadata(role.pod.get("metadata") or {}, values, owner),
-            "spec": _spec(role.pod.get("spec") or {}, variables),
+            "metadata": _metadata(role.pod.get("metadata") or {}, values, owner, extras),
+            "spec": _spec(role.pod.get("spec") or {}, variables, extras),
         }
         text = _PLACEHOLDER.sub(lambda found: marks[found[1].decode()][1:-1], orjson.dumps(pod))
         return cls(framework_uid, attempt_id, role.name, tuple(text.split(_EDGE)))
@@ -122,19 +126,32 @@ class PodTemplate:
             b"attempt": str(task_attempt_id).encode(),
         }
         filled = list(self.pieces)
-        filled[1::2] = [values[gap] for gap in self.pieces[1::2]]
+        filled[1::2] = [values.get(gap) or _count(gap, index) for gap in self.pieces[1::2]]
         pod: Json = orjson.loads(b"".join(filled))
         return pod
 
 
-def templates_of(framework: Framework, attempt_id: int) -> dict[RoleName, PodTemplate]:
-    """The templates of all roles for one attempt, as the spec has them now."""
+def templates_of(
+    framework: Framework, attempt_id: int, extras: Mapping[RoleName, Extras] | None = None
+) -> dict[RoleName, PodTemplate]:
+    """The templates of all roles for one attempt, as the spec has them now, with the *extras* of each."""
     counts = {role.name: role.tasks for role in framework.spec.roles}
     name, namespace, uid = framework.name, framework.namespace, framework.uid
     return {
-        role.name: PodTemplate.of(name, namespace, uid, attempt_id, role, counts)
+        role.name: PodTemplate.of(
+            name, namespace, uid, attempt_id, role, counts, (extras or {}).get(role.name, NOTHING)
+        )
         for role in framework.spec.roles
     }
+
+
+def counted_from(first: int) -> orjson.Fragment:
+    """A text for Extras that is *first* in the pod of task 0, and one more in each after it: a rank, for instance."""
+    return orjson.Fragment(b'"' + _EDGE + _COUNTED + str(first).encode() + _EDGE + b'"')
+
+
+def _count(gap: bytes, index: int) -> bytes:
+    return str(int(gap.removeprefix(_COUNTED)) + index).encode()
 
 
 def _marks(
@@ -182,27 +199,38 @@ def _variables(values: Values, counts: Mapping[RoleName, int]) -> list[Json]:
     ]
 
 
-def _metadata(template: Mapping[str, Any], values: Values, owner: Json) -> Json:
+def _metadata(template: Mapping[str, Any], values: Values, owner: Json, extras: Extras) -> Json:
     return {
         **{key: value for key, value in template.items() if key not in _NOT_FROM_TEMPLATE},
         "name": values[Mark.POD_NAME],
         "namespace": values[Mark.FRAMEWORK_NAMESPACE],
-        "labels": {**(template.get("labels") or {}), **{label: values[label] for label in _LABELS}},
-        "annotations": {**(template.get("annotations") or {}), **values},
+        "labels": {
+            **(template.get("labels") or {}),
+            **extras.labels,
+            **{label: values[label] for label in _LABELS},
+        },
+        "annotations": {**(template.get("annotations") or {}), **extras.annotations, **values},
         "ownerReferences": [*(template.get("ownerReferences") or ()), owner],
     }
 
 
-def _spec(template: Mapping[str, Any], variables: list[Json]) -> Json:
-    spec = dict(template)
+def _spec(template: Mapping[str, Any], variables: list[Mapping[str, Any]], extras: Extras) -> Json:
+    spec = {**extras.defaults, **template}
     for group in ("initContainers", "containers"):
         if spec.get(group):
-            spec[group] = [_container(container, variables) for container in spec[group]]
-    return spec
+            spec[group] = [_container(container, variables, extras) for container in spec[group]]
+    lists = {
+        name: [*ours, *(spec.get(name) or ())] for name, ours in extras.spec.items() if isinstance(ours, list)
+    }
+    return {**spec, **extras.spec, **lists}
 
 
-def _container(template: Mapping[str, Any] | None, variables: list[Json]) -> Json:
+def _container(
+    template: Mapping[str, Any] | None, variables: list[Mapping[str, Any]], extras: Extras
+) -> Json:
     container = dict(template or {})
+    if extras.mounts:
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *extras.mounts]
     # Of two variables of one name the later counts, so the user's own come last.
     container["env"] = [*variables, *(container.get("env") or ())]
     if not container.get("terminationMessagePolicy"):

@@ -72,6 +72,8 @@ class Gang:
 
     timeout_seconds: int | None = None
     min_tasks: int | None = None
+    #: Where the cluster has queues: in which one it waits.
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,10 @@ class Discovery:
     ports: Mapping[RoleName, int | str] = field(default_factory=dict)
     #: Wait also until every other task listens on its port.
     wait_for_ports: bool = False
+    #: Who waits for longer fails, and says for whom; None: never.
+    timeout_seconds: int | None = None
+    #: Of the init container; empty: that of the pod's first container.
+    image: str = ""
 
 
 @dataclass(frozen=True, slots=True)

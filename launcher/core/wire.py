@@ -162,11 +162,17 @@ def _start_after_to_json(after: StartAfter) -> Json:
 
 
 def _gang_from_json(gang: Mapping[str, Any]) -> Gang:
-    return Gang(timeout_seconds=_count(gang.get("timeoutSeconds")), min_tasks=_count(gang.get("minTasks")))
+    return Gang(
+        timeout_seconds=_count(gang.get("timeoutSeconds")),
+        min_tasks=_count(gang.get("minTasks")),
+        queue=gang.get("queue") or "",
+    )
 
 
 def _gang_to_json(gang: Gang) -> Json:
-    return _without_none({"timeoutSeconds": gang.timeout_seconds, "minTasks": gang.min_tasks})
+    return _without_none(
+        {"timeoutSeconds": gang.timeout_seconds, "minTasks": gang.min_tasks, "queue": gang.queue or None}
+    )
 
 
 def _discovery_from_json(discovery: Mapping[str, Any]) -> Discovery:
@@ -175,15 +181,21 @@ def _discovery_from_json(discovery: Mapping[str, Any]) -> Discovery:
         mount_path=discovery.get("mountPath") or DEFAULT_MOUNT_PATH,
         ports={RoleName(role): port if isinstance(port, str) else int(port) for role, port in ports.items()},
         wait_for_ports=bool(discovery.get("waitForPorts")),
+        timeout_seconds=_count(discovery.get("timeoutSeconds")),
+        image=discovery.get("image") or "",
     )
 
 
 def _discovery_to_json(discovery: Discovery) -> Json:
-    return {
-        "mountPath": discovery.mount_path,
-        "ports": dict(discovery.ports),
-        "waitForPorts": discovery.wait_for_ports,
-    }
+    return _without_none(
+        {
+            "mountPath": discovery.mount_path,
+            "ports": dict(discovery.ports),
+            "waitForPorts": discovery.wait_for_ports,
+            "timeoutSeconds": discovery.timeout_seconds,
+            "image": discovery.image or None,
+        }
+    )
 
 
 def _complete(named: Sequence[RoleName], roles: Sequence[TaskRole]) -> tuple[RoleName, ...]:

@@ -175,6 +175,15 @@ def discovery() -> Schema:
                 "examples": [{"worker": 46866, "ps": "auto"}],
             },
             "waitForPorts": flag("Wait also until every other task listens on its port."),
+            "timeoutSeconds": whole(
+                "A task that has waited for its peers for longer fails and names those that are missing. "
+                "Left out: it waits for ever.",
+                **POSITIVE,
+            ),
+            "image": text(
+                "The image of the init container: it has /bin/sh and one of curl, wget and python3. "
+                "Left out: that of the pod's first container."
+            ),
         },
     )
 
@@ -187,6 +196,7 @@ def gang() -> Schema:
             "timeoutSeconds": whole(
                 "How long to wait for room before the attempt fails. Left out: for ever.", **POSITIVE
             ),
+            "queue": text("The queue it waits in, where the cluster's gang scheduler has queues."),
         },
     )
 

@@ -37,7 +37,10 @@ def specs(draw: st.DrawFn) -> FrameworkSpec:
         retry=draw(retry_policies),
         description=draw(st.text(max_size=10)),
         role_sequence=draw(st.just(()) | st.permutations(names).map(tuple)),
-        gang=draw(st.none() | st.builds(Gang, timeout_seconds=counts, min_tasks=counts)),
+        gang=draw(
+            st.none()
+            | st.builds(Gang, timeout_seconds=counts, min_tasks=counts, queue=st.sampled_from(["", "team"]))
+        ),
         discovery=draw(
             st.none()
             | st.builds(
@@ -45,6 +48,8 @@ def specs(draw: st.DrawFn) -> FrameworkSpec:
                 mount_path=st.just("/peers"),
                 ports=st.dictionaries(role_names, st.just("auto") | st.integers(1, 65535), max_size=2),
                 wait_for_ports=st.booleans(),
+                timeout_seconds=counts,
+                image=st.sampled_from(["", "busybox"]),
             )
         ),
         active_deadline_seconds=draw(counts),

@@ -51,7 +51,7 @@ class Pace:
     gather: float = 0.1
     #: And so many more for each task: to write a large one down, and for others to read it, is as much more work.
     gather_per_task: float = 0.0
-    #: And so many more for each other Framework whose status waits, so that many do not ask for more than one large one.
+    #: And so many more for each other Framework whose status waits: many small ones are as much work as a large one.
     gather_per_framework: float = 0.0
     #: Not before this many seconds while there are pods and none has run: it says nothing then that they do not say.
     gather_at_first: float = 0.0

@@ -34,6 +34,21 @@ def test_the_status_of_more_tasks_waits_longer() -> None:
     run(story())
 
 
+def test_where_many_frameworks_change_each_of_them_waits_longer() -> None:
+    async def story(frameworks: int) -> int:
+        """Writes for each Framework."""
+        store = Watched()
+        for number in range(frameworks):
+            await store.create(FRAMEWORKS, a_framework(f"f{number}", a_role("w", 20)))
+        async with launched(store, seconds=10, gather=0.01, gather_per_framework=0.5, longest_gather=60.0):
+            for number in range(frameworks):
+                await reaches(store, "Completed", f"f{number}")
+        return store.count("update_status", FRAMEWORKS) // frameworks
+
+    assert run(story(1)) > 5
+    assert run(story(40)) <= 3
+
+
 def test_that_pods_are_there_is_told_late_and_that_they_run_is_told_soon() -> None:
     async def story() -> None:
         store = Watched()

@@ -1,12 +1,13 @@
 """A controller and a cluster around a store that counts calls and fails them at will."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar, copy_context
 from random import Random
 from typing import Any
 
+from launcher.controller.attending import Attendant
 from launcher.controller.desk import Check
 from launcher.controller.loop import Controller, Pace
 from launcher.core.errors import Unavailable
@@ -89,10 +90,23 @@ class Watched(SimulatedStore):
 
 @asynccontextmanager
 async def launched(
-    store: Watched, *, seconds: float = 5.0, code: int = 0, check: Check = problems_in, **pace: Any
+    store: Watched,
+    *,
+    seconds: float = 5.0,
+    code: int = 0,
+    check: Check = problems_in,
+    attendants: Sequence[Attendant] = (),
+    **pace: Any,
 ) -> AsyncIterator[Controller]:
     """A controller and a cluster whose pods run for *seconds* and end with *code*."""
-    controller = Controller(store, clock=store.clock, chance=lambda: 0.5, pace=Pace(**pace), check=check)
+    controller = Controller(
+        store,
+        clock=store.clock,
+        chance=lambda: 0.5,
+        pace=Pace(**pace),
+        check=check,
+        attendants=attendants,
+    )
     cluster = Cluster(store, Random(2), lambda _: (seconds, code))
     context = copy_context()
     context.run(BY_CONTROLLER.set, True)

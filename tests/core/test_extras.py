@@ -1,0 +1,87 @@
+"""What pods get beside their template."""
+
+from typing import Any
+
+from launcher.core.extras import NOTHING, Extras, together
+from launcher.core.materialize import PodTemplate, counted_from
+from launcher.core.spec import FrameworkName, RoleName, TaskRole
+
+Json = dict[str, Any]
+WORKER = RoleName("worker")
+
+
+def a_pod(extras: Extras, index: int = 2, **spec: Any) -> Json:
+    """The pod of one worker whose template has one container and these fields."""
+    containers = [{"name": "main", "env": [{"name": "MINE", "value": "own"}]}]
+    pod = {"metadata": {"labels": {"team": "a"}}, "spec": {"containers": containers, **spec}}
+    role = TaskRole(WORKER, 4, pod)
+    return PodTemplate.of(FrameworkName("mnist"), "lab", "uid", 0, role, {WORKER: 4}, extras).pod(index, 0, 0)
+
+
+def values(pod: Json) -> dict[str, str]:
+    return {each["name"]: each.get("value", "") for each in pod["spec"]["containers"][0]["env"]}
+
+
+def test_labels_and_annotations_stand_beside_the_users_and_ours() -> None:
+    metadata = a_pod(Extras(labels={"group": "g"}, annotations={"note": "n"}))["metadata"]
+
+    assert (metadata["labels"]["team"], metadata["labels"]["group"]) == ("a", "g")
+    assert metadata["labels"]["FC_FRAMEWORK_NAME"] == "mnist"
+    assert metadata["annotations"]["note"] == "n"
+
+
+def test_a_field_of_the_spec_stands_over_the_users_and_a_default_does_not() -> None:
+    extras = Extras(spec={"schedulerName": "gangs"}, defaults={"hostname": "ours", "subdomain": "ours"})
+
+    spec = a_pod(extras, schedulerName="theirs", hostname="theirs")["spec"]
+
+    assert (spec["schedulerName"], spec["hostname"], spec["subdomain"]) == ("gangs", "theirs", "ours")
+
+
+def test_of_lists_both_are_there_and_the_users_come_last() -> None:
+    extras = Extras(spec={"initContainers": [{"name": "ours"}], "volumes": [{"name": "peers"}]})
+
+    spec = a_pod(extras, initContainers=[{"name": "theirs"}])["spec"]
+
+    assert [container["name"] for container in spec["initContainers"]] == ["ours", "theirs"]
+    assert spec["volumes"] == [{"name": "peers"}]
+
+
+def test_every_container_of_the_user_gets_variables_and_mounts_and_ours_only_what_it_has() -> None:
+    mount = {"name": "peers", "mountPath": "/peers"}
+    extras = Extras(
+        spec={"initContainers": [{"name": "ours"}]},
+        variables=[{"name": "MINE", "value": "given"}, {"name": "PEERS", "value": "4"}],
+        mounts=[mount],
+    )
+
+    pod = a_pod(extras, initContainers=[{"name": "theirs"}])
+    ours, theirs = pod["spec"]["initContainers"]
+
+    assert (values(pod)["PEERS"], values(pod)["MINE"]) == ("4", "own")
+    assert pod["spec"]["containers"][0]["volumeMounts"] == theirs["volumeMounts"] == [mount]
+    assert ours == {"name": "ours"}
+
+
+def test_texts_are_filled_in_for_each_task_and_ranks_count_on() -> None:
+    extras = Extras(
+        variables=[
+            {"name": "ME", "value": "{{FC_TASKROLE_NAME}}-{{FC_TASK_INDEX}}"},
+            {"name": "RANK", "value": counted_from(3)},
+        ]
+    )
+
+    found = [values(a_pod(extras, index)) for index in (0, 10)]
+
+    assert [(each["ME"], each["RANK"]) for each in found] == [("worker-0", "3"), ("worker-10", "13")]
+
+
+def test_together_the_later_counts_and_lists_are_put_together() -> None:
+    first = Extras(labels={"a": "1", "b": "1"}, spec={"volumes": [{"name": "x"}], "schedulerName": "one"})
+    second = Extras(labels={"b": "2"}, spec={"volumes": [{"name": "y"}], "schedulerName": "two"})
+
+    both = together([first, second])
+
+    assert both.labels == {"a": "1", "b": "2"}
+    assert both.spec == {"volumes": [{"name": "x"}, {"name": "y"}], "schedulerName": "two"}
+    assert together([]) == NOTHING

@@ -57,6 +57,8 @@ class Pace:
     gather_at_first: float = 0.0
     #: No more than this many seconds for the sake of other Frameworks.
     longest_gather: float = 5.0
+    #: Seconds between two events, when there are many.
+    event_pause: float = 0.0
     #: However far away the next deadline: look again after this many seconds, should the clock have jumped.
     longest_nap: float = 600.0
 
@@ -114,7 +116,7 @@ class Controller:
         self._shelf = PodShelf()
         self._frameworks = Informer(store, FRAMEWORKS, _Frameworks(self), chance=chance)
         self._pods = Informer(store, PODS, _Pods(self), OURS, chance=chance)
-        self._events = EventWriter(store, clock)
+        self._events = EventWriter(store, clock, pause=self._pace.event_pause)
         self._hands = Hands(store, self._pods, self._pace.calls, attendants)
 
     async def run(self) -> None:

@@ -4,8 +4,10 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
+from math import inf
 
 from launcher.core.actions import Notice
 from launcher.core.errors import AlreadyExists, LauncherError
@@ -18,6 +20,8 @@ log = logging.getLogger(__name__)
 _LONGEST = 1024
 #: Events that wait to be written; beyond that the oldest are dropped, since the newest tell more.
 _MOST_WAITING = 1000
+#: Events that may come at once before pauses are kept.
+_AT_ONCE = 20
 #: How many different events of one object are written in a row before the rest is only counted.
 _MOST_PER_OBJECT = 50
 
@@ -35,14 +39,25 @@ class EventWriter:
     """Writes events in the background; the same event again only raises its count."""
 
     def __init__(
-        self, store: Store, clock: Callable[[], float], component: str = "framework-launcher"
+        self,
+        store: Store,
+        clock: Callable[[], float],
+        component: str = "framework-launcher",
+        *,
+        pause: float = 0.0,
     ) -> None:
-        """*component* is who tells, as ``kubectl describe`` shows it in its column From."""
-        self._store, self._clock, self._component = store, clock, component
+        """
+        *component* is who tells, as ``kubectl describe`` shows it in its column From.
+
+        When there is much to tell, *pause* seconds pass from one event to the next: the store has better things to do.
+        """
+        self._store, self._clock, self._component, self._pause = store, clock, component, pause
+        #: On the loop's clock: when the next event would come if none had come at once.
+        self._due = -inf
         self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
         self._per_object: dict[str, int] = {}
         self._something = asyncio.Event()
-        self._closed = False
+        self._closed = asyncio.Event()
 
     def tell(self, about: Object, notices: Iterable[Notice]) -> None:
         """Have these written; *about* is the object, or at least its apiVersion, kind and metadata."""
@@ -62,21 +77,31 @@ class EventWriter:
 
     def close(self) -> None:
         """Let ``run`` return once everything told so far is written."""
-        self._closed = True
+        self._closed.set()
         self._something.set()
 
     async def run(self) -> None:
         """Write until ``close``."""
-        while not self._closed:
+        while not self._closed.is_set():
             await self._something.wait()
             self._something.clear()
             while self._waiting:
+                await self._rest()
                 name, waiting = self._waiting.popitem(last=False)
                 self._taken(waiting)
                 try:
                     await self._write(name, waiting)
                 except LauncherError as error:
                     log.info("event not written", extra={"event": waiting.notice.reason, "why": str(error)})
+
+    async def _rest(self) -> None:
+        """Return when the next event may be written: after its pause, or when there is no more time for pauses."""
+        now = asyncio.get_running_loop().time()
+        self._due = max(self._due, now - _AT_ONCE * self._pause) + self._pause
+        if self._due > now:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._due - now):
+                    await self._closed.wait()
 
     def _taken(self, waiting: _Waiting) -> None:
         uid = waiting.about["metadata"]["uid"]

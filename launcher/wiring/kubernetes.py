@@ -41,7 +41,14 @@ _ENDING = 10.0
 #: For what must not wait for pods: the lease, the certificate, and the question whether the cluster is there.
 _SPARE_CONNECTIONS = 4
 #: Each write of a status costs the API server as much as a pod does, so one that nothing waits for waits for more.
-_PACE = Pace(calls=32, gather=1.0, gather_per_task=1e-3, gather_per_framework=20e-3, gather_at_first=5.0)
+_PACE = Pace(
+    calls=32,
+    gather=1.0,
+    gather_per_task=1e-3,
+    gather_per_framework=20e-3,
+    gather_at_first=5.0,
+    event_pause=50e-3,
+)
 
 
 async def serve(settings: ClusterSettings, sock: socket.socket, announce: Callable[[Access], None]) -> None:

@@ -80,6 +80,10 @@ def _load_rows(load: Load, turns: list[Turn]) -> Iterator[Row]:
             if other in turns[0]:
                 name = f"{load}: pods {what} per second / {other}"
                 yield row(name, _ratio(turns, rate, other), "ratio", at_least=goal)
+        if Way.JOBS in turns[0]:
+            # Pods of Frameworks are larger than those of Jobs: whoever creates them cannot be faster than this.
+            bound = median(rate(turn[Way.RAW]) / rate(turn[Way.JOBS]) for turn in turns)
+            yield row(f"{load}: pods {what} per second, {Way.RAW} / {Way.JOBS}", bound, "ratio")
     yield from _request_rows(load, turns)
     yield row(f"{load}: processor time for 1,000 tasks", median(run.cost for run in ours), "s")
     if Way.JOBS in turns[0]:

@@ -282,7 +282,7 @@ class Controller:
         others = min(pace.gather_per_framework * (len(self._gathering) - 1), pace.longest_gather)
         patience = pace.gather + pace.gather_per_task * desk.tasks + others
         if desk.planner.board.pods and not desk.planner.has_run:
-            patience = max(patience, pace.gather_at_first)
+            patience = max(patience, pace.gather_at_first + others)
         latest = now + patience
         desk.flush_at = latest if desk.flush_at is None else min(desk.flush_at, latest)
         return desk.flush_at - now
@@ -352,7 +352,7 @@ class Controller:
             self._queue.add(desk.key)
         if desk.planner.changed:  # by what came of the actions, or not worth a write of its own
             self._queue.add_after(desk.key, self._flush_in(desk))
-        if not (desk.later or desk.failed):
+        if not (desk.later or desk.failed or desk.is_outdated):
             desk.pauses.reset()
             return
         if desk.retry_at - now <= _EARLY:

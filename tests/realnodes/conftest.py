@@ -8,8 +8,11 @@ import pytest
 from tests.cluster.build import Kit, is_built, programs_of
 from tests.cluster.conftest import namespace, programs
 from tests.cluster.controlplane import ControlPlane
+from tests.cluster.pki import Authority
+from tests.cluster.users import User
 from tests.cluster.versions import chosen
-from tests.kubernetes.conftest import account, define_frameworks, shared_launcher, world
+from tests.kubernetes.conftest import account, define_frameworks, world
+from tests.kubernetes.launcher import KubeLauncher
 from tests.realnodes.bed import RealNodes
 from tests.realnodes.prepare import lacking
 
@@ -38,3 +41,16 @@ def bed(programs: Path, node_programs: Path, tmp_path_factory: pytest.TempPathFa
 def cluster(bed: RealNodes) -> ControlPlane:
     """Their control plane."""
     return bed.plane
+
+
+@pytest.fixture(scope="module")
+def shared_launcher(
+    bed: RealNodes, account: User, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KubeLauncher]:
+    """A launcher for all tests of a module, which listens where pods reach it; they leave it alone."""
+    directory = tmp_path_factory.mktemp("launcher")
+    proof = Authority(directory / "pki").server(bed.here)
+    tls = ("--tls-cert", str(proof.certificate), "--tls-key", str(proof.key))
+    launcher = KubeLauncher(directory, account.kubeconfig, "--listen", f"{bed.here}:0", *tls)
+    yield launcher
+    launcher.end()

@@ -2,8 +2,9 @@
 Every Framework of the manual, as it is printed, POSTed with curl and run to its end by real kubelets.
 
 The manual is read where it stands beside the project; without it, these tests are left out and say so. Its images are
-made here, with small programs that check what they are given and that they reach each other. This kernel knows no NFS:
-a directory of each node is mounted where kubelet mounts the export.
+made here, with our get_ips.sh and with small programs that check what they are given and that they reach each other.
+Their pods have no rights on the cluster. This kernel knows no NFS: a directory of each node is mounted where kubelet
+mounts the export.
 """
 
 import re
@@ -15,6 +16,7 @@ from typing import Any
 import orjson
 import pytest
 
+from launcher.discovery.programs import program
 from tests.kubernetes.launcher import KubeLauncher
 from tests.kubernetes.world import World
 from tests.local.server import ended
@@ -24,8 +26,6 @@ from tests.realnodes.bed import NAMES, RealNodes
 from tests.realnodes.images import Image
 
 EXPORT = "10.169.4.12:/home/t-zifang/nfs"
-#: Of kube-apiserver, as every pod is told.
-SERVICE = "https://10.96.0.1\n"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,23 +49,13 @@ def manuals_image() -> Image:
     images.add_libraries(image, [bash])
     image.add_tree(STANDINS / "distributedtf", "")
     for directory in ("/benchmarks/scripts/tf_cnn_benchmarks", ""):
-        image.files[f"{directory}/get_ips.sh"] = STANDINS / "get_ips.sh"
-    image.texts["/launcher_url"] = SERVICE
+        image.texts[f"{directory}/get_ips.sh"] = program("get_ips.sh")
     return image
 
 
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-
-
-@pytest.fixture
-def seeing(world: World) -> World:
-    """A namespace whose pods may look for each other."""
-    account = world.cluster.service_account(world.namespace, "default")
-    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
-    world.cluster.grant(account, [rule], namespace=world.namespace)
-    return world
 
 
 @pytest.fixture
@@ -94,15 +84,15 @@ def post(launcher: KubeLauncher, world: World, directory: Path, text: str) -> tu
 
 
 def test_the_first_sample_trains_with_addresses_that_it_finds_itself(
-    shared_launcher: KubeLauncher, seeing: World, tmp_path: Path
+    shared_launcher: KubeLauncher, world: World, tmp_path: Path
 ) -> None:
-    created, warnings = post(shared_launcher, seeing, tmp_path, manual()[0])
+    created, warnings = post(shared_launcher, world, tmp_path, manual()[0])
 
     assert created["metadata"]["name"] == "tfexample"
     assert warnings == []
-    assert ended(seeing.completed("tfexample")) == "Succeeded"
-    assert seeing.kubectl("logs", "tfexample-worker-0") == "worker 0 has done its part\n"
-    assert seeing.kubectl("logs", "tfexample-ps-0") == "ps 0 has done its part\n"
+    assert ended(world.completed("tfexample")) == "Succeeded"
+    assert world.kubectl("logs", "tfexample-worker-0") == "worker 0 has done its part\n"
+    assert world.kubectl("logs", "tfexample-ps-0") == "ps 0 has done its part\n"
 
 
 def test_a_file_on_what_stands_for_the_export_is_read_in_the_pod(
@@ -129,25 +119,25 @@ def test_a_file_on_the_host_is_read_in_the_pod(
 
 @pytest.mark.parametrize("number", [1, 5], ids=["init container", "training on NFS"])
 def test_a_misspelt_field_is_warned_of_and_costs_the_worker_its_volumes(
-    shared_launcher: KubeLauncher, seeing: World, tmp_path: Path, number: int
+    shared_launcher: KubeLauncher, world: World, tmp_path: Path, number: int
 ) -> None:
-    _, warnings = post(shared_launcher, seeing, tmp_path, manual()[number])
+    _, warnings = post(shared_launcher, world, tmp_path, manual()[number])
 
     assert [warning for warning in warnings if "olumeMounts" in warning and "volumeMounts" in warning]
-    failed = seeing.until(lambda: first_failure(seeing), "the worker has failed for the first time")
+    failed = world.until(lambda: first_failure(world), "the worker has failed for the first time")
     assert failed["code"] != 0
 
 
 @pytest.mark.parametrize("number", [1, 5], ids=["init container", "training on NFS"])
 def test_spelt_right_it_trains_with_addresses_from_its_init_container(
-    bed: RealNodes, shared_launcher: KubeLauncher, seeing: World, tmp_path: Path, number: int
+    bed: RealNodes, shared_launcher: KubeLauncher, world: World, tmp_path: Path, number: int
 ) -> None:
     right = manual()[number].replace(" olumeMounts", " volumeMounts")
-    _, warnings = post(shared_launcher, seeing, tmp_path, right)
+    _, warnings = post(shared_launcher, world, tmp_path, right)
 
     assert warnings == []
-    assert ended(seeing.completed("tfexample")) == "Succeeded"
-    workers = seeing.kubectl("logs", "tfexample-worker-0")
+    assert ended(world.completed("tfexample")) == "Succeeded"
+    workers = world.kubectl("logs", "tfexample-worker-0")
     addresses = {f"{bed.address(node)}:4686{role}" for node in NAMES for role in (6, 7)}
     assert workers == "worker 0 has done its part\n" if number == 5 else set(workers.split()) <= addresses
 

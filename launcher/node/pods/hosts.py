@@ -1,0 +1,264 @@
+"""
+The files that stand at ``/etc/hosts`` in containers, so that pods know the names of Services here as on a cluster.
+
+There is one for each Framework, and one for the other pods of a namespace: in it are this machine's own names, those of
+the Framework's Services, and those of Services that no Framework owns. It is rewritten in place when pods come, go or
+move, so that programs which run see the change. Pods for which there is no name at all get no file.
+"""
+
+import asyncio
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from launcher.core.names import Mark
+from launcher.core.services import ANNOTATION
+from launcher.node.pods.hostsfile import (
+    NamedPod,
+    NamedService,
+    framework_of,
+    hosts_lines,
+    named_pod,
+    named_service,
+)
+from launcher.store.informer import Informer
+from launcher.store.port import SERVICES, Key, Object, Store
+from launcher.store.selectors import Where
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+#: Namespace, and the name of a Framework or nothing: whose file it is.
+Scope = tuple[str, str]
+
+#: Seconds in which changes are gathered before they are written.
+_GATHER = 0.02
+#: Of the time, this part at most goes into writing.
+_SHARE = 0.1
+#: The file of pods that no Framework owns: no Framework can be called so.
+_NOBODYS = "_"
+
+
+class Hosts:
+    """Keeps the files. A handler of the changes of Services."""
+
+    def __init__(self, store: Store, directory: Path, machine: Path = Path("/etc/hosts")) -> None:
+        """*machine* is where this machine's own names are."""
+        self._store, self._directory, self._machine = store, directory, machine
+        self._informer = Informer(store, SERVICES, self)
+        #: Those that no Framework owns are nobody's.
+        self._services: dict[Scope, dict[str, NamedService]] = {}
+        self._owners: dict[Key, Scope] = {}
+        self._pods: dict[Scope, dict[str, NamedPod]] = {}
+        #: Every pod of our nodes, by whose file is theirs.
+        self._members: dict[Scope, set[str]] = {}
+        self._scopes: dict[Key, Scope] = {}
+        #: Files that are kept; the event says that the file is up to date.
+        self._files: dict[Scope, asyncio.Event] = {}
+        self._outdated: set[Scope] = set()
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow Services, and write what has changed, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._informer.run())
+            tasks.create_task(self._write_on())
+
+    async def file_for(self, pod: Object) -> Path | None:
+        """What is to stand at ``/etc/hosts`` in the pod, up to date; None if it knows no names of Services."""
+        if not _asks_cluster(pod):
+            return None
+        await self._informer.synced.wait()
+        scope = _scope_of(pod)
+        if scope[1] and _uses_names(pod) and scope not in self._services:
+            await self._look_up(scope)
+        if not self._in_scope(scope):
+            return None
+        if scope not in self._files:
+            self._keep(scope)
+        await self._files[scope].wait()
+        return self._path(scope)
+
+    def recover(self) -> None:
+        """Every pod is known: go on with the files of an earlier launcher, and remove those that nobody has."""
+        for path in self._directory.glob("*/*"):
+            scope = (path.parent.name, "" if path.name == _NOBODYS else path.name)
+            if scope not in self._members:
+                path.unlink(missing_ok=True)
+            elif scope not in self._files:
+                self._keep(scope)
+
+    # What changes.
+
+    def seen(self, key: Key, service: Object) -> None:
+        """A Service is there, or has changed."""
+        self._set_service(key, named_service(service))
+
+    def gone(self, key: Key) -> None:
+        """A Service is no longer there."""
+        self._set_service(key, None)
+
+    def pod_seen(self, key: Key, pod: Object) -> None:
+        """A pod of this machine is there, or has changed."""
+        scope = _scope_of(pod)
+        if self._scopes.get(key, scope) != scope:
+            self.pod_gone(key)
+        self._scopes[key] = scope
+        self._members.setdefault(scope, set()).add(key[1])
+        self._set_pod(scope, key[1], named_pod(pod))
+
+    def pod_gone(self, key: Key) -> None:
+        """A pod is no longer there."""
+        scope = self._scopes.pop(key, None)
+        if scope is None:
+            return
+        self._set_pod(scope, key[1], None)
+        self._members[scope].discard(key[1])
+        if not self._members[scope]:
+            del self._members[scope]
+            self._drop(scope)
+
+    def _set_service(self, key: Key, service: NamedService | None) -> None:
+        if (before := self._owners.pop(key, None)) is not None:
+            _remove(self._services, before, key[1])
+            self._touch_for(before)
+        if service is not None:
+            scope = (service.namespace, service.framework)
+            self._services.setdefault(scope, {})[key[1]] = service
+            self._owners[key] = scope
+            self._touch_for(scope)
+
+    def _set_pod(self, scope: Scope, name: str, pod: NamedPod | None) -> None:
+        before = _remove(self._pods, scope, name)
+        if pod is not None:
+            self._pods.setdefault(scope, {})[name] = pod
+        if pod == before:
+            return
+        self._touch(scope)
+        pods = [each for each in (before, pod) if each is not None]
+        nobodys = self._services.get((scope[0], ""), {}).values()
+        if any(service.selects(each) for service in nobodys for each in pods):
+            self._touch_for((scope[0], ""))
+
+    def _touch_for(self, scope: Scope) -> None:
+        """Every file is outdated that names the Services of that scope: nobody's are in all."""
+        for each in [scope] if scope[1] else [each for each in self._files if each[0] == scope[0]]:
+            self._touch(each)
+
+    def _touch(self, scope: Scope) -> None:
+        """That file, if there is one, is no longer right."""
+        if scope in self._files:
+            self._files[scope].clear()
+            self._outdated.add(scope)
+            self._changed.set()
+
+    # Files.
+
+    def _keep(self, scope: Scope) -> None:
+        self._files[scope] = asyncio.Event()
+        self._touch(scope)
+
+    def _drop(self, scope: Scope) -> None:
+        if (written := self._files.pop(scope, None)) is not None:
+            written.set()
+            self._path(scope).unlink(missing_ok=True)
+            with suppress(OSError):  # others are in it
+                self._path(scope).parent.rmdir()
+
+    def _path(self, scope: Scope) -> Path:
+        return self._directory / scope[0] / (scope[1] or _NOBODYS)
+
+    def _in_scope(self, scope: Scope) -> list[NamedService]:
+        """The Services whose names are in that file."""
+        nobodys = self._services.get((scope[0], ""), {})
+        own = self._services.get(scope, {}) if scope[1] else {}
+        return [*nobodys.values(), *own.values()]
+
+    async def _look_up(self, scope: Scope) -> None:
+        """Know the Framework's Services at once: they were made before its pods, but are heard of by another way."""
+        where = Where.labelled({Mark.FRAMEWORK_NAME: scope[1]})
+        for service in (await self._store.list(SERVICES, scope[0], where)).items:
+            self._informer.wrote(service)
+
+    async def _write_on(self) -> None:
+        clock = asyncio.get_running_loop().time
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(_GATHER)
+            await self._informer.synced.wait()
+            self._changed.clear()
+            began = clock()
+            outdated, self._outdated = self._outdated, set()
+            for scope in outdated & self._files.keys():
+                is_written = self._files[scope]
+                self._write(scope)
+                is_written.set()
+            await asyncio.sleep((clock() - began) / _SHARE)
+
+    def _write(self, scope: Scope) -> None:
+        lines = [*self._machines_lines(), *hosts_lines(self._in_scope(scope), self._pods_for(scope))]
+        try:
+            rewrite(self._path(scope), "".join(f"{line}\n" for line in lines).encode())
+        except OSError as error:
+            # Whoever starts next tries again.
+            del self._files[scope]
+            log.warning("names not written", extra={"scope": scope, "why": str(error)})
+
+    def _machines_lines(self) -> list[str]:
+        try:
+            return self._machine.read_text(errors="replace").splitlines()
+        except OSError:
+            return ["127.0.0.1 localhost", "::1 localhost"]
+
+    def _pods_for(self, scope: Scope) -> list[NamedPod]:
+        """The pods that its Services may lead to: the Framework's own, or any where a Service is nobody's."""
+        pods = [*self._pods.get(scope, {}).values()]
+        if (scope[0], "") in self._services:
+            others = [each for each in self._pods if each[0] == scope[0] and each != scope]
+            pods += [pod for each in others for pod in self._pods[each].values()]
+        return sorted(pods, key=lambda pod: pod.name)
+
+
+def _remove(shelves: dict[Scope, dict[str, T]], scope: Scope, name: str) -> T | None:
+    """What was there, and is no longer; nor is a shelf that has become empty."""
+    shelf = shelves.get(scope, {})
+    found = shelf.pop(name, None)
+    if not shelf:
+        shelves.pop(scope, None)
+    return found
+
+
+def _scope_of(pod: Object) -> Scope:
+    return pod["metadata"]["namespace"], framework_of(pod)
+
+
+def _asks_cluster(pod: Object) -> bool:
+    """Whether the pod would ask the DNS server of its cluster for names."""
+    policy = pod["spec"].get("dnsPolicy") or "ClusterFirst"
+    ways = (
+        ("ClusterFirstWithHostNet",)
+        if pod["spec"].get("hostNetwork")
+        else ("ClusterFirst", "ClusterFirstWithHostNet")
+    )
+    return policy in ways
+
+
+def _uses_names(pod: Object) -> bool:
+    """Whether there are Services of its Framework for certain."""
+    return bool(pod["spec"].get("subdomain")) or ANNOTATION in (pod["metadata"].get("annotations") or {})
+
+
+def rewrite(path: Path, text: bytes) -> None:
+    """
+    The file has that text, and is the same file as before, which is mounted in containers.
+
+    It never gets shorter, so that one write is enough: nobody who reads meanwhile finds it empty, or a line cut off.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    with os.fdopen(descriptor, "wb", buffering=0) as file:
+        os.fchmod(descriptor, 0o644)
+        file.write(text.ljust(os.fstat(descriptor).st_size, b"\n"))

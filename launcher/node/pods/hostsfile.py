@@ -1,0 +1,122 @@
+"""
+What names of Services lead to, as the lines of a hosts file.
+
+On a cluster a DNS server answers for these names. Here a Service leads to its pods themselves: whatever port it maps to
+another, the port to speak to is the container's.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from launcher.core.names import KIND
+from launcher.node.pods.podspec import is_over
+from launcher.store.port import Object
+
+DOMAIN = "cluster.local"
+#: Some C libraries read no longer lines.
+_LONGEST_LINE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPod:
+    """A pod that Services may lead to."""
+
+    name: str
+    address: str
+    labels: Mapping[str, str]
+    is_ready: bool
+    hostname: str
+    subdomain: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamedService:
+    """A Service that leads to pods."""
+
+    name: str
+    namespace: str
+    selector: Mapping[str, str]
+    #: Pods have names of their own in it.
+    names_pods: bool
+    #: Also pods that are not ready are led to.
+    takes_unready: bool
+    #: Whose it is; empty where no Framework owns it.
+    framework: str
+
+    def selects(self, pod: NamedPod) -> bool:
+        return self.selector.items() <= pod.labels.items()
+
+
+def named_pod(pod: Object) -> NamedPod | None:
+    """The pod as Services see it; None while it has no address, and once it is over."""
+    status, spec = pod.get("status") or {}, pod["spec"]
+    if not status.get("podIP") or is_over(pod):
+        return None
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+    return NamedPod(
+        pod["metadata"]["name"],
+        status["podIP"],
+        pod["metadata"].get("labels") or {},
+        ready and "deletionTimestamp" not in pod["metadata"],
+        spec.get("hostname") or "",
+        spec.get("subdomain") or "",
+    )
+
+
+def named_service(service: Object) -> NamedService | None:
+    """The Service as pods see it; None for one that leads to no pods."""
+    meta, spec = service["metadata"], service.get("spec") or {}
+    if not spec.get("selector"):
+        return None
+    return NamedService(
+        meta["name"],
+        meta["namespace"],
+        spec["selector"],
+        spec.get("clusterIP") == "None",
+        bool(spec.get("publishNotReadyAddresses")),
+        framework_of(service),
+    )
+
+
+def framework_of(obj: Object) -> str:
+    """The name of the Framework that owns the object; empty if none does."""
+    owners = obj["metadata"].get("ownerReferences") or ()
+    return next((owner["name"] for owner in owners if owner.get("kind") == KIND), "")
+
+
+def hosts_lines(services: Iterable[NamedService], pods: Sequence[NamedPod]) -> Iterator[str]:
+    """A line for every name and address that it leads to."""
+    labelled = _by_label(pods)
+    for service in services:
+        found = [pod for pod in _selected(service, labelled) if pod.is_ready or service.takes_unready]
+        for address in dict.fromkeys(pod.address for pod in found):
+            yield from _lines(address, service.name, service.namespace)
+        if service.names_pods:
+            for pod in found:
+                if pod.hostname and pod.subdomain == service.name:
+                    yield from _lines(pod.address, f"{pod.hostname}.{service.name}", service.namespace)
+
+
+def _by_label(pods: Iterable[NamedPod]) -> dict[tuple[str, str], list[NamedPod]]:
+    """The pods that have a label of that key and value."""
+    labelled: dict[tuple[str, str], list[NamedPod]] = {}
+    for pod in pods:
+        for label in pod.labels.items():
+            labelled.setdefault(label, []).append(pod)
+    return labelled
+
+
+def _selected(service: NamedService, labelled: Mapping[tuple[str, str], list[NamedPod]]) -> list[NamedPod]:
+    """The pods that the Service leads to, found among the fewest that have one of its labels."""
+    fewest = min((labelled.get(label, []) for label in service.selector.items()), key=len)
+    return [pod for pod in fewest if service.selects(pod)]
+
+
+def _lines(address: str, name: str, namespace: str) -> Iterator[str]:
+    inner = f"{name}.{namespace}"
+    names = (f"{inner}.svc.{DOMAIN}", f"{inner}.svc", inner, name)
+    line = " ".join((address, *names))
+    if len(line) <= _LONGEST_LINE:
+        yield line
+    else:
+        yield from (f"{address} {each}" for each in names)

@@ -1,0 +1,257 @@
+"""The names of tasks: which Services there are, and what pods get for the sake of names."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from launcher.core.errors import Problem
+from launcher.core.framework import Framework
+from launcher.core.materialize import templates_of
+from launcher.core.naming import FIRST_LABELS, extras_of
+from launcher.core.services import ANNOTATION, service_name, services_of
+from launcher.core.spec import FrameworkName, RoleName
+from launcher.core.validate import problems_in
+from launcher.core.wire import spec_from_json
+from tests.core.manifests import Json, a_framework, a_pod, a_role
+
+HEADLESS = {"clusterIP": "None", "publishNotReadyAddresses": True}
+
+
+def read(framework: Json) -> Framework:
+    name = FrameworkName(framework["metadata"]["name"])
+    return Framework(name, "lab", "uid-1", 1, spec_from_json(framework["spec"]))
+
+
+def a_template(annotations: Json | None = None, labels: Json | None = None, **spec: Any) -> Json:
+    return {**a_pod(**spec), "metadata": {"annotations": annotations or {}, "labels": labels or {}}}
+
+
+def with_ports(*ports: Json) -> list[Json]:
+    return [{"name": "main", "image": "i", "ports": list(ports)}]
+
+
+def services(*roles: Json, **spec: Any) -> dict[str, Json]:
+    return services_of(read(a_framework(*roles, **spec)))
+
+
+def a_made_pod(framework: Json, role: str = "worker", index: int = 0) -> Json:
+    """The pod of one task with all that names bring."""
+    wish = read(framework)
+    return templates_of(wish, 0, extras_of(wish))[RoleName(role)].pod(index, 0, 0)
+
+
+def told(pod: Json) -> dict[str, str]:
+    """Its variables; of two of one name the later counts."""
+    return {each["name"]: each.get("value", "") for each in pod["spec"]["containers"][0]["env"]}
+
+
+# Services.
+
+
+def test_a_framework_that_uses_no_names_has_no_services_and_its_pods_get_nothing() -> None:
+    framework = read(a_framework(a_role(), a_role("ps")))
+
+    assert services_of(framework) == {}
+    assert extras_of(framework) == {}
+
+
+def test_with_discovery_all_pods_have_names_in_one_service_from_the_beginning() -> None:
+    (service,) = services(a_role(), a_role("ps"), discovery={}).values()
+
+    assert service["metadata"]["name"] == "mnist"
+    assert service["spec"] == {"selector": {"FC_FRAMEWORK_NAME": "mnist"}, **HEADLESS}
+    assert service["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "launcher.microsoft.com/v1",
+            "kind": "Framework",
+            "name": "mnist",
+            "uid": "uid-1",
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+
+
+def test_who_names_it_in_a_template_has_it_too() -> None:
+    assert list(services(a_role(pod=a_pod(subdomain="mnist")))) == ["mnist"]
+    assert services(a_role(pod=a_pod(subdomain="another"))) == {}
+
+
+def test_a_service_begins_with_a_letter() -> None:
+    assert service_name(FrameworkName("2nd-try")) == "fw-2nd-try"
+
+
+def test_each_task_may_have_a_service_of_its_name() -> None:
+    labels = {"job": "{{FC_FRAMEWORK_NAME}}", "index": "{{FC_TASK_INDEX}}", "odd": "{{FC_NOBODY}}"}
+    port = {"name": "tfjob-port", "containerPort": 2222}
+    template = a_template({ANNOTATION: "PerTask"}, labels, containers=with_ports(port))
+
+    found = services(a_role(tasks=2, pod=template), a_role("ps"))
+
+    assert list(found) == ["mnist-worker-0", "mnist-worker-1"]
+    assert found["mnist-worker-1"]["spec"] == {
+        "selector": {"FC_FRAMEWORK_NAME": "mnist", "FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "1"},
+        "ports": [{"name": "tfjob-port", "port": 2222, "protocol": "TCP", "targetPort": 2222}],
+        **HEADLESS,
+    }
+    assert found["mnist-worker-1"]["metadata"]["labels"] == {
+        "job": "mnist",
+        "index": "1",
+        "odd": "{{FC_NOBODY}}",
+        "FC_FRAMEWORK_NAME": "mnist",
+        "FC_TASKROLE_NAME": "worker",
+        "FC_TASK_INDEX": "1",
+    }
+
+
+def test_a_role_may_be_reached_from_outside() -> None:
+    labels = {"role": "board", "index": "{{FC_TASK_INDEX}}"}
+    template = a_template({ANNOTATION: "NodePort"}, labels, containers=with_ports({"containerPort": 6006}))
+
+    (service,) = services(a_role("board", 1, pod=template)).values()
+
+    assert service["metadata"]["name"] == "mnist-board"
+    assert service["metadata"]["labels"] == {
+        "role": "board",
+        "FC_FRAMEWORK_NAME": "mnist",
+        "FC_TASKROLE_NAME": "board",
+    }
+    assert service["spec"] == {
+        "selector": {"FC_FRAMEWORK_NAME": "mnist", "FC_TASKROLE_NAME": "board"},
+        "type": "NodePort",
+        "ports": [{"name": "tcp-6006", "port": 6006, "protocol": "TCP", "targetPort": 6006}],
+    }
+
+
+def test_ports_are_there_once_and_have_names_of_their_own() -> None:
+    containers = [
+        *with_ports({"name": "web", "containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}),
+        {
+            "name": "side",
+            "image": "i",
+            "ports": [{"containerPort": 80}, {"name": "web", "containerPort": 81}],
+        },
+    ]
+    template = a_template({ANNOTATION: "PerTask"}, containers=containers)
+
+    ports = services(a_role(tasks=1, pod=template))["mnist-worker-0"]["spec"]["ports"]
+
+    assert [(port["name"], port["port"], port["protocol"]) for port in ports] == [
+        ("web", 80, "TCP"),
+        ("udp-80", 80, "UDP"),
+        ("tcp-81", 81, "TCP"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        pytest.param(
+            "perTask",
+            Problem(
+                'spec.taskRoles[0].task.pod.metadata.annotations["launcher.microsoft.com/services"]',
+                'Unsupported value: "perTask": supported values: "PerTask", "NodePort"; did you mean "PerTask"?',
+                "FieldValueNotSupported",
+            ),
+            id="a word that is none",
+        ),
+        pytest.param(
+            "NodePort",
+            Problem(
+                "spec.taskRoles[0].task.pod.spec.containers[0].ports",
+                "Required value: a Service of type NodePort is asked for: to which port?",
+                "FieldValueRequired",
+            ),
+            id="nothing to lead to",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(word: str, problem: Problem) -> None:
+    assert problems_in(a_framework(a_role(pod=a_template({ANNOTATION: word})))) == (problem,)
+
+
+# Pods.
+
+
+def test_a_pod_is_named_in_the_service_as_it_is_called() -> None:
+    spec = a_made_pod(a_framework(a_role(), discovery={}), index=1)["spec"]
+
+    assert (spec["hostname"], spec["subdomain"]) == ("mnist-worker-1", "mnist")
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        pytest.param({"hostNetwork": True}, id="in the node's network"),
+        pytest.param({"hostname": "me"}, id="with a name of the user's"),
+        pytest.param({"subdomain": "mine"}, id="in a Service of the user's"),
+    ],
+)
+def test_a_pod_that_has_another_name_is_left_alone_and_nobody_is_told_of_names(own: Json) -> None:
+    framework = a_framework(a_role(pod=a_pod(**own)), a_role("ps", 1), discovery={})
+
+    pod = a_made_pod(framework)
+
+    named = ("hostNetwork", "hostname", "subdomain")
+    assert {key: value for key, value in pod["spec"].items() if key in named} == own
+    for each in (pod, a_made_pod(framework, "ps")):
+        assert told(each).keys().isdisjoint({"TF_CONFIG", "MASTER_ADDR", "WORKER_HOSTS", "RANK"})
+
+
+def test_tasks_are_told_of_each_other_by_plain_variables() -> None:
+    framework = a_framework(
+        a_role("ps", 1),
+        a_role("worker", 2),
+        a_role("board", 1, background=True, pod=a_pod(hostNetwork=True)),
+        discovery={"ports": {"worker": 46866, "ps": 46867}},
+    )
+
+    variables = told(a_made_pod(framework, index=1))
+
+    where = "mnist.lab.svc"
+    assert variables["WORKER_HOSTS"] == f"mnist-worker-0.{where}:46866,mnist-worker-1.{where}:46866"
+    assert variables["PS_HOSTS"] == f"mnist-ps-0.{where}:46867"
+    assert (variables["RANK"], variables["WORLD_SIZE"]) == ("2", "3")
+    assert (variables["PET_NODE_RANK"], variables["PET_NNODES"]) == ("2", "3")
+    assert (variables["MASTER_ADDR"], variables["MASTER_PORT"]) == (f"mnist-ps-0.{where}", "46867")
+    assert orjson.loads(variables["TF_CONFIG"]) == {
+        "cluster": {
+            "ps": [f"mnist-ps-0.{where}:46867"],
+            "worker": [f"mnist-worker-0.{where}:46866", f"mnist-worker-1.{where}:46866"],
+        },
+        "task": {"type": "worker", "index": 1},
+        "environment": "cloud",
+    }
+    assert "RANK" not in told(a_made_pod(framework, "board"))
+
+
+def test_a_variable_of_the_users_counts_instead() -> None:
+    env = [{"name": "TF_CONFIG", "value": "mine"}]
+    template = a_pod(containers=[{"name": "main", "image": "i", "env": env}])
+
+    assert told(a_made_pod(a_framework(a_role(pod=template), discovery={})))["TF_CONFIG"] == "mine"
+
+
+def test_a_port_that_is_found_only_later_is_told_to_nobody() -> None:
+    roles = (a_role("worker", 2), a_role("ps", 1))
+    variables = told(a_made_pod(a_framework(*roles, discovery={"ports": {"worker": "auto", "ps": 7}})))
+
+    assert variables.keys().isdisjoint({"TF_CONFIG", "MASTER_ADDR", "WORKER_HOSTS"})
+    assert (variables["RANK"], variables["PS_HOSTS"]) == ("0", "mnist-ps-0.mnist.lab.svc:7")
+
+
+def test_lists_that_every_one_of_many_pods_would_carry_are_left_to_files() -> None:
+    variables = told(a_made_pod(a_framework(a_role(tasks=1000), discovery={}), index=999))
+
+    assert variables.keys().isdisjoint({"TF_CONFIG", "WORKER_HOSTS"})
+    assert (variables["RANK"], variables["MASTER_ADDR"]) == ("999", "mnist-worker-0.mnist.lab.svc")
+
+
+def test_the_first_task_may_have_labels_that_the_others_have_not() -> None:
+    framework = a_framework(a_role(pod=a_template({FIRST_LABELS: "a.b/role=master,first=yes"})))
+
+    labels = [a_made_pod(framework, index=index)["metadata"]["labels"] for index in (0, 1)]
+
+    assert (labels[0]["a.b/role"], labels[0]["first"]) == ("master", "yes")
+    assert labels[1].keys().isdisjoint({"a.b/role", "first"})

@@ -1,0 +1,100 @@
+"""What a task is told of its peers, by names or by addresses."""
+
+import pytest
+
+from launcher.core.peers import (
+    Peers,
+    counted,
+    host_variables,
+    master_variables,
+    rank_variables,
+    tf_config_of,
+    world_size,
+)
+from launcher.core.spec import FrameworkSpec, RoleName, TaskRole
+from launcher.core.tfconfig import tf_config
+
+WORKER, PS, MASTER = RoleName("worker"), RoleName("ps"), RoleName("master")
+
+
+def a_spec(**tasks: int) -> FrameworkSpec:
+    """Roles with so many tasks; TensorBoard is in the background."""
+    return FrameworkSpec(
+        tuple(
+            TaskRole(RoleName(name), number, {}, background=name == "tensorboard")
+            for name, number in tasks.items()
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("tasks", "ranks"),
+    [
+        pytest.param({"worker": 2, "master": 1}, {"master": 0, "worker": 1}, id="the master comes first"),
+        pytest.param({"ps": 2, "worker": 3}, {"ps": 0, "worker": 2}, id="else in the order of the spec"),
+        pytest.param(
+            {"tensorboard": 1, "worker": 3}, {"worker": 0}, id="nobody in the background is counted"
+        ),
+    ],
+)
+def test_tasks_are_counted_through(tasks: dict[str, int], ranks: dict[str, int]) -> None:
+    assert counted(a_spec(**tasks)) == ranks
+
+
+def test_the_world_is_everybody_who_is_counted() -> None:
+    assert world_size(a_spec(master=1, worker=3, tensorboard=1)) == 4
+
+
+def test_ranks_are_told_to_pytorch_and_to_its_launcher() -> None:
+    assert dict(rank_variables("2", 3)) == {
+        "WORLD_SIZE": "3",
+        "RANK": "2",
+        "PET_NNODES": "3",
+        "PET_NODE_RANK": "2",
+    }
+
+
+def test_the_first_of_all_is_the_master() -> None:
+    peers = [Peers(MASTER, ["a"], [None]), Peers(WORKER, ["b"], [7])]
+
+    assert dict(master_variables(peers)) == {
+        "MASTER_ADDR": "a",
+        "MASTER_PORT": "23456",
+        "PET_MASTER_ADDR": "a",
+        "PET_MASTER_PORT": "23456",
+    }
+    assert dict(master_variables(peers[1:]))["MASTER_PORT"] == "7"
+    assert dict(master_variables([Peers(MASTER, [], []), *peers[1:]]))["MASTER_ADDR"] == "b"
+
+
+def test_every_role_is_listed_with_the_ports_that_are_known() -> None:
+    peers = [Peers(WORKER, ["a", "b"], [7, 8]), Peers(PS, ["c"], [None]), Peers(RoleName("2nd"), ["d"], [1])]
+
+    assert dict(host_variables(peers)) == {"WORKER_HOSTS": "a:7,b:8", "PS_HOSTS": "c"}
+
+
+def test_tf_config_is_what_the_operator_writes() -> None:
+    cluster = {
+        "worker": ["dist-worker-0.ns1.svc:2222", "dist-worker-1.ns1.svc:2222"],
+        "ps": ["dist-ps-0.ns1.svc:2222"],
+        "chief": ["dist-chief-0.ns1.svc:2222"],
+    }
+
+    assert tf_config(cluster, "worker", 1) == (
+        '{"cluster":{"chief":["dist-chief-0.ns1.svc:2222"],"ps":["dist-ps-0.ns1.svc:2222"],'
+        '"worker":["dist-worker-0.ns1.svc:2222","dist-worker-1.ns1.svc:2222"]},'
+        '"task":{"type":"worker","index":1},"environment":"cloud"}'
+    )
+
+
+def test_tf_config_tells_of_the_roles_that_tensorflow_knows() -> None:
+    peers = [Peers(WORKER, ["a", "b"], [None, 7]), Peers(RoleName("logger"), ["c"], [1])]
+
+    assert tf_config_of(peers, WORKER, 0) == (
+        '{"cluster":{"worker":["a:2222","b:7"]},"task":{"type":"worker","index":0},"environment":"cloud"}'
+    )
+    assert tf_config_of(peers, RoleName("logger"), 0) is None
+
+
+def test_a_task_alone_is_told_of_nobody() -> None:
+    assert tf_config_of([Peers(WORKER, ["a"], [1])], WORKER, 0) is None

@@ -1,0 +1,139 @@
+"""Gangs behind gates, and whose turn it is: what is known of them, without a store or a wait."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from launcher.controller.gangs.gates import GANG, LEAST, is_gated
+from launcher.core.names import Mark
+from launcher.core.pods import ENDED
+from launcher.core.times import from_wire
+from launcher.store.port import Key, Object
+
+
+@dataclass(slots=True, eq=False)
+class Party:
+    """The pods of one gang."""
+
+    #: The same for all pods of one attempt of one Framework, and for no other.
+    id: str
+    namespace: str
+    framework: str
+    attempt: int
+    least: int
+    #: Those that were seen earlier have a smaller one.
+    serial: int
+    #: Behind the gate, each as it was last seen.
+    gated: dict[Key, Object] = field(default_factory=dict)
+    #: Let through, and without a node yet.
+    going: dict[Key, Object] = field(default_factory=dict)
+    #: On a node, or over.
+    through: set[Key] = field(default_factory=set)
+    #: What was last told about it; and, on the loop's clock, when something else may be told.
+    told: str = ""
+    tell_at: float = 0.0
+    #: Somebody knows that it has been placed before.
+    was_placed: bool = False
+    #: One of its pods has gone: it may have become smaller.
+    has_lost: bool = False
+    #: On the loop's clock: when to ask why it is not complete.
+    ask_at: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was its turn already: then whoever is left, or comes again, just follows."""
+        return bool(self.going or self.through or self.was_placed)
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.gated) >= self.least
+
+    @property
+    def since(self) -> tuple[float, int]:
+        """When the first of those who wait was created: that is told in seconds, so what was seen first may decide."""
+        return min(
+            from_wire(pod["metadata"]["creationTimestamp"]) for pod in self.gated.values()
+        ), self.serial
+
+    def forget(self, key: Key) -> None:
+        """That pod is not where it was."""
+        self.gated.pop(key, None)
+        self.going.pop(key, None)
+        self.through.discard(key)
+
+    def owner(self) -> Object:
+        """The Framework as events refer to it."""
+        pod = next(iter((self.gated or self.going).values()))
+        owner = next(one for one in pod["metadata"]["ownerReferences"] if one.get("controller"))
+        return {
+            "apiVersion": owner["apiVersion"],
+            "kind": owner["kind"],
+            "metadata": {"namespace": self.namespace, "name": owner["name"], "uid": owner["uid"]},
+        }
+
+
+class Line:
+    """Every gang behind gates."""
+
+    def __init__(self) -> None:
+        self._parties: dict[str, Party] = {}
+        self._of: dict[Key, str] = {}
+        self._serial = 0
+
+    def see(self, key: Key, pod: Object) -> None:
+        """The pod is there, as it is now."""
+        meta, is_over = pod["metadata"], (pod.get("status") or {}).get("phase") in ENDED
+        if is_gated(pod) and (is_over or "deletionTimestamp" in meta):
+            self.lose(key)  # it will never be let through
+            return
+        party = self._party_of(key, pod)
+        party.forget(key)
+        if is_over or pod["spec"].get("nodeName"):
+            party.through.add(key)
+        elif is_gated(pod):
+            party.gated[key] = pod
+        else:
+            party.going[key] = pod
+
+    def _party_of(self, key: Key, pod: Object) -> Party:
+        labels, notes = pod["metadata"]["labels"], pod["metadata"]["annotations"]
+        if self._of.get(key, notes[GANG]) != notes[GANG]:
+            self.lose(key)  # another pod of that name has come
+        self._of[key] = notes[GANG]
+        party = self._parties.get(notes[GANG])
+        if party is None:
+            attempt, least = int(labels[Mark.FRAMEWORK_ATTEMPT_ID]), int(notes[LEAST])
+            self._serial += 1
+            party = Party(notes[GANG], key[0], labels[Mark.FRAMEWORK_NAME], attempt, least, self._serial)
+            self._parties[party.id] = party
+        return party
+
+    def lose(self, key: Key) -> None:
+        """The pod is not there any more."""
+        party = self._parties.get(self._of.pop(key, ""))
+        if party is None:
+            return
+        party.forget(key)
+        party.has_lost = True
+        if not (party.gated or party.going or party.through):
+            del self._parties[party.id]
+
+    def followers(self) -> list[Party]:
+        """Those that were let through, but for some of their pods: they are completed before anybody else's turn."""
+        return [party for party in self._parties.values() if party.gated and party.is_open]
+
+    def waiting(self) -> list[Party]:
+        """Those that are all there and wait for room, the oldest first."""
+        found = [party for party in self._parties.values() if party.gated and not party.is_open]
+        return sorted((party for party in found if party.is_complete), key=lambda party: party.since)
+
+    def incomplete(self) -> list[Party]:
+        """Those of which too few are there."""
+        return [
+            party
+            for party in self._parties.values()
+            if party.gated and not party.is_open and not party.is_complete
+        ]
+
+    def going(self) -> Iterator[Object]:
+        """Every pod that was let through and has no node yet: its room is taken."""
+        return (pod for party in self._parties.values() for pod in party.going.values())

@@ -6,6 +6,7 @@ A flag stands over its variable in the environment, and that over the config fil
 """
 
 import os
+import re
 import secrets
 import socket
 import stat
@@ -23,6 +24,8 @@ from launcher.node.nodes import NodeSpec, named_nodes, this_machine
 DEFAULT_LISTEN = "127.0.0.1:8080"
 #: A token that can be guessed is none.
 _SHORTEST_TOKEN = 16
+#: Of a server, perhaps with a path before ours; nothing that a shell or a query could trip over.
+_URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?")
 
 
 class BadSetting(LauncherError):
@@ -49,6 +52,8 @@ class Settings:
     images: Mapping[str, Path] = field(default_factory=dict)
     #: Directories that stand for ``server:/path``.
     nfs: Mapping[str, Path] = field(default_factory=dict)
+    #: Directories that stand for persistent volume claims, by their names.
+    claims: Mapping[str, Path] = field(default_factory=dict)
     token: str | None = None
     tls: Tls | None = None
     #: Names by which clients may call us, beside the address itself.
@@ -56,6 +61,8 @@ class Settings:
     policy: Policy = field(default_factory=Policy)
     #: Where containers look for programs after the usual places: where this launcher's user does.
     path: str = ""
+    #: Where pods find us; empty: where we listen.
+    discovery_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,10 @@ class ClusterSettings:
     #: Names by which clients may call us, beside those of the Service.
     hosts: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
+    #: Whether Frameworks can be had under FrameworkController's name, too.
+    frameworkcontroller: bool = False
+    #: Where pods find us; empty: at our Service, or where we listen when we are outside of the cluster.
+    discovery_url: str = ""
 
 
 #: Every setting that is one text, every one that may be given several times, and every one that is yes or no.
@@ -101,12 +112,19 @@ SINGLE = (
     "client-ca",
     "kubeconfig",
     "context",
+    "discovery-url",
 )
-REPEATED = ("node", "image", "nfs", "host")
-SWITCHES = ("kubernetes",)
+REPEATED = ("node", "image", "nfs", "claim", "host")
+SWITCHES = ("kubernetes", "serve-frameworkcontroller")
 #: Settings that mean something in one mode only: what pods run on is the cluster's matter, and so is who may call.
-_LOCAL_ONLY = ("data", "token-file", "node", "image", "nfs")
+_LOCAL_ONLY = ("data", "token-file", "node", "image", "nfs", "claim")
 _KUBERNETES_ONLY = ("tls-secret", "client-ca", "kubeconfig", "context")
+#: For those who write something else where a name is given a directory.
+_DIRECTORIES = {
+    "image": "tensorflow/tensorflow=/srv/tensorflow",
+    "nfs": "10.0.0.1:/share=/srv/share",
+    "claim": "training-data=/srv/data",
+}
 _YES_OR_NO = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
@@ -184,11 +202,13 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
         nodes=_nodes(said.several("node")),
         images=_directories("image", said.several("image")),
         nfs=_directories("nfs", said.several("nfs")),
+        claims=_directories("claim", said.several("claim")),
         token=token,
         tls=tls,
         hosts=tuple(said.several("host")),
         policy=said.policy(),
         path=environment.get("PATH", ""),
+        discovery_url=_url("discovery-url", said.one("discovery-url") or ""),
     )
 
 
@@ -215,6 +235,8 @@ def cluster_settings_from(given: Mapping[str, Any], environment: Mapping[str, st
         client_ca=_readable("client-ca", Path(client_ca)) if client_ca else None,
         hosts=tuple(said.several("host")),
         policy=said.policy(),
+        frameworkcontroller=said.yes("serve-frameworkcontroller"),
+        discovery_url=_url("discovery-url", said.one("discovery-url") or ""),
     )
 
 
@@ -227,7 +249,9 @@ def _cluster(said: _Said, environment: Mapping[str, str]) -> Kubeconfig | InPod:
     return Kubeconfig(files or environment.get("KUBECONFIG") or None, context)
 
 
-def for_run(data: Path, nodes: Sequence[str], images: Sequence[str], nfs: Sequence[str]) -> Settings:
+def for_run(
+    data: Path, nodes: Sequence[str], images: Sequence[str], nfs: Sequence[str], claims: Sequence[str] = ()
+) -> Settings:
     """Settings of a launcher for the life of one Framework: any free port, and a token that nobody else knows."""
     return Settings(
         host="127.0.0.1",
@@ -236,6 +260,7 @@ def for_run(data: Path, nodes: Sequence[str], images: Sequence[str], nfs: Sequen
         nodes=_nodes(nodes),
         images=_directories("image", images),
         nfs=_directories("nfs", nfs),
+        claims=_directories("claim", claims),
         token=secrets.token_urlsafe(32),
         path=os.environ.get("PATH", ""),
     )
@@ -272,6 +297,14 @@ def _address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def _url(name: str, text: str) -> str:
+    if text and not _URL.fullmatch(text):
+        raise BadSetting(
+            f"{name}: {text!r} is no URL of a server; for instance https://launcher.example:8443"
+        )
+    return text.rstrip("/")
+
+
 def _nodes(texts: Sequence[str]) -> tuple[NodeSpec, ...]:
     if not texts:
         return (this_machine(),)
@@ -287,10 +320,7 @@ def _directories(name: str, texts: Sequence[str]) -> dict[str, Path]:
     for text in texts:
         key, equals, directory = text.partition("=")
         if not (key and equals and directory):
-            example = (
-                "10.0.0.1:/share=/srv/share" if name == "nfs" else "tensorflow/tensorflow=/srv/tensorflow"
-            )
-            raise BadSetting(f"{name}: {text!r} is not KEY=DIR; for instance {example}")
+            raise BadSetting(f"{name}: {text!r} is not KEY=DIR; for instance {_DIRECTORIES[name]}")
         path = Path(directory).expanduser().absolute()
         if not path.is_dir():
             raise BadSetting(f"{name}: {key}: {path} is no directory")

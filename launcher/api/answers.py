@@ -10,6 +10,7 @@ import orjson
 from aiohttp import hdrs, web
 
 from launcher.api.negotiation import Look
+from launcher.api.secondname import said
 from launcher.api.warnings import warning_headers
 from launcher.core.reading.decode import Media
 from launcher.store.port import Object
@@ -30,7 +31,7 @@ async def answer(
     warnings: Iterable[str] = (),
 ) -> web.Response:
     """The object, or its JSON text, as an answer."""
-    body = _body(look, value)
+    body = _body(look, said(request, value))
     response = web.Response(status=status, headers={hdrs.CONTENT_TYPE: _content_type(look)})
     if len(body) > COMPRESSED_FROM:
         response.headers[hdrs.VARY] = "Accept-Encoding"

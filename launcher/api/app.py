@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiohttp import web
 
@@ -14,8 +14,9 @@ from launcher.api.errors import common_headers, errors_as_status
 from launcher.api.frameworks import FrameworkRules
 from launcher.api.guard import Guard
 from launcher.api.health import Health
+from launcher.api.jobs import JobRules, JobScale
 from launcher.api.keeping import Keeper, Rules
-from launcher.api.kinds import SERVED, Served
+from launcher.api.kinds import OFFERED, SERVED
 from launcher.api.limits import Limits, note_stream
 from launcher.api.metrics import Metrics
 from launcher.api.namespaces import Imagination, NamespaceKeeper, NamespaceReader, NamespaceRemover
@@ -25,14 +26,18 @@ from launcher.api.patching import Patcher
 from launcher.api.podlogs import PodLogHandler, PodLogs
 from launcher.api.policy import Policy
 from launcher.api.reading import Reader
+from launcher.api.renaming import InVersion
 from launcher.api.resources import METHODS, Act, Hands, Resource
 from launcher.api.reviews import Reviews
-from launcher.api.scaling import Scaler
+from launcher.api.routes import Adding
+from launcher.api.scaling import FrameworkScale, Scale, Scaler
+from launcher.api.secondname import stored
 from launcher.api.unoffered import UNOFFERED, not_offered
 from launcher.api.watching import Watcher
 from launcher.api.writing import Writer
 from launcher.core.reading.decode import MOST_BYTES
-from launcher.store.local import LocalStore
+from launcher.jobs.foreign import foreign_of
+from launcher.store.local import TextStore
 from launcher.store.port import CONFIG_MAPS, FRAMEWORKS, NAMESPACES, PODS, SECRETS, Kind
 
 
@@ -40,7 +45,7 @@ from launcher.store.port import CONFIG_MAPS, FRAMEWORKS, NAMESPACES, PODS, SECRE
 class Parts:
     """What the API is made of. *clock* gives seconds since 1970, *chance* numbers from 0 to 1."""
 
-    store: LocalStore
+    store: TextStore
     logs: PodLogs
     guard: Guard
     limits: Limits
@@ -48,6 +53,8 @@ class Parts:
     metrics: Metrics
     health: Health
     clock: Callable[[], float]
+    #: Where pods ask for their peers; None where they are not told.
+    rendezvous: Adding | None = None
     chance: Callable[[], float] = random.random
 
 
@@ -66,16 +73,20 @@ def make_app(parts: Parts) -> web.Application:
     app.on_response_prepare.append(common_headers)
     app.on_response_prepare.append(note_stream)
     _add_surroundings(app, parts)
+    resources = {
+        served.kind: Resource(served, _hands(served.kind, _versioned(served.kind, parts)))
+        for served in SERVED
+    }
     # Namespaces last: what follows the name of one is most often the name of a resource in it.
-    for served in sorted(SERVED, key=lambda served: served.kind == NAMESPACES):
-        _add_resource(app, served, Resource(served, _hands(served.kind, parts)))
+    for served in sorted(OFFERED, key=lambda served: served.kind == NAMESPACES):
+        _add_resource(app, served.kind, resources[stored(served.kind)])
     return app
 
 
 def _add_surroundings(app: web.Application, parts: Parts) -> None:
     """What a client asks before it asks for objects."""
-    health, discovery, reviews = parts.health, Discovery(SERVED), Reviews()
-    documents = OpenApi(SERVED, parts.clock)
+    health, discovery, reviews = parts.health, Discovery(OFFERED), Reviews()
+    documents = OpenApi(OFFERED, parts.clock)
     get, post = app.router.add_get, app.router.add_post
     get("/", health.root)
     get("/version{slash:/?}", health.version)
@@ -92,11 +103,12 @@ def _add_surroundings(app: web.Application, parts: Parts) -> None:
     post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", reviews.access)
     post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", reviews.rules)
     post("/apis/authentication.k8s.io/v1/selfsubjectreviews", reviews.identity)
+    if parts.rendezvous is not None:
+        parts.rendezvous.add_to(app)
 
 
-def _add_resource(app: web.Application, served: Served, resource: Resource) -> None:
+def _add_resource(app: web.Application, kind: Kind, resource: Resource) -> None:
     """The paths of one kind, for every method: what cannot be done is refused by the resource itself."""
-    kind = served.kind
     base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     inside = "/namespaces/{namespace}" if kind.namespaced else ""
     any_method = app.router.add_route
@@ -109,6 +121,14 @@ def _add_resource(app: web.Application, served: Served, resource: Resource) -> N
     any_method("*", f"{base}{inside}/{kind.plural}/{{name}}/{{part}}{{slash:/?}}", resource.part)
 
 
+def _versioned(kind: Kind, parts: Parts) -> Parts:
+    """The parts, with a store that has objects of that *kind* even if they are kept in another version."""
+    foreign = foreign_of(kind)
+    if foreign is None or foreign.kind == kind:
+        return parts
+    return replace(parts, store=InVersion(parts.store, kind, foreign.kind))
+
+
 def _hands(kind: Kind, parts: Parts) -> Hands:
     store, clock = parts.store, parts.clock
     keeper, reader, remover = _keepers(kind, parts)
@@ -119,7 +139,7 @@ def _hands(kind: Kind, parts: Parts) -> Hands:
         patcher=patcher,
         remover=remover,
         watcher=Watcher(kind, reader, store, clock, parts.chance),
-        subresources=_subresources(kind, parts, reader, writer, patcher, Scaler(keeper, store)),
+        subresources=_subresources(kind, parts, reader, writer, patcher, Scaler(keeper, store, _scale(kind))),
     )
 
 
@@ -141,14 +161,21 @@ def _rules(kind: Kind, policy: Policy) -> Rules:
         return PodRules(policy)
     if kind == CONFIG_MAPS:
         return ConfigMapRules(kind)
+    if (foreign := foreign_of(kind)) is not None:
+        return JobRules(kind, foreign, policy)
     return SecretRules(kind) if kind == SECRETS else CoreRules(kind)
+
+
+def _scale(kind: Kind) -> Scale:
+    foreign = foreign_of(kind)
+    return FrameworkScale() if foreign is None else JobScale(foreign)
 
 
 def _subresources(
     kind: Kind, parts: Parts, reader: Reader, writer: Writer, patcher: Patcher, scaler: Scaler
 ) -> Mapping[str, Mapping[str, Act]]:
     """What can be done with each part of an object; ``kinds`` promises just these."""
-    if kind == FRAMEWORKS:
+    if kind == FRAMEWORKS or foreign_of(kind) is not None:
         return {
             "status": {"GET": reader.get, "PUT": writer.update_status, "PATCH": patcher.patch_status},
             "scale": {"GET": scaler.handle, "PUT": scaler.handle, "PATCH": scaler.handle},

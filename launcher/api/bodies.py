@@ -4,6 +4,7 @@ import re
 
 from aiohttp import hdrs, web
 
+from launcher.api.secondname import heard
 from launcher.core.errors import BadRequest, TooLarge
 from launcher.core.reading.decode import MOST_BYTES, Decoded, Media, text_of
 from launcher.core.reading.json_text import read_json
@@ -24,7 +25,7 @@ _GLUED = re.compile(rb"\s*[A-Za-z]+:\s*[^\r\n]*\Z")
 
 
 async def body_of(request: web.Request, most: int = MOST_BYTES) -> bytes:
-    """The whole body. Raises TooLarge before more than *most* bytes have been read."""
+    """The whole body, in the terms of what is stored. Raises TooLarge before more than *most* bytes have been read."""
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise BadRequest("the body is compressed; send it as it is, without a Content-Encoding")
     if (request.content_length or 0) > most:
@@ -35,7 +36,7 @@ async def body_of(request: web.Request, most: int = MOST_BYTES) -> bytes:
         if size > most:
             raise too_large(most)
         chunks.append(chunk)
-    return b"".join(chunks)
+    return heard(request, b"".join(chunks))
 
 
 def too_large(most: int = MOST_BYTES) -> TooLarge:

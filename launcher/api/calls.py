@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from launcher.api.kinds import SERVED
+from launcher.api.kinds import OFFERED
 
 _KNOWN = {
     (served.kind.group, served.kind.version, served.kind.plural): frozenset(
         sub.name for sub in served.subresources
     )
-    for served in SERVED
+    for served in OFFERED
 }
 _ON_ONE = {
     "GET": "get",
@@ -26,6 +26,9 @@ _ON_ALL = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecol
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 #: Parts of an object that are spoken with for as long as somebody likes.
 _LASTING = frozenset({"attach", "exec", "portforward", "proxy"})
+_RENDEZVOUS = re.compile(
+    r"/rendezvous/v1/(namespaces/[a-z0-9-]+/frameworks/[a-z0-9-]+/attempts/[0-9]+|programs/[a-z_.]+)"
+)
 _PROBE = re.compile(r"/(healthz|livez|readyz)(/[a-z-]*)?|/version/?")
 
 
@@ -45,6 +48,8 @@ class Call:
 
 def call_of(request: web.BaseRequest) -> Call:
     """What *request* asks for."""
+    if is_rendezvous(request):
+        return Call("watch", "rendezvous", lasting=True)
     writes = request.method not in _READS
     group, version, rest = _split(request.rel_url.raw_path.strip("/").split("/"))
     watched = rest[:1] == ["watch"]
@@ -81,6 +86,12 @@ def is_probe(request: web.BaseRequest) -> bool:
     """Whether it only asks how or what the server is: answered to anybody at any time."""
     # To the letter, since such a request needs no token: nothing may follow that leads elsewhere.
     return _PROBE.fullmatch(request.rel_url.raw_path) is not None
+
+
+def is_rendezvous(request: web.BaseRequest) -> bool:
+    """Whether a pod asks for its peers: it shows a token of its own there, and waits as long as it takes."""
+    # To the letter, for the same reason.
+    return request.method == "GET" and _RENDEZVOUS.fullmatch(request.rel_url.raw_path) is not None
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from launcher.core.ages import age_of
 from launcher.core.checking.podrules import items, part
 from launcher.core.replicas import tasks_of_roles
+from launcher.jobs.foreign import foreign_of
 from launcher.store.port import (
     CONFIG_MAPS,
     EVENTS,
@@ -45,7 +46,7 @@ class Shape:
 
 def shape_of(kind: Kind) -> Shape:
     """How a table of that kind looks."""
-    return _SHAPES.get(kind.kind, _PLAIN)
+    return _SHAPES.get(kind.kind, _JOB if foreign_of(kind) else _PLAIN)
 
 
 _NAME = Column("Name", "The object's name", format="name")
@@ -94,6 +95,12 @@ def _tasks(obj: Object, status: Mapping[str, Any]) -> str:
     if not counts:
         counts = list(tasks_of_roles(part(obj.get("spec"))))
     return f"{done}/{sum(counts)}"
+
+
+def _job(obj: Object, now: float) -> list[Cell]:
+    conditions = items(part(obj.get("status")).get("conditions"))
+    state = _text(part(conditions[-1]).get("type")) if conditions else None
+    return [obj["metadata"]["name"], state, _age(obj, now)]
 
 
 def _pod(obj: Object, now: float) -> list[Cell]:
@@ -268,6 +275,7 @@ def _wide(*headings: tuple[str, str]) -> Sequence[Column]:
 
 
 _PLAIN = Shape((_NAME, _AGE), _plain)
+_JOB = Shape((_NAME, Column("State", "What has happened last"), _AGE), _job)
 _SHAPES: Mapping[str, Shape] = {
     FRAMEWORKS.kind: Shape(
         (

@@ -4,7 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from launcher.api.dialects import Dialect, Schema
+from launcher.api.secondname import stored
 from launcher.core.checking.schema import framework_schema
+from launcher.jobs.foreign import Foreign, foreign_of
+from launcher.jobs.schema import spec_schema, status_schema
 from launcher.store.port import (
     CONFIG_MAPS,
     EVENTS,
@@ -56,7 +59,7 @@ def definitions(kinds: Iterable[Kind], dialect: Dialect) -> dict[str, Schema]:
     for kind in kinds:
         written[name_of(kind)] = _marked(dialect.translated(_renamed(_schema_of(kind))), kind, kind.kind)
         written[list_name_of(kind)] = _marked(dialect.translated(_list_of(kind)), kind, f"{kind.kind}List")
-        if kind == FRAMEWORKS:
+        if stored(kind) == FRAMEWORKS or foreign_of(kind) is not None:
             written[SCALE] = _marked(dialect.translated(_SCALE), _SCALES, "Scale")
     return dict(sorted(written.items()))
 
@@ -86,8 +89,10 @@ def _renamed(schema: Any) -> Any:
 
 
 def _schema_of(kind: Kind) -> Schema:
-    if kind == FRAMEWORKS:
+    if stored(kind) == FRAMEWORKS:
         return _framework()
+    if (foreign := foreign_of(kind)) is not None:
+        return _job(foreign)
     description, fields = _CORE[kind]
     return _thing({**_HEAD, **fields}, description) | ({} if fields else _UNKNOWN_KEPT)
 
@@ -107,6 +112,12 @@ def _framework() -> Schema:
     status = {**schema["$defs"][_STATUS], **_UNKNOWN_KEPT}
     own = {**_HEAD, "metadata": metadata, "spec": spec, "status": status}
     return {**_thing(own, schema["description"]), "required": ["spec"]}
+
+
+def _job(foreign: Foreign) -> Schema:
+    template = {"$ref": "PodTemplateSpec", "description": "The pod of each replica."}
+    fields = {**_HEAD, "spec": spec_schema(foreign, template), "status": status_schema()}
+    return _thing(fields, f"A {foreign.kind.kind}, run by a Framework of the same name.")
 
 
 def _metadata_fields(own: Mapping[str, Schema]) -> dict[str, Schema]:
@@ -167,7 +178,7 @@ _SCALES = Kind("autoscaling", "v1", "scales", "Scale")
 _SCALE = _thing(
     {
         **_HEAD,
-        "metadata": {"$ref": f"{_META}.ObjectMeta", "description": "That of the Framework."},
+        "metadata": {"$ref": f"{_META}.ObjectMeta", "description": "That of what is scaled."},
         "spec": _thing({"replicas": _number("How many tasks there should be.")}, "What is wanted."),
         "status": _thing(
             {
@@ -177,7 +188,7 @@ _SCALE = _thing(
             "What there is.",
         ),
     },
-    "How many tasks the only role of a Framework has.",
+    "How many tasks the only role of a Framework has, or how many workers a job.",
 )
 
 #: What each kind is, and its fields as far as anything is said of them here.

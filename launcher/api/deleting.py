@@ -14,7 +14,8 @@ from launcher.api.options import deletion_of, listing_of
 from launcher.api.views import Viewer, include_of
 from launcher.api.writing import written
 from launcher.core.errors import BadRequest, Conflict, NotFound
-from launcher.store.local import LocalStore
+from launcher.jobs.foreign import foreign_of
+from launcher.store.local import TextStore
 from launcher.store.port import FRAMEWORKS, NAMESPACES, PODS, Deletion, Kind, Object, Propagation
 
 #: Deletions that are under way at one time, so that they share the store's commits.
@@ -26,7 +27,7 @@ _SHOWN = (PODS, NAMESPACES)
 class Remover:
     """Deletes objects of one kind."""
 
-    def __init__(self, kind: Kind, store: LocalStore, clock: Callable[[], float]) -> None:
+    def __init__(self, kind: Kind, store: TextStore, clock: Callable[[], float]) -> None:
         self._kind, self._store, self._clock = kind, store, clock
 
     async def delete(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
@@ -72,12 +73,12 @@ class Remover:
 
     def _chosen(self, stored: Object, how: Deletion) -> Deletion:
         """
-        How to delete this one. A Framework goes after its pods unless somebody says otherwise.
+        How to delete this one. A Framework goes after its pods, and a job after those, unless somebody says otherwise.
 
         So its name is free only when nothing runs under it any more.
         """
         unsaid = how.propagation is None and "deletionTimestamp" not in stored["metadata"]
-        if self._kind == FRAMEWORKS and unsaid:
+        if unsaid and (self._kind == FRAMEWORKS or foreign_of(self._kind) is not None):
             return replace(how, propagation=Propagation.FOREGROUND)
         return how
 

@@ -1,7 +1,9 @@
 """What there is: groups, versions, resources and what can be done with them, as clients find it out."""
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -12,6 +14,7 @@ from launcher.api.hashed import Hashed, hashed
 from launcher.api.kinds import KindName, Served, Sub
 from launcher.api.negotiation import View, look_of
 from launcher.api.offers import Offer, wanted
+from launcher.api.secondname import SECOND
 from launcher.store.port import Kind
 
 _PLAIN = Offer("application/json")
@@ -22,17 +25,23 @@ _AGGREGATED = Offer(
 _OBJECT = frozenset({View.OBJECT})
 _CORE = ("", "v1")
 
+_STAGES = (None, "beta", "alpha")
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+
 _GroupVersion = tuple[str, str]
 
 
 class Discovery:
-    """Answers for ``/api`` and ``/apis``. Every group has one version."""
+    """Answers for ``/api`` and ``/apis``."""
 
     def __init__(self, served: Sequence[Served]) -> None:
         groups = {key: list(some) for key, some in groupby(sorted(served, key=_place), key=_group_version)}
         core = {key: some for key, some in groups.items() if key == _CORE}
         others = {key: some for key, some in groups.items() if key != _CORE}
-        self._groups = {group: _group(group, version) for group, version in others}
+        self._groups = {
+            group: _group(group, [version for _, version in some])
+            for group, some in groupby(others, key=itemgetter(0))
+        }
         self._resources = {key: _resource_list(key, some) for key, some in groups.items()}
         self._aggregated_core = _aggregated(core)
         self._aggregated_others = _aggregated(others)
@@ -78,13 +87,22 @@ def _group_version(served: Served) -> _GroupVersion:
     return served.kind.group, served.kind.version
 
 
-def _place(served: Served) -> tuple[str, str, str]:
-    return served.kind.group, served.kind.version, served.kind.plural
+def _place(served: Served) -> tuple[bool, str, tuple[int, ...], str]:
+    # Of two groups with a kind of the same name, clients take the first unless they are told which.
+    return served.kind == SECOND, served.kind.group, _priority(served.kind.version), served.kind.plural
 
 
-def _group(name: str, version: str) -> dict[str, Any]:
-    preferred = {"groupVersion": f"{name}/{version}", "version": version}
-    return {"name": name, "versions": [preferred], "preferredVersion": preferred}
+def _priority(version: str) -> tuple[int, ...]:
+    """Sorts versions as Kubernetes does: v1, v1beta2, v1beta1, v1alpha1."""
+    found = _VERSION.fullmatch(version)
+    assert found is not None, f"{version} is no version of Kubernetes'"
+    number, stage, step = found.groups()
+    return _STAGES.index(stage), -int(number), -int(step or 0)
+
+
+def _group(name: str, versions: Sequence[str]) -> dict[str, Any]:
+    told = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": told, "preferredVersion": told[0]}
 
 
 def _resource_list(key: _GroupVersion, some: Sequence[Served]) -> dict[str, Any]:
@@ -138,11 +156,12 @@ def _aggregated(groups: Mapping[_GroupVersion, Sequence[Served]]) -> Hashed:
                 {
                     "version": version,
                     "freshness": "Current",
-                    "resources": [_aggregated_resource(served) for served in some],
+                    "resources": [_aggregated_resource(served) for served in groups[group, version]],
                 }
+                for _, version in some
             ],
         }
-        for (group, version), some in groups.items()
+        for group, some in groupby(groups, key=itemgetter(0))
     ]
     document = {
         "kind": "APIGroupDiscoveryList",

@@ -14,6 +14,7 @@ from aiohttp.typedefs import Handler
 
 from launcher.api.bodies import APPLY, content_type
 from launcher.api.negotiation import is_pretty
+from launcher.api.secondname import said
 from launcher.core.checking.problems import DUPLICATE_FIELD, UNKNOWN_FIELD
 from launcher.core.errors import (
     AlreadyExists,
@@ -207,11 +208,12 @@ def _listed(problems: Sequence[Problem]) -> str:
 
 def refused(request: web.BaseRequest, code: int, status: Object) -> web.Response:
     """*status* as an answer, in JSON whatever else was asked for."""
+    told = said(request, status)
     option = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if is_pretty(request) else 0)
     headers = {"Content-Type": "application/json"}
     if seconds := status.get("details", {}).get("retryAfterSeconds"):
         headers["Retry-After"] = str(seconds)
-    return web.Response(status=code, body=orjson.dumps(status, option=option), headers=headers)
+    return web.Response(status=code, body=orjson.dumps(told, option=option), headers=headers)
 
 
 @web.middleware

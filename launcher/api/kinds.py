@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from launcher.api.secondname import SECOND
+from launcher.jobs.foreign import FOREIGN, Foreign
 from launcher.store.port import (
     CONFIG_MAPS,
     EVENTS,
@@ -49,8 +51,19 @@ class Served:
 
 
 _FRAMEWORK = KindName(FRAMEWORKS.group, FRAMEWORKS.version, FRAMEWORKS.kind)
+_SECOND = KindName(SECOND.group, SECOND.version, SECOND.kind)
 _POD = KindName(PODS.group, PODS.version, PODS.kind)
 _SCALE = KindName("autoscaling", "v1", "Scale")
+
+
+def _job(foreign: Foreign, kind: Kind) -> Served:
+    """A job in one of its versions; as its operator has it, in no category."""
+    name = KindName(kind.group, kind.version, kind.kind)
+    scale, status = (
+        Sub(part, of, ("get", "patch", "update")) for part, of in (("scale", _SCALE), ("status", name))
+    )
+    return Served(kind, foreign.singular, subresources=(scale, status))
+
 
 SERVED: tuple[Served, ...] = (
     Served(
@@ -75,6 +88,21 @@ SERVED: tuple[Served, ...] = (
     ),
     Served(SECRETS, "secret"),
     Served(SERVICES, "service", ("svc",), ("all",)),
+    *(_job(foreign, kind) for foreign in FOREIGN for kind in foreign.kinds),
     # The last one: its paths begin as those of everything inside a namespace do.
     Served(NAMESPACES, "namespace", ("ns",), verbs=("create", "delete", *_READ, "patch", "update")),
+)
+
+#: All that can be asked for: the kinds, and their second names.
+OFFERED: tuple[Served, ...] = (
+    # In no category: each Framework is listed once. Nor has it short names, which are its first name's.
+    Served(
+        SECOND,
+        "framework",
+        subresources=(
+            Sub("scale", _SCALE, ("get", "patch", "update")),
+            Sub("status", _SECOND, ("get", "patch", "update")),
+        ),
+    ),
+    *SERVED,
 )

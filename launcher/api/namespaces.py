@@ -14,7 +14,7 @@ from launcher.api.reading import Reader
 from launcher.core.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from launcher.core.manifest import Manifest
 from launcher.core.times import to_wire
-from launcher.store.local import LocalStore, TextPage
+from launcher.store.local import TextPage, TextStore
 from launcher.store.port import NAMESPACES, Deletion, Object
 from launcher.store.rules import NAMESPACE_FINALIZER
 from launcher.store.syntax import namespace_fault
@@ -26,7 +26,7 @@ DEFAULT = "default"
 class Imagination:
     """Namespaces as they would be if somebody had made them when the server began, at *began* seconds since 1970."""
 
-    def __init__(self, store: LocalStore, began: float) -> None:
+    def __init__(self, store: TextStore, began: float) -> None:
         self._store, self._began = store, to_wire(int(began))
 
     def one(self, name: str) -> Object:
@@ -49,7 +49,7 @@ class Imagination:
 class NamespaceReader(Reader):
     """Stored namespaces, and made-up ones where objects stand or might."""
 
-    def __init__(self, store: LocalStore, clock: Callable[[], float], imagination: Imagination) -> None:
+    def __init__(self, store: TextStore, clock: Callable[[], float], imagination: Imagination) -> None:
         super().__init__(NAMESPACES, store, clock)
         self._imagination = imagination
 
@@ -73,7 +73,7 @@ class NamespaceReader(Reader):
 class NamespaceKeeper(Keeper):
     """Changes namespaces; one that nobody has made is made by being changed."""
 
-    def __init__(self, store: LocalStore, imagination: Imagination) -> None:
+    def __init__(self, store: TextStore, imagination: Imagination) -> None:
         super().__init__(NAMESPACES, CoreRules(NAMESPACES), store)
         self._imagination = imagination
 
@@ -127,7 +127,7 @@ def _unversioned(obj: Object) -> Object:
 class NamespaceRemover(Remover):
     """Deletes namespaces, also those that nobody has made; the garbage collector empties them."""
 
-    def __init__(self, store: LocalStore, clock: Callable[[], float]) -> None:
+    def __init__(self, store: TextStore, clock: Callable[[], float]) -> None:
         super().__init__(NAMESPACES, store, clock)
 
     async def _delete(self, namespace: str, name: str, how: Deletion, *, dry_run: bool) -> Object:

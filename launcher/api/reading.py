@@ -10,7 +10,7 @@ from launcher.api.errors import VersionAhead
 from launcher.api.negotiation import MANY, ONE, look_of
 from launcher.api.options import Listing, Match, listing_of
 from launcher.api.views import Viewer, include_of
-from launcher.store.local import LocalStore, TextPage
+from launcher.store.local import TextPage, TextStore
 from launcher.store.port import Kind, Object, Version
 
 #: Seconds that a request for a version which has not been reached waits for it.
@@ -20,7 +20,7 @@ PATIENCE = 3.0
 class Reader:
     """Answers reads of one kind."""
 
-    def __init__(self, kind: Kind, store: LocalStore, clock: Callable[[], float]) -> None:
+    def __init__(self, kind: Kind, store: TextStore, clock: Callable[[], float]) -> None:
         self._kind, self._store, self._clock = kind, store, clock
 
     async def get(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
@@ -55,7 +55,7 @@ class Reader:
         )
 
 
-async def reached(store: LocalStore, version: Version) -> None:
+async def reached(store: TextStore, version: Version) -> None:
     """Return when the store is that far. Raises VersionAhead when it is not within a moment."""
     try:
         async with asyncio.timeout(PATIENCE):

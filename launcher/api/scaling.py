@@ -1,7 +1,7 @@
-"""``frameworks/scale``: the number of tasks of a Framework that has one role, in the form ``kubectl scale`` knows."""
+"""``…/scale``: one number of an object as ``kubectl scale`` knows it; of a Framework, the tasks of its only role."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import web
 
@@ -21,13 +21,40 @@ from launcher.store.port import Kind, Object, Store
 
 SCALES = Kind("autoscaling", "v1", "scales", "Scale")
 _ONE = frozenset({View.OBJECT})
+#: What a scale has of the metadata of its object.
+_KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+class Scale(Protocol):
+    """What is scaled of an object of one kind."""
+
+    def of(self, obj: Object) -> tuple[int, int, str]:
+        """How many there should be, how many there are, and the selector of their pods. Raises BadRequest."""
+        ...
+
+    def put(self, obj: Object, replicas: int) -> Object:
+        """The object with that many wanted; *obj* itself is not changed."""
+        ...
+
+
+class FrameworkScale:
+    """The number of tasks of a Framework that has one role."""
+
+    def of(self, obj: Object) -> tuple[int, int, str]:
+        role = _only_role(obj)
+        (tasks,) = tasks_of_roles(obj["spec"])
+        counts = part(part(obj.get("status")).get("taskCounts"))
+        return tasks, sum(counts.values()), role_selector(obj["metadata"]["name"], role["name"])
+
+    def put(self, obj: Object, replicas: int) -> Object:
+        return scaled(obj, replicas)
 
 
 class Scaler:
-    """Answers reads and writes of a Framework's scale."""
+    """Answers reads and writes of the scale of objects."""
 
-    def __init__(self, keeper: Keeper, store: Store) -> None:
-        self._keeper, self._store = keeper, store
+    def __init__(self, keeper: Keeper, store: Store, scale: Scale) -> None:
+        self._keeper, self._store, self._scale = keeper, store, scale
 
     async def handle(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
         """``GET``, ``PUT`` and ``PATCH`` of ``…/frameworks/{name}/scale``."""
@@ -39,7 +66,7 @@ class Scaler:
                 stored = await self._patched(request, namespace, name)
             case _:
                 stored = await self._store.get(self._keeper.kind, namespace, name)
-        return await answer(request, look, scale_of(stored))
+        return await answer(request, look, self._shown(stored))
 
     async def _replaced(self, request: web.Request, namespace: str, name: str) -> Object:
         writing = writing_of(request, "UpdateOptions")
@@ -55,30 +82,24 @@ class Scaler:
         self, namespace: str, name: str, change: Callable[[Object], Object], writing: Writing
     ) -> Object:
         def rescaled(stored: Object) -> Object:
-            wanted = change(scale_of(stored))
-            _check_version(stored, wanted)
-            return scaled(stored, _replicas(wanted, name))
+            wanted = change(self._shown(stored))
+            _check_version(self._keeper.kind, stored, wanted)
+            return self._scale.put(stored, _replicas(wanted, name))
 
         saved, _ = await self._keeper.change(namespace, name, rescaled, writing)
         return saved
 
-
-def scale_of(framework: Object) -> Object:
-    """The scale of a Framework. Raises BadRequest when it has several roles, which no one number can scale."""
-    role, metadata = _only_role(framework), framework["metadata"]
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    (tasks,) = tasks_of_roles(framework["spec"])
-    counts = part(part(framework.get("status")).get("taskCounts"))
-    return {
-        "kind": SCALES.kind,
-        "apiVersion": SCALES.api_version,
-        "metadata": {field: metadata[field] for field in kept if field in metadata},
-        "spec": {"replicas": tasks},
-        "status": {
-            "replicas": sum(counts.values()),
-            "selector": role_selector(metadata["name"], role["name"]),
-        },
-    }
+    def _shown(self, obj: Object) -> Object:
+        """The scale of the object. Raises BadRequest when it has none."""
+        wanted, there, selector = self._scale.of(obj)
+        metadata = obj["metadata"]
+        return {
+            "kind": SCALES.kind,
+            "apiVersion": SCALES.api_version,
+            "metadata": {field: metadata[field] for field in _KEPT if field in metadata},
+            "spec": {"replicas": wanted},
+            "status": {"replicas": there, "selector": selector},
+        }
 
 
 def _only_role(framework: Object) -> dict[str, Any]:
@@ -104,11 +125,11 @@ def _invalid(problem: Problem, name: str) -> InvalidOptions:
     return InvalidOptions(SCALES.kind, (problem,), group=SCALES.group, name=name)
 
 
-def _check_version(framework: Object, scale: Object) -> None:
-    metadata = framework["metadata"]
+def _check_version(kind: Kind, obj: Object, scale: Object) -> None:
+    metadata = obj["metadata"]
     for field in ("resourceVersion", "uid"):
         if part(scale.get("metadata")).get(field) not in (None, "", metadata[field]):
             raise Conflict(
-                f'Operation cannot be fulfilled on frameworks.launcher.microsoft.com "{metadata["name"]}": '
+                f'Operation cannot be fulfilled on {kind.resource} "{metadata["name"]}": '
                 "the object has been modified since it was read; read it again, then change that"
             )

@@ -14,10 +14,11 @@ from launcher.api.errors import status_of
 from launcher.api.negotiation import ONE, look_of
 from launcher.api.options import Listing, listing_of
 from launcher.api.reading import Reader, reached
+from launcher.api.secondname import said_lines
 from launcher.api.views import Viewer, include_of
 from launcher.core.errors import Expired, Unavailable
 from launcher.core.reading.decode import Media
-from launcher.store.local import LocalStore
+from launcher.store.local import TextStore
 from launcher.store.port import Change, Happened, Kind, Object, Version
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class Watcher:
         self,
         kind: Kind,
         reader: Reader,
-        store: LocalStore,
+        store: TextStore,
         clock: Callable[[], float],
         chance: Callable[[], float],
     ) -> None:
@@ -151,6 +152,7 @@ class _Stream:
         return first
 
     async def send(self, lines: bytes) -> None:
+        lines = said_lines(self._request, lines)
         transport = self._request.transport
         if transport is not None and not transport.get_write_buffer_size() and len(lines) < _NEVER_WAITS:
             # A timer for each of a thousand watchers would cost more than this.

@@ -18,7 +18,7 @@ from launcher.core.checking.podrules import part
 from launcher.core.errors import InvalidObject
 from launcher.core.manifest import Manifest
 from launcher.core.reading.decode import Media
-from launcher.store.port import FRAMEWORKS, Kind, Object
+from launcher.store.port import Kind, Object
 
 #: How the warnings begin that a client can ask to be spared.
 _FINDINGS = ("unknown field ", "duplicate field ")
@@ -52,7 +52,8 @@ class Writer:
         data, media = await self._sent(request)
         manifest = self._read_named(data, media, writing, namespace, name)
         new = placed(self._kind, manifest.object, namespace, name)
-        if "resourceVersion" in new["metadata"] or self._kind == FRAMEWORKS:
+        # Only what is built in can be replaced unseen.
+        if "resourceVersion" in new["metadata"] or self._kind.group:
             saved = await self._keeper.replace(new, writing)
         else:
             saved = await self._keeper.replace_any(new, writing)

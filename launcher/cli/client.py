@@ -77,7 +77,7 @@ def target_of(given: Namespace, environment: Mapping[str, str] = os.environ) -> 
             f"--server: {url!r} has to begin with http:// or https://; for instance {DEFAULT_SERVER}"
         )
     token_file = given.token_file or environment.get("LAUNCHER_TOKEN_FILE")
-    ca = given.ca or environment.get("LAUNCHER_CA")
+    ca = given.ca or environment.get("LAUNCHER_CA_FILE")
     return Target(
         url,
         given.namespace or "default",

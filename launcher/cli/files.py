@@ -35,14 +35,18 @@ class Text:
         found = placed(problems, self.data, self.media)
         return [f"{self.name}:{each.line}:{each.column}: {each}" for each in found]
 
+    def value(self) -> Any:
+        """What it spells, as plain JSON. Raises RequestError."""
+        # Only for those who send or convert it: whoever checks it has read it anyway.
+        from launcher.core.reading.yaml_text import read_yaml
+
+        return (read_json if self.media is Media.JSON else read_yaml)(text_of(self.data)).value
+
     @property
     def namespace(self) -> str | None:
         """The namespace that it names; None where it names none or cannot be read, which others will tell."""
-        # Only for those who send it: whoever checks it has read it anyway.
-        from launcher.core.reading.yaml_text import read_yaml
-
         try:
-            value = (read_json if self.media is Media.JSON else read_yaml)(text_of(self.data)).value
+            value = self.value()
         except RequestError:
             return None
         match value:
@@ -81,4 +85,5 @@ def framework_of(obj: dict[str, Any]) -> Framework:
     """The Framework as it would be stored, with stand-ins for what the store alone can give: uid and suffix."""
     meta = obj["metadata"]
     name = FrameworkName(meta.get("name") or f"{meta['generateName']}xxxxx")
-    return Framework(name, meta.get("namespace", "default"), _UID, 1, spec_from_json(obj["spec"]))
+    spec = spec_from_json(obj["spec"], meta.get("annotations"))
+    return Framework(name, meta.get("namespace", "default"), _UID, 1, spec)

@@ -9,6 +9,7 @@ from collections.abc import Generator, Sequence
 from launcher.cli import (
     changing,
     completion,
+    convert,
     events,
     listing,
     logs,
@@ -34,6 +35,7 @@ _FAMILIES = (
     waiting,
     changing,
     offline,
+    convert,
     arena,
     simpletfjob,
     completion,

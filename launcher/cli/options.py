@@ -50,7 +50,7 @@ def add_server(parser: argparse.ArgumentParser) -> None:
         "--token-file", type=Path, metavar="FILE", help="a file with its token ($LAUNCHER_TOKEN_FILE)"
     )
     server.add_argument(
-        "--ca", type=Path, metavar="FILE", help="certificates to trust, for https ($LAUNCHER_CA)"
+        "--ca", type=Path, metavar="FILE", help="certificates to trust, for https ($LAUNCHER_CA_FILE)"
     )
 
 

@@ -5,12 +5,13 @@ from typing import Any
 
 from launcher.cli.files import framework_of
 from launcher.core.materialize import templates_of
+from launcher.core.naming import extras_of
 
 
 def pods(obj: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """One pod per task, by role and index."""
+    """One pod per task, by role and index, without what only a launcher that runs can give it."""
     framework = framework_of(obj)
-    templates = templates_of(framework, 0)
+    templates = templates_of(framework, 0, extras_of(framework))
     for role in framework.spec.roles:
         for index in range(role.tasks):
             pod = templates[role.name].pod(index, 0, 0)

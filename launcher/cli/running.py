@@ -48,6 +48,13 @@ def add(commands: SubParsers) -> None:
         help="a directory that stands for that NFS export; may be repeated",
     )
     run.add_argument(
+        "--claim",
+        action="append",
+        default=[],
+        metavar="NAME=DIR",
+        help="a directory that stands for that persistent volume claim; may be repeated",
+    )
+    run.add_argument(
         "--keep",
         type=Path,
         metavar="DIR",
@@ -83,7 +90,7 @@ def _play(given: argparse.Namespace, text: "Text", manifest: "Manifest", data: P
     from launcher.settings import BadSetting, for_run
 
     try:
-        settings = for_run(data, given.node, given.image, given.nfs)
+        settings = for_run(data, given.node, given.image, given.nfs, given.claim)
     except BadSetting as error:
         raise Refused(f"--{error}") from error
     tell(*(f"{text.name}: warning: {warning}" for warning in manifest.warnings))

@@ -22,6 +22,10 @@ SINGLE = {
         "FILE",
         "with --kubernetes: take client certificates of this authority, the cluster's own, beside tokens",
     ),
+    "discovery-url": (
+        "URL",
+        "where pods find this launcher, to ask for their peers (default: where it listens; in a cluster, its Service)",
+    ),
     "kubeconfig": ("FILE", "with --kubernetes: the cluster of this file (default: as kubectl)"),
     "context": ("NAME", "with --kubernetes: the context of the kubeconfig"),
     "tls-secret": (
@@ -31,6 +35,8 @@ SINGLE = {
 }
 SWITCHES = {
     "kubernetes": "run Frameworks on a cluster: the one around this pod, or the one of the kubeconfig",
+    "serve-frameworkcontroller": "with --kubernetes: serve Frameworks as frameworkcontroller.microsoft.com/v1, too (on "
+    "this machine they always are)",
 }
 REPEATED = {
     "node": (
@@ -40,6 +46,7 @@ REPEATED = {
     ),
     "image": ("NAME=DIR", "lay DIR over the root for containers of that image; may be repeated"),
     "nfs": ("SERVER:/PATH=DIR", "a directory that stands for that NFS export; may be repeated"),
+    "claim": ("NAME=DIR", "a directory that stands for that persistent volume claim; may be repeated"),
     "host": ("NAME", "a further name by which clients may call this server; may be repeated"),
 }
 

@@ -33,6 +33,10 @@ class Fields:
             return None
         return value
 
+    def text_or_number(self, name: str) -> str | None:
+        """A word that may be a number, written as either."""
+        return str(self.take(name, int)) if type(self._left.get(name)) is int else self.take(name, str)
+
     def count(self, name: str) -> int | None:
         """A number of at least 0."""
         value = self.take(name, int)

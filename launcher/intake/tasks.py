@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 _TFJOBS = tuple((version, "TFJob") for version in VERSIONS)
 #: A line that ends a document.
-_SEPARATOR = re.compile(r"^---[ \t]*(?:#.*)?\r?$", re.MULTILINE)
+SEPARATOR = re.compile(r"^---[ \t]*(?:#.*)?\r?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,15 @@ class Document:
 
 def documents_in(text: str, task: Task) -> tuple[Document, ...]:
     """The objects in the text of one task. Raises BadRequest when it is no YAML, InvalidObject when it is no object."""
-    values = [read_yaml(each).value for each in _SEPARATOR.split(text) if _has_content(each)]
+    values = [read_yaml(each).value for each in SEPARATOR.split(text) if has_content(each)]
     for value in values:
         if not isinstance(value, dict):
             raise InvalidObject(f"{task.type} {task.index}: it has to be an object with apiVersion and kind")
     return tuple(Document(task, value) for value in values)
 
 
-def _has_content(text: str) -> bool:
+def has_content(text: str) -> bool:
+    """Whether there is more than comments in a document."""
     return any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import orjson
 
 from launcher.core.names import Mark
+from launcher.core.tfconfig import task_of, tf_config
 
 _INDEX = f"{{{{{Mark.TASK_INDEX}}}}}"
 _NAME = f"{{{{{Mark.FRAMEWORK_NAME}}}}}"
@@ -35,11 +36,8 @@ class Peers:
 
 def dense(peers: Sequence[Peers], type_: str, *, domain: str = "", evaluators: bool = True) -> str:
     """What tasks of *type_* are told: all tasks, and their own place. Old operators left *evaluators* out."""
-    listed = sorted(
-        (each for each in peers if evaluators or each.type != _EVALUATOR), key=lambda each: each.type
-    )
-    cluster = {each.type: each.addresses(domain) for each in listed}
-    return f'{{"cluster":{_written(cluster)},"task":{_task(type_)},"environment":"cloud"}}'
+    listed = [each for each in peers if evaluators or each.type != _EVALUATOR]
+    return tf_config({each.type: each.addresses(domain) for each in listed}, type_, _INDEX)
 
 
 def sparse(peers: Iterable[Peers], type_: str, *, domain: str = "") -> str:
@@ -52,12 +50,9 @@ def sparse(peers: Iterable[Peers], type_: str, *, domain: str = "") -> str:
             workers = {_INDEX: own}
         elif each.type == "ps" and type_ in ("worker", "ps"):
             servers = [own] if type_ == "ps" else each.addresses(domain)
-    return f'{{"cluster":{{"worker":{_written(workers)},"ps":{_written(servers)}}},"task":{_task(type_)}}}'
+    cluster = f'{{"worker":{_written(workers)},"ps":{_written(servers)}}}'
+    return f'{{"cluster":{cluster},"task":{task_of(type_, _INDEX)}}}'
 
 
 def _written(value: object) -> str:
     return orjson.dumps(value).decode()
-
-
-def _task(type_: str) -> str:
-    return f'{{"type":"{type_}","index":{_INDEX}}}'

@@ -1,21 +1,26 @@
 """What clients see when they connect: no TLS, files that somebody rotates, or a certificate of our own making."""
 
+import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
 
 from launcher.api.certificate import CertificateFiles
 from launcher.api.door.app import ask_for_certificates
 from launcher.api.webhook.authority import new_authority, time_of, written_certificates, written_key
 from launcher.api.webhook.certificates import CertificateKeeper
 from launcher.api.webhook.chain import show
-from launcher.core.errors import Unavailable
+from launcher.core.errors import NotFound, Unavailable
 from launcher.settings import BadSetting, ClusterSettings, Tls
 from launcher.store.port import Store
+from launcher.wiring.discovering import authority_of
 
 #: Far longer than it takes to get a better one, and short enough to be of no use to anybody.
 _PROVISIONAL = timedelta(days=1)
+#: Seconds that pods wait for the first certificate.
+_PATIENCE = 10.0
 
 
 class Certified:
@@ -25,11 +30,13 @@ class Certified:
         """Raises BadSetting for files that cannot be used."""
         self.context: ssl.SSLContext | None = None
         self._files: CertificateFiles | None = None
+        self._certificate: Path | None = None
+        self._patience = _PATIENCE
         self._keeper: CertificateKeeper | None = None
         self._shown = True
         match settings.tls:
             case Tls() as files:
-                self._files = _files(files)
+                self._files, self._certificate = _files(files), files.certificate
                 self.context = self._files.context
             case str() as secret:
                 self._keeper = CertificateKeeper(store, namespace, names=settings.hosts, secret=secret)
@@ -47,6 +54,23 @@ class Certified:
         """A check for ``/readyz``. Raises Unavailable as long as there is no certificate that clients trust."""
         if not self._shown:
             raise Unavailable("there is no certificate yet")
+
+    async def authority(self) -> str:
+        """
+        Whose word on our certificate counts, as PEM; empty where there is no TLS.
+
+        Raises NotFound if there is no certificate even after a while.
+        """
+        if self._certificate is not None:
+            return authority_of(self._certificate)
+        if self._keeper is None:
+            return ""
+        try:
+            async with asyncio.timeout(self._patience):
+                return (await self._keeper.authority()).decode()
+        except TimeoutError as error:
+            self._patience = 0.0  # who comes next need not wait as long for nothing
+            raise NotFound("the launcher has no certificate yet that pods could trust") from error
 
     async def run(self, granted: Callable[[], Awaitable[None]]) -> None:
         """Keep the certificate fresh until cancelled; nothing is asked of the cluster before it is *granted*."""

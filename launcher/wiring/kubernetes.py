@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from aiohttp import web
 
@@ -23,16 +24,27 @@ from launcher.api.reach import Reach
 from launcher.api.serving import make_runner
 from launcher.api.webhook.review import Webhook
 from launcher.controller.fence import Fenced, Term
-from launcher.controller.leader import Leader
+from launcher.controller.gangs.attendant import ClusterGangs
+from launcher.controller.leader import Leader, Worker
 from launcher.controller.loop import Controller, Pace
+from launcher.controller.mirror import Mirror
+from launcher.controller.naming import Naming
 from launcher.core.errors import LauncherError, Problem
 from launcher.core.validate import problems_in
+from launcher.discovery.attendant import Whereabouts
+from launcher.discovery.keys import shared_key
+from launcher.jobs.foreign import Foreign
+from launcher.jobs.served import OwnJobs
+from launcher.node.capacity import Capacity
 from launcher.settings import ClusterSettings, InPod, Kubeconfig
 from launcher.store.kube.access import Access, from_kubeconfig, from_service_account
 from launcher.store.kube.store import KubeStore
-from launcher.store.port import Object
+from launcher.store.port import Object, Store
 from launcher.wiring.certified import Certified
+from launcher.wiring.discovering import Discovering, allow_many_connections, found_at
+from launcher.wiring.jobs import ClusterJobs
 from launcher.wiring.signals import asked_to_stop
+from launcher.wiring.together import Together
 
 #: Seconds over which watches and logs are ended when the launcher stops.
 _DRAIN = 2.0
@@ -40,6 +52,8 @@ _DRAIN = 2.0
 _ENDING = 10.0
 #: For what must not wait for pods: the lease, the certificate, and the question whether the cluster is there.
 _SPARE_CONNECTIONS = 4
+#: For rooms in which pods wait for each other; however many there are, they do not keep the controller waiting.
+_DISCOVERY_CONNECTIONS = 16
 #: Each write of a status costs the API server as much as a pod does, so one that nothing waits for waits for more.
 _PACE = Pace(
     calls=32,
@@ -59,6 +73,7 @@ async def serve(settings: ClusterSettings, sock: socket.socket, announce: Callab
     """
     # What is read from the cluster stays: to look at all of it again and again while it comes is half of a start.
     gc.set_threshold(50_000, 20, 100)
+    allow_many_connections()
     stop = asked_to_stop()
     with sock:
         access = await _access(settings.cluster)
@@ -98,9 +113,11 @@ async def _cluster_launcher(
         stack.push_async_callback(store.close)
         spare = await KubeStore.open(access, connections=_SPARE_CONNECTIONS)
         stack.push_async_callback(spare.close)
-        replica = _Replica(settings, access, store, spare)
+        asked = await KubeStore.open(access, connections=_DISCOVERY_CONNECTIONS)
+        stack.push_async_callback(asked.close)
+        replica = _Replica(settings, sock, access, store, spare, asked)
         group = await stack.enter_async_context(asyncio.TaskGroup())
-        await stack.enter_async_context(replica.serving(sock, group))
+        await stack.enter_async_context(replica.serving(group))
         # Ended first: another launcher leads while this one still answers.
         await stack.enter_async_context(replica.leading(group))
         yield
@@ -109,10 +126,21 @@ async def _cluster_launcher(
 class _Replica:
     """One of several launchers of a cluster."""
 
-    def __init__(self, settings: ClusterSettings, access: Access, store: KubeStore, spare: KubeStore) -> None:
-        self._settings, self._access, self._store = settings, access, store
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        sock: socket.socket,
+        access: Access,
+        store: KubeStore,
+        spare: KubeStore,
+        asked: KubeStore,
+    ) -> None:
+        """*spare* is for what must not wait for pods, *asked* for pods that ask for their peers."""
+        self._settings, self._sock, self._access, self._store = settings, sock, access, store
         self._reach = Reach(spare)
         self._certified = Certified(settings, spare, access.namespace)
+        self._discovering = Discovering(asked, partial(shared_key, spare, access.namespace), self._where)
+        self._own_jobs = OwnJobs(spare.discover, spare)
         self._leader = Leader(
             spare,
             namespace=access.namespace,
@@ -127,7 +155,7 @@ class _Replica:
 
         async def lead() -> None:
             await granted
-            await self._leader.run(self._controller)
+            await self._leader.run(self._worker)
 
         granted = group.create_task(self._reach.granted())
         leading = group.create_task(lead())
@@ -140,21 +168,34 @@ class _Replica:
             await asyncio.wait([leading], timeout=_ENDING)
             leading.cancel()
 
-    def _controller(self, term: Term) -> Controller:
-        return Controller(
-            Fenced(self._store, term),
+    def _worker(self, term: Term) -> Worker:
+        store = Fenced(self._store, term)
+        gangs = ClusterGangs(store, self._store.discover, Capacity, clock=time.time, chance=random.random)
+        controller = Controller(
+            store,
             clock=time.time,
             chance=random.random,
             pace=_PACE,
             # Frameworks also come past the front door, and past the webhook while that is away.
             check=self._problems_in,
+            attendants=[gangs, Naming(store), self._discovering.introducer],
+        )
+        return Together(controller, gangs, ClusterJobs(self._own_jobs, partial(self._mirror, store)))
+
+    def _mirror(self, store: Store, foreign: Foreign) -> Mirror:
+        return Mirror(
+            store,
+            foreign,
+            clock=time.time,
+            chance=random.random,
+            forbidden=self._settings.policy.problems,
         )
 
     def _problems_in(self, framework: Object) -> Sequence[Problem]:
         return (*problems_in(framework), *self._settings.policy.problems(framework))
 
     @asynccontextmanager
-    async def serving(self, sock: socket.socket, group: asyncio.TaskGroup) -> AsyncGenerator[None]:
+    async def serving(self, group: asyncio.TaskGroup) -> AsyncGenerator[None]:
         """The front door open, on every replica."""
         limits = door_limits()
         checks = {"not-draining": limits.not_draining, "cluster": self._reach.cluster}
@@ -163,21 +204,32 @@ class _Replica:
             access=self._access,
             policy=self._settings.policy,
             limits=limits,
-            metrics=Metrics(gauges=[self._leads()]),
+            metrics=Metrics(gauges=[self._leads(), self._discovering.waiting()]),
             health=Health(checks),
             webhook=Webhook(self._settings.policy),
+            rendezvous=self._discovering.rendezvous,
             certificates=self._settings.client_ca is not None,
+            are_ours=self._own_jobs.are_ours,
+            second_name=self._settings.frameworkcontroller,
         )
         runner = make_runner(make_door(parts))
         await runner.setup()
         following = group.create_task(self._certified.run(self._reach.granted))
+        meeting = group.create_task(self._discovering.rooms.run())
+        looking = group.create_task(self._own_jobs.run())
         try:
-            await web.SockSite(runner, sock, ssl_context=self._certified.context).start()
+            await web.SockSite(runner, self._sock, ssl_context=self._certified.context).start()
             yield
         finally:
             following.cancel()
+            meeting.cancel()
+            looking.cancel()
             limits.drain(_DRAIN)
             await runner.cleanup()
+
+    async def _where(self) -> Whereabouts:
+        url = found_at(self._settings, self._sock, self._access.namespace)
+        return Whereabouts(url, await self._certified.authority() if url.startswith("https:") else "")
 
     def _leads(self) -> Gauge:
         return Gauge(

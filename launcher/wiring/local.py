@@ -23,25 +23,35 @@ from pathlib import Path
 from aiohttp import web
 
 from launcher.api.app import Parts, make_app
+from launcher.api.calls import is_probe, is_rendezvous
 from launcher.api.guard import LOOPBACK, Guard
 from launcher.api.health import Health
 from launcher.api.limits import Limits
 from launcher.api.metrics import Metrics
 from launcher.api.serving import make_runner
 from launcher.controller.loop import Controller
+from launcher.controller.mirror import Mirror
+from launcher.controller.naming import Naming
 from launcher.core.errors import Unavailable
 from launcher.core.rules import Rules
+from launcher.discovery.attendant import Whereabouts
+from launcher.discovery.keys import filed_key
+from launcher.discovery.programs import STAND_INS
+from launcher.jobs.foreign import FOREIGN
 from launcher.node.collecting.collector import Collector
 from launcher.node.logs import Logs
 from launcher.node.nodes import NodeKeeper
 from launcher.node.pods.agent import Agent
 from launcher.node.process import ProcessRuntime
 from launcher.node.runtime import Runtime
+from launcher.node.scheduling.marking import LocalGangs
 from launcher.node.scheduling.scheduler import Scheduler
 from launcher.settings import Settings, Tls, listening, url_of
 from launcher.store.events import EventWriter
 from launcher.store.sqlite import SqliteStore
+from launcher.wiring.discovering import Discovering, allow_many_connections, authority_of, found_at
 from launcher.wiring.signals import asked_to_stop
+from launcher.wiring.together import Helper
 
 log = logging.getLogger(__name__)
 
@@ -87,8 +97,10 @@ async def local_launcher(
         stack.push_async_callback(store.close)
         runtime = await ProcessRuntime.open(settings.data, images=settings.images, clock=time.time)
         stack.push_async_callback(runtime.close, stop_keeper=throw_away)
+        # Not before: what runs in pods has the limits that we had.
+        allow_many_connections()
         group = await stack.enter_async_context(asyncio.TaskGroup())
-        works = _Works(settings, store, runtime, rules)
+        works = _Works(settings, sock, store, runtime, rules)
         await stack.enter_async_context(works.running(group))
         await stack.enter_async_context(_serving(settings, sock, store, works))
         yield Running(url_of(settings, sock), settings.token, runtime)
@@ -108,16 +120,39 @@ class _Works:
     """Everything that works on the objects of the store, beside those who call the API."""
 
     def __init__(
-        self, settings: Settings, store: SqliteStore, runtime: ProcessRuntime, rules: Rules | None
+        self,
+        settings: Settings,
+        sock: socket.socket,
+        store: SqliteStore,
+        runtime: ProcessRuntime,
+        rules: Rules | None,
     ) -> None:
         self.logs = Logs(settings.data / "logs")
-        self.metrics = Metrics(store)
-        self._controller = Controller(store, clock=time.time, chance=random.random, rules=rules)
+        self.discovering = _discovering(settings, sock, store)
+        self.metrics = Metrics(store, gauges=[self.discovering.waiting()])
+        self._controller = Controller(
+            store,
+            clock=time.time,
+            chance=random.random,
+            rules=rules,
+            attendants=[LocalGangs(store), Naming(store), self.discovering.introducer],
+        )
         scheduling = EventWriter(store, time.time, "default-scheduler")
         running = EventWriter(store, time.time, "launcher-agent")
         self._writers = (scheduling, running)
-        self._others = (
+        self._others: tuple[Helper, ...] = (
             self.metrics,
+            self.discovering.rooms,
+            *(
+                Mirror(
+                    store,
+                    foreign,
+                    clock=time.time,
+                    chance=random.random,
+                    forbidden=settings.policy.problems,
+                )
+                for foreign in FOREIGN
+            ),
             NodeKeeper(store, settings.nodes, time.time),
             Scheduler(store, events=scheduling, clock=time.time),
             Collector(store, clock=time.time),
@@ -128,9 +163,11 @@ class _Works:
                 nodes=[node.name for node in settings.nodes],
                 logs=self.logs,
                 nfs=settings.nfs,
+                claims=settings.claims,
                 clock=time.time,
                 events=running,
                 images=settings.images.keys(),
+                stand_ins=STAND_INS,
                 path=settings.path,
             ),
         )
@@ -156,7 +193,7 @@ class _Works:
 async def _serving(
     settings: Settings, sock: socket.socket, store: SqliteStore, works: _Works
 ) -> AsyncGenerator[None]:
-    limits = Limits()
+    limits = Limits(free=lambda request: is_probe(request) or is_rendezvous(request))
     guard = Guard(_hosts(settings), settings.token)
     parts = Parts(
         store=store,
@@ -167,6 +204,7 @@ async def _serving(
         policy=settings.policy,
         metrics=works.metrics,
         health=Health({"not-draining": limits.not_draining, "disk": partial(_has_room, settings.data)}),
+        rendezvous=works.discovering.rendezvous,
     )
     runner = make_runner(make_app(parts))
     await runner.setup()
@@ -175,8 +213,21 @@ async def _serving(
         await site.start()
         yield
     finally:
+        works.discovering.rooms.close()
         limits.drain(_DRAIN)
         await runner.cleanup()
+
+
+def _discovering(settings: Settings, sock: socket.socket, store: SqliteStore) -> Discovering:
+    url = found_at(settings, sock)
+
+    async def key() -> bytes:
+        return filed_key(settings.data / "discovery.key")
+
+    async def where() -> Whereabouts:
+        return Whereabouts(url, authority_of(settings.tls.certificate) if settings.tls else "")
+
+    return Discovering(store, key, where)
 
 
 async def _has_room(data: Path) -> None:

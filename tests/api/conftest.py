@@ -44,6 +44,7 @@ class Api(Client):
 
     def __init__(self, session: aiohttp.ClientSession, url: str, parts: Parts, runner: web.AppRunner) -> None:
         super().__init__(session, url)
+        assert isinstance(parts.store, LocalStore)
         self.parts, self.store, self._runner = parts, parts.store, runner
 
     def is_connected(self, port: int) -> bool:

@@ -4,6 +4,7 @@ from aiohttp.test_utils import make_mocked_request
 from launcher.api.calls import Call, call_of, flag
 
 FRAMEWORKS = "/apis/launcher.microsoft.com/v1/namespaces/default/frameworks"
+RENDEZVOUS = "/rendezvous/v1/namespaces/default/frameworks/mnist/attempts"
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,11 @@ FRAMEWORKS = "/apis/launcher.microsoft.com/v1/namespaces/default/frameworks"
         ("POST", "/apis/apps/v1/deployments?watch=1", Call("create", writes=True)),
         ("POST", "/api/v1/namespaces/default/pods/a/exec", Call("create", "pods", writes=True, lasting=True)),
         ("GET", "/api/v1/namespaces/default/services/a/proxy/b", Call("get", "services", lasting=True)),
+        ("GET", "/rendezvous/v1/programs/barrier.sh", Call("watch", "rendezvous", lasting=True)),
+        ("GET", f"{RENDEZVOUS}/0?wait=1", Call("watch", "rendezvous", lasting=True)),
+        ("GET", f"{RENDEZVOUS}/0/", Call("get")),
+        ("GET", f"{RENDEZVOUS}/../..", Call("get")),
+        ("POST", f"{RENDEZVOUS}/0", Call("create", writes=True)),
         ("GET", "/apis", Call("get")),
         ("GET", "/", Call("get")),
         ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", Call("create", writes=True)),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from launcher.api.views import Viewer
+from launcher.store.local import LocalStore
 from launcher.store.port import FRAMEWORKS, Change
 from launcher.store.sqlite import SqliteStore
 from tests.api.client import PATIENCE, until
@@ -346,10 +347,12 @@ async def test_a_change_is_written_once_for_all_who_watch(api: Api, monkeypatch:
 
 
 async def test_a_watcher_who_leaves_is_forgotten(api: Api) -> None:
+    store = api.store
+    assert isinstance(store, LocalStore)
     async with api.watch(f"{B}?watch=1"):
-        assert api.store._history._followers
+        assert store._history._followers
 
-    await until(lambda: not api.store._history._followers)
+    await until(lambda: not store._history._followers)
 
 
 async def test_a_watch_that_breaks_is_broken_off_without_a_word(

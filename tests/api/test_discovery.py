@@ -42,8 +42,7 @@ async def test_check_001_everything_comes_in_one_answer_for_who_can_read_it(clie
     assert answer.headers["Vary"] == "Accept"
     told = answer.json()
     assert (told["kind"], told["apiVersion"]) == ("APIGroupDiscoveryList", "apidiscovery.k8s.io/v2")
-    (item,) = told["items"]
-    assert item["metadata"]["name"] == "launcher.microsoft.com"
+    (item,) = [each for each in told["items"] if each["metadata"]["name"] == "launcher.microsoft.com"]
     (version,) = item["versions"]
     assert (version["version"], version["freshness"]) == ("v1", "Current")
     frameworks = named(version["resources"], "resource", "frameworks")
@@ -95,7 +94,8 @@ async def test_check_002_plain_discovery_leads_from_groups_to_resources(client: 
 
     version = {"groupVersion": "launcher.microsoft.com/v1", "version": "v1"}
     named_group = {"name": "launcher.microsoft.com", "versions": [version], "preferredVersion": version}
-    assert groups == {"kind": "APIGroupList", "apiVersion": "v1", "groups": [named_group]}
+    assert (groups["kind"], groups["apiVersion"]) == ("APIGroupList", "v1")
+    assert named(groups["groups"], "name", "launcher.microsoft.com") == named_group
     assert group == {"kind": "APIGroup", "apiVersion": "v1", **named_group}
     assert resources["kind"] == "APIResourceList"
     assert resources["groupVersion"] == "launcher.microsoft.com/v1"
@@ -113,6 +113,29 @@ async def test_check_002_plain_discovery_leads_from_groups_to_resources(client: 
     assert status["verbs"] == ["get", "patch", "update"]
     scale = named(resources["resources"], "name", "frameworks/scale")
     assert (scale["group"], scale["version"], scale["kind"]) == ("autoscaling", "v1", "Scale")
+
+
+async def test_of_several_versions_the_stable_one_comes_first_and_the_oldest_last(client: Client) -> None:
+    versions = ["v1", "v1beta2", "v1beta1", "v1alpha2", "v1alpha1"]
+
+    plain = (await client.get("/apis/kubeflow.org")).json()
+    (item,) = [
+        each
+        for each in (await client.get("/apis", KUBECTL)).json()["items"]
+        if each["metadata"]["name"] == "kubeflow.org"
+    ]
+
+    assert [each["version"] for each in plain["versions"]] == versions
+    assert plain["preferredVersion"] == {"groupVersion": "kubeflow.org/v1", "version": "v1"}
+    assert [each["version"] for each in item["versions"]] == versions
+    for each in item["versions"]:
+        tfjobs = named(each["resources"], "resource", "tfjobs")
+        assert tfjobs["responseKind"] == {
+            "group": "kubeflow.org",
+            "version": each["version"],
+            "kind": "TFJob",
+        }
+        assert {sub["subresource"] for sub in tfjobs["subresources"]} == {"scale", "status"}
 
 
 async def test_check_002_the_core_group_is_served_plainly_too(client: Client) -> None:

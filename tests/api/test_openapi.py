@@ -5,6 +5,7 @@ import pytest
 
 from launcher.api.kinds import SERVED
 from launcher.api.openapi import OpenApi
+from launcher.jobs.foreign import FOREIGN
 from tests.api.around import application, running
 from tests.api.client import Client
 from tests.core.pod_words import PRODUCTS
@@ -56,7 +57,8 @@ def without_description(schema: dict[str, Any], path: str) -> Iterator[str]:
 async def test_check_003_the_index_leads_to_a_document_for_each_group(client: Client) -> None:
     index = (await client.get("/openapi/v3")).json()["paths"]
 
-    assert set(index) == {"api/v1", OURS}
+    jobs = {f"apis/{kind.api_version}" for foreign in FOREIGN for kind in foreign.kinds}
+    assert set(index) == {"api/v1", OURS} | jobs
     answer = await client.get(index[OURS]["serverRelativeURL"])
     assert answer.status == 200
     assert answer.headers["Content-Type"] == "application/json"

@@ -92,16 +92,27 @@ def test_a_job_is_told_of_as_arena_tells_of_it(world: World, capsys: Capture) ->
     assert main(["arena", "submit", *GANG]) == 0
 
     told = capsys.readouterr()
-    assert told.out.splitlines()[0] == "framework.launcher.microsoft.com/tf-dist-git created"
-    assert set(told.out.splitlines()[1:]) == {
-        f"service/tf-dist-git-{task} created" for task in ("ps-0", "worker-0", "worker-1")
-    }
+    assert told.out == "framework.launcher.microsoft.com/tf-dist-git created\n"
     lines = told.err.splitlines()
     assert "Flag --workerImage has been deprecated, use --worker-image instead" in lines
     assert lines[-2:] == [
         "INFO[0000] The Job tf-dist-git has been submitted successfully",
         "INFO[0000] You can run `arena get tf-dist-git --type tfjob -n default` to check the job status",
     ]
+
+
+def test_32_a_gang_is_accepted_without_a_word_of_doubt_and_waits_for_all(
+    world: World, capsys: Capture
+) -> None:
+    assert main(["arena", "submit", *GANG, "--gang"]) == 0
+
+    assert "gang" not in capsys.readouterr().err.lower()
+    world.until("tf-dist-git", "AttemptPreparing")
+    framework = world.get("tf-dist-git")
+    (told,) = [each for each in framework["status"]["conditions"] if each["type"] == "GangPlaced"]
+    assert framework["spec"]["gang"] == {"minTasks": 3}
+    assert (told["status"], told["message"]) == ("False", framework["status"]["message"])
+    assert told["message"].startswith("the gang waits: 0 of 3 tasks placed")
 
 
 def test_what_a_job_owns_goes_with_it(world: World, capsys: Capture, tmp_path: Path) -> None:
@@ -111,8 +122,8 @@ def test_what_a_job_owns_goes_with_it(world: World, capsys: Capture, tmp_path: P
     assert main(["arena", "submit", *GANG, *words]) == 0
 
     uid = world.get("tf-dist-git")["metadata"]["uid"]
-    owned = objects(world, SERVICES) | objects(world, CONFIG_MAPS)
-    assert len(owned) == 5
+    owned = objects(world, CONFIG_MAPS)
+    assert len(owned) == 1
     assert {each["metadata"]["ownerReferences"][0]["uid"] for each in owned.values()} == {uid}
 
 
@@ -129,16 +140,16 @@ def test_34_a_second_job_of_a_name_is_refused_and_the_first_untouched(world: Wor
     assert world.get("tf-dist-git")["metadata"]["uid"] == before
 
 
-def test_a_job_whose_companions_cannot_be_made_is_taken_back(world: World, capsys: Capture) -> None:
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "tf-dist-git-ps-0", "namespace": "default"},
-        "spec": {"ports": [{"port": 1}]},
-    }
-    world._call(world.store.create(SERVICES, service))
+def test_a_job_whose_companions_cannot_be_made_is_taken_back(
+    world: World, capsys: Capture, tmp_path: Path
+) -> None:
+    (tmp_path / "conf").write_text("x")
+    words = [*GANG, "--config-file", "~/conf:/etc/conf"]
+    (_, taken) = made(capsys, *words)
+    taken["metadata"]["namespace"] = "default"
+    world._call(world.store.create(CONFIG_MAPS, taken))
 
-    assert main(["arena", "submit", *GANG]) == 1
+    assert main(["arena", "submit", *words]) == 1
 
     assert "the job tf-dist-git has been taken back" in capsys.readouterr().err
     world._call(world._until(lambda: _gone(world, "tf-dist-git"), "the job stays"))
@@ -277,8 +288,11 @@ def test_29_ports_in_use_are_left_to_who_uses_them(world: World, capsys: Capture
 
     assert main(["arena", "submit", *GANG]) == 0
 
-    ports = {name: each["spec"]["ports"][0]["port"] for name, each in objects(world, SERVICES).items()}
-    assert (ports["tf-dist-git-worker-0"], ports["tf-dist-git-ps-0"]) == (20001, 20002)
+    ports = {
+        role["name"]: role["task"]["pod"]["spec"]["containers"][0]["ports"][0]["containerPort"]
+        for role in world.get("tf-dist-git")["spec"]["taskRoles"]
+    }
+    assert (ports["worker"], ports["ps"]) == (20001, 20002)
 
 
 def test_it_may_be_called_by_the_name_of_arena(tmp_path: Path) -> None:

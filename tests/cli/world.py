@@ -19,6 +19,7 @@ from launcher.api.app import make_app
 from launcher.api.guard import LOOPBACK, Guard
 from launcher.api.serving import make_runner
 from launcher.controller.loop import Controller
+from launcher.controller.naming import Naming
 from launcher.core.errors import BadRequest, NotFound
 from launcher.core.logview import LogView
 from launcher.core.manifest import check_framework
@@ -93,7 +94,9 @@ class World:
 
     async def _open(self) -> None:
         self.store, self._logs = memory_store(), WrittenLogs()
-        self._controller = Controller(self.store, clock=time.time, chance=lambda: 0.5)
+        self._controller = Controller(
+            self.store, clock=time.time, chance=lambda: 0.5, attendants=[Naming(self.store)]
+        )
         self._controlling = asyncio.create_task(self._controller.run())
 
     @property

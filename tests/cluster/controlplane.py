@@ -189,6 +189,10 @@ class ControlPlane:
         assert (done.returncode == 0) is ok, f"kubectl {' '.join(words)}: {done.stdout}{done.stderr}"
         return done.stdout if ok else done.stdout + done.stderr
 
+    def until_served(self, path: str) -> None:
+        """Return when the API server serves objects at *path*, which is a while after it got their definition."""
+        self._until(lambda: self.admin.ask("GET", path).status == 200, f"{path} is served")
+
     def new_user(self) -> User:
         """Somebody who has no rights yet."""
         name = next(self._nobodies)

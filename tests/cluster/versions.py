@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
-#: One Go module for each version of Kubernetes, with one for its nodes below, one for kwok, one for Helm.
+#: One Go module for each version of Kubernetes, with one for its nodes below, one for kwok, one for Helm, and one that
+#: names those who place gangs.
 TOOLS = Path(__file__).parent / "tools"
 
 DEFAULT = "1.36.3"
@@ -60,5 +61,7 @@ def chosen() -> Version:
 def pinned() -> list[str]:
     """Every release that K8S may name."""
     return sorted(
-        place.name for place in TOOLS.iterdir() if place.name not in {"kwok", "helm"} and place.is_dir()
+        place.name
+        for place in TOOLS.iterdir()
+        if place.name not in {"kwok", "helm", "gangs"} and place.is_dir()
     )

@@ -236,7 +236,20 @@ def test_pods_carry_the_labels_that_scripts_select_by() -> None:
         "replica-type": "worker",
         "replica-index": "1",
     }
-    assert found["dist-chief-0"]["metadata"]["labels"]["training.kubeflow.org/job-role"] == "master"
+    assert masters(DIST) == ["dist-chief-0"]
+
+
+def test_without_a_chief_worker_0_is_labelled_in_its_place() -> None:
+    assert masters(a_tfjob(PS=replicas(), Worker=replicas(2))) == ["dist-worker-0"]
+
+
+def masters(tfjob: Json) -> list[str]:
+    """The pods that scripts take for the master."""
+    return [
+        name
+        for name, pod in pods_of(tfjob).items()
+        if pod["metadata"]["labels"].get("training.kubeflow.org/job-role") == "master"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -247,12 +260,32 @@ def test_pods_carry_the_labels_that_scripts_select_by() -> None:
         pytest.param("OnFailure", None, "OnFailure", -1, id="OnFailure"),
         pytest.param("Always", None, "Always", -1, id="Always"),
         pytest.param("OnFailure", {"backoffLimit": 3}, "Never", 3, id="OnFailure, so many times"),
+        pytest.param(
+            "ExitCode", {"backoffLimit": 3}, "Never", -1, id="ExitCode, whose new pods nobody counts"
+        ),
     ],
 )
 def test_restart_policies(restart: str | None, policy: Json | None, pod: str, retries: int) -> None:
     task = roles_of(a_tfjob(policy=policy, Worker=replicas(2, restart)))["worker"]["task"]
 
     assert (task["pod"]["spec"]["restartPolicy"], task["retryPolicy"]["maxRetryCount"]) == (pod, retries)
+
+
+@pytest.mark.parametrize(
+    ("version", "codes", "fancy"),
+    [
+        pytest.param("v1", "128-255", True, id="53 to 56 today"),
+        pytest.param("v1beta2", "130,137-138,143", False, id="53 to 56 of old"),
+    ],
+)
+def test_an_exit_code_decides_about_another_try(version: str, codes: str, fancy: bool) -> None:
+    role = roles_of(a_tfjob(version, Worker=replicas(2, "ExitCode")))["worker"]
+
+    assert role["task"]["retryPolicy"] == {
+        "fancyRetryPolicy": fancy,
+        "maxRetryCount": -1,
+        "retryableExitCodes": codes,
+    }
 
 
 @pytest.mark.parametrize("shape", ["runPolicy", "loose"])
@@ -262,7 +295,12 @@ def test_policies_are_kept_wherever_their_version_has_them(shape: str) -> None:
         "ttlSecondsAfterFinished": 9,
         "activeDeadlineSeconds": 60,
         "suspend": True,
-        "schedulingPolicy": {"minAvailable": 1, "scheduleTimeoutSeconds": 5},
+        "schedulingPolicy": {
+            "minAvailable": 1,
+            "scheduleTimeoutSeconds": 5,
+            "queue": "team",
+            "priorityClass": "high",
+        },
         "managedBy": "kubeflow.org/training-operator",
     }
     given = {"runPolicy": policies} if shape == "runPolicy" else policies
@@ -275,7 +313,8 @@ def test_policies_are_kept_wherever_their_version_has_them(shape: str) -> None:
         60,
     )
     assert spec["executionType"] == "Create"
-    assert spec["gang"] == {"minTasks": 1, "timeoutSeconds": 5}
+    assert spec["gang"] == {"minTasks": 1, "timeoutSeconds": 5, "queue": "team"}
+    assert spec["taskRoles"][0]["task"]["pod"]["spec"]["priorityClassName"] == "high"
 
 
 @pytest.mark.parametrize(("version", "clean"), [("v1", "None"), ("v1beta2", "Running")])
@@ -318,9 +357,6 @@ def test_a_tf_config_of_the_users_own_gives_way_and_that_is_told() -> None:
             id="suspend",
         ),
         pytest.param(a_tfjob(PS=replicas()), "there is neither chief nor worker", id="nobody to decide"),
-        pytest.param(
-            a_tfjob(Worker=replicas()), "no pod has the label training.kubeflow.org/job-role", id="job-role"
-        ),
         pytest.param(a_tfjob(X=replicas()), "x: not a type of TFJob's", id="a type of one's own"),
     ],
 )
@@ -352,12 +388,6 @@ def test_the_restart_policy_of_the_pod_gives_way_and_that_is_told() -> None:
             id="a type twice",
         ),
         pytest.param(
-            a_tfjob(Worker=replicas(1, "ExitCode")),
-            "spec.tfReplicaSpecs.Worker.restartPolicy: Forbidden: a Framework does not retry by exit code; write "
-            "OnFailure or Never",
-            id="ExitCode",
-        ),
-        pytest.param(
             a_tfjob(Worker=replicas(1, "Sometimes")),
             'spec.tfReplicaSpecs.Worker.restartPolicy: Unsupported value: "Sometimes": supported values: "Never", '
             '"OnFailure", "Always", "ExitCode"',
@@ -375,10 +405,10 @@ def test_the_restart_policy_of_the_pod_gives_way_and_that_is_told() -> None:
             id="no container of TensorFlow",
         ),
         pytest.param(
-            a_tfjob(policy={"schedulingPolicy": {"queue": "q"}}, Worker=replicas()),
-            "spec.runPolicy.schedulingPolicy.queue: Forbidden: a Framework has nothing that does the same; "
+            a_tfjob(policy={"schedulingPolicy": {"minResources": {"cpu": 1}}}, Worker=replicas()),
+            "spec.runPolicy.schedulingPolicy.minResources: Forbidden: a Framework has nothing that does the same; "
             "leave it out",
-            id="a queue",
+            id="resources of a gang",
         ),
         pytest.param(
             a_tfjob(policy={"managedBy": "kueue.x-k8s.io/multikueue"}, Worker=replicas()),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 
@@ -14,26 +14,18 @@ from tests.kubernetes.account import launcher_account
 from tests.kubernetes.launcher import KubeLauncher
 from tests.kubernetes.rights import beyond, launcher_rights, of_launcher, refused
 from tests.kubernetes.world import World
-from tests.local.server import PROJECT, until
+from tests.local.server import PROJECT
 
 __all__ = ["account", "cluster", "launch", "launcher", "namespace", "programs", "shared_launcher", "world"]
 
 CRD = PROJECT / "deploy" / "kubernetes" / "base" / "crd.yaml"
-_CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/frameworks.launcher.microsoft.com"
 
 
 def define_frameworks(plane: ControlPlane) -> None:
-    """Apply the CRD, and return when the API server serves Frameworks."""
+    """Apply the CRD, and return when the API server serves Frameworks, and tells clients of their fields."""
     plane.kubectl("apply", "--server-side", "-f", str(CRD))
-
-    def established() -> bool | None:
-        conditions: list[Any] = plane.admin.get(_CRD).get("status", {}).get("conditions") or []
-        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions) or None
-
-    until(established, "Frameworks are known")
-    # The API server serves a kind a moment after it says so.
-    path = "/apis/launcher.microsoft.com/v1/frameworks"
-    until(lambda: plane.admin.ask("GET", path).status == 200 or None, "Frameworks are served")
+    plane.until_served("/apis/launcher.microsoft.com/v1/frameworks")
+    plane.until_served("/openapi/v3/apis/launcher.microsoft.com/v1")
 
 
 @pytest.fixture(scope="package")

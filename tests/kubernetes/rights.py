@@ -36,6 +36,8 @@ class Right:
 
 #: No request shows it: kube-apiserver asks for it when a pod says that it holds up the deletion of its Framework.
 UNSEEN = Right("update", "launcher.microsoft.com", "frameworks/finalizers")
+#: Of those who place gangs, none of whom is in a plain cluster: the tests of gangs show that these are used.
+ELSEWHERE = frozenset({"scheduling.volcano.sh", "scheduling.x-k8s.io", "scheduling.k8s.io", "kueue.x-k8s.io"})
 
 
 def rights(*files: str) -> frozenset[Right]:

@@ -34,9 +34,9 @@ def fresh(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """A cluster in which nothing is installed but the kinds of other projects."""
     with ControlPlane(tmp_path_factory.mktemp("fresh"), programs, nodes=2) as plane:
         crds = [_open_crd(kind, group, plural) for kind, (group, plural) in _FOREIGN.items()]
-        text = yaml.safe_dump_all(crds)
-        plane.kubectl("apply", "-f", "-", stdin=text)
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", "-", stdin=text)
+        plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(crds))
+        for group, plural in _FOREIGN.values():
+            plane.until_served(f"/apis/{group}/v1/{plural}")
         yield plane
 
 
@@ -44,7 +44,7 @@ def fresh(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def installed(fresh: ControlPlane) -> None:
     """The launcher is there as it comes, whatever earlier tests have left."""
     fresh.kubectl("apply", "-k", str(OVERLAYS / "default"))
-    fresh.kubectl("wait", "--for=condition=Established", "crd", "frameworks.launcher.microsoft.com")
+    fresh.until_served("/apis/launcher.microsoft.com/v1/frameworks")
 
 
 @pytest.mark.parametrize("overlay", sorted(path.name for path in OVERLAYS.iterdir()))

@@ -12,11 +12,12 @@ from tests.core.manifests import Json, a_framework, a_role
 from tests.kubernetes.account import BASE, HOME
 from tests.kubernetes.launcher import KubeLauncher
 from tests.kubernetes.lossy import LossyProxy
-from tests.kubernetes.rights import UNSEEN, Right, beyond, launcher_rights, of_launcher, refused
+from tests.kubernetes.rights import ELSEWHERE, UNSEEN, Right, beyond, launcher_rights, of_launcher, refused
 from tests.kubernetes.world import World, a_task_pod
 from tests.local.server import until
 
 _SECRET = f"/api/v1/namespaces/{HOME}/secrets/framework-launcher-tls"
+_KEY = f"/api/v1/namespaces/{HOME}/secrets/framework-launcher-discovery"
 _LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases/framework-launcher"
 
 
@@ -31,7 +32,7 @@ def webhook(cluster: ControlPlane) -> Iterator[None]:
 @pytest.fixture
 def nothing_made(cluster: ControlPlane, account: User) -> None:
     """As before the first launcher: whoever comes has to make its things itself."""
-    for path in (_SECRET, _LEASE):
+    for path in (_SECRET, _KEY, _LEASE):
         assert cluster.admin.ask("DELETE", path).status in {200, 404}
 
 
@@ -44,6 +45,7 @@ def test_every_right_is_used_and_no_other_is_asked_for(
         launcher = KubeLauncher(tmp_path, _by(way, cluster, account), "--tls-secret=framework-launcher-tls")
         try:
             _live_through_everything(cluster, world)
+            _ask_another_replica(world, account, tmp_path / "another")
         finally:
             launcher.end()
 
@@ -51,7 +53,8 @@ def test_every_right_is_used_and_no_other_is_asked_for(
     unused = {
         str(right)
         for right in launcher_rights()
-        if not any(right.covers(request) and request.status < 300 for request in asked)
+        if right.group not in ELSEWHERE
+        and not any(right.covers(request) and request.status < 300 for request in asked)
     }
     assert way.lost.is_set()
     assert unused == {str(UNSEEN)}
@@ -82,12 +85,13 @@ def test_a_pod_may_hold_up_the_deletion_of_its_framework_by_one_right_alone(
     [
         pytest.param(Right("create", "launcher.microsoft.com", "frameworks"), id="create a Framework"),
         pytest.param(Right("update", "launcher.microsoft.com", "frameworks"), id="change a Framework"),
-        pytest.param(Right("update", "", "pods"), id="change a pod"),
+        pytest.param(Right("update", "", "pods"), id="replace a pod"),
         pytest.param(Right("create", "", "pods/exec"), id="run something in a pod"),
+        pytest.param(Right("update", "", "services"), id="change a Service"),
         pytest.param(Right("get", "", "secrets", "default"), id="read others' Secrets"),
         pytest.param(Right("get", "", "secrets", HOME, "another"), id="read another Secret beside it"),
         pytest.param(Right("list", "", "secrets", HOME), id="list Secrets"),
-        pytest.param(Right("get", "", "nodes"), id="read nodes"),
+        pytest.param(Right("patch", "", "nodes"), id="change a node"),
         pytest.param(
             Right("update", "coordination.k8s.io", "leases", HOME, "another"), id="take another Lease"
         ),
@@ -180,6 +184,20 @@ def _live_through_everything(cluster: ControlPlane, world: World) -> None:
     )
     world.kubectl("delete", "pod", "late-worker-0", "--grace-period=0", "--force")
     world.completed("late")
+    # Its tasks have names, of which one is somebody's already: whose, it looks up.
+    world.kubectl("create", "service", "clusterip", "named-worker-0", "--tcp=80:80")
+    pod = a_task_pod("succeeded")
+    pod["metadata"]["annotations"]["launcher.microsoft.com/services"] = "PerTask"
+    world.submit(a_framework(a_role(tasks=1, pod=pod), name="named"))
+    world.until(lambda: world.asked("get", "services") or None, "it asks")
+    world.kubectl("delete", "service", "named-worker-0")
+    world.completed("named")
+    world.until(lambda: world.asked("delete", "services") or None, "what is over has no names")
+    # A gang waits for room, which it has once somebody is there whom it wants to be near.
+    world.submit(a_framework(a_role(tasks=2, pod=_near("anchor")), name="together", gang={}))
+    world.until(lambda: world.events("GangWaits") or None, "it waits")
+    world.kubectl("run", "anchor", "--image=busybox", "--restart=Never", "--labels=app=anchor")
+    world.completed("together")
     # Deleted when its time is over.
     world.submit(
         a_framework(a_role(tasks=1, pod=a_task_pod("succeeded")), name="brief", ttlSecondsAfterFinished=0)
@@ -190,9 +208,32 @@ def _live_through_everything(cluster: ControlPlane, world: World) -> None:
     until(lambda: cluster.admin.get(_SECRET)["data"]["tls.crt"] != "bm9uZQ==" or None, "it is made anew")
 
 
+def _ask_another_replica(world: World, account: User, directory: Path) -> None:
+    """A task tells its port to a launcher that has not made the key by which it knows the task."""
+    discovery = {"ports": {"worker": "auto"}}
+    world.submit(a_framework(a_role(tasks=1, pod=a_task_pod()), name="found", discovery=discovery))
+    pod = world.until(lambda: world.pods().get("found-worker-0"), "it is there")
+    given = {each["name"]: each.get("value", "") for each in pod["spec"]["containers"][0]["env"]}
+    path = given["LAUNCHER_RENDEZVOUS"].partition("/rendezvous/")[2]
+    another = KubeLauncher(directory, account.kubeconfig)
+    try:
+        token = f"Authorization: Bearer {given['LAUNCHER_TOKEN']}"
+        told = another.get(f"/rendezvous/{path}?task=worker/0&port=20000", "-H", token)
+        assert told["roles"]["worker"][0]["port"] == 20000
+    finally:
+        another.end()
+
+
 def _counted(world: World, reason: str) -> bool:
     events = world.cluster.admin.get(world.path("events"))["items"]
     return any(event["reason"] == reason and (event.get("count") or 1) > 1 for event in events)
+
+
+def _near(app: str) -> Json:
+    """A pod that goes only where one of that *app* is."""
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return a_task_pod("succeeded", affinity=near)
 
 
 def _owned_pod(world: World) -> Json:

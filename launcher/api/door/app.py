@@ -7,13 +7,14 @@ few: health, metrics, and the webhook that the API server calls.
 
 import re
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from aiohttp import web
 
-from launcher.api.door.checking import FrameworkChecks
+from launcher.api.calls import is_rendezvous
+from launcher.api.door.checking import DoorChecks
 from launcher.api.door.passing import Passage, Passed
 from launcher.api.door.upstream import Upstream
 from launcher.api.errors import SERVER, common_headers, errors_as_status
@@ -21,7 +22,9 @@ from launcher.api.health import Health
 from launcher.api.limits import Limits, note_stream
 from launcher.api.metrics import Metrics
 from launcher.api.policy import Policy
+from launcher.api.routes import Adding
 from launcher.core.reading.decode import MOST_BYTES
+from launcher.jobs.foreign import Foreign
 from launcher.store.kube.access import Access
 
 #: The API server itself gives up on a request after a minute, and says so better than we could.
@@ -30,13 +33,6 @@ _SECONDS = 65.0
 _STREAMS = 2000
 #: Asked by those who keep the launcher alive, and by the API server in the middle of a request that may be from here.
 _OWN = re.compile(r"/(healthz|livez|readyz)(/[a-z-]*)?|/admission/[a-z]+")
-
-
-class Adding(Protocol):
-    """Whatever has routes of its own."""
-
-    def add_to(self, app: web.Application) -> None:
-        """Let *app* serve them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +46,15 @@ class DoorParts:
     health: Health
     #: The admission webhook; None where another place serves it.
     webhook: Adding | None = None
+    #: Where pods ask for their peers; None where they are not told.
+    rendezvous: Adding | None = None
     #: Whether the listener asks for client certificates (see ``ask_for_certificates``), whose owners the launcher then
     #: names to the API server.
     certificates: bool = False
+    #: Whether jobs of a kind are ours, and so to be checked.
+    are_ours: Callable[[Foreign], bool] = lambda _: False
+    #: Whether Frameworks can be had under FrameworkController's name, too.
+    second_name: bool = False
 
 
 def make_door(parts: DoorParts) -> web.Application:
@@ -79,7 +81,7 @@ def door_limits() -> Limits:
         read_seconds=_SECONDS,
         write_seconds=_SECONDS,
         streams=_STREAMS,
-        free=lambda request: _OWN.fullmatch(request.rel_url.raw_path) is not None,
+        free=lambda request: is_rendezvous(request) or _OWN.fullmatch(request.rel_url.raw_path) is not None,
     )
 
 
@@ -97,6 +99,8 @@ def _add_own(app: web.Application, parts: DoorParts) -> None:
     app.router.add_get("/metrics", parts.metrics.expose)
     if parts.webhook is not None:
         parts.webhook.add_to(app)
+    if parts.rendezvous is not None:
+        parts.rendezvous.add_to(app)
 
 
 def _passage(app: web.Application, parts: DoorParts) -> Passage:
@@ -106,7 +110,7 @@ def _passage(app: web.Application, parts: DoorParts) -> Passage:
     if parts.certificates:
         ourselves = Upstream(access, access.tls, access.credentials)
         app.cleanup_ctx.append(ourselves.connected)
-    return Passage(others, ourselves, FrameworkChecks(parts.policy))
+    return Passage(others, ourselves, DoorChecks(parts.policy, parts.are_ours), second_name=parts.second_name)
 
 
 async def _door_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -7,8 +7,10 @@ import aiohttp
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from launcher.api.bodies import body_of
+from launcher.api.door.alias import Alias, alias_of, asks_plainly
 from launcher.api.door.callers import certificate_of, check_token, name_caller
-from launcher.api.door.checking import FrameworkChecks
+from launcher.api.door.checking import DoorChecks
 from launcher.api.door.headers import back, onward
 from launcher.api.door.paths import check_path, place_of
 from launcher.api.door.upgrades import SWITCHED, ask, tunnel, wish_of
@@ -27,13 +29,16 @@ class Passed(web.StreamResponse):
 class Passage:
     """Passes requests on, Frameworks checked."""
 
-    def __init__(self, others: Upstream, ourselves: Upstream | None, checks: FrameworkChecks) -> None:
+    def __init__(
+        self, others: Upstream, ourselves: Upstream | None, checks: DoorChecks, *, second_name: bool
+    ) -> None:
         """
         *others* takes requests with credentials of their own.
 
         Those of whoever shows a client certificate go by *ourselves*, if there is such a way.
         """
         self._others, self._ourselves, self._checks = others, ourselves, checks
+        self._second_name = second_name
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Any request at all: the API server's answer to it."""
@@ -45,8 +50,11 @@ class Passage:
         if (wish := wish_of(request)) is not None:
             ask(headers, wish)
             return await _passed(upstream, request, headers, None, ())
-        body, warnings = await self._body(request, headers)
-        return await _passed(upstream, request, headers, body, warnings)
+        alias = alias_of(request) if self._second_name else None
+        if alias is not None:
+            asks_plainly(headers)
+        body, warnings = await self._body(request, headers, alias)
+        return await _passed(upstream, request, headers, body, warnings, alias)
 
     def _identified(self, request: web.Request, headers: CIMultiDict[str]) -> Upstream:
         """The way on for *request*; *headers* say who it is from. Raises HTTPUnauthorized when nobody says so."""
@@ -57,17 +65,20 @@ class Passage:
         return self._others
 
     async def _body(
-        self, request: web.Request, headers: CIMultiDict[str]
+        self, request: web.Request, headers: CIMultiDict[str], alias: Alias | None
     ) -> tuple[Body | None, tuple[str, ...]]:
         """What is sent on, and what the caller is warned about."""
-        place = place_of(request.rel_url.raw_path)
+        place = place_of(request.rel_url.raw_path if alias is None else alias.path.partition("?")[0])
         # A patch is part of something that only the API server has: what it makes of it, the webhook sees.
-        if place is not None and request.method == ("POST" if place.name is None else "PUT"):
+        is_whole = place is not None and request.method == ("POST" if place.name is None else "PUT")
+        if place is not None and is_whole and self._checks.are_for(place.kind):
             checked = await self._checks.checked(request, place)
             headers[hdrs.CONTENT_TYPE] = "application/json"
             return checked.body, checked.warnings
         if not request.can_read_body:
             return None, ()
+        if alias is not None:
+            return await body_of(request), ()
         if hdrs.CONTENT_LENGTH in request.headers:
             headers[hdrs.CONTENT_LENGTH] = request.headers[hdrs.CONTENT_LENGTH]
         return request.content.iter_any(), ()
@@ -79,8 +90,10 @@ async def _passed(
     headers: CIMultiDict[str],
     body: Body | None,
     warnings: Iterable[str],
+    alias: Alias | None = None,
 ) -> web.StreamResponse:
-    async with upstream.answer(request.method, request.rel_url.raw_path_qs, headers, body) as answer:
+    path = request.rel_url.raw_path_qs if alias is None else alias.path
+    async with upstream.answer(request.method, path, headers, body) as answer:
         response = Passed(status=answer.status, reason=answer.reason, headers=back(answer.headers))
         told = answer.headers.getall(_WARNING, ())
         for warning in warnings:
@@ -91,8 +104,13 @@ async def _passed(
             response.headers[hdrs.UPGRADE] = answer.headers.get(hdrs.UPGRADE, "")
             await tunnel(request, answer, response)
             return response
+        pieces = _pieces(answer)
+        if alias is not None and hdrs.CONTENT_ENCODING not in answer.headers:
+            for name in (hdrs.CONTENT_LENGTH, hdrs.ETAG, hdrs.LAST_MODIFIED):
+                response.headers.pop(name, None)
+            pieces = _renamed(pieces, alias)
         await response.prepare(request)
-        async for piece in _pieces(answer):
+        async for piece in pieces:
             await _give(response, piece)
         await response.write_eof()
     return response
@@ -105,6 +123,20 @@ async def _give(response: web.StreamResponse, piece: bytes) -> None:
             await response.write(piece)
     except TimeoutError as error:
         raise ConnectionResetError("the caller takes nothing") from error
+
+
+async def _renamed(pieces: AsyncIterator[bytes], alias: Alias) -> AsyncIterator[bytes]:
+    """The body by its other name: line by line if it lasts, else whole; what is no object stays as it is."""
+    held = b""
+    async for piece in pieces:
+        held += piece
+        lines, end, rest = held.rpartition(b"\n")
+        if alias.lasts and end:
+            held = rest
+            yield alias.renamed(lines + end)
+    if held:
+        # Not by its declared type: the cluster calls some of its JSON plain text.
+        yield alias.renamed(held) if held.startswith(b"{") else held
 
 
 async def _pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

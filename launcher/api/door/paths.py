@@ -6,27 +6,32 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from launcher.core.errors import BadRequest
-from launcher.store.port import FRAMEWORKS
+from launcher.jobs.foreign import FOREIGN
+from launcher.store.port import FRAMEWORKS, Kind
 
-_HEAD = ["apis", FRAMEWORKS.group, FRAMEWORKS.version, "namespaces"]
+#: What is looked at on its way, by where it stands.
+_LOOKED_AT = {
+    (kind.group, kind.version, kind.plural): kind
+    for kind in (FRAMEWORKS, *(kind for foreign in FOREIGN for kind in foreign.kinds))
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A namespace, and a Framework in it; no name for all of them together."""
+    """A namespace, and an object in it; no name for all of its kind together."""
 
     namespace: str
     name: str | None = None
+    kind: Kind = FRAMEWORKS
 
 
 def place_of(path: str) -> Place | None:
-    """The place of Frameworks at that *path*, as it was sent; None where something else stands, or a part of one."""
+    """The place of Frameworks or jobs at that *path*, as it was sent; None where something else stands, or a part."""
     # Unquoted before it is taken apart, as kube-apiserver does: what is the same to it has to be the same here.
     match unquote(path).strip("/").split("/"):
-        case [*head, namespace, FRAMEWORKS.plural] if head == _HEAD:
-            return Place(namespace)
-        case [*head, namespace, FRAMEWORKS.plural, name] if head == _HEAD:
-            return Place(namespace, name)
+        case ["apis", group, version, "namespaces", namespace, plural, *name] if len(name) <= 1:
+            kind = _LOOKED_AT.get((group, version, plural))
+            return None if kind is None else Place(namespace, name[0] if name else None, kind)
         case _:
             return None
 

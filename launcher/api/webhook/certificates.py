@@ -55,8 +55,14 @@ class CertificateKeeper:
         self._clock, self._chance = clock, chance
         self.context: ssl.SSLContext = server_context()
         self._shown: Shown | None = None
+        self._first = asyncio.Event()
         self._changed = asyncio.Event()
         self._missing: set[Kind] = set()
+
+    async def authority(self) -> bytes:
+        """Whose word on the certificate counts, as PEM, as soon as there is one; empty if its keeper does not say."""
+        await self._first.wait()
+        return self._shown.bundle if self._shown is not None else b""
 
     async def prepare(self) -> None:
         """Return when the context has a certificate to show: when the cluster can be reached, and grants the rights."""
@@ -161,6 +167,7 @@ class CertificateKeeper:
             log.warning("certificate cannot be used", extra={"secret": self._name, "why": str(error)})
         else:
             self._shown = shown
+            self._first.set()
 
     async def _tell(self, bundle: bytes) -> bool:
         """Whether both webhook configurations that there are trust *bundle*, and only that. Raises Conflict."""

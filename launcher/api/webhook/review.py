@@ -16,7 +16,8 @@ from launcher.core.checking.podrules import part
 from launcher.core.checking.problems import shown
 from launcher.core.errors import BadRequest
 from launcher.core.reading.decode import MOST_BYTES
-from launcher.store.port import FRAMEWORKS, Object
+from launcher.jobs.foreign import FOREIGN
+from launcher.store.port import FRAMEWORKS, Kind, Object
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 #: A Framework and the one before it, each as large as can be, and what is told around them.
@@ -24,7 +25,7 @@ _MOST_BYTES = 2 * MOST_BYTES + 256 * 1024
 
 
 class Webhook:
-    """Answers a kube-apiserver that asks about Frameworks. It has no side effects and needs no credentials."""
+    """Answers a kube-apiserver that asks about Frameworks and jobs. It has no side effects and needs no credentials."""
 
     def __init__(self, policy: Policy) -> None:
         self._judge = Judge(policy)
@@ -73,12 +74,7 @@ def _asked(data: bytes) -> Object:
 
 def _about(asked: Object) -> Request | None:
     """What is to be looked at; None when it is a deletion or a part of its own. Raises BadRequest."""
-    resource = part(asked.get("resource"))
-    if (resource.get("group"), resource.get("resource")) != (FRAMEWORKS.group, FRAMEWORKS.plural):
-        raise BadRequest(
-            f"request.resource: this webhook knows {FRAMEWORKS.resource} alone: name no other in the rules of its "
-            "configuration"
-        )
+    kind = _kind(part(asked.get("resource")))
     operation = asked.get("operation")
     if asked.get("subResource") or operation not in list(Operation):
         return None
@@ -92,6 +88,22 @@ def _about(asked: Object) -> Request | None:
         validation=_validation(options.get("fieldValidation")),
         # Only an apply may be forced, and what is wrong with that is told as of an object written whole.
         patching=options.get("kind") == "PatchOptions" and "force" not in options,
+        kind=kind,
+    )
+
+
+def _kind(resource: Object) -> Kind:
+    """Which of the kinds that there are rules for is asked about. Raises BadRequest when it is none of them."""
+    group, version, plural = (resource.get(name) for name in ("group", "version", "resource"))
+    if (group, plural) == (FRAMEWORKS.group, FRAMEWORKS.plural):
+        return FRAMEWORKS
+    for foreign in FOREIGN:
+        for kind in foreign.kinds:
+            if (group, version, plural) == (kind.group, kind.version, kind.plural):
+                return kind
+    known = " and ".join((FRAMEWORKS.resource, *(foreign.kind.resource for foreign in FOREIGN)))
+    raise BadRequest(
+        f"request.resource: this webhook knows {known} alone: name no other in the rules of its configuration"
     )
 
 

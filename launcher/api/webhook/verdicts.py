@@ -1,10 +1,12 @@
-"""Whether a Framework may be stored, and with which defaults: in a cluster just as by our own API."""
+"""Whether a Framework or job may be stored, and with which defaults: in a cluster just as by our own API."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from launcher.api.errors import Target, status_of
 from launcher.api.frameworks import FrameworkRules
+from launcher.api.jobs import JobRules
+from launcher.api.keeping import Rules
 from launcher.api.options import Validation
 from launcher.api.policy import Policy
 from launcher.api.webhook.difference import difference
@@ -16,7 +18,8 @@ from launcher.core.errors import InvalidObject, RequestError
 from launcher.core.reading.decode import too_deep
 from launcher.core.replicas import followed, scalable
 from launcher.core.validate import warnings_in
-from launcher.store.port import FRAMEWORKS, Object
+from launcher.jobs.foreign import FOREIGN, noted
+from launcher.store.port import FRAMEWORKS, Kind, Object
 
 
 class Operation(StrEnum):
@@ -28,13 +31,14 @@ class Operation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A Framework that somebody wants to have stored, without its status, and the one whose place it takes."""
+    """A Framework or job that somebody wants to have stored, without its status, and the one whose place it takes."""
 
     object: Object
     old: Object | None
     validation: Validation
     #: Whether the object is what a patch has made of the old one, which is told otherwise.
     patching: bool
+    kind: Kind = FRAMEWORKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,12 @@ _YES = Verdict()
 
 
 class Judge:
-    """Looks at Frameworks on their way into a cluster. It keeps nothing and changes nothing, dry run or not."""
+    """Looks at objects on their way into a cluster. It keeps nothing and changes nothing, dry run or not."""
 
     def __init__(self, policy: Policy) -> None:
-        self._rules = FrameworkRules(policy)
+        self._rules: dict[Kind, Rules] = {FRAMEWORKS: FrameworkRules(policy)}
+        for foreign in FOREIGN:
+            self._rules |= {kind: JobRules(kind, foreign, policy) for kind in foreign.kinds}
 
     def validated(self, request: Request) -> Verdict:
         """No, if a rule is broken: the same answer that our own API gives."""
@@ -62,7 +68,7 @@ class Judge:
                 return _YES
             return Verdict(warnings=self._warnings(request))
         except RequestError as error:
-            _, status = status_of(error, Target(FRAMEWORKS, _name(request)), patching=request.patching)
+            _, status = status_of(error, Target(request.kind, _name(request)), patching=request.patching)
             return Verdict(refusal=status)
 
     def defaulted(self, request: Request) -> Verdict:
@@ -71,6 +77,8 @@ class Judge:
 
         Also for what is wrong: what that is tells ``validated``, when others have made their changes, too.
         """
+        if request.kind != FRAMEWORKS:
+            return _noted(request)
         try:
             if _leaves_it(request) or not has_shape(request.object):
                 return _YES
@@ -88,16 +96,25 @@ class Judge:
 
     def _warnings(self, request: Request) -> tuple[str, ...]:
         """What is legal but hardly meant. Raises InvalidObject, BadRequest."""
-        old = request.old
-        if old is not None and not has_shape(old):
+        old, rules = request.old, self._rules[request.kind]
+        if old is not None and request.kind == FRAMEWORKS and not has_shape(old):
             # It got in while nobody looked. There is nothing in it to go by.
             old = None
-        manifest = self._rules.check(request.object, old, strict=request.validation is Validation.STRICT)
-        if old is not None and (problems := self._rules.change_problems(old, manifest.object)):
+        manifest = rules.check(request.object, old, strict=request.validation is Validation.STRICT)
+        if old is not None and (problems := rules.change_problems(old, manifest.object)):
             raise InvalidObject(tuple(problems))
         if request.validation is Validation.IGNORE:
             return without_findings(manifest.warnings)
         return manifest.warnings
+
+
+def _noted(request: Request) -> Verdict:
+    """A new job has nothing to be written out but the version that it is written in."""
+    metadata = request.object.get("metadata")
+    if request.old is not None or not isinstance(metadata, dict):
+        return _YES
+    new = noted(request.kind, request.object)["metadata"]
+    return Verdict(patch=tuple(difference(metadata, new, "/metadata")))
 
 
 def _whole(request: Request) -> Object:

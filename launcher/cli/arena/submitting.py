@@ -28,7 +28,6 @@ from launcher.intake.arena.submit import Submitted, submitted
 
 Json = dict[str, Any]
 
-_RESOURCES = {"ConfigMap": CONFIG_MAPS, "Service": SERVICES}
 #: Objects that are made at the same time.
 _AT_ONCE = 16
 
@@ -131,7 +130,7 @@ async def _make_companions(api: Api, framework: Json, companions: tuple[Json, ..
     async def make(obj: Json) -> None:
         owned = {**obj, "metadata": {**obj["metadata"], "ownerReferences": [owner]}}
         async with room:
-            await api.make(_RESOURCES[obj["kind"]], owned)
+            await api.make(CONFIG_MAPS, owned)
         print(f"{obj['kind'].lower()}/{obj['metadata']['name']} created", flush=True)
 
     async with asyncio.TaskGroup() as group:

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 
 from launcher.core.checking.problems import forbidden
+from launcher.core.checking.roleorder import SEQUENCE_ANNOTATION
 from launcher.core.names import Mark
+from launcher.core.naming import FIRST_LABELS
 from launcher.intake.arena import sequence
 from launcher.intake.arena.job import Job
 
@@ -13,6 +15,7 @@ GPUS = "requestGPUsOfJobOwner"
 _USER, _UID = "arena.kubeflow.org/username", "arena.kubeflow.org/uid"
 _NO_CONFIG = "arena.kubeflow.org/disable-tf-config"
 _SUSPENDED = "scheduling.x-k8s.io/suspend"
+_MASTER = "tf-job-role"
 _GROUP = "pod-group.scheduling.sigs.k8s.io/"
 
 
@@ -32,8 +35,11 @@ def job_annotations(job: Job) -> dict[str, str]:
     return {**job.annotations, **own}
 
 
-def pod_annotations(job: Job) -> dict[str, str]:
-    return {**job.annotations, **_shared_annotations(job)}
+def pod_annotations(job: Job, type_: str) -> dict[str, str]:
+    """Those of an instance; where there is no chief, the first worker is labelled in its place."""
+    leads = type_ == "worker" and not job.has("chief")
+    own = {FIRST_LABELS: f"{_MASTER}=master"} if leads else {}
+    return {**job.annotations, **_shared_annotations(job), **own}
 
 
 def pod_labels(job: Job, type_: str) -> dict[str, str]:
@@ -44,6 +50,8 @@ def pod_labels(job: Job, type_: str) -> dict[str, str]:
         "tf-replica-type": type_,
         "tf-replica-index": f"{{{{{Mark.TASK_INDEX}}}}}",
     }
+    if type_ == "chief":
+        own[_MASTER] = "master"
     if job.given.is_on("gang"):
         own |= {f"{_GROUP}name": f"tfjob-{job.name}", f"{_GROUP}min-available": str(job.instances)}
     return {**job_labels(job), **own}
@@ -63,5 +71,5 @@ def check_marks(job: Job) -> None:
 def _shared_annotations(job: Job) -> Mapping[str, str]:
     own = {GPUS: str(job.gpus), _USER: job.user}
     if job.sequence:
-        own[sequence.ANNOTATION] = sequence.written(job.sequence)
+        own[SEQUENCE_ANNOTATION] = sequence.written(job.sequence)
     return own

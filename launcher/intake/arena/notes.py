@@ -33,10 +33,5 @@ def _on_instances(job: Job) -> Iterator[str]:
             f"one worker without parameter servers{dropped} is run as {job.name}-chief-0, and without {CONFIG}, "
             "as Arena does it"
         )
-    if job.knows_peers:
-        yield (
-            f"{CONFIG} names instances by their Services ({job.name}-{job.roles[0].type}-0): a cluster knows such "
-            "names, a launcher on one machine does not"
-        )
     if job.knows_peers and CONFIG in job.env:
         yield f"--env: {CONFIG} gives way to the one that names the instances"

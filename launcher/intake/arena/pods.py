@@ -23,7 +23,7 @@ def template(job: Job, role: Role) -> Json:
     return {
         "metadata": {
             "labels": marks.pod_labels(job, role.type),
-            "annotations": marks.pod_annotations(job),
+            "annotations": marks.pod_annotations(job, role.type),
         },
         "spec": _given({**_pod(job, role), "affinity": affinity_of(job, role.type)}),
     }

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from launcher.core.checking.problems import invalid
 from launcher.core.errors import Problem
 
-#: On the Framework and on each pod, as users of Arena look for it.
-ANNOTATION = "job-role-sequence"
 #: What Arena calls each role.
 TITLES = {"worker": "Worker", "ps": "PS", "chief": "Chief", "evaluator": "Evaluator"}
 _SHORT = {title[0].lower(): role for role, title in TITLES.items()}

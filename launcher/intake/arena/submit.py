@@ -1,17 +1,14 @@
 """``arena submit tfjob`` into a Framework: the TFJob that Arena would make, and what Arena makes beside it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from launcher.core.errors import InvalidObject
-from launcher.core.names import Mark
 from launcher.intake import tfjob
 from launcher.intake.arena import marks, pods, sequence, tensorboard, volumes
 from launcher.intake.arena.given import Given
 from launcher.intake.arena.job import Around, Job, read_job
 from launcher.intake.arena.notes import CONFIG, notes_on
-from launcher.intake.tfspec import PORT
 
 Json = dict[str, Any]
 
@@ -30,7 +27,7 @@ def submitted(given: Given, command: str, around: Around) -> Submitted:
     job = read_job(given, command, around)
     marks.check_marks(job)
     framework = _framework(job)
-    companions = (*volumes.config_maps(job), *_services(job))
+    companions = tuple(volumes.config_maps(job))
     notes = tuple(notes_on(job))
     if given.problems:
         raise InvalidObject(tuple(dict.fromkeys(given.problems)))
@@ -98,29 +95,3 @@ def _tell_of_nobody(job: Job, pod: Json) -> None:
     for container in pod["spec"]["containers"]:
         others = [each for each in container["env"] if each["name"] != CONFIG]
         container["env"] = [*others, *pods.env_of(own)]
-
-
-def _services(job: Job) -> Iterator[Json]:
-    """Names for the instances that TFCONFIG tells of, and for TensorBoard."""
-    if job.knows_peers:
-        for role in job.roles:
-            for index in range(role.count):
-                yield _service(job, role.type, index, role.port or PORT)
-    if job.given.is_on("tensorboard"):
-        yield tensorboard.service(job)
-
-
-def _service(job: Job, type_: str, index: int, port: int) -> Json:
-    selector = {Mark.FRAMEWORK_NAME: job.name, Mark.TASKROLE_NAME: type_, Mark.TASK_INDEX: str(index)}
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": f"{job.name}-{type_}-{index}", "labels": marks.job_labels(job)},
-        "spec": {
-            "clusterIP": "None",
-            # Peers are looked for before they are ready.
-            "publishNotReadyAddresses": True,
-            "selector": {str(mark): value for mark, value in selector.items()},
-            "ports": [{"name": "tfjob-port", "port": port}],
-        },
-    }

@@ -1,8 +1,8 @@
-"""A TensorBoard beside the job: a role that decides nothing, and the Service that leads to it."""
+"""A TensorBoard beside the job: a role that decides nothing, and is reached from outside by a Service."""
 
 from typing import Any
 
-from launcher.core.names import Mark
+from launcher.core.services import ANNOTATION, Wish
 from launcher.intake.arena import marks, volumes
 from launcher.intake.arena.affinity import near
 from launcher.intake.arena.job import Job
@@ -29,7 +29,7 @@ def role(job: Job, common: Json) -> Json:
         "name": ROLE,
         "image": job.given.text("tensorboard-image"),
         "command": [ROLE, "--logdir", _LOCAL if local else job.given.text("logdir"), "--host", "0.0.0.0"],  # noqa: S104 - a Service leads to it
-        "ports": [{"containerPort": _PORT}],
+        "ports": [{"name": ROLE, "containerPort": _PORT}],
         "volumeMounts": [
             *volumes.claim_mounts(job),
             *([{"name": volumes.LOGS, "mountPath": _LOCAL}] if local else []),
@@ -46,27 +46,17 @@ def role(job: Job, common: Json) -> Json:
             }
         },
     }
+    metadata = {
+        "labels": {**marks.job_labels(job), "role": ROLE},
+        "annotations": {ANNOTATION: Wish.NODE_PORT.value},
+    }
     return {
         "name": ROLE,
         "taskNumber": 1,
         "background": True,
         "task": {
             "retryPolicy": {"fancyRetryPolicy": False, "maxRetryCount": -2},
-            "pod": {"metadata": {"labels": {**marks.job_labels(job), "role": ROLE}}, "spec": spec},
-        },
-    }
-
-
-def service(job: Job) -> Json:
-    """The Service by which it is reached from outside."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": f"{job.name}-{ROLE}", "labels": {**marks.job_labels(job), "role": ROLE}},
-        "spec": {
-            "type": "NodePort",
-            "selector": {str(Mark.FRAMEWORK_NAME): job.name, str(Mark.TASKROLE_NAME): ROLE},
-            "ports": [{"name": ROLE, "port": _PORT, "targetPort": _PORT}],
+            "pod": {"metadata": metadata, "spec": spec},
         },
     }
 

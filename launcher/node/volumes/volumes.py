@@ -16,6 +16,7 @@ from launcher.node.pods.expansion import expanded, unknown_in
 from launcher.node.pods.fields import Facts
 from launcher.node.pods.podspec import uid_of
 from launcher.node.runtime import Mount
+from launcher.node.volumes.claims import claimed
 from launcher.node.volumes.emptydirs import empty_dir, forget_empty_dir, size_limit, stand_in_path
 from launcher.node.volumes.hostpaths import host_path
 from launcher.node.volumes.nfs import Nfs
@@ -26,7 +27,7 @@ from launcher.node.volumes.trees import remove_tree, usage
 from launcher.node.volumes.volumefault import CannotMount
 from launcher.store.port import Object
 
-_KNOWN = ("emptyDir", "hostPath", "nfs", *PROJECTED)
+_KNOWN = ("emptyDir", "hostPath", "nfs", "persistentVolumeClaim", *PROJECTED)
 #: Families of which each pod has its own, so that its fsGroup may own it.
 _OWN = ("emptyDir", *PROJECTED)
 
@@ -81,9 +82,10 @@ def _family(volume: Mapping[str, Any]) -> str:
 class Volumes:
     """Makes volumes, and removes them."""
 
-    def __init__(self, data: Path, nfs: Nfs) -> None:
+    def __init__(self, data: Path, nfs: Nfs, claims: Mapping[str, Path] | None = None) -> None:
+        """*claims* are directories that stand in for claims, by their names."""
         self._pods = data / "pods"
-        self._nfs = nfs
+        self._nfs, self._claims = nfs, claims or {}
 
     def directory(self, uid: str) -> Path:
         """What belongs to the pod of that uid."""
@@ -128,7 +130,7 @@ class Volumes:
             name = volume["name"]
             try:
                 family = _family(volume)
-                made[name] = exports.get(name) or _made(volume, family, directory / name, facts, found)
+                made[name] = exports.get(name) or self._made(volume, family, directory / name, facts, found)
                 if group is not None and family in _OWN:
                     _give_to(made[name].path, int(group))
             except CannotMount as error:
@@ -136,6 +138,14 @@ class Volumes:
             except OSError as error:
                 raise VolumeFailed(name, CannotMount(f"{error.filename}: {error.strerror}")) from error
         return made
+
+    def _made(
+        self, volume: Mapping[str, Any], family: str, directory: Path, facts: Facts, found: Found
+    ) -> Source:
+        if family == "persistentVolumeClaim":
+            said = volume["persistentVolumeClaim"]
+            return Source(claimed(said, self._claims), bool(said.get("readOnly")))
+        return _made(volume, family, directory, facts, found)
 
     async def remove(self, pod: Object) -> None:
         """Nothing of the pod is left. Raises OSError."""

@@ -4,7 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.core.errors import InvalidObject
+from launcher.core.framework import Framework
 from launcher.core.manifest import check_framework
+from launcher.core.services import services_of
+from launcher.core.spec import FrameworkName
+from launcher.core.wire import spec_from_json
 from launcher.intake.arena.given import Given
 from launcher.intake.arena.job import Around
 from launcher.intake.arena.submit import Submitted, submitted
@@ -40,6 +44,13 @@ def problems(around: Around = AROUND, command: str = "python main.py", /, **flag
 
 def roles(found: Submitted) -> dict[str, Json]:
     return {role["name"]: role for role in found.framework["spec"]["taskRoles"]}
+
+
+def services(found: Submitted) -> dict[str, Json]:
+    """The Services that the launcher will make for the job."""
+    framework = found.framework
+    name = FrameworkName(framework["metadata"]["name"])
+    return services_of(Framework(name, "default", "uid", 1, spec_from_json(framework["spec"])))
 
 
 def pod(found: Submitted, role: str) -> Json:

@@ -13,6 +13,7 @@ from tests.intake.arena.flags import (
     pod,
     problems,
     roles,
+    services,
     submit,
     volumes,
 )
@@ -186,13 +187,33 @@ def test_affinity_of_workers_that_serve_nobody_has_no_effect_and_that_is_told() 
 def test_instances_that_are_told_of_each_other_have_services_of_their_names() -> None:
     found = distributed(worker_port=1000, ps_port=2000)
 
-    ports = {each["metadata"]["name"]: each["spec"]["ports"][0]["port"] for each in found.companions}
+    made = services(found)
+    ports = {name: service["spec"]["ports"][0]["port"] for name, service in made.items()}
     assert ports == {"tf-ps-0": 2000, "tf-worker-0": 1000, "tf-worker-1": 1000}
-    assert found.companions[2]["spec"]["selector"] == {
+    assert made["tf-worker-1"]["spec"]["selector"] == {
         "FC_FRAMEWORK_NAME": "tf",
         "FC_TASKROLE_NAME": "worker",
         "FC_TASK_INDEX": "1",
     }
+    assert found.companions == ()
+
+
+@pytest.mark.parametrize(
+    ("chief", "labels", "annotation"),
+    [
+        pytest.param(True, {"chief": "master", "worker": None}, None, id="the chief is the master"),
+        pytest.param(False, {"worker": None}, "tf-job-role=master,", id="else the first worker"),
+    ],
+)
+def test_scripts_find_the_master_by_its_label(
+    chief: bool, labels: dict[str, str | None], annotation: str | None
+) -> None:
+    found = distributed(chief=chief)
+
+    metadata = {role: pod(found, role)["metadata"] for role in labels}
+    assert {role: each["labels"].get("tf-job-role") for role, each in metadata.items()} == labels
+    first = metadata["worker"]["annotations"].get("launcher.microsoft.com/labels-of-task-0")
+    assert first == (annotation and f"{annotation}training.kubeflow.org/job-role=master")
 
 
 def test_retries_were_never_heeded_and_that_is_told() -> None:

@@ -16,6 +16,7 @@ from tests.intake.arena.flags import (
     pod,
     problems,
     roles,
+    services,
     submit,
     volumes,
 )
@@ -32,9 +33,12 @@ def test_14_the_roles_of_a_job_its_gpus_and_its_tensorboard() -> None:
     assert found.framework["metadata"]["annotations"]["requestGPUsOfJobOwner"] == "3"
     assert pod(found, "worker")["metadata"]["annotations"]["requestGPUsOfJobOwner"] == "3"
     assert roles(found)["tensorboard"]["background"] is True
-    service = found.companions[-1]
-    assert service["metadata"]["name"] == "tf-tensorboard"
+    service = services(found)["tf-tensorboard"]
     assert (service["spec"]["type"], service["spec"]["ports"][0]["port"]) == ("NodePort", 6006)
+    assert (service["metadata"]["labels"]["role"], service["metadata"]["labels"]["app"]) == (
+        "tensorboard",
+        "tfjob",
+    )
 
 
 @pytest.mark.parametrize("chief", [pytest.param(False, id="15"), pytest.param(True, id="16 with a chief")])
@@ -239,9 +243,9 @@ def test_29_ports_that_are_left_open_are_the_first_free_ones() -> None:
             "status": {"phase": "Succeeded"},
         },
     ]
-    services = [{"spec": {"type": "ClusterIP", "ports": [{"port": 20001, "nodePort": 20001}]}}]
+    others = [{"spec": {"type": "ClusterIP", "ports": [{"port": 20001, "nodePort": 20001}]}}]
 
-    found = distributed(Around("joe", used_ports=used_ports(pods, services)), chief=True)
+    found = distributed(Around("joe", used_ports=used_ports(pods, others)), chief=True)
 
     ports = {role: container(found, role)["ports"][0]["containerPort"] for role in roles(found)}
     assert ports == {"worker": 20001, "chief": 20002, "ps": 20003}
@@ -251,9 +255,9 @@ def test_29_ports_that_are_left_open_are_the_first_free_ones() -> None:
 
 def test_29_ports_of_hosts_and_services_are_taken() -> None:
     pods = [{"spec": {"nodeName": "n", "containers": [{"ports": [{"containerPort": 1, "hostPort": 20000}]}]}}]
-    services = [{"spec": {"type": "NodePort", "ports": [{"port": 1, "nodePort": 20001}]}}]
+    others = [{"spec": {"type": "NodePort", "ports": [{"port": 1, "nodePort": 20001}]}}]
 
-    found = distributed(Around("joe", used_ports=used_ports(pods, services)), ps_port=7)
+    found = distributed(Around("joe", used_ports=used_ports(pods, others)), ps_port=7)
 
     assert container(found, "worker")["ports"][0]["containerPort"] == 20002
     assert container(found, "ps")["ports"][0]["containerPort"] == 7

@@ -1,0 +1,222 @@
+"""Frameworks under FrameworkController's name: the same objects, another apiVersion."""
+
+import orjson
+import pytest
+
+from launcher.core.spec import FrameworkName
+from launcher.core.status import new_task
+from launcher.core.wirestatus import status_to_json
+from launcher.store.port import FRAMEWORKS
+from tests.api.client import APPLY, JSON, JSON_PATCH, MERGE, YAML
+from tests.api.conftest import Api
+from tests.api.samples import TABLE, A, B, Json, framework, made
+from tests.core.statuses import a_status
+from tests.core.world import START
+
+SECOND = "frameworkcontroller.microsoft.com"
+SECOND_B = B.replace("launcher.microsoft.com", SECOND)
+SECOND_A = f"{SECOND_B}/a"
+VERSION = f"{SECOND}/v1"
+
+
+def second(name: str = "a", **metadata: str) -> Json:
+    """What a user of FrameworkController writes."""
+    return {**framework(name, **metadata), "apiVersion": VERSION}
+
+
+async def test_what_is_created_under_one_name_is_there_under_both(api: Api) -> None:
+    created = await api.post(SECOND_B, second())
+
+    assert created.status == 201, created.body
+    assert created.json()["apiVersion"] == VERSION
+    ours, theirs = (await api.get(A)).json(), (await api.get(SECOND_A)).json()
+    assert ours["apiVersion"] == "launcher.microsoft.com/v1"
+    assert theirs == {**ours, "apiVersion": VERSION} == created.json()
+
+
+async def test_pods_are_deleted_with_their_attempt_as_frameworkcontroller_has_it(api: Api) -> None:
+    kept = second("b")
+    kept["spec"] = {"cleanPodPolicy": "None", **kept["spec"]}
+
+    await api.post(SECOND_B, second())
+    await api.post(SECOND_B, kept)
+    await made(api, "c")
+
+    policies = [each["spec"]["cleanPodPolicy"] for each in (await api.get(B)).json()["items"]]
+    assert policies == ["All", "None", "Running"]
+
+
+YAML_TEXT = f"""\
+apiVersion: {VERSION}
+kind: Framework
+metadata: {{name: a}}
+spec:
+  # the roles
+  taskRoles:
+  - name: worker
+    taskNumber: 1
+    task:
+      pod:
+        spec:
+          restartPolicy: Never
+          containers: [{{name: main, image: x}}]
+"""
+BRACED = (
+    "kind: Framework\nmetadata: {name: a}\nspec: {\n  taskRoles: [{name: worker, taskNumber: 1, task: {pod: {spec: "
+    "{restartPolicy: Never, containers: [{name: main, image: x}]}}}}]\n}\n"
+    f"apiVersion: '{VERSION}'\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "media"),
+    [
+        pytest.param(YAML_TEXT, YAML, id="YAML"),
+        pytest.param(BRACED, YAML, id="braces, and the version last"),
+        pytest.param(orjson.dumps(second()).decode(), YAML, id="JSON called YAML"),
+        pytest.param(orjson.dumps(second(), option=orjson.OPT_INDENT_2).decode(), JSON, id="JSON"),
+        pytest.param(YAML_TEXT.replace("spec:\n  #", "spec: &s\n  #"), YAML, id="an anchor"),
+        pytest.param(
+            YAML_TEXT.replace(VERSION, f'"{VERSION.replace("f", chr(92) + "x66", 1)}" # {VERSION}'),
+            YAML,
+            id="escaped",
+        ),
+    ],
+)
+async def test_however_it_is_written_it_is_read(api: Api, text: str, media: str) -> None:
+    answer = await api.post(SECOND_B, text, media)
+
+    assert answer.status == 201, answer.body
+    assert (await api.get(A)).json()["spec"]["cleanPodPolicy"] == "All"
+
+
+async def test_fields_that_stand_twice_or_that_nobody_knows_are_told(api: Api) -> None:
+    text = YAML_TEXT.replace("    taskNumber: 1\n", "    taskNumber: 1\n    taskNumber: 1\n    olumes: 1\n")
+
+    warned = await api.post(SECOND_B, text, YAML)
+    refused = await api.post(f"{SECOND_B}?fieldValidation=Strict", text.replace("name: a", "name: b"), YAML)
+
+    assert len(warned.warnings) == 2, warned.warnings
+    assert "spec.taskRoles[0].taskNumber" in refused.refused(400, "BadRequest")["message"]
+
+
+async def test_lists_and_tables_use_the_name_that_was_asked_for(api: Api) -> None:
+    await made(api)
+
+    whole = (await api.get(SECOND_B)).json()
+    table = (await api.get(f"{SECOND_B}?includeObject=Object", TABLE)).json()
+
+    assert (whole["apiVersion"], whole["kind"]) == (VERSION, "FrameworkList")
+    assert [each["apiVersion"] for each in whole["items"]] == [VERSION]
+    assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert [row["object"]["apiVersion"] for row in table["rows"]] == [VERSION]
+
+
+async def test_a_watch_uses_it_too(api: Api) -> None:
+    await made(api)
+
+    async with api.watch(
+        f"{SECOND_B}?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+    ) as stream:
+        first, mark = await stream.take(2)
+        await api.patch(A, {"metadata": {"labels": {"x": "y"}}}, MERGE)
+        changed = await stream.next()
+
+    assert [each["type"] for each in (first, mark, changed)] == ["ADDED", "BOOKMARK", "MODIFIED"]
+    assert {each["object"]["apiVersion"] for each in (first, mark, changed)} == {VERSION}
+    assert changed["object"]["metadata"]["labels"] == {"x": "y"}
+
+
+@pytest.mark.parametrize(
+    ("body", "media"),
+    [
+        pytest.param(
+            [
+                {"op": "test", "path": "/apiVersion", "value": VERSION},
+                {"op": "replace", "path": "/spec/executionType", "value": "Stop"},
+            ],
+            JSON_PATCH,
+            id="as FrameworkController's manual stops one",
+        ),
+        pytest.param({"apiVersion": VERSION, "spec": {"executionType": "Stop"}}, MERGE, id="a merge patch"),
+    ],
+)
+async def test_patches_of_the_second_name_change_the_same_object(api: Api, body: object, media: str) -> None:
+    await made(api)
+
+    answer = await api.patch(SECOND_A, body, media)
+
+    assert (answer.status, answer.json()["apiVersion"]) == (200, VERSION), answer.body
+    ours = (await api.get(A)).json()
+    assert (ours["spec"]["executionType"], ours["spec"]["cleanPodPolicy"]) == ("Stop", "Running")
+
+
+async def test_it_can_be_applied_and_replaced(api: Api) -> None:
+    applied = await api.patch(f"{SECOND_A}?fieldManager=me", YAML_TEXT, APPLY)
+    read = applied.json()
+    replaced = await api.put(SECOND_A, {**read, "metadata": {**read["metadata"], "labels": {"x": "y"}}})
+
+    assert (applied.status, read["apiVersion"], read["spec"]["cleanPodPolicy"]) == (201, VERSION, "All")
+    assert (replaced.status, replaced.json()["apiVersion"]) == (200, VERSION), replaced.body
+    assert (await api.get(A)).json()["metadata"]["labels"] == {"x": "y"}
+
+
+async def test_it_is_deleted_for_both(api: Api) -> None:
+    await made(api)
+    options = {"apiVersion": VERSION, "kind": "DeleteOptions", "propagationPolicy": "Background"}
+
+    answer = await api.delete(SECOND_A, options)
+
+    assert answer.status == 200, answer.body
+    (await api.get(A)).refused(404, "NotFound")
+
+
+async def test_errors_speak_of_the_name_that_was_asked_for(api: Api) -> None:
+    missing = (await api.get(SECOND_A)).refused(404, "NotFound")
+    wrong = (await api.post(SECOND_B, {**second(), "apiVersion": "v1"})).refused(400, "BadRequest")
+    bad = second()
+    bad["spec"] = {**bad["spec"], "executionType": "Begin"}
+    invalid = (await api.post(SECOND_B, bad)).refused(422, "Invalid")
+
+    assert missing["message"] == f'frameworks.{SECOND} "a" not found'
+    assert missing["details"]["group"] == SECOND
+    assert VERSION in wrong["message"]
+    assert invalid["message"].startswith(f'Framework.{SECOND} "a" is invalid: spec.executionType')
+
+
+async def test_the_first_name_comes_first_among_the_groups(api: Api) -> None:
+    groups = [each["name"] for each in (await api.get("/apis")).json()["groups"]]
+    (resource, *_) = (await api.get(f"/apis/{VERSION}")).json()["resources"]
+    document = (await api.get(f"/openapi/v3/apis/{VERSION}")).json()
+
+    assert groups.index("launcher.microsoft.com") < groups.index(SECOND)
+    assert (resource["name"], "shortNames" in resource, "categories" in resource) == (
+        "frameworks",
+        False,
+        False,
+    )
+    assert "com.microsoft.frameworkcontroller.v1.Framework" in document["components"]["schemas"]
+    assert f"/apis/{VERSION}/namespaces/{{namespace}}/frameworks" in document["paths"]
+
+
+async def test_a_large_status_is_told_with_an_entry_for_each_task(api: Api) -> None:
+    await made(api)
+    tasks = [new_task(index, START) for index in range(400)]
+    stored = await api.store.get(FRAMEWORKS, "default", "a")
+    status = status_to_json(a_status(tasks), FrameworkName("a"), stored["metadata"]["uid"])
+    await api.store.update_status(FRAMEWORKS, {**stored, "status": status})
+
+    ours, theirs = (await api.get(A)).json(), (await api.get(SECOND_A)).json()
+
+    (folded,) = ours["status"]["attemptStatus"]["taskRoleStatuses"]
+    (full,) = theirs["status"]["attemptStatus"]["taskRoleStatuses"]
+    assert (len(folded["taskStatuses"]), len(full["taskStatuses"])) == (0, 400)
+
+
+async def test_a_status_that_is_none_is_told_as_it_is(api: Api) -> None:
+    await made(api)
+    strange = {"attemptStatus": {"taskRoleStatuses": [{"foldedTasks": 7}]}}
+    stored = await api.store.get(FRAMEWORKS, "default", "a")
+    await api.store.update_status(FRAMEWORKS, {**stored, "status": strange})
+
+    assert (await api.get(SECOND_A)).json()["status"] == strange

@@ -1,0 +1,148 @@
+"""
+What the documents of the other systems print, as it is printed, run to its end on this machine.
+
+Their images are stood in for by directories with small programs.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.local.conftest import Serve
+from tests.local.printed import Shell, blocks, command
+from tests.local.server import PODS, Server, ended, until
+
+#: Whoever trains: parameter servers and evaluators go on until they are ended, the others have something to say.
+TRAINER = """\
+import json, os, sys, time
+task = json.loads(os.environ["TF_CONFIG"])["task"]
+print(task["type"], task["index"], *sys.argv[1:], flush=True)
+while task["type"] in ("ps", "evaluator"):
+    time.sleep(0.1)
+"""
+
+
+def program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def shell_for(server: Server, tmp_path: Path, nodes: int = 1) -> Shell:
+    """A shell that is pointed at the server, once that has so many nodes."""
+
+    def all_ready() -> bool | None:
+        found = [node["status"].get("conditions") or [] for node in server.get("/api/v1/nodes")["items"]]
+        ready = [each for each in found if any(c["type"] == "Ready" and c["status"] == "True" for c in each)]
+        return len(ready) == nodes or None
+
+    until(all_ready, "the nodes are ready")
+    return Shell(tmp_path / "home", {"LAUNCHER_SERVER": server.url})
+
+
+def pod_names(server: Server, selector: str) -> list[str]:
+    pods = server.get(f"{PODS}?labelSelector={selector}")["items"]
+    return sorted(pod["metadata"]["name"] for pod in pods)
+
+
+def test_arenas_job_with_a_role_sequence(serve: Serve, tmp_path: Path) -> None:
+    submit = command("000", "arena submit")
+    images = set(re.findall(r"image=\"?([^\" \\]+)", submit))
+    flags = []
+    for number, image in enumerate(sorted(images)):
+        root = tmp_path / f"image{number}"
+        program(root / "app/main.py", TRAINER)
+        program(root / "usr/local/bin/tensorboard", "#!/bin/sh\nexec sleep 1000\n")
+        flags.append(f"--image={image}={root}")
+    server = serve(*flags, "--node=gpus,nvidia.com/gpu=4")
+    shell = shell_for(server, tmp_path)
+
+    shell(submit)
+    framework = server.completed("tf-distributed-test")
+
+    assert ended(framework) == "Succeeded"
+    assert framework["spec"]["roleSequence"] == ["worker", "chief", "ps", "evaluator"]
+    assert server.log("tf-distributed-test-chief-0") == "chief 0\n"
+    pod = server.get(f"{PODS}/tf-distributed-test-chief-0")
+    assert pod["metadata"]["annotations"]["job-role-sequence"] == "Worker,Chief,PS,Evaluator"
+    assert "tf-distributed-test-chief-0" in pod_names(server, "tf-job-name=tf-distributed-test")
+    (first, *_) = [line for line in shell("arena get tf-distributed-test").splitlines() if "chief-0" in line]
+    assert first.split()[:3] == ["tf-distributed-test", "SUCCEEDED", "TFJOB"]
+
+
+@pytest.mark.parametrize("written", ["Worker,PS,Chief,Evaluator", "w,p,c,e"])
+def test_arenas_role_sequence_in_its_config_file(serve: Serve, tmp_path: Path, written: str) -> None:
+    lines = [line for block in blocks("000") for line in block.splitlines()]
+    (line,) = [line for line in lines if line == f"tfjob_role_sequence = {written}"]
+    shell = shell_for(serve(), tmp_path)
+    program(tmp_path / "home/.arena/config", line + "\n")
+
+    said = shell("arena submit tfjob --dry-run --name=a --workers=1 --ps=1 --image=x 'true'")
+
+    framework = next(each for each in yaml.safe_load_all(said) if each["kind"] == "Framework")
+    assert framework["spec"]["roleSequence"] == ["worker", "ps"]
+    assert framework["metadata"]["annotations"]["job-role-sequence"] == "Worker,PS,Chief,Evaluator"
+
+
+def test_arenas_job_whose_code_is_fetched_with_git(serve: Serve, tmp_path: Path) -> None:
+    submit = command("001", "arena submit")
+    trainers = re.findall(r"Image=(\S+)", submit)
+    program(
+        tmp_path / "git/git-sync",
+        "#!/bin/sh\n"
+        'main="$GIT_SYNC_ROOT/$GIT_SYNC_DEST/tfjob/docker/v1alpha2/distributed-mnist/main.py"\n'
+        f'mkdir -p "${{main%/*}}"\ncat > "$main" <<\'EOF\'\n{TRAINER}EOF\n',
+    )
+    (tmp_path / "empty").mkdir()
+    server = serve(
+        f"--image=alpine/git:2.47.2={tmp_path / 'git'}",
+        *(f"--image={image}={tmp_path / 'empty'}" for image in trainers),
+        "--node=gpus,nvidia.com/gpu=4",
+    )
+    shell = shell_for(server, tmp_path)
+
+    shell(submit)
+
+    assert ended(server.completed("tf-dist-git")) == "Succeeded"
+    assert server.log("tf-dist-git-worker-0") == "worker 0 --logdir /training_logs\n"
+    listed = shell("arena get tf-dist-git").splitlines()
+    assert listed[0].split() == ["NAME", "STATUS", "TRAINER", "AGE", "INSTANCE", "NODE"]
+
+
+def test_simpletfjobs_template_on_its_machines(serve: Serve, tmp_path: Path) -> None:
+    template, printed = blocks("002", "yaml")
+    share = tmp_path / "share"
+    program(share / "tensorflow/mnist/mnist_cnn.py", TRAINER)
+    (tmp_path / "empty").mkdir()
+    server = serve(
+        *(f"--node={name},ip=127.0.0.{at}" for at, name in enumerate(("h10", "h100", "h14"), 51)),
+        f"--image=tensorflow/tensorflow:1.13.1-py3={tmp_path / 'empty'}",
+        f"--claim=nfs-pvc={share}",
+    )
+    shell = shell_for(server, tmp_path, nodes=3)
+    (tmp_path / "home/mnist.yaml").write_text(template)
+
+    shell(f"{command('002', 'simpletfjob mnist.yaml -N 3')} --submit --wait")
+
+    assert (tmp_path / "home/mnist_tfjob.yaml").read_text().strip() == printed.strip()
+    framework = server.framework("mnist")
+    assert ended(framework) == "Succeeded"
+    pods = {name: server.get(f"{PODS}/{name}") for name in ("mnist-worker0-0", "mnist-worker1-0")}
+    assert [pod["spec"]["nodeName"] for pod in pods.values()] == ["h100", "h14"]
+    assert server.log("mnist-worker1-0") == "worker 1 --strategy=ps --steps=5000\n"
+
+
+def test_simpletfjobs_file_of_machines_to_leave_out(serve: Serve, tmp_path: Path) -> None:
+    template, _ = blocks("002", "yaml")
+    (left_out,) = [block for block in blocks("002") if block.startswith("h10\n")]
+    server = serve(*(f"--node=h{number}" for number in (10, 14, 23, 36, 40, 50, 51, 52)))
+    shell = shell_for(server, tmp_path, nodes=8)
+    (tmp_path / "home/mnist.yaml").write_text(template)
+    (tmp_path / "home/exc").write_text(left_out)
+
+    shell(f"{command('002', 'simpletfjob mnist.yaml -N 3 -E')} --server {server.url}")
+
+    made = (tmp_path / "home/mnist_tfjob.yaml").read_text()
+    assert re.findall(r"nodeName: (\S+)", made) == ["h50", "h51", "h52"]

@@ -1,6 +1,7 @@
 """Flags, environment and config file become settings, or one sentence that says what to change."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from launcher.settings import (
     SINGLE,
     SWITCHES,
     BadSetting,
+    ClusterSettings,
     InPod,
     Kubeconfig,
+    Settings,
     Tls,
     cluster_settings_from,
     for_run,
@@ -69,13 +72,18 @@ def test_a_config_file_says_what_pods_may_ask_for(tmp_path: Path) -> None:
     )
 
 
-def test_images_and_exports_are_directories_by_name(tmp_path: Path) -> None:
-    given = {"image": [f"registry.example:5000/tf={tmp_path}"], "nfs": [f"10.0.0.1:/share={tmp_path}"]}
+def test_images_exports_and_claims_are_directories_by_name(tmp_path: Path) -> None:
+    given = {
+        "image": [f"registry.example:5000/tf={tmp_path}"],
+        "nfs": [f"10.0.0.1:/share={tmp_path}"],
+        "claim": [f"data={tmp_path}"],
+    }
 
     settings = settings_from(given, {})
 
     assert settings.images == {"registry.example:5000/tf": tmp_path}
     assert settings.nfs == {"10.0.0.1:/share": tmp_path}
+    assert settings.claims == {"data": tmp_path}
 
 
 def test_a_token_and_a_certificate_open_it_to_other_machines(tmp_path: Path) -> None:
@@ -196,6 +204,14 @@ def test_kubernetes_mode_is_asked_for_by_flag_variable_or_config_file(tmp_path: 
         is_for_kubernetes({}, {"LAUNCHER_KUBERNETES": "perhaps"})
 
 
+def test_frameworkcontrollers_name_is_served_when_it_is_asked_for() -> None:
+    assert not cluster_settings_from({}, IN_POD).frameworkcontroller
+    assert cluster_settings_from({"serve-frameworkcontroller": True}, IN_POD).frameworkcontroller
+    assert cluster_settings_from(
+        {}, {**IN_POD, "LAUNCHER_SERVE_FRAMEWORKCONTROLLER": "true"}
+    ).frameworkcontroller
+
+
 def test_a_pod_that_is_told_nothing_means_the_cluster_around_it() -> None:
     assert cluster_settings_from({}, IN_POD).cluster == InPod("10.96.0.1", "6443")
     assert cluster_settings_from({"context": "other"}, IN_POD).cluster == Kubeconfig(None, "other")
@@ -223,7 +239,7 @@ def test_a_certificate_in_files_or_in_a_secret_opens_the_front_door_to_other_mac
     assert (secret.tls, secret.client_ca) == ("framework-launcher-tls", None)
 
 
-@pytest.mark.parametrize("name", ["data", "token-file", "node", "image", "nfs"])
+@pytest.mark.parametrize("name", ["data", "token-file", "node", "image", "nfs", "claim"])
 def test_what_a_cluster_decides_is_refused_in_kubernetes_mode(name: str) -> None:
     value = ["x"] if name in REPEATED else "x"
 
@@ -261,3 +277,25 @@ def test_a_certificate_comes_from_one_place(tmp_path: Path) -> None:
 
     with pytest.raises(BadSetting, match="give the one or the other"):
         cluster_settings_from({"tls-cert": str(path), "tls-key": str(path), "tls-secret": "s"}, {})
+
+
+@pytest.mark.parametrize("settings", [settings_from, cluster_settings_from])
+def test_where_pods_find_the_launcher_can_be_said(
+    settings: Callable[..., Settings | ClusterSettings],
+) -> None:
+    said = settings({"discovery-url": "https://launcher.example:8443/"}, {})
+    by_variable = settings({}, {"LAUNCHER_DISCOVERY_URL": "http://[2001:db8::1]/behind/a/proxy"})
+
+    assert said.discovery_url == "https://launcher.example:8443"
+    assert by_variable.discovery_url == "http://[2001:db8::1]/behind/a/proxy"
+    assert settings({}, {}).discovery_url == ""
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["launcher.example", "ftp://launcher", "https://", "https://a?b=c", "https://a b", "https://a/$(b)"],
+)
+def test_a_url_that_pods_could_not_use_is_refused(url: str) -> None:
+    for settings in (settings_from, cluster_settings_from):
+        with pytest.raises(BadSetting, match=r"discovery-url: .* is no URL of a server"):
+            settings({"discovery-url": url}, {})

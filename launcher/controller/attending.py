@@ -15,8 +15,10 @@ class Attendant(Protocol):
         """
         What the pods of each role get; whatever they need beside themselves is there by then.
 
-        Called before the first pod of an attempt is created, again after each change of the spec and after a restart:
-        what is there already is found again. Raises LauncherError while it cannot be done; the pods wait.
+        Called before the first pod of an attempt is created, again after each change of the spec, also one that takes
+        tasks away, and after a restart: what is there already is found again, and what is no longer needed goes.
+        The Framework comes with its status, but for its tasks. Raises LauncherError while it cannot be done; the pods
+        wait.
         """
 
     async def finish(self, framework: Framework) -> None:

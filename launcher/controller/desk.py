@@ -11,11 +11,12 @@ from launcher.controller.attending import Attendant, prepared
 from launcher.core.actions import CreatePod
 from launcher.core.errors import Problem
 from launcher.core.framework import Framework
+from launcher.core.gang import is_placed, is_waiting
 from launcher.core.materialize import PodTemplate, templates_of
 from launcher.core.plan import Planner
 from launcher.core.pods import Pod
 from launcher.core.rules import Rules
-from launcher.core.spec import FrameworkName, FrameworkSpec, PodName, RoleName
+from launcher.core.spec import ExecutionType, FrameworkName, FrameworkSpec, PodName, RoleName
 from launcher.core.wire import spec_from_json
 from launcher.core.wirestatus import status_from_json, status_to_json
 from launcher.store.pauses import Pauses
@@ -53,8 +54,8 @@ class Desk:
         self.retry_at = 0.0
         self.flush_at: float | None = None
         self._templates: dict[RoleName, PodTemplate] = {}
-        #: The attempt and generation that the templates are for.
-        self._made_for: tuple[int, int] | None = None
+        #: What the templates are for: attempt and generation; of a gang also how many tasks were over, and its placing.
+        self._made_for: tuple[int, int, int, bool] | None = None
         self._load(obj, pods)
 
     def _load(self, obj: Object, pods: Iterable[Pod]) -> None:
@@ -154,16 +155,40 @@ class Desk:
         self._sent = None
         return False
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether what was prepared for this attempt is for the spec as it was before a change, or may be."""
+        attempt, generation, *_ = self._made_for or (None, 0)
+        wish = self.framework
+        goes_on = not (wish.fault or wish.deleting or self.planner.is_completed)
+        if not goes_on or wish.spec.execution is not ExecutionType.START:
+            return False
+        # Whoever waits for more pods than are wanted since the last launcher ended would wait for ever.
+        is_unsure = self._made_for is None and is_waiting(self.planner.summary)
+        return is_unsure or (attempt == self.planner.attempt and generation != wish.generation)
+
+    @property
+    def _over(self) -> int:
+        """How many tasks of a gang are over: some schedulers do not count their pods, and must be told of fewer."""
+        if self.framework.spec.gang is None:
+            return 0
+        return self.tasks - sum(crew.unfinished for crew in self.planner.board.crews.values())
+
     async def prepare(self, attendants: Sequence[Attendant]) -> None:
         """See to what the pods of this attempt need beside themselves. Raises LauncherError while that cannot be."""
-        wanted = (self.planner.attempt, self.framework.generation)
+        # As it is now: it may be edited meanwhile.
+        status, attempt = self.planner.summary, self.planner.attempt
+        framework = replace(self.framework, status=status)
+        wanted = (attempt, framework.generation, self._over, is_placed(status))
         if self._made_for != wanted:
-            extras = await prepared(attendants, self.framework, self.planner.attempt)
-            self._templates = templates_of(self.framework, self.planner.attempt, extras)
+            extras = await prepared(attendants, framework, attempt)
+            self._templates = templates_of(framework, attempt, extras)
             self._made_for = wanted
 
     def manifest(self, action: CreatePod) -> Object | None:
-        """The pod to create, for which all is prepared; None when its role is gone since that was decided."""
+        """The pod to create, for which all is prepared; None when the spec has changed since that was decided."""
+        if self._made_for is None or self._made_for[:2] != (self.planner.attempt, self.framework.generation):
+            return None
         template = self._templates.get(action.role)
         return None if template is None else template.pod(action.index, action.incarnation, action.attempt)
 
@@ -177,7 +202,7 @@ def framework_from_json(obj: Mapping[str, Any], fault: str = "") -> Framework:
         uid=meta["uid"],
         generation=meta["generation"],
         # What cannot be run may not even be readable.
-        spec=FrameworkSpec(roles=()) if fault else spec_from_json(obj["spec"]),
+        spec=FrameworkSpec(roles=()) if fault else spec_from_json(obj["spec"], meta.get("annotations")),
         status=status_from_json(obj.get("status") or {}),
         deleting="deletionTimestamp" in meta,
         fault=fault,

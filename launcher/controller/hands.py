@@ -47,7 +47,7 @@ class Hands:
     async def act(self, desk: Desk, actions: Sequence[Action]) -> None:
         """Take all of these actions."""
         desk.full.clear()
-        if any(isinstance(action, CreatePod) for action in actions):
+        if desk.is_outdated or any(isinstance(action, CreatePod) for action in actions):
             actions = await self._prepare(desk, actions)
         todo = iter(actions)
         if len(actions) == 1:
@@ -70,8 +70,10 @@ class Hands:
         try:
             await desk.prepare(self._attendants)
         except LauncherError as error:
+            self.obey(desk, error)
             waiting = [action for action in actions if isinstance(action, CreatePod)]
-            self._tell(desk, waiting[0], error)
+            for action in waiting[:1]:
+                self._tell(desk, action, error)
             for action in waiting:
                 self._postpone(desk, pod_name(desk.framework.name, action.role, action.index), error)
             return [action for action in actions if not isinstance(action, CreatePod)]

@@ -2,20 +2,21 @@
 
 import logging
 
+from launcher.core.checking.roleorder import SEQUENCE_ANNOTATION, annotated
 from launcher.store.port import Object
 
 log = logging.getLogger(__name__)
 
-#: How Arena's users write the sequence; its log line has the roles as they wrote them.
-_ANNOTATION = "job-role-sequence"
-
 
 def tell_sequence(obj: Object) -> None:
     """Log the sequence of that Framework, if it has one, in the words that Arena's users look for."""
-    metadata, roles = obj["metadata"], obj["spec"].get("roleSequence")
+    metadata, annotations = obj["metadata"], obj["metadata"].get("annotations") or {}
+    known = [role["name"] for role in obj["spec"].get("taskRoles") or ()]
+    roles = obj["spec"].get("roleSequence") or annotated(annotations, known)[0]
     if not roles:
         return
-    written = (metadata.get("annotations") or {}).get(_ANNOTATION)
+    # The log line of Arena's operator has the roles as its users wrote them.
+    written = annotations.get(SEQUENCE_ANNOTATION)
     names = written.replace(",", " ") if written else " ".join(roles)
     log.info(
         "the Role Sequence of job %s is: [%s]",

@@ -15,7 +15,7 @@ from launcher.core.codes import Completion
 from launcher.core.crew import Crew
 from launcher.core.order import Gate
 from launcher.core.pods import Pod
-from launcher.core.rescale import Crews
+from launcher.core.rescale import Crews, compact
 from launcher.core.spec import FrameworkName, PodName, RoleName
 from launcher.core.status import State, TaskStatus
 from launcher.core.tasks import Move, Situation, advance, removal
@@ -35,6 +35,14 @@ class Finished:
 
     crew: Crew
     task: TaskStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What became of removed tasks: whether crews are not what they were, and whether tasks were made anew."""
+
+    changed: bool = False
+    renewed: bool = False
 
 
 class Board:
@@ -158,6 +166,24 @@ class Board:
                     )
         self.changed = True
         self.touch_all()
+
+    def compact(self, now: Time, incarnation: int) -> Compacted:
+        """Let go of removed tasks that are through; those made anew have this incarnation."""
+        changed = any_renewed = False
+        for crew in [crew for crew in self.crews.values() if crew.leaving or crew.role is None]:
+            before = len(crew.tasks)
+            renewed = compact(crew, now, incarnation)
+            # A pod that was kept for its logs goes with its task.
+            self.touch_crew(crew, range(len(crew.tasks), before))
+            if renewed:
+                any_renewed = True
+                self.touch_crew(crew, renewed)
+            changed |= renewed is not None
+            if crew.role is None and not crew.tasks:
+                del self.crews[crew.name]
+                changed = True
+        self.changed |= changed
+        return Compacted(changed, any_renewed)
 
     def work(self, around: Callable[[Crew], Situation]) -> list[Finished]:
         """Advance everything that was touched until it rests; who ended for good meanwhile, in status order."""

@@ -41,6 +41,7 @@ class Code(IntEnum):
     POD_EXTERNAL_DELETED = -101
     POD_LOCAL_CACHE_CREATION_TIMEOUT = -111
     POD_PENDING_DEADLINE_EXCEEDED = -112
+    GANG_TIMEOUT = -113
     POD_CREATION_TRANSIENT_ERROR = -120
     POD_CREATION_PERMANENT_ERROR = -200
     STOP_FRAMEWORK_REQUESTED = -210
@@ -70,6 +71,7 @@ PREDEFINED: Mapping[int, Meaning] = {
     Code.POD_EXTERNAL_DELETED: Meaning("PodExternalDeleted", _TRANSIENT),
     Code.POD_LOCAL_CACHE_CREATION_TIMEOUT: Meaning("PodLocalCacheCreationTimeout", _TRANSIENT),
     Code.POD_PENDING_DEADLINE_EXCEEDED: Meaning("PodPendingDeadlineExceeded", _TRANSIENT_CONFLICT),
+    Code.GANG_TIMEOUT: Meaning("GangTimeout", _TRANSIENT_CONFLICT),
     Code.POD_CREATION_TRANSIENT_ERROR: Meaning("PodCreationTransientError", _TRANSIENT),
     Code.POD_CREATION_PERMANENT_ERROR: Meaning("PodCreationPermanentError", _PERMANENT),
     Code.STOP_FRAMEWORK_REQUESTED: Meaning("StopFrameworkRequested", _PERMANENT),

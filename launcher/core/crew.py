@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from launcher.core.completion import Count, counts
 from launcher.core.order import OPEN, Gate
 from launcher.core.spec import RoleName, TaskRole
-from launcher.core.status import RoleStatus, State, TaskStatus
+from launcher.core.status import RoleStatus, State, TaskStatus, was_placed
 
 
 @dataclass(slots=True)
@@ -27,6 +27,9 @@ class Crew:
     ready: int = 0
     succeeded: int = 0
     unfinished: int = 0
+    #: Tasks that have been given a node in their current try, and those that ended without.
+    placed: int = 0
+    lost: int = 0
     #: Tasks that a scale-down has removed and that are still in the record.
     leaving: int = 0
     #: Tasks whose pods are still to be created, and what they were told of the role's gate.
@@ -72,6 +75,10 @@ class Crew:
         if task.deletion_pending:
             self.leaving += by
             return
+        if task.attempt.node is not None or was_placed(task):  # the former is quicker, and mostly enough
+            self.placed += by
+        else:
+            self.lost += by * (state is State.COMPLETED)
         if state is State.COMPLETED:
             self.succeeded += by * task.succeeded
         else:

@@ -17,6 +17,8 @@ class Extras:
     """
 
     labels: Mapping[str, Any] = field(default_factory=dict)
+    #: Labels of the pod of task 0 alone.
+    first_labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, Any] = field(default_factory=dict)
     #: Fields of the pod's spec, over those of the user; of lists, both are there, the user's last.
     spec: Mapping[str, Any] = field(default_factory=dict)
@@ -37,6 +39,7 @@ def together(all_extras: Iterable[Extras]) -> Extras:
     for extras in all_extras:
         whole = Extras(
             {**whole.labels, **extras.labels},
+            {**whole.first_labels, **extras.first_labels},
             {**whole.annotations, **extras.annotations},
             joined(whole.spec, extras.spec),
             joined(whole.defaults, extras.defaults),

@@ -17,7 +17,12 @@ from launcher.core.errors import BadRequest, InvalidObject
 from launcher.core.names import API_VERSION, KIND
 from launcher.core.reading.decode import Decoded, Media, text_of
 from launcher.core.reading.json_text import read_json
+from launcher.core.secondname import SECOND_API_VERSION
 from launcher.core.validate import problems_in, warnings_in
+
+#: How the versions of others begin that can become Frameworks, and the way out for those who bring such an object.
+_CONVERTED = (SECOND_API_VERSION, "kubeflow.org/")
+_CONVERT = "; launcher convert prints the Framework that it becomes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,8 @@ def _enveloped(value: Any) -> dict[str, Any]:
     version, kind = value.get("apiVersion"), value.get("kind")
     if version != API_VERSION:
         given = "missing" if version is None else shown(version)
-        raise BadRequest(f"apiVersion is {given}, and it has to be {shown(API_VERSION)}")
+        way_out = _CONVERT if str(version).startswith(_CONVERTED) else ""
+        raise BadRequest(f"apiVersion is {given}, and it has to be {shown(API_VERSION)}{way_out}")
     if kind is None:
         raise BadRequest(f"kind is missing, and it has to be {shown(KIND)}")
     if kind != KIND:

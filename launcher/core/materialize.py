@@ -56,6 +56,8 @@ _INSTANCE_VARIABLES = (
 _NAMES = tuple(mark.value for mark in Mark)
 _LABELS = tuple(label.value for label in LABELS)
 _PLACEHOLDER = re.compile(rb"\{\{(" + b"|".join(mark.encode() for mark in PLACEHOLDERS) + rb")\}\}")
+#: The index and a number more: ``{{FC_TASK_INDEX+1}}``, as a rank needs it that begins behind another role's.
+_COUNTED_PLACEHOLDER = re.compile(rb"\{\{" + Mark.TASK_INDEX.encode() + rb"\+([0-9]{1,9})\}\}")
 
 #: What a pod gets from us or from the store, whatever the template says.
 _NOT_FROM_TEMPLATE = frozenset(
@@ -84,6 +86,8 @@ class PodTemplate:
     role: RoleName
     #: JSON and the names of gaps, by turns.
     pieces: tuple[bytes, ...]
+    #: Labels of the pod of task 0 alone.
+    first_labels: Mapping[str, str]
 
     @classmethod
     def of(
@@ -116,7 +120,8 @@ class PodTemplate:
             "spec": _spec(role.pod.get("spec") or {}, variables, extras),
         }
         text = _PLACEHOLDER.sub(lambda found: marks[found[1].decode()][1:-1], orjson.dumps(pod))
-        return cls(framework_uid, attempt_id, role.name, tuple(text.split(_EDGE)))
+        text = _COUNTED_PLACEHOLDER.sub(lambda found: _counted(found[1]), text)
+        return cls(framework_uid, attempt_id, role.name, tuple(text.split(_EDGE)), dict(extras.first_labels))
 
     def pod(self, index: int, incarnation: int, task_attempt_id: int) -> Json:
         """The pod of one task attempt, a value that nobody else holds."""
@@ -128,6 +133,9 @@ class PodTemplate:
         filled = list(self.pieces)
         filled[1::2] = [values.get(gap) or _count(gap, index) for gap in self.pieces[1::2]]
         pod: Json = orjson.loads(b"".join(filled))
+        if self.first_labels and index == 0:
+            labels = pod["metadata"]["labels"]
+            pod["metadata"]["labels"] = {**self.first_labels, **labels}
         return pod
 
 
@@ -147,7 +155,11 @@ def templates_of(
 
 def counted_from(first: int) -> orjson.Fragment:
     """A text for Extras that is *first* in the pod of task 0, and one more in each after it: a rank, for instance."""
-    return orjson.Fragment(b'"' + _EDGE + _COUNTED + str(first).encode() + _EDGE + b'"')
+    return orjson.Fragment(b'"' + _counted(str(first).encode()) + b'"')
+
+
+def _counted(first: bytes) -> bytes:
+    return _EDGE + _COUNTED + first + _EDGE
 
 
 def _count(gap: bytes, index: int) -> bytes:

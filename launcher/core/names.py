@@ -17,6 +17,8 @@ from launcher.core.spec import FrameworkName, PodName, RoleName
 
 API_VERSION = "launcher.microsoft.com/v1"
 KIND = "Framework"
+#: The init container and the volume that a pod gets by ``spec.discovery``.
+DISCOVERY = "launcher-discovery"
 
 
 class Mark(StrEnum):

@@ -8,26 +8,33 @@ what has changed, at the price of the change alone; a property test holds the tw
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from launcher.core import retry
+from launcher.core import gang, retry
 from launcher.core.actions import Action, DeleteFramework, Notice, ReadPods, Step
 from launcher.core.board import Board, Finished
 from launcher.core.codes import Code, Completion, predefined
-from launcher.core.crew import Crew, crew
+from launcher.core.crew import Crew
+from launcher.core.ending import (
+    ALWAYS_STOPS,
+    DELETED,
+    deadline,
+    deadline_words,
+    decision,
+    interruption,
+    last_words,
+    retention,
+)
 from launcher.core.framework import Framework
 from launcher.core.jury import Jury, Verdict
 from launcher.core.order import OPEN, Gate, gate
 from launcher.core.pods import Pod
 from launcher.core.record import Record
-from launcher.core.rescale import adopt, compact, new_crews, rescale
+from launcher.core.rescale import adopt, known_crews, new_crews, rescale
 from launcher.core.rules import Rules
 from launcher.core.spec import CleanPodPolicy, ExecutionType
 from launcher.core.status import FrameworkAttempt, FrameworkStatus, State, Trigger
 from launcher.core.tasks import Situation
 from launcher.core.times import Time
 
-#: Ends after which running pods are stopped whatever ``cleanPodPolicy`` says.
-_ALWAYS_STOPS = frozenset({int(Code.STOP_FRAMEWORK_REQUESTED), int(Code.ACTIVE_DEADLINE_EXCEEDED)})
-_DELETED = "the Framework is being deleted"
 #: Far more rounds of thought than any role can give cause for.
 _ROUNDS = 50
 
@@ -113,6 +120,11 @@ class Planner:
         """Whether the Framework has reached its end."""
         return self._known.state is State.COMPLETED
 
+    @property
+    def summary(self) -> FrameworkStatus:
+        """The record as of now, without its tasks."""
+        return self._known.status
+
     def mark_saved(self) -> None:
         """The status as it is now is stored."""
         self._known.changed = self.board.changed = False
@@ -164,7 +176,8 @@ class Planner:
                 self.board.rest()
                 return
             finished = self.board.work(self._around)
-            if not (self._judge(finished) or self._compact() or self._settle(chance, fresh)):
+            done = self._judge(finished) or self._compact() or self._review_gang(fresh)
+            if not (done or self._settle(chance, fresh)):
                 return
         raise ValueError("the plan does not come to rest")
 
@@ -193,17 +206,8 @@ class Planner:
         return Look(actions, min(wakes, default=None), tuple(steps), tuple(notices))
 
     def _load(self, status: FrameworkStatus) -> None:
-        roles = {role.name: role for role in self._framework.spec.roles}
         self._record = Record(replace(status, roles=()))
-        self.board.begin_attempt(
-            status.attempt.id,
-            {
-                known.name: crew(
-                    roles.get(known.name), known.name, known.tasks, known.graceful_deletion_seconds
-                )
-                for known in status.roles
-            },
-        )
+        self.board.begin_attempt(status.attempt.id, known_crews(status.roles, self._framework.spec))
         self.board.changed = False
         self._jury.recount(self.board.crews.values())
 
@@ -238,17 +242,12 @@ class Planner:
         self._accept(self._jury.judge_anew(self.board.crews.values()))
 
     def _interrupt(self) -> None:
-        """What ends an attempt from outside: deletion of the Framework, Stop, its deadline."""
         if self._is_ending:
             return
-        if self._framework.deleting:
-            self._complete(predefined(Code.FRAMEWORK_EXTERNAL_DELETED, _DELETED), None, _DELETED)
-        elif self._framework.spec.execution is ExecutionType.STOP:
-            because = "executionType is Stop"
-            self._complete(predefined(Code.STOP_FRAMEWORK_REQUESTED, because), None, because)
-        elif self._is_past_deadline():
-            because = self._deadline_words()
-            self._complete(predefined(Code.ACTIVE_DEADLINE_EXCEEDED, because), None, because)
+        self._is_past_deadline()  # or it is looked at again when it will be
+        end = interruption(self._framework, self._known.status, self._now)
+        if end is not None:
+            self._complete(end, None, end.diagnostics)
 
     def _is_held(self) -> bool:
         """Whether the Framework waits for its user. It counts as started from the moment it does not."""
@@ -266,22 +265,14 @@ class Planner:
 
     def _is_past_deadline(self) -> bool:
         """Whether the Framework's time is over; if not, it is looked at again when it will be."""
-        limit = self._framework.spec.active_deadline_seconds
-        started = self._known.status.condition("Started")
-        if limit is None or started is None:
+        due = deadline(self._framework.spec, self._known.status)
+        if due is None:
             return False
-        self._wakes.append(started.since + limit)
-        return self._now >= started.since + limit
-
-    def _deadline_words(self) -> str:
-        return (
-            f"activeDeadlineSeconds is over: {self._framework.spec.active_deadline_seconds} s after its start"
-        )
+        self._wakes.append(due)
+        return self._now >= due
 
     def _around(self, each: Crew) -> Situation:
-        spec, end = self._framework.spec, self._known.attempt.completion
         here = self._gate(each)
-        stops = spec.clean_pods is not CleanPodPolicy.NONE or (end is not None and end.code in _ALWAYS_STOPS)
         return Situation(
             now=self._now,
             rules=self._rules,
@@ -290,14 +281,25 @@ class Planner:
             graceful_deletion_seconds=each.graceful_deletion_seconds,
             hold=here.hold,
             unreachable=here.unreachable,
-            ending=end is not None,
-            stops_running=stops or self._sweeping,
-            cleans_ended=spec.clean_pods is CleanPodPolicy.ALL or self._sweeping,
+            ending=self._is_ending,
+            stops_running=self._stops_running or self._sweeping,
+            cleans_ended=self._framework.spec.clean_pods is CleanPodPolicy.ALL or self._sweeping,
+        )
+
+    @property
+    def _stops_running(self) -> bool:
+        """Whether pods that run are stopped when the attempt is over."""
+        end = self._known.attempt.completion
+        return (
+            self._framework.spec.clean_pods is not CleanPodPolicy.NONE
+            or (end is not None and end.code in ALWAYS_STOPS)
+            # What belongs to a gang that never was is of use to nobody.
+            or gang.is_waiting(self._known.status)
         )
 
     def _gate(self, each: Crew) -> Gate:
         if self._framework.deleting:
-            return Gate(hold=_DELETED)
+            return Gate(hold=DELETED)
         if each.role is None or self._is_ending:
             return OPEN
         return gate(each.role, self._framework.spec, self.board.crews)
@@ -313,26 +315,30 @@ class Planner:
         if verdict is not None:
             self._complete(verdict.end, verdict.trigger, verdict.trigger.message)
 
+    def _review_gang(self, fresh: bool) -> bool:
+        """See how the gang stands; True when that ends the attempt. A cache that is behind ends nothing."""
+        if self._is_ending or self._known.state is State.COMPLETED:
+            return False
+        wait = gang.review(self._framework.spec.gang, self.board.crews.values(), self._known)
+        if wait.until is not None:
+            self._wakes.append(wait.until)
+        if wait.end is None:
+            return False
+        if not fresh:
+            self._ask_store()
+            return False
+        self._complete(wait.end, wait.trigger, wait.because)
+        return True
+
     def _compact(self) -> bool:
         """Let go of removed tasks that are through; True when the crews are not what they were."""
         if self._is_ending:
             return False
-        changed = False
         incarnation = self._known.attempt.rescales + 1
-        for each in [each for each in self.board.crews.values() if each.leaving or each.role is None]:
-            before = len(each.tasks)
-            renewed = compact(each, self._now, incarnation)
-            # A pod that was kept for its logs goes with its task.
-            self.board.touch_crew(each, range(len(each.tasks), before))
-            if renewed:
-                self._known.put_attempt(rescales=incarnation)
-                self.board.touch_crew(each, renewed)
-            changed |= renewed is not None
-            if each.role is None and not each.tasks:
-                del self.board.crews[each.name]
-                changed = True
-        self.board.changed |= changed
-        return changed
+        compacted = self.board.compact(self._now, incarnation)
+        if compacted.renewed:
+            self._known.put_attempt(rescales=incarnation)
+        return compacted.changed
 
     def _complete(self, end: Completion, trigger: Trigger | None, because: str) -> None:
         """The attempt is over. Its end is written once; tasks without one of their own are told so."""
@@ -381,18 +387,23 @@ class Planner:
         if board.doubts:
             return False
         if self._framework.deleting and not board.pods and not board.all_completed:
-            board.mark(predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, _DELETED), _DELETED)
+            board.mark(predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, DELETED), DELETED)
             return True
-        cleans = self._framework.spec.clean_pods is CleanPodPolicy.ALL
-        if board.all_completed and not (cleans and board.pods):
+        if board.all_completed and not self._has_to_go():
             if not fresh and board.has_unseen:
                 self._ask_store()
                 return False
             known.enter(State.ATTEMPT_COMPLETED, known.status.message)
             return True
-        if known.state is State.DELETION_PENDING and board.deleting:
+        if known.state in (State.CREATION_PENDING, State.DELETION_PENDING) and board.deleting:
             known.enter(State.DELETING, known.status.message)
         return False
+
+    def _has_to_go(self) -> bool:
+        """Whether there are pods that cannot stay beyond the end: also such as came into sight only after it."""
+        if self._framework.spec.clean_pods is CleanPodPolicy.ALL:
+            return bool(self.board.pods)
+        return self._stops_running and any(not pod.ended for pod in self.board.pods.values())
 
     def _after_attempt(self, chance: float, fresh: bool) -> bool:
         """Decide between another attempt and the end."""
@@ -402,38 +413,25 @@ class Planner:
             raise ValueError("an attempt that is over has a completion")
         if self._framework.deleting:
             return False
-        decision = self._decide(end, chance)
-        if isinstance(decision, retry.GiveUp):
-            return self._finish(decision.because)
+        after = decision(spec, known.status, end, self._rules, self._now, chance)
+        if isinstance(after, retry.GiveUp):
+            return self._finish(after.because)
         if spec.execution is ExecutionType.STOP:
             because = f"stopped before its retry after {end.words}"
             return self._finish_instead(Code.STOP_FRAMEWORK_REQUESTED, because)
         if self._is_past_deadline():
-            because = f"{self._deadline_words()}, before its retry after {end.words}"
+            because = f"{deadline_words(spec)}, before its retry after {end.words}"
             return self._finish_instead(Code.ACTIVE_DEADLINE_EXCEEDED, because)
-        if decision.delay and known.retry.delay is None:
-            known.put(retry=retry.scheduled(known.retry, decision))
-            known.say(f"{end.words}; tried again in {decision.delay} s: {decision.because}")
-        due = known.status.transition_time + decision.delay
-        if decision.delay and self._now < due:
+        if after.delay and known.retry.delay is None:
+            known.put(retry=retry.scheduled(known.retry, after))
+            known.say(f"{end.words}; tried again in {after.delay} s: {after.because}")
+        due = known.status.transition_time + after.delay
+        if after.delay and self._now < due:
             self._wakes.append(due)
             return False
-        return self._sweep(end, decision, fresh)
+        return self._sweep(end, after, fresh)
 
-    def _decide(self, end: Completion, chance: float) -> retry.Retry | retry.GiveUp:
-        attempt = self._known.attempt
-        least, most = self._rules.conflict_delay
-        begun = attempt.run_time if attempt.run_time is not None else attempt.start_time
-        return retry.after(
-            self._framework.spec.retry,
-            end,
-            self._known.retry,
-            lasted=(attempt.completion_time or self._now) - begun,
-            backoff=self._rules.backoff,
-            conflict_delay=least + int(chance * (most - least + 1)),
-        )
-
-    def _sweep(self, end: Completion, decision: retry.Retry, fresh: bool) -> bool:
+    def _sweep(self, end: Completion, after: retry.Retry, fresh: bool) -> bool:
         """See that no pod of this attempt is left, then begin the next one."""
         if self.board.pods:
             if self._sweeping:
@@ -446,9 +444,10 @@ class Planner:
             return False
         self._sweeping = False
         known = self._known
-        known.put(retry=retry.executed(known.retry, decision), observed_generation=self._framework.generation)
+        known.put(retry=retry.executed(known.retry, after), observed_generation=self._framework.generation)
         known.put(attempt=FrameworkAttempt(known.retry.total, self._now))
-        because = f"try {known.retry.total + 1} after {end.words}: {decision.because}"
+        gang.begin(known)
+        because = f"try {known.retry.total + 1} after {end.words}: {after.because}"
         known.enter(State.CREATION_PENDING, because)
         self._muster(known.retry.total)
         return True
@@ -469,24 +468,15 @@ class Planner:
         if self._sweeping:  # pods that were to make room for another attempt are kept after all
             self._sweeping = False
             self.board.touch_all()
-        end, trigger = known.attempt.completion, known.attempt.trigger
         known.put(retry=replace(known.retry, delay=None))
-        words = [end.words] if end is not None else []
-        if trigger is not None:
-            words.append(trigger.message)
-        if end is not None and end.failed and end.code not in retry.NEVER_RETRIED:
-            words.append(f"not tried again: {because}")
-        elif end is not None and end.failed:
-            words.append(end.diagnostics)
-        known.enter(State.COMPLETED, "; ".join(words))
+        known.enter(State.COMPLETED, last_words(known.attempt, because))
         return True
 
     def _expire(self) -> None:
         """A finished Framework goes when its time after the end is over."""
         if self._framework.deleting:
             return
-        status, ttl = self._known.status, self._framework.spec.ttl_seconds
-        limit = ttl if ttl is not None else self._rules.retain
+        status, limit = self._known.status, retention(self._framework.spec, self._rules)
         due = (status.completion_time or status.transition_time) + limit
         if self._now < due:
             self._wakes.append(due)

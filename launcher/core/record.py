@@ -99,7 +99,7 @@ class Record:
             return
         if known is None and not holds:
             return  # what never held is not told
-        self._put_condition(Condition(kind, holds, self.now, reason, message))
+        self.put_condition(Condition(kind, holds, self.now, reason, message))
 
     def refuse(self, generation: int, fault: str) -> None:
         """Tell that the spec of that generation cannot be run."""
@@ -118,13 +118,19 @@ class Record:
             self._tell_validity(fresh, because)
 
     def _tell_validity(self, fresh: Condition, because: str) -> None:
-        self._put_condition(fresh)
+        self.put_condition(fresh)
         if self.state is not State.COMPLETED:  # how it ended says more
             self.say(because)
         self.notices.append(Notice(fresh.reason, fresh.message, warning=not fresh.status))
 
-    def _put_condition(self, fresh: Condition) -> None:
-        self.put(conditions=(*(c for c in self.status.conditions if c.type != fresh.type), fresh))
+    def put_condition(self, fresh: Condition) -> None:
+        """This condition, in place of the one of its type."""
+        if fresh not in self.status.conditions:
+            self.put(conditions=(*(c for c in self.status.conditions if c.type != fresh.type), fresh))
+
+    def drop_condition(self, kind: str) -> None:
+        """What was told of that type is not true any more, nor is its opposite."""
+        self.put(conditions=tuple(c for c in self.status.conditions if c.type != kind))
 
     def _tell(self, because: str) -> None:
         # Of all states that one look leads through, only the last is news.

@@ -1,11 +1,12 @@
 """Rescale: tasks and roles that the spec adds or no longer wants. Scale-down always takes the highest indices."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from launcher.core.codes import Code, predefined
 from launcher.core.crew import Crew, crew
 from launcher.core.spec import FrameworkSpec, RoleName, TaskRole
-from launcher.core.status import TaskStatus, new_task
+from launcher.core.status import RoleStatus, TaskStatus, new_task
 from launcher.core.times import Time
 
 _REMOVED = predefined(Code.DELETE_TASK_REQUESTED, "the task was removed by a scale-down")
@@ -16,6 +17,15 @@ Crews = dict[RoleName, Crew]
 def new_crews(spec: FrameworkSpec, now: Time) -> Crews:
     """The tasks of a fresh attempt."""
     return {role.name: _new_crew(role, now, 0) for role in spec.roles}
+
+
+def known_crews(roles: Iterable[RoleStatus], spec: FrameworkSpec) -> Crews:
+    """The tasks of an attempt that is under way, as they are stored."""
+    wanted = {role.name: role for role in spec.roles}
+    return {
+        known.name: crew(wanted.get(known.name), known.name, known.tasks, known.graceful_deletion_seconds)
+        for known in roles
+    }
 
 
 def rescale(crews: Crews, spec: FrameworkSpec, now: Time, incarnation: int) -> bool:

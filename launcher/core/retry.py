@@ -82,7 +82,8 @@ def after(
 
 def is_accountable(policy: RetryPolicy, completion: Completion) -> bool:
     """Whether a retry after *completion* counts towards ``maxRetryCount``."""
-    return not (policy.fancy and completion.failed and Attribute.TRANSIENT in completion.attributes)
+    by_kind = policy.fancy and completion.failed and not _is_by_exit_code(policy, completion)
+    return not (by_kind and Attribute.TRANSIENT in completion.attributes)
 
 
 def scheduled(status: RetryStatus, retry: Retry) -> RetryStatus:
@@ -110,13 +111,8 @@ def _permits(policy: RetryPolicy, completion: Completion, status: RetryStatus) -
     limit, used = policy.max_retries, status.accountable
     if completion.code in NEVER_RETRIED:
         return GiveUp(f"{completion.phrase} is never retried")
-    if policy.fancy and completion.failed:
-        if _is_conflict(completion):
-            return "the failure is a passing conflict over resources; the retry is not counted (fancyRetryPolicy)"
-        if Attribute.TRANSIENT in completion.attributes:
-            return "the failure is transient; the retry is not counted (fancyRetryPolicy)"
-        if Attribute.PERMANENT in completion.attributes:
-            return GiveUp("the failure is permanent, another try would end the same way (fancyRetryPolicy)")
+    if completion.failed and (said := _by_failure(policy, completion)) is not None:
+        return said
     if limit == RETRY_ALWAYS:
         return "maxRetryCount -2 runs it again whatever its end"
     if not completion.failed:
@@ -126,3 +122,37 @@ def _permits(policy: RetryPolicy, completion: Completion, status: RetryStatus) -
     if used < limit:
         return f"retry {used + 1} of {limit}"
     return GiveUp(_USED_UP.get(limit, f"all {limit} retries are used up"))
+
+
+def _by_failure(policy: RetryPolicy, completion: Completion) -> str | GiveUp | None:
+    """What the failure itself decides; None when that is for the number of retries."""
+    if _is_by_exit_code(policy, completion):
+        code = _exit_code(completion)
+        if code in (policy.exit_codes or ()):
+            return None
+        told = "an end without an exit code" if code is None else f"exit code {code}"
+        return GiveUp(f"{told} is none of retryableExitCodes")
+    if not policy.fancy:
+        return None
+    if _is_conflict(completion):
+        return "the failure is a passing conflict over resources; the retry is not counted (fancyRetryPolicy)"
+    if Attribute.TRANSIENT in completion.attributes:
+        return "the failure is transient; the retry is not counted (fancyRetryPolicy)"
+    if Attribute.PERMANENT in completion.attributes:
+        return GiveUp("the failure is permanent, another try would end the same way (fancyRetryPolicy)")
+    return None
+
+
+def _is_by_exit_code(policy: RetryPolicy, completion: Completion) -> bool:
+    """Whether the exit code decides. Where there is none, the kind of the failure may, if it is asked to."""
+    return policy.exit_codes is not None and not (policy.fancy and _exit_code(completion) is None)
+
+
+def _exit_code(completion: Completion) -> int | None:
+    """The exit code of the container that failed; None when the pod was ended without one, or never was."""
+    codes = (
+        [each.code for each in completion.pod.containers if each.code] if completion.pod is not None else []
+    )
+    if completion.code in codes or not codes:
+        return completion.code if completion.code > 0 else None
+    return codes[-1]

@@ -45,6 +45,9 @@ class RetryPolicy:
 
     fancy: bool = False
     max_retries: int = 0
+    #: Only a failure with one of these exit codes is retried; None: the exit code does not matter. Of a pod that has
+    #: none, such as one that was evicted, the rest decides.
+    exit_codes: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class Discovery:
 
     mount_path: str = "/configdir"
     ports: Mapping[RoleName, int | str] = field(default_factory=dict)
-    #: Wait also until every other task listens on its port.
+    #: Wait also until the tasks of all roles that are created earlier listen on their ports.
     wait_for_ports: bool = False
     #: Who waits for longer fails, and says for whom; None: never.
     timeout_seconds: int | None = None

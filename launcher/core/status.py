@@ -107,6 +107,12 @@ class TaskStatus:
         return self.attempt.completion is not None and not self.attempt.completion.failed
 
 
+def was_placed(task: TaskStatus) -> bool:
+    """Whether the task's pod was given a node in its current try. Who has run was, whoever told."""
+    attempt = task.attempt
+    return attempt.node is not None or attempt.run_time is not None or task.succeeded
+
+
 def new_task(index: int, now: Time, incarnation: int = 0) -> TaskStatus:
     """A task that nothing has happened to yet."""
     return TaskStatus(

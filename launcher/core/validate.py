@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from launcher.core.checking import fieldpath
+from launcher.core.checking.discoveryrules import discovery_problems
+from launcher.core.checking.gangrules import gang_problems
 from launcher.core.checking.podrules import items, part, pod_problems
 from launcher.core.checking.problems import MOST, duplicate, forbidden, invalid, not_found, required
-from launcher.core.checking.roleorder import rings, spelt
+from launcher.core.checking.roleorder import SEQUENCE_ANNOTATION, annotated, rings, spelt
 from launcher.core.checking.schema import shape_problems
+from launcher.core.checking.servicerules import service_problems
 from launcher.core.errors import Problem
 from launcher.core.replicas import tasks_of_roles, whole
-from launcher.core.spec import ExecutionType, StartCondition
+from launcher.core.spec import ExecutionType
 from launcher.core.wire import threshold
 
 #: The longest name of a host, and so of a pod that should know its own.
@@ -21,10 +23,7 @@ LONGEST_POD_NAME = 63
 #: A generated name has this many characters of what it is made from, and these more.
 _GENERATED_FROM, _GENERATED = 58, 5
 
-#: A gang's tasks are placed together, so none of them gets this far while others are not even created.
-_BEYOND_PLACED = (StartCondition.READY, StartCondition.SUCCEEDED)
 _INDEXES = re.compile(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*")
-_NOT_YET = "accepted and stored, but this release does not act upon it yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +53,16 @@ def _sense_problems(obj: Mapping[str, Any]) -> Iterator[Problem]:
     yield from _name_problems(part(obj.get("metadata")), roles)
     for role in roles:
         yield from pod_problems(part(role.json.get("task")).get("pod"), f"{role.field}.task.pod")
+        yield from service_problems(part(role.json.get("task")).get("pod"), f"{role.field}.task.pod")
         yield from _index_problems(role)
+        yield from _exit_code_problems(role)
     yield from _sequence_problems(spec, known)
-    yield from _start_problems(spec, known)
+    sequence = _sequence(part(obj.get("metadata")), spec, known)
+    yield from _start_problems(sequence, known)
     yield from _ring_problems(known)
     yield from _replicas_problems(spec, roles)
-    yield from _gang_problems(spec, roles)
-    yield from _port_problems(spec, known)
+    yield from gang_problems(spec, [role.tasks for role in roles], sequence)
+    yield from discovery_problems(spec, known)
 
 
 def _roles(spec: Mapping[str, Any]) -> tuple[_Role, ...]:
@@ -125,6 +127,18 @@ def _index_problems(role: _Role) -> Iterator[Problem]:
             return
 
 
+def _exit_code_problems(role: _Role) -> Iterator[Problem]:
+    """Of ``retryableExitCodes``, in the same way."""
+    codes = part(part(role.json.get("task")).get("retryPolicy")).get("retryableExitCodes")
+    if not isinstance(codes, str) or not _INDEXES.fullmatch(codes):
+        return
+    for stretch in codes.split(","):
+        first, _, last = stretch.partition("-")
+        if int(last or first) < int(first):
+            must = f"{stretch} is the wrong way round: write {last}-{first}"
+            yield invalid(f"{role.field}.task.retryPolicy.retryableExitCodes", codes, must)
+
+
 def _range_of(role: _Role) -> str:
     if role.tasks < 1:
         return f"role {role.name} has no tasks"
@@ -144,8 +158,15 @@ def _sequence_problems(spec: Mapping[str, Any], known: Mapping[str, _Role]) -> I
         seen.add(name)
 
 
-def _start_problems(spec: Mapping[str, Any], known: Mapping[str, _Role]) -> Iterator[Problem]:
+def _sequence(
+    metadata: Mapping[str, Any], spec: Mapping[str, Any], known: Mapping[str, _Role]
+) -> Sequence[str]:
+    """The roles that are created first, by the spec, or else by the annotation."""
     named = [name for name in items(spec.get("roleSequence")) if isinstance(name, str)]
+    return named or annotated(metadata.get("annotations"), known)[0]
+
+
+def _start_problems(named: Sequence[str], known: Mapping[str, _Role]) -> Iterator[Problem]:
     place = {name: index for index, name in enumerate(named)}
     for role in known.values():
         for field, after in _awaited(role):
@@ -207,45 +228,28 @@ def _replicas_problems(spec: Mapping[str, Any], roles: Sequence[_Role]) -> Itera
         )
 
 
-def _gang_problems(spec: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[Problem]:
-    gang = spec.get("gang")
-    if not isinstance(gang, dict):
-        return
-    total = sum(role.tasks for role in roles)
-    if whole(gang.get("minTasks")) > max(total, 0):
-        yield invalid("spec.gang.minTasks", gang["minTasks"], f"there are only {total} tasks")
-    for role in roles:
-        for field, after in _awaited(role):
-            if after.get("condition") in _BEYOND_PLACED:
-                yield invalid(
-                    f"{field}.condition",
-                    after["condition"],
-                    "the tasks of a gang are placed together, so they would wait for each other for ever; "
-                    "wait for Running, or leave out spec.gang",
-                )
-
-
-def _port_problems(spec: Mapping[str, Any], known: Mapping[str, _Role]) -> Iterator[Problem]:
-    for name in part(part(spec.get("discovery")).get("ports")):
-        if name not in known:
-            yield not_found(fieldpath.written(("spec", "discovery", "ports", name)), name, known, "role")
-
-
 def warnings_in(obj: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is legal in this valid object but hardly meant, or not done by this release."""
+    """What is legal in this valid object but hardly meant."""
     spec = obj["spec"]
     roles = spec.get("taskRoles") or ()
-    warnings = list(_replicas_warnings(spec))
+    warnings = [*_replicas_warnings(spec), *_sequence_warnings(obj)]
     for index, (role, tasks) in enumerate(zip(roles, tasks_of_roles(spec), strict=True)):
         warnings += _role_warnings(f"spec.taskRoles[{index}]", role, tasks)
     if roles and not any(map(_decides, roles)):
         warnings.append(
             "spec.taskRoles: no role has a threshold, so the Framework ends as Succeeded whatever its tasks do"
         )
-    warnings += [f"spec.{name}: {_NOT_YET}" for name in ("gang", "discovery") if spec.get(name) is not None]
     if obj.get("status"):
         warnings.append("status: dropped; it is written by the launcher alone")
     return tuple(warnings[:MOST])
+
+
+def _sequence_warnings(obj: Mapping[str, Any]) -> Iterator[str]:
+    if obj["spec"].get("roleSequence"):
+        return  # which counts instead
+    roles = {role["name"] for role in obj["spec"].get("taskRoles") or ()}
+    for word in annotated(obj["metadata"].get("annotations"), roles)[1]:
+        yield f'metadata.annotations[{SEQUENCE_ANNOTATION}]: there is no role "{word}"; it is passed over'
 
 
 def _replicas_warnings(spec: Mapping[str, Any]) -> Iterator[str]:

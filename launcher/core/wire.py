@@ -4,10 +4,12 @@ The spec from and to the JSON that users write; nothing else knows their names f
 What is read has been validated. Null means absent, an absent field its default, 1.0 the integer 1.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from launcher.core import ranges
+from launcher.core.checking.roleorder import annotated, completed
 from launcher.core.replicas import tasks_of_roles
 from launcher.core.spec import (
     CleanPodPolicy,
@@ -32,8 +34,8 @@ Json = dict[str, Any]
 _NOTHING: Mapping[str, Any] = {}
 
 
-def spec_from_json(spec: Mapping[str, Any]) -> FrameworkSpec:
-    """The typed spec. Pod templates in it are the very objects of *spec*."""
+def spec_from_json(spec: Mapping[str, Any], annotations: Mapping[str, Any] | None = None) -> FrameworkSpec:
+    """The typed spec, with what the *annotations* say where it says nothing. Its pod templates are those of *spec*."""
     tasks = tasks_of_roles(spec)
     roles = tuple(map(_role_from_json, spec.get("taskRoles") or (), tasks))
     gang, discovery = spec.get("gang"), spec.get("discovery")
@@ -42,7 +44,7 @@ def spec_from_json(spec: Mapping[str, Any]) -> FrameworkSpec:
         execution=ExecutionType(spec.get("executionType") or ExecutionType.START),
         retry=_retry_from_json(spec.get("retryPolicy")),
         description=spec.get("description") or "",
-        role_sequence=_complete(spec.get("roleSequence") or (), roles),
+        role_sequence=_sequence(spec.get("roleSequence") or (), roles, annotations),
         gang=None if gang is None else _gang_from_json(gang),
         discovery=None if discovery is None else _discovery_from_json(discovery),
         active_deadline_seconds=_count(spec.get("activeDeadlineSeconds")),
@@ -77,7 +79,7 @@ def _role_from_json(role: Mapping[str, Any], tasks: int) -> TaskRole:
         tasks=tasks,
         pod=task.get("pod") or {},
         completion=_completion_from_json(role.get("frameworkAttemptCompletionPolicy") or _NOTHING),
-        retry=_retry_from_json(task.get("retryPolicy")),
+        retry=_task_retry_from_json(task.get("retryPolicy")),
         start_after=tuple(map(_start_after_from_json, role.get("startAfter") or ())),
         background=bool(role.get("background")),
         graceful_deletion_seconds=None if grace is None else min(grace, LONGEST_GRACE),
@@ -113,8 +115,20 @@ def _retry_from_json(policy: Mapping[str, Any] | None) -> RetryPolicy:
     )
 
 
+def _task_retry_from_json(policy: Mapping[str, Any] | None) -> RetryPolicy:
+    codes = None if policy is None else policy.get("retryableExitCodes")
+    return replace(_retry_from_json(policy), exit_codes=None if codes is None else _indexes_from_json(codes))
+
+
 def _retry_to_json(policy: RetryPolicy) -> Json:
-    return {"fancyRetryPolicy": policy.fancy, "maxRetryCount": policy.max_retries}
+    codes = policy.exit_codes
+    return _without_none(
+        {
+            "fancyRetryPolicy": policy.fancy,
+            "maxRetryCount": policy.max_retries,
+            "retryableExitCodes": None if codes is None else ranges.to_text(sorted(codes)),
+        }
+    )
 
 
 def _completion_from_json(policy: Mapping[str, Any]) -> CompletionPolicy:
@@ -198,27 +212,15 @@ def _discovery_to_json(discovery: Discovery) -> Json:
     )
 
 
-def _complete(named: Sequence[RoleName], roles: Sequence[TaskRole]) -> tuple[RoleName, ...]:
-    """
-    The order of creation: the roles that the user named, then the others in spec order.
-
-    Among those others a role stands behind the ones it waits for, or it would keep them from being created. No order
-    is made up when none was asked for: then nothing but ``startAfter`` holds a role back.
-    """
-    if not named:
-        return ()
-    order = dict.fromkeys(named)
-    waiting = [role for role in roles if role.name not in order]
-    while waiting:
-        left = {role.name for role in waiting}
-        free = next((role for role in waiting if left.isdisjoint(_awaited(role))), waiting[0])
-        order[free.name] = None
-        waiting.remove(free)
-    return tuple(order)
-
-
-def _awaited(role: TaskRole) -> Iterator[RoleName]:
-    return (after.role for after in role.start_after)
+def _sequence(
+    named: Sequence[str], roles: Sequence[TaskRole], annotations: Mapping[str, Any] | None
+) -> tuple[RoleName, ...]:
+    """The order of creation of all roles; empty when the user named none."""
+    named = named or annotated(annotations, {role.name for role in roles})[0]
+    waits: dict[str, Sequence[str]] = {
+        role.name: [after.role for after in role.start_after] for role in roles
+    }
+    return tuple(map(RoleName, completed(named, waits)))
 
 
 def _count(value: float | None) -> int | None:

@@ -41,8 +41,26 @@ TELLING_ENTRY_BYTES = 350_000
 
 def status_to_json(status: FrameworkStatus, framework: FrameworkName, uid: str) -> dict[str, Any]:
     """``status`` of the Framework called *framework*, as it is stored."""
+    lister = _Lister(framework, uid, status.attempt, sum(len(role.tasks) for role in status.roles))
+    return _written(status, framework, uid, lister)
+
+
+def listed_in_full(status: Mapping[str, Any], framework: FrameworkName, uid: str) -> Mapping[str, Any]:
+    """
+    The same ``status`` with an entry for each task, as FrameworkController has it, whatever room that takes.
+
+    Raises ValueError when it was not written by a launcher.
+    """
+    roles = (status.get("attemptStatus") or {}).get("taskRoleStatuses") or ()
+    if not any("foldedTasks" in role for role in roles) or (record := status_from_json(status)) is None:
+        return status
+    return _written(record, framework, uid, _FullLister(framework, uid, record.attempt, 0))
+
+
+def _written(
+    status: FrameworkStatus, framework: FrameworkName, uid: str, lister: "_Lister"
+) -> dict[str, Any]:
     attempt = status.attempt
-    lister = _Lister(framework, uid, attempt, sum(len(role.tasks) for role in status.roles))
     return {
         "observedGeneration": status.observed_generation,
         "state": status.state.value,
@@ -189,6 +207,13 @@ class _Lister:
         if task.incarnation:
             entry["incarnation"] = task.incarnation
         return entry
+
+
+class _FullLister(_Lister):
+    """Has room for everything."""
+
+    def _full_entry(self, role: RoleName, task: TaskStatus) -> dict[str, Any] | None:
+        return self._task(role, task)
 
 
 def _tells(task: TaskStatus) -> bool:

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Protocol
 
 from launcher.core.errors import AlreadyExists, LauncherError, NotFound
 from launcher.store import rules
@@ -20,6 +21,7 @@ from launcher.store.port import (
     Object,
     Page,
     Patch,
+    Store,
     Subresource,
     Version,
     key_of,
@@ -45,6 +47,39 @@ class TextPage:
     version: Version
     token: str | None
     remaining: int
+
+
+class TextStore(Store, Protocol):
+    """A store inside this process, which has its objects as text, too; see ``LocalStore``."""
+
+    @property
+    def version(self) -> Version: ...
+
+    async def list_texts(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        where: Where = EVERYTHING,
+        *,
+        limit: int | None = None,
+        token: str | None = None,
+        at: Version | None = None,
+    ) -> TextPage: ...
+
+    async def reached(self, version: Version) -> None: ...
+
+    def namespaces(self) -> set[str]: ...
+
+    def watch(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        where: Where = EVERYTHING,
+        *,
+        since: Version,
+        bookmarks: bool = False,
+        seconds: float | None = None,
+    ) -> AsyncGenerator[Change, None]: ...
 
 
 class LocalStore(ABC):

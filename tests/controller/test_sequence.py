@@ -2,7 +2,11 @@ import logging
 
 import pytest
 
+from launcher.controller.loop import Controller
 from launcher.controller.sequence import tell_sequence
+from launcher.store.port import FRAMEWORKS, PODS
+from tests.controller.simulation.scenes import a_framework, a_role
+from tests.node.clusters import NOW, a_store, running, until
 
 ROLES = ["worker", "chief", "ps", "evaluator"]
 
@@ -27,6 +31,47 @@ def test_11_the_sequence_is_logged_in_the_words_that_users_look_for(
     (record,) = caplog.records
     assert record.getMessage() == f"the Role Sequence of job tf is: [{written}]"
     assert vars(record)["job"] == "default.tf"
+
+
+def test_a_sequence_that_stands_in_the_annotation_alone_is_logged_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    metadata = {
+        "name": "f",
+        "namespace": "default",
+        "uid": "u",
+        "annotations": {"job-role-sequence": "PS,Worker"},
+    }
+    roles = [{"name": "worker"}, {"name": "ps"}]
+
+    with caplog.at_level(logging.INFO):
+        tell_sequence({"metadata": metadata, "spec": {"taskRoles": roles}})
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "the Role Sequence of job f is: [PS Worker]"
+    ]
+
+
+async def test_a_framework_with_the_annotation_is_created_in_that_order_from_its_first_pod_on() -> None:
+    store = a_store()
+    framework = a_framework("f", a_role("worker", 2), a_role("chief", 1), a_role("ps", 2))
+    framework["metadata"]["annotations"] = {"job-role-sequence": "PS,Worker"}
+    await store.create(FRAMEWORKS, framework)
+
+    async def are_there() -> bool:
+        return len((await store.list(PODS)).items) == 5
+
+    async with running(Controller(store, clock=lambda: NOW, chance=lambda: 0.0)):
+        await until(are_there)
+        pods = sorted((await store.list(PODS)).items, key=lambda pod: int(pod["metadata"]["resourceVersion"]))
+
+    assert [pod["metadata"]["name"].split("-")[1] for pod in pods] == [
+        "ps",
+        "ps",
+        "worker",
+        "worker",
+        "chief",
+    ]
 
 
 def test_without_a_sequence_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -37,7 +37,11 @@ POSITIVE = {"minimum": 1, "maximum": INT32}
 ROLE_NAME = {"pattern": "^[a-z0-9]{1,63}$", "x-must": "must be 1 to 63 lower-case letters and digits"}
 
 
-def retry_policy(of: str) -> Schema:
+#: Indexes or exit codes, and ranges of them.
+RANGES = "^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$"
+
+
+def retry_policy(of: str, more: Schema | None = None) -> Schema:
     return thing(
         f"When {of} that has ended is run again.",
         {
@@ -51,8 +55,26 @@ def retry_policy(of: str) -> Schema:
                 maximum=INT32,
                 default=0,
             ),
+            **(more or {}),
         },
     )
+
+
+def exit_codes() -> Schema:
+    return {
+        "retryableExitCodes": {
+            "description": "A container that fails is run again only if its exit code is one of these, whatever "
+            "else is known of the failure; maxRetryCount still counts. A pod that ends without an exit code, since "
+            "it was evicted or deleted, is run again as its kind of failure says with fancyRetryPolicy, and not "
+            "without. Left out: the exit code alone decides nothing.",
+            "type": ["string", "integer", "null"],
+            "minimum": 0,
+            "maximum": 9999,
+            "pattern": RANGES,
+            "x-must": 'must list exit codes and ranges, such as "128-255" or "130,137,143"',
+            "examples": ["128-255", "130,137,143"],
+        }
+    }
 
 
 def completion_policy() -> Schema:
@@ -78,7 +100,7 @@ def completion_policy() -> Schema:
                 "type": ["string", "integer", "null"],
                 "minimum": 0,
                 "maximum": 9999,
-                "pattern": "^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$",
+                "pattern": RANGES,
                 "x-must": 'must list task indexes and ranges, such as "0" or "0,2-5"',
                 "examples": ["0", "0,2-5"],
             },
@@ -109,7 +131,7 @@ def task() -> Schema:
     return thing(
         "What each task of the role is.",
         {
-            "retryPolicy": retry_policy("a task"),
+            "retryPolicy": retry_policy("a task", exit_codes()),
             "podGracefulDeletionTimeoutSec": whole(
                 "A pod that takes longer than this to go is removed by force, at the risk that it still runs "
                 "on a node that cannot be reached. Left out: never by force.",
@@ -174,7 +196,9 @@ def discovery() -> Schema:
                 },
                 "examples": [{"worker": 46866, "ps": "auto"}],
             },
-            "waitForPorts": flag("Wait also until every other task listens on its port."),
+            "waitForPorts": flag(
+                "Wait also until the tasks of all roles that are created earlier listen on their ports."
+            ),
             "timeoutSeconds": whole(
                 "A task that has waited for its peers for longer fails and names those that are missing. "
                 "Left out: it waits for ever.",
@@ -192,7 +216,10 @@ def gang() -> Schema:
     return thing(
         "All or nothing: the tasks are placed together, or none of them is.",
         {
-            "minTasks": whole("How many tasks must fit; all of them if left out.", **POSITIVE),
+            "minTasks": whole(
+                "How many tasks must fit; left out: all of them, but for those of background roles.",
+                **POSITIVE,
+            ),
             "timeoutSeconds": whole(
                 "How long to wait for room before the attempt fails. Left out: for ever.", **POSITIVE
             ),

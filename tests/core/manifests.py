@@ -84,7 +84,11 @@ def full_framework() -> Json:
         background=False,
     )
     worker["task"] |= {
-        "retryPolicy": {"fancyRetryPolicy": True, "maxRetryCount": -1},
+        "retryPolicy": {
+            "fancyRetryPolicy": True,
+            "maxRetryCount": -1,
+            "retryableExitCodes": "128-255",
+        },
         "podGracefulDeletionTimeoutSec": 30,
         "pendingDeadlineSeconds": 600,
     }
@@ -95,8 +99,14 @@ def full_framework() -> Json:
         executionType="Create",
         retryPolicy={"fancyRetryPolicy": True, "maxRetryCount": 3},
         roleSequence=["ps", "worker"],
-        gang={"timeoutSeconds": 60, "minTasks": 4},
-        discovery={"mountPath": "/peers", "ports": {"ps": 46867, "worker": "auto"}, "waitForPorts": True},
+        gang={"timeoutSeconds": 60, "minTasks": 2, "queue": "team"},
+        discovery={
+            "mountPath": "/peers",
+            "ports": {"ps": 46867, "worker": "auto"},
+            "waitForPorts": True,
+            "timeoutSeconds": 600,
+            "image": "busybox",
+        },
         activeDeadlineSeconds=86400,
         ttlSecondsAfterFinished=60,
         cleanPodPolicy="All",

@@ -58,6 +58,7 @@ completions = st.builds(
         (-101, "PodExternalDeleted", {TRANSIENT}),
         (-111, "PodLocalCacheCreationTimeout", {TRANSIENT}),
         (-112, "PodPendingDeadlineExceeded", {TRANSIENT, CONFLICT}),
+        (-113, "GangTimeout", {TRANSIENT, CONFLICT}),
         (-120, "PodCreationTransientError", {TRANSIENT}),
         (-200, "PodCreationPermanentError", {PERMANENT}),
         (-210, "StopFrameworkRequested", {PERMANENT}),

@@ -151,6 +151,12 @@ def test_a_key_that_stands_twice_is_a_warning_or_to_the_strict_a_problem(media: 
             'apiVersion is "launcher.microsoft.com/v2", and it has to be "launcher.microsoft.com/v1"',
             id="another version",
         ),
+        pytest.param(
+            {"apiVersion": "frameworkcontroller.microsoft.com/v1"},
+            'apiVersion is "frameworkcontroller.microsoft.com/v1", and it has to be "launcher.microsoft.com/v1"; '
+            "launcher convert prints the Framework that it becomes",
+            id="one that can be moved in",
+        ),
         pytest.param({"kind": None}, 'kind is missing, and it has to be "Framework"', id="no kind"),
     ],
 )

@@ -189,6 +189,14 @@ def test_h5_placeholders_are_replaced_everywhere() -> None:
     ]
 
 
+def test_the_index_may_be_counted_on_from() -> None:
+    args = ["{{FC_TASK_INDEX+1}} of 9", "{{FC_TASK_INDEX+}} {{FC_TASK_INDEX-1}} {{FC_TASK_INDEX + 1}}"]
+
+    pod = a_pod({"spec": {"containers": [CONTAINER | {"args": args}]}})
+
+    assert pod["spec"]["containers"][0]["args"] == ["4 of 9", args[1]]
+
+
 @pytest.mark.parametrize("group", ["containers", "initContainers"])
 @pytest.mark.parametrize(
     ("given_policy", "policy"),

@@ -262,6 +262,18 @@ def test_a_rescale_may_make_a_condition_harder_or_easier() -> None:
     assert world.live() == {"ps0", "w0"}
 
 
+def test_tasks_that_a_rescale_adds_wait_too() -> None:
+    world = running(a_role("ps"), a_role("w", start_after=waits()))
+    world.run("w0")
+
+    world.edit(roles=(a_role("ps", 2), a_role("w", 2, start_after=waits())))
+    world.sync()
+    meanwhile = world.live()
+    world.run("ps1")
+
+    assert (meanwhile, world.live()) == ({"ps0", "ps1", "w0"}, {"ps0", "ps1", "w0", "w1"})
+
+
 def test_a_role_that_waits_for_a_role_without_tasks_waits_for_nothing() -> None:
     world = begun(a_role("ps", 0), a_role("w", start_after=waits()))
 

@@ -9,7 +9,7 @@ from launcher.core.codes import Code, predefined
 from launcher.core.names import Mark
 from launcher.core.plan import Planner, plan
 from launcher.core.pods import pod_from_json
-from launcher.core.spec import PodName
+from launcher.core.spec import CleanPodPolicy, PodName
 from launcher.core.status import State
 from tests.core.world import START, a_role, a_world, running
 
@@ -171,3 +171,26 @@ def test_what_a_creation_waits_for_is_noted_with_its_task_only() -> None:
     planner.board.note(PodName("f-w-9"), "nobody")
 
     assert [task.message for task in planner.status().roles[0].tasks] == ["", ""]
+
+
+@pytest.mark.parametrize("policy", CleanPodPolicy)
+def test_a_pod_that_comes_into_sight_only_after_the_end_is_taken_back_before_it_is_over(
+    policy: CleanPodPolicy,
+) -> None:
+    world = a_world(a_role("w", 2), active_deadline_seconds=60, clean_pods=policy)
+    world.crash(done=1)
+    planner = Planner(world.framework, world.rules)
+
+    # A launcher whose cache does not know of the pod yet.
+    planner.look(START + 60)
+    unseen = planner.summary.state
+    planner.board.see(pod_from_json(world.pods[world.pod("w0")]))
+    look = planner.look(START + 60, fresh=True)
+    there = planner.summary.state
+    planner.board.lose(world.pod("w0"))
+    planner.look(START + 60, fresh=True)
+
+    assert unseen is State.CREATION_PENDING
+    assert look.actions == (DeletePod(world.pod("w0"), world.uid("w0")),)
+    assert there is not State.COMPLETED
+    assert planner.is_completed

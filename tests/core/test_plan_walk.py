@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from launcher.core.codes import Code, predefined
+from launcher.core.gang import PLACED, is_placed, is_waiting
 from launcher.core.names import Mark
 from launcher.core.spec import (
     CleanPodPolicy,
     CompletionPolicy,
     ExecutionType,
+    Gang,
     RetryPolicy,
     RoleName,
     StartAfter,
@@ -36,6 +38,7 @@ ENDS_BEFORE_A_RETRY = {int(Code.STOP_FRAMEWORK_REQUESTED), int(Code.ACTIVE_DEADL
 thresholds = st.tuples(st.sampled_from([-1, -1, 1, 2]), st.sampled_from([-1, -1, 1, 2]))
 retries = st.tuples(st.booleans(), st.sampled_from([-2, -1, 0, 1, 2]))
 seconds = st.sampled_from([None, 5, 60])
+gangs = st.sampled_from([None, None, Gang(), Gang(60), Gang(60, min_tasks=2)])
 named = st.sampled_from([frozenset[int](), frozenset({0}), frozenset({0, 1})])
 
 
@@ -73,6 +76,7 @@ specs = st.fixed_dictionaries(
         "clean_pods": st.sampled_from(CleanPodPolicy),
         "active_deadline_seconds": st.sampled_from([None, None, 200]),
         "ttl_seconds": st.sampled_from([None, 50]),
+        "gang": gangs,
     }
 )
 
@@ -251,9 +255,9 @@ class Walk(RuleBasedStateMachine):
                 self.world.edit(roles=tuple(kept), role_sequence=sequence)
         self._then()
 
-    @rule(retry=retries, clean=st.sampled_from(CleanPodPolicy))
-    def edit(self, retry: tuple[bool, int], clean: CleanPodPolicy) -> None:
-        self.world.edit(retry=RetryPolicy(*retry), clean_pods=clean)
+    @rule(retry=retries, clean=st.sampled_from(CleanPodPolicy), gang=gangs)
+    def edit(self, retry: tuple[bool, int], clean: CleanPodPolicy, gang: Gang | None) -> None:
+        self.world.edit(retry=RetryPolicy(*retry), clean_pods=clean, gang=gang)
         self._then()
 
     @precondition(lambda self: self.world.framework.spec.execution is ExecutionType.CREATE)
@@ -323,6 +327,7 @@ class Walk(RuleBasedStateMachine):
         _assert_tasks_have_something_to_come(self.world)
         _assert_pods_have_tasks(self.world)
         _assert_framework_has_something_to_come(self.world)
+        _assert_a_gang_waits_no_longer_than_it_may(self.world)
 
     def _assert_follows(self, before: FrameworkStatus, after: FrameworkStatus) -> None:
         assert before.state is not State.COMPLETED, "what is Completed never changes"
@@ -330,6 +335,7 @@ class Walk(RuleBasedStateMachine):
         assert after.start_time == before.start_time
         if after.attempt.id == before.attempt.id:
             self._assert_one_end(before, after)
+            assert not (is_placed(before) and is_waiting(after)), "what is placed stays so"
         earlier = tasks_of(before)
         for known, task in tasks_of(after).items():
             if known in earlier:
@@ -390,6 +396,13 @@ def _assert_pods_have_tasks(world: World) -> None:
     for name, pod in world.pods.items():
         if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
             assert name in names, "a task stays until its pod is gone"
+
+
+def _assert_a_gang_waits_no_longer_than_it_may(world: World) -> None:
+    gang, told = world.framework.spec.gang, world.status.condition(PLACED)
+    if world.state in (State.PREPARING, State.RUNNING) and gang is not None and gang.timeout_seconds:
+        assert told is not None
+        assert told.status or world.now < told.since + gang.timeout_seconds
 
 
 def _assert_framework_has_something_to_come(world: World) -> None:

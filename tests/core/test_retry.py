@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.core.codes import PREDEFINED, Attribute, Code, Completion, predefined
+from launcher.core.codes import (
+    PREDEFINED,
+    Attribute,
+    Code,
+    Completion,
+    ContainerDetail,
+    PodDetail,
+    predefined,
+)
 from launcher.core.retry import NEVER_RETRIED, Backoff, GiveUp, Retry, after, executed, scheduled
 from launcher.core.spec import RetryPolicy
 from launcher.core.status import RetryStatus
@@ -210,3 +218,78 @@ def test_a_retry_that_the_policy_of_now_would_not_allow_says_so() -> None:
     decision = decide((False, 0), end(1), RetryStatus(0, 0, 60))
 
     assert decision.because == "it was scheduled before the policy changed"
+
+
+SIGNALS = frozenset(range(128, 256))
+
+
+def exited(code: int, *containers: tuple[str, int]) -> Completion:
+    """A failure of that code, of a pod whose containers ended with these."""
+    detail = PodDetail(containers=tuple(ContainerDetail(name, exit_) for name, exit_ in containers))
+    return Completion(code, "Some", True, frozenset(), "", detail)
+
+
+@pytest.mark.parametrize(
+    ("policy", "completion", "used", "expected"),
+    [
+        pytest.param(
+            RetryPolicy(False, -1, SIGNALS), exited(137, ("a", 137)), 0, "counted", id="one of them"
+        ),
+        pytest.param(
+            RetryPolicy(False, -1, SIGNALS),
+            exited(1, ("a", 1)),
+            0,
+            "exit code 1 is none of retryableExitCodes",
+            id="none of them",
+        ),
+        pytest.param(
+            RetryPolicy(True, 0, SIGNALS),
+            Completion(
+                210, "Some", True, frozenset({PERMANENT}), "", PodDetail("", "", (ContainerDetail("a", 210),))
+            ),
+            0,
+            "maxRetryCount is 0",
+            id="the exit code decides, not what is known of it, and the retries are counted",
+        ),
+        pytest.param(
+            RetryPolicy(True, 1, SIGNALS),
+            Completion(
+                137, "Some", True, frozenset({TRANSIENT}), "", PodDetail("", "", (ContainerDetail("a", 137),))
+            ),
+            0,
+            "counted",
+            id="also of a failure that is known to pass",
+        ),
+        pytest.param(
+            RetryPolicy(False, -1, SIGNALS),
+            exited(-1200, ("a", 0), ("b", 137)),
+            0,
+            "counted",
+            id="what the launcher calls it does not matter",
+        ),
+        pytest.param(
+            RetryPolicy(False, -1, SIGNALS),
+            end(-1000, TRANSIENT),
+            0,
+            "an end without an exit code is none of retryableExitCodes",
+            id="a pod without an exit code",
+        ),
+        pytest.param(
+            RetryPolicy(True, 0, SIGNALS), end(-1000, TRANSIENT), 0, "free", id="which may be known to pass"
+        ),
+        pytest.param(RetryPolicy(False, -1, SIGNALS), end(139), 0, "counted", id="only the code is left"),
+        pytest.param(RetryPolicy(False, -1, SIGNALS), end(0), 0, "it succeeded", id="a success"),
+        pytest.param(
+            RetryPolicy(False, 3, SIGNALS), end(139), 3, "all 3 retries are used up", id="too often"
+        ),
+    ],
+)
+def test_only_some_exit_codes_are_worth_another_try(
+    policy: RetryPolicy, completion: Completion, used: int, expected: str
+) -> None:
+    found = after(policy, completion, RetryStatus(used, used), lasted=0, backoff=BACKOFF)
+
+    if isinstance(found, GiveUp):
+        assert found.because == expected
+    else:
+        assert ("counted" if found.accountable else "free") == expected

@@ -248,23 +248,85 @@ def test_the_sequence_names_each_role_once_and_no_other() -> None:
     ]
 
 
-@pytest.mark.parametrize("condition", ["Ready", "Succeeded"])
-def test_a_gang_cannot_wait_for_what_comes_after_placement(condition: str) -> None:
-    roles = (a_role("worker", startAfter=[{"role": "ps", "condition": condition}]), a_role("ps"))
+@pytest.mark.parametrize("condition", ["Running", "Ready", "Succeeded"])
+def test_the_roles_of_a_gang_cannot_wait_for_each_other(condition: str) -> None:
+    roles = (a_role("worker", startAfter=[{"role": "ps", "condition": condition}]), a_role("ps", 1))
 
-    assert [problem.field for problem in problems_in(a_framework(*roles, gang={}))] == [f"{START}.condition"]
+    assert told(a_framework(*roles, gang={})) == [
+        f'{START}.role: Invalid value: "ps": no pod of a gang gets a node before there are enough of them, so they '
+        "would wait for each other for ever; leave it out, or use roleSequence, "
+        "or ask for at most 1 by gang.minTasks"
+    ]
     assert told(a_framework(*roles)) == []
 
 
-def test_a_gang_may_wait_for_running() -> None:
-    roles = (a_role("worker", startAfter=[{"role": "ps", "condition": "Running"}]), a_role("ps"))
+@pytest.mark.parametrize(
+    ("gang", "ps", "sequence", "fits"),
+    [
+        pytest.param({"minTasks": 2}, {}, None, True, id="the gang is complete before"),
+        pytest.param({"minTasks": 3}, {}, None, False, id="the gang needs one more"),
+        pytest.param({}, {"background": True}, None, True, id="a background role is not part of it"),
+        pytest.param({}, {"taskNumber": 0}, None, True, id="there is nobody to wait for"),
+        pytest.param(
+            {"minTasks": 2},
+            {},
+            ["ps", "worker", "chief"],
+            False,
+            id="those behind it in the sequence wait too",
+        ),
+        pytest.param({"minTasks": 2}, {}, ["ps", "chief"], True, id="those before it in the sequence do not"),
+    ],
+)
+def test_a_role_may_wait_when_the_gang_does_not_need_it(
+    gang: dict[str, int], ps: dict[str, Any], sequence: list[str] | None, fits: bool
+) -> None:
+    roles = (
+        a_role("worker", 2, startAfter=[{"role": "ps", "condition": "Ready"}]),
+        {**a_role("ps", 1), **ps},
+        a_role("chief", 1),
+    )
 
-    assert told(a_framework(*roles, gang={})) == []
+    problems = problems_in(a_framework(*roles, gang=gang, roleSequence=sequence))
+
+    assert [problem.field for problem in problems] == ([] if fits else [f"{START}.role"])
+
+
+def test_roles_that_a_gang_leaves_out_may_wait_for_it() -> None:
+    board = a_role("board", background=True, startAfter=[{"role": "worker", "condition": "Running"}])
+
+    assert told(a_framework(a_role("worker", 2), board, gang={})) == []
+
+
+def test_the_annotation_of_arena_orders_roles_as_the_sequence_does() -> None:
+    roles = (a_role("worker", startAfter=[{"role": "ps", "condition": "Running"}]), a_role("ps"))
+    obj = a_framework(*roles)
+    obj["metadata"]["annotations"] = {"job-role-sequence": "w,p"}
+
+    (problem,) = problems_in(obj)
+    overruled = {**obj, "spec": {**obj["spec"], "roleSequence": ["ps"]}}
+
+    assert problem.field == f"{START}.role"
+    assert "worker -> ps -> worker" in problem.message
+    assert problems_in(overruled) == ()
+
+
+def test_a_role_that_the_annotation_names_and_that_is_not_there_is_said_to_be_passed_over() -> None:
+    obj = a_framework(a_role("worker"), a_role("ps"))
+    obj["metadata"]["annotations"] = {"job-role-sequence": "Worker, Chief,,ps"}
+
+    assert warnings_in(obj) == (
+        'metadata.annotations[job-role-sequence]: there is no role "Chief"; it is passed over',
+        'metadata.annotations[job-role-sequence]: there is no role ""; it is passed over',
+    )
+    assert warnings_in({**obj, "spec": {**obj["spec"], "roleSequence": ["ps"]}}) == ()
 
 
 def test_a_gang_is_no_larger_than_the_framework() -> None:
     assert told(a_framework(a_role("a", 2), a_role("b", 1), gang={"minTasks": 4})) == [
         "spec.gang.minTasks: Invalid value: 4: there are only 3 tasks"
+    ]
+    assert told(a_framework(a_role("a", 2), a_role("b", 1, background=True), gang={"minTasks": 3})) == [
+        "spec.gang.minTasks: Invalid value: 3: there are only 2 tasks, not counting background roles"
     ]
 
 
@@ -278,6 +340,26 @@ def test_a_gang_that_asks_for_no_number_is_not_told_that_it_asks_for_too_many(ga
 def test_ports_belong_to_roles() -> None:
     assert told(a_framework(discovery={"ports": {"worker": 1, "wroker": 2}})) == [
         'spec.discovery.ports.wroker: Not found: "wroker": there is no such role; did you mean "worker"?'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("codes", "why"),
+    [
+        pytest.param("255-128", "255-128 is the wrong way round: write 128-255", id="backwards"),
+        pytest.param(
+            ">=128",
+            'must list exit codes and ranges, such as "128-255" or "130,137,143"',
+            id="no list of codes",
+        ),
+    ],
+)
+def test_exit_codes_can_be_read(codes: str, why: str) -> None:
+    role = a_role()
+    role["task"]["retryPolicy"] = {"retryableExitCodes": codes}
+
+    assert told(a_framework(role)) == [
+        f'spec.taskRoles[0].task.retryPolicy.retryableExitCodes: Invalid value: "{codes}": {why}'
     ]
 
 
@@ -396,15 +478,6 @@ def test_a_background_role_may_run_for_ever_and_decides_nothing() -> None:
 
     assert warnings_in(a_framework(a_role(), board)) == ()
     assert len(warnings_in(a_framework(board))) == 1
-
-
-def test_what_this_release_does_not_do_yet_is_said() -> None:
-    obj = a_framework(gang={}, discovery={})
-
-    assert warnings_in(obj) == (
-        "spec.gang: accepted and stored, but this release does not act upon it yet",
-        "spec.discovery: accepted and stored, but this release does not act upon it yet",
-    )
 
 
 def test_a_status_of_the_users_own_is_said_to_be_dropped() -> None:

@@ -1,5 +1,6 @@
 """The spec from and to the users' JSON."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,7 +77,11 @@ def roles(name: RoleName, names: list[RoleName]) -> st.SearchStrategy[TaskRole]:
             min_succeeded=thresholds,
             succeeded_indexes=st.frozensets(st.integers(0, 30)),
         ),
-        retry=retry_policies,
+        retry=st.builds(
+            replace,
+            retry_policies,
+            exit_codes=st.none() | st.frozensets(st.integers(0, 300), min_size=1),
+        ),
         start_after=st.lists(after, max_size=2).map(tuple),
         background=st.booleans(),
         graceful_deletion_seconds=st.none() | st.integers(0, 2**31 - 1),
@@ -180,6 +185,26 @@ def test_a_role_that_the_sequence_does_not_name_follows_those_it_waits_for() -> 
     assert spec.role_sequence == ("b", "c", "a")
 
 
+@pytest.mark.parametrize(
+    ("annotation", "sequence"),
+    [
+        pytest.param("Worker,Chief,PS", ("worker", "chief", "ps"), id="as Arena writes it"),
+        pytest.param(" W , c,PS ", ("worker", "chief", "ps"), id="as Arena reads it"),
+        pytest.param("ps", ("ps", "worker", "chief"), id="the others follow"),
+        pytest.param("PS,Evaluator,ps", ("ps", "worker", "chief"), id="what is not there is passed over"),
+        pytest.param("", (), id="nothing"),
+        pytest.param("Evaluator", (), id="nobody that is there"),
+    ],
+)
+def test_the_order_may_stand_in_the_annotation_of_arena(annotation: str, sequence: tuple[str, ...]) -> None:
+    spec = a_framework(a_role("worker"), a_role("chief"), a_role("ps"))["spec"]
+    own = {**spec, "roleSequence": ["chief"]}
+    annotations = {"job-role-sequence": annotation}
+
+    assert spec_from_json(spec, annotations).role_sequence == sequence
+    assert spec_from_json(own, annotations).role_sequence == ("chief", "worker", "ps")
+
+
 def test_no_order_is_made_up() -> None:
     assert read(a_role("a"), a_role("b")).role_sequence == ()
 
@@ -199,3 +224,12 @@ def test_a_grace_of_centuries_stays_within_the_calendar() -> None:
 
 def read(*roles: dict[str, Any], **spec: Any) -> FrameworkSpec:
     return spec_from_json(a_framework(*roles, **spec)["spec"])
+
+
+def test_exit_codes_may_be_ranges_or_one_number() -> None:
+    def codes(given: str | int) -> frozenset[int] | None:
+        task = {"retryPolicy": {"retryableExitCodes": given}, "pod": a_pod()}
+        return spec_from_json({"taskRoles": [{"name": "a", "task": task}]}).roles[0].retry.exit_codes
+
+    assert codes("130,137-138") == frozenset({130, 137, 138})
+    assert codes(143) == frozenset({143})

@@ -3,10 +3,12 @@
 import json
 import shutil
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
 
+from launcher.jobs.foreign import FOREIGN
 from tests.deploy.manifests import BASE, COMPONENTS, DEPLOY, Object, kustomization, read, version
 from tests.deploy.patches import patched
 from tests.deploy.templates import Block, Said, template
@@ -20,6 +22,7 @@ _SWITCHES = {
     "cert-manager": ".Values.certManager.enabled",
     "client-certificates": ".Values.clientCertificates.enabled",
     "service-monitor": ".Values.serviceMonitor.enabled",
+    **{foreign.singular: f".Values.{foreign.singular}.enabled" for foreign in FOREIGN},
 }
 #: Files of the base that are there only on a condition.
 _CONDITIONS = {
@@ -51,10 +54,8 @@ def chart_files() -> dict[str, str]:
         "Chart.yaml": _HEAD + yaml.safe_dump(_chart(), sort_keys=False),
         "values.yaml": _HEAD + values_text(),
         "values.schema.json": json.dumps(values_schema(), indent=2) + "\n",
-        "files/crd.yaml": _HEAD + yaml.safe_dump(_crd(), sort_keys=False, width=110, allow_unicode=True),
         "templates/NOTES.txt": _NOTES,
-        # Not evaluated: descriptions may hold what looks like a template.
-        "templates/crd.yaml": '{{- if .Values.crd.enabled }}\n{{ .Files.Get "files/crd.yaml" }}\n{{- end }}\n',
+        **dict(_definitions()),
         **{f"templates/{name}": _HEAD + _at_home(text) for name, text in _templates()},
     }
 
@@ -71,9 +72,22 @@ def _chart() -> Object:
     }
 
 
-def _crd() -> Object:
-    """The definition, which Helm upgrades and never deletes: with it, every Framework would go."""
-    (crd,) = read(BASE / "crd.yaml")
+def _definitions() -> Iterator[tuple[str, str]]:
+    """The files of each CRD: not evaluated, since descriptions may hold what looks like a template."""
+    found = {"crd.yaml": (BASE / "crd.yaml", ".Values.crd.enabled")}
+    for component, switch in _SWITCHES.items():
+        if (path := COMPONENTS / component / "crd.yaml").exists():
+            found[f"{component}-crd.yaml"] = (path, switch)
+    for name, (path, switch) in found.items():
+        text = yaml.safe_dump(_crd(path), sort_keys=False, width=110, allow_unicode=True)
+        yield f"files/{name}", _HEAD + text
+        included = f'{{{{ .Files.Get "files/{name}" }}}}'
+        yield f"templates/{name}", f"{{{{- if {switch} }}}}\n{included}\n{{{{- end }}}}\n"
+
+
+def _crd(path: Path) -> Object:
+    """The definition, which Helm upgrades and never deletes: with it, every object of its kind would go."""
+    (crd,) = read(path)
     metadata = {**crd["metadata"], "annotations": {"helm.sh/resource-policy": "keep"}}
     return {**crd, "metadata": metadata}
 
@@ -85,7 +99,7 @@ def _templates() -> Iterator[tuple[str, str]]:
             objects = [_with_values(_with_components(obj)) for obj in read(BASE / name)]
             yield name, template(objects, _CONDITIONS.get(name))
     for component, switch in _SWITCHES.items():
-        (name,) = kustomization(COMPONENTS / component)["resources"]
+        (name,) = (each for each in kustomization(COMPONENTS / component)["resources"] if each != "crd.yaml")
         objects = [_with_components(obj) for obj in read(COMPONENTS / component / name)]
         yield f"{component}.yaml", template(objects, f"if {switch}")
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from launcher.jobs.foreign import FOREIGN
 from launcher.settings import settings_from
 from tests.deploy.make_chart import CHART, chart_files
 from tests.deploy.manifests import COMPONENTS, OVERLAYS, Object, built, composed
@@ -23,6 +24,10 @@ SAME: list[Any] = [
     pytest.param(["client-certificates"], {"clientCertificates.enabled": True}, id="client-certificates"),
     pytest.param(["without-crd"], {"crd.enabled": False}, id="without-crd"),
     pytest.param(["without-webhook"], {"webhook.enabled": False}, id="without-webhook"),
+    *(
+        pytest.param([foreign.singular], {f"{foreign.singular}.enabled": True}, id=foreign.singular)
+        for foreign in FOREIGN
+    ),
     pytest.param(
         ["service-monitor", "cert-manager", "client-certificates"],
         {"serviceMonitor.enabled": True, "certManager.enabled": True, "clientCertificates.enabled": True},

@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from launcher.jobs.foreign import FOREIGN
 from tests.deploy.manifests import BASE, base_objects, named, read
 
 _TEXT: Any = {"type": "string"}
@@ -70,6 +71,15 @@ def values() -> tuple[Value, ...]:
             "Install and upgrade the CRD with the chart; it stays when the chart goes.",
             True,
             _YES,
+        ),
+        *(
+            Value(
+                f"{foreign.singular}.enabled",
+                f"{foreign.kind.kind}s are run as Frameworks; only where no other operator runs them.",
+                False,
+                _YES,
+            )
+            for foreign in FOREIGN
         ),
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from launcher.discovery.programs import program as discovery_program
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, PODS, PROJECT, Server, ended, until, within
 
@@ -38,13 +39,19 @@ def test_parameter_server(serve: Serve, tmp_path: Path) -> None:
     (data / "data_batch_1").touch()
     program = STANDINS / "distributedtf/benchmarks/scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py"
     (image / "train.py").write_bytes(program.read_bytes())
-    (image / "get_ips.sh").write_bytes((STANDINS / "get_ips.sh").read_bytes())
+    (image / "get_ips.sh").write_text(discovery_program("get_ips.sh"))
     flags = (f"--image=trainer:1={image}", "--node=one", "--node=two")
     server = serve(*flags, under=within(srv_mnist=data))
-    (image / "launcher_url").write_text(server.url)
 
     assert run(server, "parameter-server") == "Succeeded"
     assert server.log("mnist-worker-1") == "worker 1 has done its part\n"
+
+
+def test_discovery(serve: Serve) -> None:
+    server = serve("--node=one", "--node=two,ip=127.0.0.9")
+
+    assert run(server, "discovery") == "Succeeded"
+    assert server.log("sum-master-0") == "the sum is 6\n"
 
 
 def test_nfs(serve: Serve, tmp_path: Path) -> None:
@@ -92,6 +99,13 @@ def test_several_nodes(serve: Serve) -> None:
     assert run(server, "several-nodes") == "Succeeded"
     said = {server.log(f"spread-trainer-{index}").split(" on ")[1] for index in range(2)}
     assert said == {"gpu0 at 127.0.0.2\n", "gpu1 at 127.0.0.9\n"}
+
+
+def test_gang(serve: Serve) -> None:
+    server = serve("--node=gpu0,nvidia.com/gpu=2", "--node=gpu1,nvidia.com/gpu=2")
+
+    assert run(server, "gang") == "Succeeded"
+    assert server.log("ring-worker-3") == "worker 3 of 4 has its place\n"
 
 
 def test_every_example_is_run_here() -> None:

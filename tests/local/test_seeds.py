@@ -2,7 +2,8 @@
 Every Framework of the manual, as it is printed, POSTed with curl and run to its end.
 
 The manual is read where it stands beside the project; without it, these tests are left out and say so. Its images are
-stood in for by directories with small programs, which check what they are given and that they reach each other.
+stood in for by directories with our get_ips.sh and with small programs, which check what they are given and that they
+reach each other.
 """
 
 import re
@@ -14,6 +15,7 @@ from typing import Any
 import orjson
 import pytest
 
+from launcher.discovery.programs import program
 from tests.core.manifests import SEEDS
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, PODS, Server, ended, within
@@ -42,8 +44,8 @@ def images(tmp_path: Path) -> dict[str, Path]:
     trainer, finder = tmp_path / "trainer", tmp_path / "finder"
     shutil.copytree(STANDINS / "distributedtf", trainer)
     finder.mkdir()
-    shutil.copy(STANDINS / "get_ips.sh", trainer / "benchmarks/scripts/tf_cnn_benchmarks")
-    shutil.copy(STANDINS / "get_ips.sh", finder)
+    for directory in (trainer / "benchmarks/scripts/tf_cnn_benchmarks", finder):
+        (directory / "get_ips.sh").write_text(program("get_ips.sh"))
     return {TRAINER: trainer, FINDER: finder}
 
 
@@ -67,15 +69,8 @@ def flags(images: Mapping[str, Path], share: Path) -> list[str]:
 
 
 @pytest.fixture
-def server(serve: Serve, flags: list[str], images: Mapping[str, Path]) -> Server:
-    return told_of_itself(serve(*flags), images)
-
-
-def told_of_itself(server: Server, images: Mapping[str, Path]) -> Server:
-    """The server, once the programs in its images can find it."""
-    for directory in images.values():
-        (directory / "launcher_url").write_text(server.url)
-    return server
+def server(serve: Serve, flags: list[str]) -> Server:
+    return serve(*flags)
 
 
 def post(server: Server, tmp_path: Path, text: str) -> tuple[Any, list[str]]:
@@ -123,10 +118,10 @@ def test_a_file_on_the_host_is_read_in_the_pod(
 
 @pytest.mark.parametrize("number", [1, 5], ids=["init container", "training on NFS"])
 def test_a_misspelt_field_is_warned_of_and_costs_the_worker_its_volumes(
-    serve: Serve, flags: list[str], images: Mapping[str, Path], tmp_path: Path, number: int
+    serve: Serve, flags: list[str], tmp_path: Path, number: int
 ) -> None:
     sample = manual()[number]
-    server = told_of_itself(serve(*flags, module="tests.local.impatient"), images)
+    server = serve(*flags, module="tests.local.impatient")
 
     _, warnings = post(server, tmp_path, sample)
     framework = server.completed("tfexample")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.node.pods.hosts import Hosts
 from launcher.node.pods.lastwords import LastWords
 from launcher.node.pods.reporting import Gone, StoredPod
 from launcher.node.pods.tools import Tools
@@ -341,6 +342,7 @@ async def test_a_status_is_never_written_to_another_pod_of_the_same_name(tmp_pat
         world.runtime,
         volumes,
         LastWords(tmp_path),
+        Hosts(world.store, tmp_path),
         world.logs,
         events,
         world.clock,

@@ -14,8 +14,9 @@ from launcher.node.scheduling.fitting import refusal, shortages
 from launcher.node.scheduling.placing import Placer
 from launcher.node.scheduling.podview import guest_of
 from launcher.node.scheduling.room import keep_room, moved
+from launcher.node.scheduling.seating import Seats
 from launcher.node.scheduling.site import Guest, Node, Site
-from launcher.node.scheduling.waiting import Line, Waiting
+from launcher.node.scheduling.waiting import Line, Party, Waiting
 from tests.node.scheduling import a_guest, a_node, a_placer, about, affinity, place, places, pod_json
 
 KEPT = "0/1 nodes are available: 1 node(s) kept room for a pod that has waited longer."
@@ -123,9 +124,9 @@ def test_nobody_is_tried_again_before_something_has_changed(monkeypatch: pytest.
     tried: list[Guest] = []
     original = Placer._try
 
-    def counted(self: Placer, waiting: Waiting, line: Line) -> Node | None:
-        tried.append(waiting.guest)
-        return original(self, waiting, line)
+    def counted(self: Placer, party: Party, line: Line) -> Seats:
+        tried.append(party.members[0].guest)
+        return original(self, party, line)
 
     monkeypatch.setattr(Placer, "_try", counted)
 
@@ -367,15 +368,15 @@ def test_each_move_of_the_room_makes_the_next_later() -> None:
     for name in ("n1", "n2"):
         site.set_node(a_node(name, cpu=4))
     site.place(asking(4, "there"), "n1")
-    room = keep_room(Waiting(asking(4, "big"), 0, 0.0, 1), site, now=0.0, patience=60.0)
+    room = keep_room(Party((Waiting(asking(4, "big"), 0, 0.0, 1),)), site, now=0.0, patience=60.0)
     assert room is not None
-    assert (room.name, room.review) == ("n2", 60.0)
+    assert (list(room.claims), room.review) == (["n2"], 60.0)
 
     site.remove(("default", "there"))
     site.place(asking(4, "other"), "n2")
     room = moved(room, site, now=60.0, patience=60.0)
     assert room is not None
-    assert (room.name, room.review) == ("n1", 180.0)
+    assert (list(room.claims), room.review) == (["n1"], 180.0)
 
     assert moved(room, site, now=180.0, patience=60.0) is None
     assert room.review == 300.0

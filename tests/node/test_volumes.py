@@ -237,7 +237,7 @@ def test_what_an_earlier_launcher_has_mounted_is_unmounted_and_not_removed(tmp_p
     assert (export / "precious").exists()
 
 
-@pytest.mark.parametrize("family", ["persistentVolumeClaim", "csi", "iscsi"])
+@pytest.mark.parametrize("family", ["ephemeral", "csi", "iscsi"])
 async def test_a_volume_of_another_kind_is_refused_by_name(tmp_path: Path, family: str) -> None:
     with pytest.raises(
         VolumeFailed, match=f"{family} cannot be mounted on this machine: use one of emptyDir"

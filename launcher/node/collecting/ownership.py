@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from launcher.jobs.foreign import FOREIGN
 from launcher.store.port import (
     CONFIG_MAPS,
     FRAMEWORKS,
@@ -19,7 +20,7 @@ from launcher.store.port import (
 )
 
 #: The kinds that own and are owned.
-KINDS: Final = (FRAMEWORKS, PODS, SERVICES, CONFIG_MAPS, SECRETS)
+KINDS: Final = (*(each.kind for each in FOREIGN), FRAMEWORKS, PODS, SERVICES, CONFIG_MAPS, SECRETS)
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from launcher.core.errors import Conflict, LauncherError, NotFound
 from launcher.core.times import from_wire
+from launcher.jobs.foreign import FOREIGN
 from launcher.node.collecting.chores import Chores
 from launcher.store.port import (
     CONFIG_MAPS,
@@ -30,8 +31,17 @@ from launcher.store.rules import NAMESPACE_FINALIZER
 
 log = logging.getLogger(__name__)
 
-#: Frameworks first: what they own would come back. Events last: the others' ends are told by some.
-_CONTENT: Final = (FRAMEWORKS, PODS, SERVICES, CONFIG_MAPS, SECRETS, LEASES, EVENTS)
+#: Jobs, then Frameworks first: what they own would come back. Events last: the others' ends are told by some.
+_CONTENT: Final = (
+    *(each.kind for each in FOREIGN),
+    FRAMEWORKS,
+    PODS,
+    SERVICES,
+    CONFIG_MAPS,
+    SECRETS,
+    LEASES,
+    EVENTS,
+)
 _PAGE: Final = 500
 #: Seconds after which a namespace that still holds something is looked at again.
 _LOOK_AGAIN: Final = 1.0

@@ -10,12 +10,14 @@ from pathlib import Path
 from launcher.core.actions import Notice
 from launcher.core.errors import NotFound, Unavailable
 from launcher.node.pods.burial import end_runs
+from launcher.node.pods.hosts import Hosts
 from launcher.node.pods.lastwords import LastWords
 from launcher.node.pods.patience import happens
 from launcher.node.pods.podlife import Backoff
 from launcher.node.pods.podlogs import Owner, PodLogs, kept_logs, owner_of
 from launcher.node.pods.podspec import is_deleted, is_over, node_name, run_name, uid_of
 from launcher.node.pods.reporting import Gone, StoredPod
+from launcher.node.pods.standins import StandIns
 from launcher.node.pods.starting import Starter
 from launcher.node.pods.tools import LogRoom, Tools
 from launcher.node.pods.worker import PodWorker
@@ -75,17 +77,24 @@ class Agent:
         nodes: Collection[str],
         logs: LogRoom,
         nfs: Mapping[str, Path],
+        claims: Mapping[str, Path] | None = None,
         clock: Callable[[], float],
         events: EventWriter,
         images: Collection[str] = (),
+        stand_ins: StandIns | None = None,
         path: str = "",
         backoff: Backoff | None = None,
     ) -> None:
-        """*nfs* are directories that stand in for exports; *path* is the search path that containers get as well."""
+        """
+        *nfs* and *claims* are directories that stand in for exports and for volume claims.
+
+        *path* is the search path that containers get as well.
+        """
         self._store, self._runtime, self._nodes = store, runtime, frozenset(nodes)
         self._nfs = Nfs(data / "nfs", nfs)
-        self._volumes = Volumes(data, self._nfs)
+        self._volumes = Volumes(data, self._nfs, claims)
         self._last_words = LastWords(data / "ends")
+        self._hosts = Hosts(store, data / "hosts")
         self._pods = Informer(store, PODS, self)
         self._logs = PodLogs(store, logs, lambda key: key in self._known)
         self._log_room = logs
@@ -95,6 +104,7 @@ class Agent:
             runtime,
             self._volumes,
             self._last_words,
+            self._hosts,
             logs,
             events,
             clock,
@@ -102,6 +112,7 @@ class Agent:
             backoff or Backoff(),
             path,
             images,
+            stand_ins or {},
         )
         #: Every pod of our nodes, also those that are over, with what is needed once they are gone.
         self._known: dict[Key, Owner | None] = {}
@@ -117,6 +128,7 @@ class Agent:
             tasks.create_task(self._hear())
             # The ends of runs are heard before anything else is looked at, so that none is missed.
             await asyncio.sleep(0)
+            tasks.create_task(self._hosts.run())
             tasks.create_task(self._pods.run())
             tasks.create_task(self._frameworks.run())
             await self._pods.synced.wait()
@@ -129,6 +141,7 @@ class Agent:
         if node_name(pod) not in self._nodes:
             return
         self._known[key] = owner_of(pod)
+        self._hosts.pod_seen(key, pod)
         life = self._lives.get(key)
         if life is not None and uid_of(life.pod) == uid_of(pod):
             life.saw(pod)
@@ -137,6 +150,7 @@ class Agent:
 
     def gone(self, key: Key) -> None:
         """A pod is no longer there."""
+        self._hosts.pod_gone(key)
         if key in self._known:
             self._logs.pod_gone(key, self._known.pop(key))
         if life := self._lives.get(key):
@@ -235,6 +249,7 @@ class Agent:
             if uid not in living:
                 tasks.create_task(self._bury(uid, runs))
         self._nfs.sweep()
+        self._hosts.recover()
         self._logs.sweep(kept_logs(self._log_room))
 
     async def _bury(self, uid: str, runs: list[RunId]) -> None:

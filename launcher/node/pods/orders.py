@@ -18,6 +18,7 @@ from launcher.store.port import Object
 
 _REASON = "CreateContainerConfigError"
 _TERMINATION_LOG = "/dev/termination-log"
+_HOSTS = "/etc/hosts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Place:
     last_words: Path
     #: The launcher's own search path.
     path: str
+    #: The file that stands at /etc/hosts; None where that of this machine does.
+    hosts: Path | None = None
 
 
 def order_for(container: Container, restart: int, values: Values, place: Place) -> Order:
@@ -80,7 +83,15 @@ def _mounts(spec: Mapping[str, Any], place: Place, variables: Mapping[str, str])
     except CannotMount as error:
         raise CannotStart(_REASON, str(error)) from error
     target = spec.get("terminationMessagePath") or _TERMINATION_LOG
+    if place.hosts is not None and not any(_covers(mount, _HOSTS) for mount in mounts):
+        # All pods of a Framework have the same file, so that none may change it.
+        mounts.append(Mount(place.hosts, _HOSTS, read_only=True))
     return (*mounts, Mount(place.last_words, target))
+
+
+def _covers(mount: Mount, path: str) -> bool:
+    """Whether the user has put something of their own there."""
+    return os.path.commonpath((mount.target, path)) == mount.target
 
 
 def _setting(pod: Object, spec: Mapping[str, Any], name: str) -> Any:

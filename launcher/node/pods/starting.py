@@ -12,6 +12,7 @@ from launcher.node.pods.fields import Facts
 from launcher.node.pods.orders import Place, order_for
 from launcher.node.pods.podspec import Container, run_id, uid_of
 from launcher.node.pods.records import End, end_of
+from launcher.node.pods.standins import stood_in_for
 from launcher.node.pods.tools import Tools
 from launcher.node.runtime import CannotStart, Order, Run
 from launcher.node.volumes.volumes import Sources, volume_references
@@ -43,9 +44,11 @@ class Starter:
 
     async def start(self, pod: Object, container: Container, restart: int, volumes: Sources) -> Run:
         """The run, started. Raises CannotStart, Unavailable."""
+        container = stood_in_for(container, self._tools.stand_ins)
         found = await self._found(pod, references_of(container.spec))
         last_words = self._tools.last_words.file(run_id(uid_of(pod), container.name, restart))
-        place = Place(volumes, self._log(pod, container, restart), last_words, self._tools.path)
+        hosts = await self._tools.hosts.file_for(pod)
+        place = Place(volumes, self._log(pod, container, restart), last_words, self._tools.path, hosts)
         order = order_for(container, restart, Values(self._facts(pod), found), place)
         self._tell(pod, container, order)
         try:

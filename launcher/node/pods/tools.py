@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Protocol
 
 from launcher.core.actions import Notice
+from launcher.node.pods.hosts import Hosts
 from launcher.node.pods.lastwords import LastWords
 from launcher.node.pods.podlife import Backoff
+from launcher.node.pods.standins import StandIns
 from launcher.node.runtime import Runtime
 from launcher.node.volumes.volumes import Volumes
 from launcher.store.events import EventWriter
@@ -38,6 +40,7 @@ class Tools:
     runtime: Runtime
     volumes: Volumes
     last_words: LastWords
+    hosts: Hosts
     logs: LogRoom
     events: EventWriter
     clock: Callable[[], float]
@@ -48,6 +51,8 @@ class Tools:
     path: str = ""
     #: Images that have a directory of their own.
     images: Collection[str] = ()
+    #: What containers of some images run that name no command.
+    stand_ins: StandIns = field(default_factory=dict)
     #: Images that somebody has been told about.
     told: set[str] = field(default_factory=set)
 

@@ -5,19 +5,20 @@ Pods are tried by priority, then by how long they have waited. One that has no n
 until it has waited so long that room is kept for it. What a pod was told stays true until something ends, leaves or
 changes; so until then nobody is tried twice, and of pods that ask for the same only the first is tried.
 
-A pod that was given a node counts as being there at once. Pods of one group, all those of a Framework, carry the same
-``group``: whoever decides on all of a group at once finds them by it.
+Pods of a gang are one party: all that it needs get their nodes in one decision, or none does. A pod that was given a
+node counts as being there at once.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from launcher.node.scheduling.fitting import KEPT, SHUNNED, company_of, refusal, shortages, verdict
+from launcher.node.scheduling.gangs import Gangs, parties_of
+from launcher.node.scheduling.ground import Ground
 from launcher.node.scheduling.room import Room, keep_room, moved
-from launcher.node.scheduling.scoring import best
-from launcher.node.scheduling.site import Facts, Guest, Node, Site
-from launcher.node.scheduling.waiting import Line, LineKey, Rank, Waiting, line_key
+from launcher.node.scheduling.seating import Seats
+from launcher.node.scheduling.site import Facts, GangMark, Guest, Site
+from launcher.node.scheduling.waiting import Line, LineKey, Party, Rank, Waiting, line_key
 from launcher.store.port import Key, Object, key_of
 
 
@@ -33,14 +34,16 @@ class Placer:
     """Everything that is known of nodes and pods, and what to do about those without a node."""
 
     def __init__(self, patience: float) -> None:
-        """After waiting *patience* seconds a pod has room kept for it."""
+        """After waiting *patience* seconds a party has room kept for it."""
         self._patience = patience
         self._site = Site()
         self._lines: dict[LineKey, Line] = {}
         #: Of these, the lines of pods that want to be near others.
         self._near: dict[Line, None] = {}
-        #: Every pod that waits, by key, with its line.
-        self._waiting: dict[Key, tuple[Waiting, Line]] = {}
+        #: Every pod that waits; and those that can be tried, with their parties and lines.
+        self._waiting: dict[Key, Waiting] = {}
+        self._entered: dict[Key, tuple[Party, Line]] = {}
+        self._gangs = Gangs()
         #: Pods that were given a node, until somebody has seen them there.
         self._given: dict[Key, Waiting] = {}
         self._untold: dict[Waiting, None] = {}
@@ -60,10 +63,11 @@ class Placer:
         self._nodes_changed(name)
 
     def _nodes_changed(self, name: str) -> None:
-        if self._room is not None and self._room.name == name:
+        if self._room is not None and self._room.is_at(name):
             self._room = None
         for line in self._lines.values():
             line.refusals.clear()
+            line.is_hopeless = False
         self._reopen()
 
     def wait(self, guest: Guest, priority: int, since: float) -> None:
@@ -72,27 +76,34 @@ class Placer:
         if given is not None and given.guest.uid == guest.uid:
             return
         known = self._waiting.get(guest.key)
-        if known is not None:
-            waiting, line = known
-            if waiting.guest.uid == guest.uid and line.key == line_key(guest, priority):
-                if waiting.guest.labels == guest.labels:
-                    return
-                since = waiting.since
+        if known is not None and known.guest.uid == guest.uid:
+            if known.priority == priority and _asks_the_same(known.guest, guest):
+                return
+            since = known.since
         self.leave(guest.key)
         self._serial += 1
-        self._enter(Waiting(guest, priority, since, self._serial))
+        self._admit(Waiting(guest, priority, since, self._serial))
 
-    def _enter(self, waiting: Waiting) -> None:
-        key = line_key(waiting.guest, waiting.priority)
+    def _admit(self, waiting: Waiting) -> None:
+        self._waiting[waiting.guest.key] = waiting
+        self._untold[waiting] = None
+        if waiting.guest.gang is None:
+            self._enter(Party((waiting,)))
+        else:
+            self._gangs.wait(waiting, waiting.guest.gang)
+
+    def _enter(self, party: Party) -> None:
+        key = line_key(party)
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = Line(key)
-            self._site.crowds.ask(key.demand.terms)
-            if key.demand.near:
-                self._near[line] = None
-        line.add(waiting)
-        self._waiting[waiting.guest.key] = waiting, line
-        self._untold[waiting] = None
+            for demand in key.demands:
+                self._site.crowds.ask(demand.terms)
+                if demand.near:
+                    self._near[line] = None
+        line.add(party)
+        for member in party.members:
+            self._entered[member.guest.key] = party, line
 
     def knows(self, pod: Object, node: str) -> bool:
         """Whether that pod has been seen on that node, with nothing new about it."""
@@ -115,20 +126,27 @@ class Placer:
         self._stop_waiting(guest.key)
         self._release(guest.key)
         self._put(guest, node)
+        self._gangs.arrive(guest)
 
     def leave(self, key: Key) -> None:
-        """The pod has ended, or is gone, or no longer wants a node."""
+        """The pod is gone, or no longer wants a node."""
         self._given.pop(key, None)
         self._stop_waiting(key)
         self._release(key)
+        self._gangs.leave(key)
+
+    def end(self, key: Key, gang: GangMark | None) -> None:
+        """The pod has ended: it takes nothing any more, but whoever is of its gang is not the first of it."""
+        self.leave(key)
+        if gang is not None:
+            self._gangs.end(key, gang)
 
     def give_back(self, guest: Guest) -> None:
         """The pod did not get to the node that it was given, if nobody has seen it there: it waits as before."""
         waiting = self._given.get(guest.key)
         if waiting is not None and waiting.guest is guest:
-            del self._given[guest.key]
-            self._release(guest.key)
-            self._enter(waiting)
+            self.leave(guest.key)
+            self._admit(waiting)
 
     def _release(self, key: Key) -> None:
         """What the pod took is free again."""
@@ -139,25 +157,38 @@ class Placer:
 
     def _put(self, guest: Guest, node: str) -> None:
         self._site.place(guest, node)
-        if self._room is not None and self._room.name == node:
-            self._room.let_in(guest)
+        if self._room is not None:
+            self._room.let_in(guest, node)
         for line in self._near:
             # The company that somebody has been waiting for may just have come.
-            if any(term.selection.holds(guest.key[0], guest.labels) for term in line.key.demand.near):
+            near = (term for demand in line.key.demands for term in demand.near)
+            if any(term.selection.holds(guest.key[0], guest.labels) for term in near):
                 line.reopen()
 
     def _stop_waiting(self, key: Key) -> None:
-        known = self._waiting.pop(key, None)
-        if known is None:
+        waiting = self._waiting.pop(key, None)
+        if waiting is not None:
+            self._untold.pop(waiting, None)
+            self._withdraw(key)
+
+    def _withdraw(self, key: Key) -> None:
+        """The party of that pod is no more; others of it may make up another."""
+        entered = self._entered.get(key)
+        if entered is None:
             return
-        waiting, line = known
-        line.remove(waiting)
-        self._untold.pop(waiting, None)
+        party, line = entered
+        line.remove(party)
+        gang = self._gangs.of(key)
+        for member in party.members:
+            del self._entered[member.guest.key]
+            if gang is not None:
+                gang.parties.pop(member.guest.key, None)
         if not line:
             del self._lines[line.key]
             self._near.pop(line, None)
-            self._site.crowds.forget(line.key.demand.terms)
-        if self._room is not None and self._room.waiting is waiting:
+            for demand in line.key.demands:
+                self._site.crowds.forget(demand.terms)
+        if self._room is not None and self._room.party is party:
             self._room = None
             self._reopen()
 
@@ -165,10 +196,26 @@ class Placer:
         for line in self._lines.values():
             line.reopen()
 
+    def _regroup(self) -> None:
+        """Make up the parties of gangs as they have to be by now."""
+        for gang in self._gangs.touched():
+            stage = gang.due()
+            if stage is not gang.stage or not stage.one_by_one:
+                for key in list(gang.parties):
+                    self._withdraw(key)
+            gang.stage = stage
+            for party in list(parties_of(gang)):
+                self._enter(party)
+                gang.parties.update((member.guest.key, party) for member in party.members)
+
     # What to do.
 
     def decide(self, now: float, most: int) -> Sequence[Binding]:
-        """Up to *most* pods and their nodes. Fewer: nobody else can be given a node at present."""
+        """
+        About *most* pods and their nodes. Fewer: nobody else can be given a node at present.
+
+        All pods of a gang are in one answer, however many.
+        """
         found: list[Binding] = []
         self._fill(found, most)
         while len(found) < most and self._keep_room(now):
@@ -180,69 +227,57 @@ class Placer:
         while len(found) < most and (heads := self._heads()):
             while heads and len(found) < most:
                 _, line = heappop(heads)
-                waiting = line.first()
-                if waiting is None:
+                party = line.first()
+                if party is None:
                     continue
-                if (node := self._try(waiting, line)) is not None:
-                    self._give(waiting, node.facts.name)
-                    found.append(Binding(waiting.guest, node.facts.name))
+                if seats := self._try(party, line):
+                    found += self._give(party, seats)
                 if line.closed is None and (then := line.first()) is not None:
                     heappush(heads, (then.rank, line))
 
     def _heads(self) -> list[tuple[Rank, Line]]:
         """The lines worth trying, as a heap."""
+        self._regroup()
         firsts = ((line.first(), line) for line in self._lines.values() if line.closed is None)
-        heads = [(waiting.rank, line) for waiting, line in firsts if waiting is not None]
+        heads = [(party.rank, line) for party, line in firsts if party is not None]
         heapify(heads)
         return heads
 
-    def _give(self, waiting: Waiting, node: str) -> None:
-        self._stop_waiting(waiting.guest.key)
-        self._given[waiting.guest.key] = waiting
-        self._put(waiting.guest, node)
-
-    def _try(self, waiting: Waiting, line: Line) -> Node | None:
-        """The node for this pod; or None, and the line knows why."""
-        guest, nodes = waiting.guest, self._site.nodes
-        company = company_of(guest, self._site)
-        fit: list[Node] = []
-        reasons: list[str] = []
-        personal = False
-        for name, node in nodes.items():
-            if name not in line.refusals:
-                line.refusals[name] = refusal(guest.demand, node.facts)
-            if (why := line.refusals[name]) is not None:
-                reasons.append(why)
-            elif short := shortages(guest.demand, node):
-                reasons += short
-            elif company is not None and (why := company.refusal(node.facts)) is not None:
-                reasons.append(why)
-                personal |= why == SHUNNED
-            elif self._room is not None and self._room.refuses(guest, waiting.priority, node):
-                reasons.append(KEPT)
-            elif self._room is not None and self._room.repels(guest, waiting.priority, node):
-                reasons.append(KEPT)
-                personal = True
-            else:
-                fit.append(node)
-        if fit:
-            return best(guest, fit, self._site)
-        why = verdict(len(nodes), reasons)
-        if personal:
-            line.set_aside(waiting, why)
+    def _try(self, party: Party, line: Line) -> Seats:
+        """Nodes for this party; or none, and the line knows why."""
+        found = Ground(self._site, self._room, line).seats(party)
+        if found.seats:
+            return found.seats
+        if found.personal:
+            line.set_aside(party, found.why)
         else:
-            line.closed = why
-        return None
+            line.closed = found.why
+        return {}
+
+    def _give(self, party: Party, seats: Seats) -> list[Binding]:
+        given: list[Binding] = []
+        for member in party.members:
+            guest = member.guest
+            node = seats.get(guest.key)
+            if node is not None:
+                self._stop_waiting(guest.key)
+                self._given[guest.key] = member
+                self._put(guest, node)
+                self._gangs.arrive(guest)
+                given.append(Binding(guest, node))
+        return given
 
     def _keep_room(self, now: float) -> bool:
         """Room for the first that has waited too long; True when other pods are worth trying again for that."""
         room = self._room
-        for waiting in self._impatient(now):
-            if room is not None and room.waiting is waiting:
+        for party, line in self._impatient(now):
+            if room is not None and room.party is party:
                 other = moved(room, self._site, now, self._patience) if now >= room.review else None
             else:
-                other = keep_room(waiting, self._site, now, self._patience)
+                other = keep_room(party, self._site, now, self._patience)
                 if other is None:
+                    # Company may come; room on empty nodes will not.
+                    line.is_hopeless = line not in self._near
                     continue
             if other is None:
                 return False
@@ -252,11 +287,11 @@ class Placer:
             return room is not None
         return False
 
-    def _impatient(self, now: float) -> list[Waiting]:
+    def _impatient(self, now: float) -> list[tuple[Party, Line]]:
         """Of each line the one that has waited longest, if it has waited too long, by rank."""
-        firsts = (line.longest() for line in self._lines.values())
-        late = [waiting for waiting in firsts if waiting.since + self._patience <= now]
-        return sorted(late, key=lambda waiting: waiting.rank)
+        firsts = ((line.longest(), line) for line in self._lines.values() if not line.is_hopeless)
+        late = [(party, line) for party, line in firsts if party.since + self._patience <= now]
+        return sorted(late, key=lambda found: found[0].rank)
 
     def next_look(self, now: float) -> float | None:
         """When to decide again even if nothing has changed; None: not before something has."""
@@ -269,12 +304,19 @@ class Placer:
 
     def answer(self, key: Key) -> str | None:
         """Why the pod has no node; None when that is not known, or it has one."""
-        known = self._waiting.get(key)
-        return known[1].answer(known[0]) if known is not None else None
+        entered = self._entered.get(key)
+        if entered is not None:
+            return entered[1].answer(entered[0])
+        gang = self._gangs.of(key) if key in self._waiting else None
+        return gang.words() if gang is not None else None
 
     def untold(self) -> Iterator[Key]:
-        """Those that have come since the last time and had to wait."""
-        told = [waiting for waiting in self._untold if self.answer(waiting.guest.key) is not None]
+        """Those that have come since the last time, and were tried, and had to wait."""
+        told = [
+            waiting
+            for waiting in self._untold
+            if waiting.guest.key in self._entered and self.answer(waiting.guest.key) is not None
+        ]
         for waiting in told:
             del self._untold[waiting]
             yield waiting.guest.key
@@ -282,6 +324,10 @@ class Placer:
     def waiting(self) -> Iterator[Key]:
         """Everybody who waits."""
         return iter(self._waiting)
+
+
+def _asks_the_same(one: Guest, other: Guest) -> bool:
+    return one.demand is other.demand and one.labels == other.labels and one.gang == other.gang
 
 
 def _same(one: Guest, other: Guest) -> bool:

@@ -6,8 +6,13 @@ from typing import Any, Final
 
 from launcher.core.times import from_wire
 from launcher.node.scheduling.demand import demand_of
-from launcher.node.scheduling.site import Guest
+from launcher.node.scheduling.site import GangMark, Guest
 from launcher.store.port import Object, key_of
+
+#: On each pod of a gang: what is the same for all of it, and for nobody else; and how many are placed together.
+GANG: Final = "launcher.microsoft.com/gang"
+GANG_MIN: Final = "launcher.microsoft.com/gang-min"
+_MOST: Final = 10**6
 
 SCHEDULED: Final = "PodScheduled"
 _OURS: Final = ("", "default-scheduler")
@@ -73,4 +78,16 @@ def guest_of(pod: Object) -> Guest:
         demand=demand_of(pod),
         group=next((owner["uid"] for owner in owners if owner.get("controller")), meta["uid"]),
         leaving="deletionTimestamp" in meta,
+        gang=gang_of(pod),
     )
+
+
+def gang_of(pod: Object) -> GangMark | None:
+    """The gang that the pod says it belongs to; None for none. Raises ValueError when that makes no sense."""
+    annotations = pod["metadata"].get("annotations") or {}
+    name, need = annotations.get(GANG), annotations.get(GANG_MIN, "")
+    if not name:
+        return None
+    if not (need.isascii() and need.isdecimal() and 0 < int(need) < _MOST):
+        raise ValueError(f"metadata.annotations[{GANG_MIN}]: {need!r} must be a number of pods, from 1 on")
+    return GangMark(name, int(need))

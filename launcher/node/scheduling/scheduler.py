@@ -17,7 +17,15 @@ from launcher.core.errors import LauncherError, NotFound
 from launcher.core.times import to_wire
 from launcher.node.pods.podspec import is_over
 from launcher.node.scheduling.placing import Binding, Placer
-from launcher.node.scheduling.podview import SCHEDULED, PodView, Told, guest_of, is_ours, view_of
+from launcher.node.scheduling.podview import (
+    SCHEDULED,
+    PodView,
+    Told,
+    gang_of,
+    guest_of,
+    is_ours,
+    view_of,
+)
 from launcher.node.scheduling.site import facts_of
 from launcher.store.events import EventWriter
 from launcher.store.informer import Informer
@@ -122,7 +130,7 @@ class Scheduler:
 
     def pod_seen(self, key: Key, pod: Object) -> None:
         if is_over(pod):
-            self.pod_gone(key)
+            self._see_over(key, pod)
         elif (node := pod["spec"].get("nodeName")) is not None:
             self._see_placed(key, pod, node)
         elif is_ours(pod):
@@ -130,6 +138,14 @@ class Scheduler:
         else:
             self.pod_gone(key)
         self._news.set()
+
+    def _see_over(self, key: Key, pod: Object) -> None:
+        self._known.pop(key, None)
+        try:
+            gang = gang_of(pod) if pod["spec"].get("nodeName") else None
+        except ValueError:
+            gang = None  # it never was one of a gang
+        self._placer.end(key, gang)
 
     def _see_placed(self, key: Key, pod: Object, node: str) -> None:
         self._known.pop(key, None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.node.scheduling.crowds import Crowds
 from launcher.node.scheduling.demand import Amounts, Demand, HostPort, thousandths
@@ -29,6 +29,13 @@ class Facts:
     allocatable: Amounts = field(default_factory=dict)
 
 
+class GangMark(NamedTuple):
+    """What a pod of a gang carries: the gang's name, and how many of it have to be placed together."""
+
+    name: str
+    need: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Guest:
     """A pod as those see it who decide where it goes."""
@@ -41,6 +48,8 @@ class Guest:
     group: str
     #: Somebody has asked for its deletion: it will leave soon.
     leaving: bool = False
+    #: Whom it has to be placed together with; None for a pod on its own.
+    gang: GangMark | None = None
 
 
 class Node:

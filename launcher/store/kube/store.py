@@ -70,6 +70,10 @@ class KubeStore:
         """Let go of every connection; watches end."""
         await self._wire.close()
 
+    async def discover(self, path: str) -> Object:
+        """What the API server says that it serves: its groups at ``/apis``, the kinds of one below that."""
+        return await self._wire.call(Call.reading(path, {}))
+
     async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
         return await self._send("POST", _place(kind, obj), kind, obj, dry_run=dry_run)
 

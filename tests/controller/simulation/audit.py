@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from launcher.controller.desk import framework_from_json
 from launcher.core.codes import Code
+from launcher.core.gang import PLACED, is_placed, is_waiting
 from launcher.core.names import Membership
 from launcher.core.plan import plan
 from launcher.core.pods import ENDED, Pod, pod_from_json
@@ -149,6 +150,8 @@ class Auditor:
         if after.attempt.id == before.attempt.id:
             if not _reaches(FRAMEWORK_STEPS, before.state, after.state):
                 raise Broken(f"{name} went from {before.state} to {after.state}")
+            if is_placed(before) and is_waiting(after):
+                raise Broken(f"the gang of {name} was placed, and waits again")
             was, now = before.attempt.completion, after.attempt.completion
             if was is not None and was != now and now is not None and now.code not in (-210, -211):
                 raise Broken(f"the end of {name}'s attempt was written twice: {was} -> {now}")
@@ -211,6 +214,7 @@ class Auditor:
                 raise Broken(f"a second plan for {name} finds more to do: {again.actions}")
             if uid not in self.edited:
                 self._follows_from_its_tasks(name, framework.spec, status)
+                self._waited_for_its_gang(name, framework.spec, status)
                 self._counts_its_attempts(name, uid, framework.spec, status)
         for pod in seen:
             if pod.owner and pod.owner not in by_uid:
@@ -221,10 +225,11 @@ class Auditor:
         end = status.attempt.completion
         if end is None:
             raise Broken(f"{name} is Completed without an end")
-        if end.code in (-210, -211):
+        if end.code in (-210, -211, Code.GANG_TIMEOUT):
             return
         fired: set[int] = set()
-        for role in spec.roles:
+        counted = [role for role in spec.roles if not role.background]
+        for role in counted:
             tasks = next(known.tasks for known in status.roles if known.name == role.name)
             ends = [task.attempt.completion for task in tasks if task.state is State.COMPLETED]
             codes = [e.code for e in ends if e is not None and e.code != -220]
@@ -235,18 +240,31 @@ class Auditor:
                 fired.add(0)
             if len(codes) == len(tasks):
                 continue
-            if not fired and not any(r.completion.min_failed >= 1 for r in spec.roles):
+            if not fired and not any(r.completion.min_failed >= 1 for r in counted):
                 raise Broken(f"{name} ended with {end.code} though {role.name} had not ended")
         if fired and end.code not in fired:
             raise Broken(f"{name} ended with {end.code}, its tasks say {fired}")
         if not fired and end.code != 0:
             raise Broken(f"{name} ended with {end.code} though no rule was met")
 
+    def _waited_for_its_gang(self, name: str, spec: FrameworkSpec, status: FrameworkStatus) -> None:
+        end = status.attempt.completion
+        if end is None or end.code != Code.GANG_TIMEOUT:
+            return
+        told = status.condition(PLACED)
+        if spec.gang is None or spec.gang.timeout_seconds is None or told is None or told.status:
+            raise Broken(f"{name} ended for a gang that did not wait")
+        if status.attempt.completion_time is not None:
+            waited = status.attempt.completion_time - told.since
+            if waited < spec.gang.timeout_seconds:
+                raise Broken(f"the gang of {name} had to be placed within {waited} s")
+
     def _counts_its_attempts(self, name: str, uid: Uid, spec: FrameworkSpec, status: FrameworkStatus) -> None:
         stories = [self.stories[pod] for pod in self.of_framework[uid]]
         attempts = {story.of.framework_attempt for story in stories}
         end = status.attempt.completion
-        stopped = end is not None and end.code in (-210, -211)
+        # It may have been over before a pod of it was accepted.
+        stopped = end is not None and end.code in (-210, -211, Code.GANG_TIMEOUT)
         if attempts and max(attempts) != status.retry.total and not stopped:
             raise Broken(f"{name} counts {status.retry.total} retries, its pods tell of {sorted(attempts)}")
         if 0 <= spec.retry.max_retries < status.retry.accountable:

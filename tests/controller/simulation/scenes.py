@@ -90,11 +90,27 @@ def _ordered_roles(random: Random) -> list[Object]:
     ]
 
 
+def _gangs(random: Random) -> list[Object]:
+    """Some have all the time they need, some hardly any."""
+    return [
+        a_framework(
+            f"gang{number}",
+            a_role("a", random.randint(1, 3), retries=1),
+            a_role("b", random.randint(1, 2), background=number == 0),
+            fancy=random.random() < 0.5,
+            retries=2,
+            gang={"timeoutSeconds": random.choice((1, 1, 60)), "minTasks": 1 if number == 1 else None},
+        )
+        for number in range(4)
+    ]
+
+
 WORKLOADS: Mapping[str, Workload] = {
     "one-big": Workload(_one_big, failing=0.03),
     "many-small": Workload(_many_small, failing=0.2),
     "retry-storm": Workload(_retry_storm, failing=0.5, longest=15.0),
     "ordered-roles": Workload(_ordered_roles, failing=0.1),
+    "gangs": Workload(_gangs, failing=0.1),
 }
 
 
@@ -199,6 +215,7 @@ async def _meddle(scene: Scene, framework: Object) -> Object | None:
             "wait",
             "chain",
             "seq",
+            "gang0",  # what is left would have nothing to do, for ever
         ):
             change = {"op": "remove", "path": f"/spec/taskRoles/{role}"}
             return await store.patch(FRAMEWORKS, "default", name, JsonPatch([change]))

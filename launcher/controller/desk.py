@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from launcher.controller.attending import Attendant, prepared
+from launcher.controller.gangs.wanted import BACKEND_LABEL
 from launcher.core.actions import CreatePod
 from launcher.core.errors import Problem
 from launcher.core.framework import Framework
@@ -183,6 +184,8 @@ class Desk:
         if self._made_for != wanted:
             extras = await prepared(attendants, framework, attempt)
             self._templates = templates_of(framework, attempt, extras)
+            placers = (each.labels.get(BACKEND_LABEL) for each in extras.values())
+            self.planner.placer = next(filter(None, placers), "")
             self._made_for = wanted
 
     def manifest(self, action: CreatePod) -> Object | None:

@@ -60,8 +60,8 @@ class Wait:
 _OVER = Wait()
 
 
-def review(gang: Gang | None, crews: Iterable[Crew], known: Record) -> Wait:
-    """See whether the gang has been placed, and write down how it stands."""
+def review(gang: Gang | None, crews: Iterable[Crew], known: Record, placer: str = "") -> Wait:
+    """See whether the gang has been placed, and write down how it stands, and with whom, if that is known."""
     condition = known.status.condition(PLACED)
     if gang is None:
         if condition is not None and not condition.status:
@@ -69,7 +69,7 @@ def review(gang: Gang | None, crews: Iterable[Crew], known: Record) -> Wait:
         return _OVER
     if condition is not None and condition.status:
         return _OVER
-    party = _Party.of(gang, crews)
+    party = _Party.of(gang, crews, placer)
     if party.placed >= party.need:
         _tell_placed(party, known)
         return _OVER
@@ -101,9 +101,11 @@ class _Party:
     placed: int
     #: Ended without ever having been placed.
     lost: int
+    #: Who places them; empty where there is no choice.
+    placer: str
 
     @classmethod
-    def of(cls, gang: Gang, crews: Iterable[Crew]) -> "_Party":
+    def of(cls, gang: Gang, crews: Iterable[Crew], placer: str) -> "_Party":
         own = tuple(crew for crew in crews if crew.role is not None and not crew.role.background)
         total = sum(crew.wanted for crew in own)
         return cls(
@@ -112,12 +114,18 @@ class _Party:
             need=_least(gang, total),
             placed=sum(crew.placed for crew in own),
             lost=sum(crew.lost for crew in own),
+            placer=placer,
         )
+
+    @property
+    def done(self) -> str:
+        """What becomes of them, and by whom."""
+        return f"placed by {self.placer}" if self.placer else "placed"
 
     def words(self) -> str:
         """How many are placed, and why another one is not."""
         least = "" if self.need == self.total else f", at least {self.need} are wanted"
-        return f"{self.placed} of {self.total} tasks placed{least}; {self._hindrance()}"
+        return f"{self.placed} of {self.total} tasks {self.done}{least}; {self._hindrance()}"
 
     def _hindrance(self) -> str:
         for crew, task in self._those(_waits):
@@ -160,7 +168,7 @@ def _is_lost(task: TaskStatus) -> bool:
 
 def _tell_placed(party: _Party, known: Record) -> None:
     of = "all" if party.placed == party.total else f"{party.placed} of"
-    words = f"{of} {party.total} tasks of the gang are placed"
+    words = f"{of} {party.total} tasks of the gang are {party.done}"
     known.put_condition(Condition(PLACED, True, known.now, "Placed", words))
     known.notices.append(Notice(PLACED, words))
     if known.state is State.PREPARING:

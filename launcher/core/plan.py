@@ -87,6 +87,8 @@ class Planner:
 
     def __init__(self, framework: Framework, rules: Rules) -> None:
         self.board = Board(framework.name, framework.uid)
+        #: Who places the gang, for people to read; empty while that is not known.
+        self.placer = ""
         self._framework = framework
         self._rules = rules
         self._record: Record | None = None
@@ -319,7 +321,7 @@ class Planner:
         """See how the gang stands; True when that ends the attempt. A cache that is behind ends nothing."""
         if self._is_ending or self._known.state is State.COMPLETED:
             return False
-        wait = gang.review(self._framework.spec.gang, self.board.crews.values(), self._known)
+        wait = gang.review(self._framework.spec.gang, self.board.crews.values(), self._known, self.placer)
         if wait.until is not None:
             self._wakes.append(wait.until)
         if wait.end is None:

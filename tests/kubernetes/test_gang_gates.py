@@ -64,6 +64,7 @@ def test_a_gang_that_does_not_fit_waits_whole_and_runs_whole_once_room_comes(
     place.running(*names(3))
     assert {pod["metadata"]["labels"][BACKEND] for pod in place.pods().values()} == {"gates"}
     place.until(lambda: condition(place, PLACED).get("status") == "True" or None, "it is placed")
+    assert condition(place, PLACED)["message"] == "all 3 tasks of the gang are placed by gates"
     assert place.events("GangAdmitted") == ["there is room for 3 tasks at once"]
 
 

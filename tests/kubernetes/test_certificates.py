@@ -16,6 +16,7 @@ from tests.kubernetes.webhook import (
     bundles,
     configured,
     kept,
+    show_again,
 )
 from tests.local.server import PATIENCE, until
 
@@ -90,6 +91,7 @@ def test_the_certificate_is_rotated_while_requests_go_on(
         for age in now:
             server.behind = age
             server.look()
+            show_again(cluster)
             asked_again(codes)
         new, trusted, told = kept(cluster, "tls.crt"), kept(cluster, "ca.crt"), bundles(cluster)
 
@@ -110,6 +112,7 @@ def test_a_secret_that_was_deleted_is_made_anew_and_kube_apiserver_told(
         until(lambda: cluster.admin.ask("GET", SECRET).status == 200 or None, "the Secret is there again")
         new = kept(cluster, "ca.crt")
         until(lambda: bundles(cluster) == [new, new] or None, "kube-apiserver is told")
+        show_again(cluster)
         wish = a_waiting_framework("selfish")
         until(
             lambda: cluster.admin.ask("POST", f"{frameworks}?dryRun=All", wish).status == 422 or None,

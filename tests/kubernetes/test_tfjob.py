@@ -19,7 +19,7 @@ from tests.kubernetes.account import launcher_account
 from tests.kubernetes.conftest import define_frameworks
 from tests.kubernetes.launcher import KubeLauncher
 from tests.kubernetes.rights import Right, beyond, launcher_rights, of_launcher, refused
-from tests.kubernetes.webhook import REGISTRATION, WebhookServer, configurations
+from tests.kubernetes.webhook import REGISTRATION, WebhookServer, configurations, until_called
 from tests.kubernetes.world import World
 from tests.local.server import PROJECT, until
 
@@ -274,9 +274,7 @@ def test_the_webhook_refuses_it_and_notes_the_version(jobs: Jobs, account: User)
                 configuration["webhooks"][0]["rules"].append(step["value"])
             jobs.cluster.admin.post(f"{REGISTRATION}/{plural}", configuration)
         probe, wrong = f"{jobs.tfjobs}?dryRun=All", a_tfjob(spec={"tfImage": "x"})
-        until(
-            lambda: jobs.cluster.admin.ask("POST", probe, wrong).status == 422 or None, "the webhook is asked"
-        )
+        until_called(jobs.cluster, lambda: jobs.cluster.admin.ask("POST", probe, wrong).status == 422)
 
         answer = jobs.cluster.admin.ask("POST", jobs.tfjobs, wrong)
         old = jobs.cluster.admin.post(

@@ -5,7 +5,7 @@ import selectors
 import threading
 import time
 from base64 import b64decode
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -131,12 +131,24 @@ def configured(cluster: ControlPlane, server: WebhookServer, *, policy: str | No
     for plural, configuration in configurations(server.port, policy=policy):
         cluster.admin.post(f"{REGISTRATION}/{plural}", configuration)
     try:
-        until(lambda: _is_called(cluster) or None, "kube-apiserver calls the webhook")
+        until_called(cluster, lambda: _is_called(cluster))
         yield
     finally:
         for plural in PLURALS:
             cluster.admin.delete(f"{REGISTRATION}/{plural}/framework-launcher")
         until(lambda: not _is_called(cluster) or None, "kube-apiserver calls the webhook no more")
+
+
+def show_again(cluster: ControlPlane) -> None:
+    """
+    Change both configurations in a way that means nothing.
+
+    When one is changed while kube-apiserver works out what the one before means, it takes that for the newest from then
+    on, with the authority as it was. It gets over that with the next change.
+    """
+    again = {"metadata": {"annotations": {"launcher.test/shown": str(time.monotonic())}}}
+    for plural in PLURALS:
+        cluster.admin.patch(f"{REGISTRATION}/{plural}/framework-launcher", again)
 
 
 def bundles(cluster: ControlPlane) -> list[str]:
@@ -149,6 +161,17 @@ def bundles(cluster: ControlPlane) -> list[str]:
 def kept(cluster: ControlPlane, name: str) -> str:
     """What the launcher keeps in its Secret under that name."""
     return b64decode(cluster.admin.get(SECRET)["data"][name]).decode()
+
+
+def until_called(cluster: ControlPlane, is_called: Callable[[], bool]) -> None:
+    """Return when kube-apiserver knows whom to trust, and calls the webhooks."""
+    until(lambda: all(bundles(cluster)) or None, "the authority is told")
+    ends = time.monotonic() + PATIENCE
+    while not is_called():
+        assert time.monotonic() < ends, f"kube-apiserver calls the webhook: not within {PATIENCE:g} s"
+        time.sleep(1.0)
+        show_again(cluster)
+        time.sleep(1.0)
 
 
 def _is_called(cluster: ControlPlane) -> bool:

@@ -89,5 +89,6 @@ def world(cluster: ControlPlane, namespace: str) -> Iterator[World]:
     """The user's view of an empty namespace; in the end, the launcher has never been in its own way there."""
     view = World(cluster, namespace)
     yield view
-    writes = view.asked("update", "frameworks", "status")
-    assert [write for write in writes if write.status == 409] == []
+    conflicts = [write for write in view.asked("update", "frameworks", "status") if write.status == 409]
+    # Who changes a Framework at the very moment may get in its way.
+    assert conflicts == [] or view.is_edited_by_others

@@ -112,6 +112,16 @@ class World:
         said = {"launcher.test/ends": ends, "launcher.test/exit-code": exit_code}
         self.cluster.admin.patch(self.path("pods", pod), {"metadata": {"annotations": said}})
 
+    @property
+    def is_edited_by_others(self) -> bool:
+        """Whether anybody but the launcher has changed or deleted a Framework of this namespace."""
+        return any(
+            (request.namespace, request.resource) == (self.namespace, "frameworks")
+            and request.verb in {"update", "patch", "delete"}
+            and not request.user_agent.startswith(USER_AGENT)
+            for request in self.cluster.audit.since(self._mark)
+        )
+
     # What the launcher asked for.
 
     def asked(self, verb: str, resource: str, subresource: str = "") -> list[Request]:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from launcher.controller.attending import Attendant, prepared
-from launcher.controller.gangs.wanted import BACKEND_LABEL
+from launcher.controller.gangs.wanted import BACKEND_LABEL, reference
 from launcher.core.actions import CreatePod
 from launcher.core.errors import Problem
 from launcher.core.framework import Framework
@@ -78,12 +78,7 @@ class Desk:
     @property
     def reference(self) -> Object:
         """The Framework as events refer to it."""
-        namespace, name = self.key
-        return {
-            "apiVersion": FRAMEWORKS.api_version,
-            "kind": FRAMEWORKS.kind,
-            "metadata": {"namespace": namespace, "name": name, "uid": self.uid},
-        }
+        return reference(self.framework)
 
     @property
     def tasks(self) -> int:

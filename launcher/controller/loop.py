@@ -25,7 +25,7 @@ from launcher.core.spec import PodName
 from launcher.core.status import State
 from launcher.core.validate import problems_in
 from launcher.store.events import EventWriter
-from launcher.store.informer import Informer
+from launcher.store.informer import Ears, Informer
 from launcher.store.port import FRAMEWORKS, PODS, Key, Object, Store, version_of
 from launcher.store.selectors import parse
 
@@ -114,8 +114,10 @@ class Controller:
         #: Frameworks whose status has changed and is not saved yet.
         self._gathering: set[Key] = set()
         self._shelf = PodShelf()
-        self._frameworks = Informer(store, FRAMEWORKS, _Frameworks(self), chance=chance)
-        self._pods = Informer(store, PODS, _Pods(self), OURS, chance=chance)
+        self._frameworks = Informer(
+            store, FRAMEWORKS, Ears(self.framework_seen, self.framework_gone), chance=chance
+        )
+        self._pods = Informer(store, PODS, Ears(self.pod_seen, self.pod_gone), OURS, chance=chance)
         self._events = EventWriter(store, clock, pause=self._pace.event_pause)
         self._hands = Hands(store, self._pods, self._pace.calls, attendants)
 
@@ -358,25 +360,3 @@ class Controller:
         if desk.retry_at - now <= _EARLY:
             desk.retry_at = now + desk.pauses.next()
         self._queue.add_after(desk.key, desk.retry_at - now)
-
-
-@dataclass(frozen=True, slots=True)
-class _Frameworks:
-    controller: Controller
-
-    def seen(self, key: Key, obj: Object) -> None:
-        self.controller.framework_seen(key, obj)
-
-    def gone(self, key: Key) -> None:
-        self.controller.framework_gone(key)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pods:
-    controller: Controller
-
-    def seen(self, key: Key, obj: Object) -> None:
-        self.controller.pod_seen(key, obj)
-
-    def gone(self, key: Key) -> None:
-        self.controller.pod_gone(key)

@@ -9,10 +9,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from launcher.controller.queue import Queue
 from launcher.core.actions import Notice
+from launcher.core.belonging import controller_of, owned_by
 from launcher.core.errors import AlreadyExists, Conflict, InvalidObject, LauncherError, NotFound, Problem
 from launcher.core.manifest import check_framework
 from launcher.core.times import from_wire
@@ -20,9 +20,9 @@ from launcher.jobs.foreign import JOB_KIND, Foreign, mapped, translated
 from launcher.jobs.progress import NOTHING_YET, Progress, progress_of
 from launcher.jobs.status import Story, blocked, is_finished, looked, news, running, same, suspended
 from launcher.store.events import EventWriter
-from launcher.store.informer import Informer
+from launcher.store.informer import Ears, Informer
 from launcher.store.pauses import Pauses
-from launcher.store.port import FRAMEWORKS, Deletion, Key, MergePatch, Object, Propagation, Store
+from launcher.store.port import FRAMEWORKS, Deletion, Key, MergePatch, Object, Propagation, Store, key_of
 from launcher.store.selectors import Where
 
 log = logging.getLogger(__name__)
@@ -82,8 +82,10 @@ class Mirror:
         self._pauses: dict[Key, Pauses] = {}
         self._events = EventWriter(store, clock, foreign.family.operator)
         ours = Where.labelled({JOB_KIND: foreign.family.kind})
-        self._frameworks = Informer(store, FRAMEWORKS, _Frameworks(self), ours, chance=chance)
-        self._told = Informer(store, foreign.kind, _Jobs(self), chance=chance)
+        self._frameworks = Informer(
+            store, FRAMEWORKS, Ears(self.framework_seen, self.framework_gone), ours, chance=chance
+        )
+        self._told = Informer(store, foreign.kind, Ears(self.job_seen, self.job_gone), chance=chance)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -111,7 +113,7 @@ class Mirror:
         meta = obj["metadata"]
         self._known[key] = _Known(
             meta["uid"],
-            _owner_of(obj),
+            controller_of(obj["metadata"]).get("uid", ""),
             (meta.get("annotations") or {}).get(GENERATION, ""),
             "deletionTimestamp" in meta,
             progress_of(obj),
@@ -193,9 +195,9 @@ class Mirror:
         try:
             self._frameworks.wrote(await self._store.create(FRAMEWORKS, wish.framework))
         except AlreadyExists:
-            key = _key(job)
+            key = key_of(job)
             live = await self._store.get(FRAMEWORKS, *key)
-            if _owner_of(live) != job["metadata"]["uid"]:
+            if controller_of(live["metadata"]).get("uid") != job["metadata"]["uid"]:
                 await self._block(job, "NameTaken", _taken(key))
                 raise Conflict(_taken(key)) from None  # nobody tells when it has gone: it is tried again
             # Somebody took the label by which it is found.
@@ -214,7 +216,7 @@ class Mirror:
         await self._tell(job, running(self._story(job), _status(job), known.progress))
 
     async def _change(self, job: Object, known: _Known, wish: _Wish) -> None:
-        live = await self._store.get(FRAMEWORKS, *_key(job))
+        live = await self._store.get(FRAMEWORKS, *key_of(job))
         if live["metadata"]["uid"] != known.uid:
             return  # it is heard of
         annotations = {
@@ -235,9 +237,9 @@ class Mirror:
         if known is not None and not known.is_going:
             how = Deletion(uid=known.uid, propagation=Propagation.FOREGROUND)
             try:
-                await self._store.delete(FRAMEWORKS, *_key(job), how)
+                await self._store.delete(FRAMEWORKS, *key_of(job), how)
             except NotFound as error:
-                log.info("framework is gone already", extra={"job": _key(job), "why": str(error)})
+                log.info("framework is gone already", extra={"job": key_of(job), "why": str(error)})
         await self._tell(job, suspended(self._story(job), _status(job)))
 
     async def _block(self, job: Object, reason: str, why: str) -> None:
@@ -250,7 +252,7 @@ class Mirror:
             return
         left = from_wire(ended) + wish.ttl - self._clock()
         if left > 0:
-            self._queue.add_after(_key(job), min(left, _LONGEST_NAP))
+            self._queue.add_after(key_of(job), min(left, _LONGEST_NAP))
             return
         meta = job["metadata"]
         # As it was when its time was over: who has edited it since may have given it more.
@@ -258,9 +260,9 @@ class Mirror:
             uid=meta["uid"], version=int(meta["resourceVersion"]), propagation=Propagation.FOREGROUND
         )
         try:
-            await self._store.delete(self._foreign.kind, *_key(job), how)
+            await self._store.delete(self._foreign.kind, *key_of(job), how)
         except NotFound as error:
-            log.info("job is gone already", extra={"job": _key(job), "why": str(error)})
+            log.info("job is gone already", extra={"job": key_of(job), "why": str(error)})
 
     async def _tell(self, job: Object, status: Object) -> None:
         """Store the status, if it is another one."""
@@ -273,21 +275,14 @@ class Mirror:
         self._events.tell(job, news(_status(job), status))
 
     def _story(self, job: Object) -> Story:
-        namespace, name = _key(job)
+        namespace, name = key_of(job)
         return Story(self._foreign, namespace, name, int(self._clock()))
 
 
 def _marked(framework: Object, job: Object, foreign: Foreign) -> Object:
     """The Framework, with whose it is."""
     meta, theirs = framework["metadata"], job["metadata"]
-    owner = {
-        "apiVersion": foreign.kind.api_version,
-        "kind": foreign.kind.kind,
-        "name": theirs["name"],
-        "uid": theirs["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    owner = owned_by(foreign.kind.api_version, foreign.kind.kind, theirs["name"], theirs["uid"])
     return {
         **framework,
         "metadata": {
@@ -307,37 +302,6 @@ def _taken(key: Key) -> str:
     )
 
 
-def _owner_of(obj: Object) -> str:
-    references: Sequence[Any] = obj["metadata"].get("ownerReferences") or ()
-    return next((each["uid"] for each in references if each.get("controller")), "")
-
-
 def _status(job: Object) -> Object:
     status: Object = job.get("status") or {}
     return status
-
-
-def _key(job: Object) -> Key:
-    return job["metadata"]["namespace"], job["metadata"]["name"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Jobs:
-    mirror: Mirror
-
-    def seen(self, key: Key, obj: Object) -> None:
-        self.mirror.job_seen(key, obj)
-
-    def gone(self, key: Key) -> None:
-        self.mirror.job_gone(key)
-
-
-@dataclass(frozen=True, slots=True)
-class _Frameworks:
-    mirror: Mirror
-
-    def seen(self, key: Key, obj: Object) -> None:
-        self.mirror.framework_seen(key, obj)
-
-    def gone(self, key: Key) -> None:
-        self.mirror.framework_gone(key)

@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from launcher.core.belonging import controller_of
 from launcher.core.errors import AlreadyExists, Conflict, LauncherError, NotFound, Unavailable
 from launcher.core.extras import Extras
 from launcher.core.framework import Framework
@@ -74,7 +75,7 @@ class Naming:
             owned |= {
                 service["metadata"]["name"]: service
                 for service in page.items
-                if _controller(service).get("uid") == framework.uid
+                if controller_of(service["metadata"]).get("uid") == framework.uid
             }
             token = page.token
             if token is None:
@@ -94,7 +95,7 @@ class Naming:
             found = await self._store.get(SERVICES, framework.namespace, name)
         except NotFound as error:
             raise Unavailable(f"the Service {name} has just gone; another is made") from error
-        owner = _controller(found)
+        owner = controller_of(found["metadata"])
         if owner.get("uid") == framework.uid:
             return
         if (owner.get("kind"), owner.get("name")) == (KIND, framework.name):
@@ -114,12 +115,6 @@ class Naming:
             with suppress(NotFound, Conflict):
                 how = Deletion(uid=metadata["uid"])
                 await self._store.delete(SERVICES, metadata["namespace"], metadata["name"], how)
-
-
-def _controller(service: Object) -> Mapping[str, Any]:
-    """Who owns the Service; nothing if nobody does."""
-    owners = service["metadata"].get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), {})
 
 
 def _is_as(service: Object, wanted: Object | None) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from launcher.core.belonging import owned_by
 from launcher.core.extras import NOTHING, Extras
 from launcher.core.framework import Framework
 from launcher.core.names import (
@@ -104,14 +105,7 @@ class PodTemplate:
         marks = _marks(framework_name, namespace, framework_uid, attempt_id, role.name)
         values = dict(zip(_NAMES, map(orjson.Fragment, marks.values()), strict=True))
         variables = [*_variables(values, counts), *extras.variables]
-        owner = {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "name": framework_name,
-            "uid": framework_uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+        owner = owned_by(API_VERSION, KIND, framework_name, framework_uid)
         pod = {
             **{key: value for key, value in role.pod.items() if key != "status"},
             "apiVersion": "v1",

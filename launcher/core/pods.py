@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.core.belonging import controller_of
 from launcher.core.names import Membership, membership_of
 from launcher.core.spec import PodName
 from launcher.core.times import Time, from_wire
@@ -56,7 +57,7 @@ def pod_from_json(obj: Mapping[str, Any]) -> Pod:
         name=PodName(meta["name"]),
         uid=meta["uid"],
         version=int(meta["resourceVersion"]),
-        owner=_controller_uid(meta),
+        owner=controller_of(meta).get("uid", ""),
         of=membership_of(obj),
         phase=phase,
         created=from_wire(meta["creationTimestamp"]),
@@ -69,10 +70,6 @@ def pod_from_json(obj: Mapping[str, Any]) -> Pod:
         hindrance=_hindrance(status) if phase == "Pending" else "",
         end=status if phase in ENDED else None,
     )
-
-
-def _controller_uid(meta: Mapping[str, Any]) -> str:
-    return next((ref["uid"] for ref in meta.get("ownerReferences") or () if ref.get("controller")), "")
 
 
 def _holds(status: Mapping[str, Any], condition: str) -> bool:

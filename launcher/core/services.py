@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
+from launcher.core.belonging import owned_by
 from launcher.core.framework import Framework
 from launcher.core.names import API_VERSION, KIND, Mark, config_map_name, pod_name
 from launcher.core.spec import FrameworkName, TaskRole
@@ -151,16 +152,7 @@ def _service(
             "name": name,
             "namespace": framework.namespace,
             "labels": dict(labels),
-            "ownerReferences": [
-                {
-                    "apiVersion": API_VERSION,
-                    "kind": KIND,
-                    "name": framework.name,
-                    "uid": framework.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [owned_by(API_VERSION, KIND, framework.name, framework.uid)],
         },
         "spec": {"selector": dict(selector), **spec},
     }

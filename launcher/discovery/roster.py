@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.core.belonging import controller_of
 from launcher.core.names import Membership, membership_of
 from launcher.core.spec import FrameworkName, FrameworkSpec, PodName, RoleName
 from launcher.core.status import State
@@ -145,12 +146,11 @@ def seen_from_json(obj: Mapping[str, Any]) -> Seen | None:
     if of is None:
         return None
     metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-    owners = metadata.get("ownerReferences") or ()
     host_ip = status.get("hostIP") or ""
     return Seen(
         pod=PodName(metadata["name"]),
         uid=metadata["uid"],
-        owner=next((owner["uid"] for owner in owners if owner.get("controller")), ""),
+        owner=controller_of(metadata).get("uid", ""),
         of=of,
         node=spec.get("nodeName") or "",
         # In the node's network a pod has the node's address, whether it knows already or not.

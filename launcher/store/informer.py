@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from launcher.core.errors import Expired, RequestError, TooManyRequests, Unavailable
@@ -21,11 +22,19 @@ _AT_ONCE = 20
 class Handler(Protocol):
     """Who wants to know."""
 
-    def seen(self, key: Key, obj: Object) -> None:
+    def seen(self, key: Key, obj: Object, /) -> None:
         """The object is there, and new or changed."""
 
-    def gone(self, key: Key) -> None:
+    def gone(self, key: Key, /) -> None:
         """The object is no longer there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ears:
+    """A handler out of two functions, for who hears of several kinds."""
+
+    seen: Callable[[Key, Object], None]
+    gone: Callable[[Key], None]
 
 
 class Informer:

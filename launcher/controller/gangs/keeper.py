@@ -21,7 +21,7 @@ from launcher.core.actions import Notice
 from launcher.core.errors import LauncherError, NotFound
 from launcher.core.gang import is_placed
 from launcher.store.events import EventWriter
-from launcher.store.informer import Informer
+from launcher.store.informer import Ears, Informer
 from launcher.store.pauses import Pauses
 from launcher.store.port import FRAMEWORKS, NODES, PODS, Key, MergePatch, Object, Store
 from launcher.store.selectors import FieldRequirement, Where
@@ -87,7 +87,7 @@ class GateKeeper:
         self._store, self._make_room, self._events, self._chance = store, room, events, chance
         self._line = Line()
         self._called, self._news = asyncio.Event(), asyncio.Event()
-        self._members = Informer(store, PODS, _Members(self), OURS, chance=chance)
+        self._members = Informer(store, PODS, Ears(self.member_seen, self.member_gone), OURS, chance=chance)
         #: While somebody waits for it.
         self._room: Room | None = None
         self._pauses = Pauses(first=0.2, most=30.0)
@@ -253,17 +253,6 @@ class GateKeeper:
 
     def room_changed(self) -> None:
         self._news.set()
-
-
-class _Members:
-    def __init__(self, keeper: GateKeeper) -> None:
-        self._keeper = keeper
-
-    def seen(self, key: Key, obj: Object) -> None:
-        self._keeper.member_seen(key, obj)
-
-    def gone(self, key: Key) -> None:
-        self._keeper.member_gone(key)
 
 
 class _Nodes:

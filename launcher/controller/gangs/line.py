@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from launcher.controller.gangs.gates import GANG, LEAST, is_gated
+from launcher.core.belonging import controller_of
 from launcher.core.names import Mark
 from launcher.core.pods import ENDED
 from launcher.core.times import from_wire
@@ -63,7 +64,7 @@ class Party:
     def owner(self) -> Object:
         """The Framework as events refer to it."""
         pod = next(iter((self.gated or self.going).values()))
-        owner = next(one for one in pod["metadata"]["ownerReferences"] if one.get("controller"))
+        owner = controller_of(pod["metadata"])
         return {
             "apiVersion": owner["apiVersion"],
             "kind": owner["kind"],

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
+from launcher.core.belonging import controller_of, owned_by
 from launcher.core.errors import InvalidObject, Problem
 from launcher.core.framework import Framework
 from launcher.core.gang import members, needed
@@ -105,16 +106,7 @@ class Wanted:
                 Mark.FRAMEWORK_NAME.value: framework.name,
                 Mark.FRAMEWORK_ATTEMPT_ID.value: str(self.attempt),
             },
-            "ownerReferences": [
-                {
-                    "apiVersion": API_VERSION,
-                    "kind": KIND,
-                    "name": framework.name,
-                    "uid": framework.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [owned_by(API_VERSION, KIND, framework.name, framework.uid)],
         }
 
     def _pod_specs(self) -> Iterator[Mapping[str, Any]]:
@@ -129,8 +121,7 @@ def reference(framework: Framework) -> Object:
 
 def is_of(obj: Object, framework: Framework) -> bool:
     """Whether that Framework controls it."""
-    owners = obj["metadata"].get("ownerReferences") or ()
-    return any(owner["uid"] == framework.uid and owner.get("controller") for owner in owners)
+    return controller_of(obj["metadata"]).get("uid") == framework.uid
 
 
 def _asked(spec: Mapping[str, Any]) -> dict[str, Decimal]:

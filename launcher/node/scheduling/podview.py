@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from launcher.core.belonging import controller_of
 from launcher.core.times import from_wire
 from launcher.node.scheduling.demand import demand_of
 from launcher.node.scheduling.site import GangMark, Guest
@@ -70,13 +71,12 @@ def view_of(pod: Object) -> PodView:
 def guest_of(pod: Object) -> Guest:
     """The pod as those see it who decide where it goes. Raises ValueError when what it asks for makes no sense."""
     meta = pod["metadata"]
-    owners = meta.get("ownerReferences") or ()
     return Guest(
         key=key_of(pod),
         uid=meta["uid"],
         labels=meta.get("labels") or {},
         demand=demand_of(pod),
-        group=next((owner["uid"] for owner in owners if owner.get("controller")), meta["uid"]),
+        group=controller_of(meta).get("uid", meta["uid"]),
         leaving="deletionTimestamp" in meta,
         gang=gang_of(pod),
     )

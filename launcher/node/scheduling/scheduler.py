@@ -28,7 +28,7 @@ from launcher.node.scheduling.podview import (
 )
 from launcher.node.scheduling.site import facts_of
 from launcher.store.events import EventWriter
-from launcher.store.informer import Informer
+from launcher.store.informer import Ears, Informer
 from launcher.store.pauses import Pauses
 from launcher.store.port import NODES, PODS, Key, MergePatch, Object, Store
 
@@ -63,7 +63,7 @@ class Scheduler:
         self._placer = Placer(patience)
         self._known: dict[Key, _Known] = {}
         self._nodes = Informer(store, NODES, _Nodes(self))
-        self._pods = Informer(store, PODS, _Pods(self))
+        self._pods = Informer(store, PODS, Ears(self.pod_seen, self.pod_gone))
         self._news = asyncio.Event()
         self._tell_at = 0.0
         self._jobs: asyncio.Queue[Binding | Key] = asyncio.Queue()
@@ -276,14 +276,3 @@ class _Nodes:
 
     def gone(self, key: Key) -> None:
         self._scheduler.node_gone(key[1])
-
-
-class _Pods:
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-
-    def seen(self, key: Key, obj: Object) -> None:
-        self._scheduler.pod_seen(key, obj)
-
-    def gone(self, key: Key) -> None:
-        self._scheduler.pod_gone(key)

@@ -1,9 +1,6 @@
 """Gangs at a store: what is written of them, and what becomes of one whose scheduler ended half-way."""
 
 import asyncio
-from collections import Counter
-from dataclasses import replace
-from random import Random
 from typing import Any
 
 import pytest
@@ -13,13 +10,12 @@ from launcher.node.scheduling.podview import GANG, GANG_MIN
 from launcher.store.memory import MemoryStore
 from launcher.store.port import NODES, PODS, Deletion, Object, Store
 from tests.controller.simulation import virtual_time
-from tests.controller.simulation.cluster import SimulatedStore
-from tests.controller.simulation.faults import FaultyStore
 from tests.node.clusters import NOW, quiet, running, until
 from tests.node.scheduling import node_json, pod_json
 from tests.node.test_scheduler import (
-    BAD,
+    Nodes,
     events_about,
+    go_through_trouble,
     is_bound,
     is_told,
     pod_of,
@@ -164,27 +160,8 @@ def test_a_gang_one_of_whose_bindings_failed_keeps_its_room() -> None:
     assert sorted(virtual_time.run(scene())) == ["g0", "g1", "g2"]
 
 
-class Site:
+class Site(Nodes):
     """Two nodes for three pods each; gangs come, and when all of one are bound, it ends some time later."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
-        self.store = SimulatedStore(self.random)
-        self.store.audit = self._audit
-        self.wrong: list[str] = []
-        self._placed: dict[str, str] = {}
-
-    def _audit(self, resource: str, gone: bool, pod: Object) -> None:
-        if resource != PODS.resource:
-            return
-        uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
-        if gone:
-            self._placed.pop(uid, None)
-        elif node is not None:
-            if self._placed.setdefault(uid, node) != node:
-                self.wrong.append(f"{pod['metadata']['name']} has moved")
-            if Counter(self._placed.values())[node] > 3:
-                self.wrong.append(f"{node} is overfull")
 
     async def come_and_go(self) -> None:
         for name in ("n1", "n2"):
@@ -219,18 +196,10 @@ class Site:
 @pytest.mark.parametrize("seed", range(12))
 def test_through_a_bad_connection_every_gang_comes_whole_and_no_node_has_too_many(seed: int) -> None:
     async def scene() -> tuple[list[str], list[str], dict[str, list[Object]]]:
-        site, faults = Site(seed), replace(BAD, old_pages={})
-        clock = site.store.clock
-        work = asyncio.create_task(site.come_and_go())
-        while not work.done():  # killed and started again, time after time
-            bad = FaultyStore(site.store, faults, site.random)
-            async with running(*scheduling(bad, clock)):
-                await asyncio.sleep(site.random.uniform(0.1, 20))
-            await asyncio.sleep(20)  # what was under way comes to its end before the next begins
-        await work
-        faults.over = True
+        site = Site(seed)
+        await go_through_trouble(site)
         halves: list[str] = []
-        async with running(*scheduling(site.store, clock)):
+        async with running(*scheduling(site.store, site.store.clock)):
             for _ in range(40):
                 await asyncio.sleep(1)
                 halves += await site.halves()

@@ -414,20 +414,25 @@ class Nodes:
                 await self.store.delete(PODS, "default", pod["metadata"]["name"], Deletion(grace=0))
 
 
+async def go_through_trouble(nodes: Nodes) -> None:
+    """Pods come and go, with one scheduler after another on a bad connection; in the end none is at work."""
+    faults = replace(BAD, old_pages={})
+    work = asyncio.create_task(nodes.come_and_go())
+    while not work.done():  # killed and started again, time after time
+        bad = FaultyStore(nodes.store, faults, nodes.random)
+        async with running(*scheduling(bad, nodes.store.clock)):
+            await asyncio.sleep(nodes.random.uniform(0.1, 20))
+        await asyncio.sleep(20)  # what was under way comes to its end before the next begins
+    await work
+    faults.over = True
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_through_a_bad_connection_everybody_gets_one_node_and_no_node_too_many(seed: int) -> None:
     async def scene() -> tuple[list[str], list[Object]]:
-        nodes, faults = Nodes(seed), replace(BAD, old_pages={})
-        clock = nodes.store.clock
-        work = asyncio.create_task(nodes.come_and_go())
-        while not work.done():  # killed and started again, time after time
-            bad = FaultyStore(nodes.store, faults, nodes.random)
-            async with running(*scheduling(bad, clock)):
-                await asyncio.sleep(nodes.random.uniform(0.1, 20))
-            await asyncio.sleep(20)  # what was under way comes to its end before the next begins
-        await work
-        faults.over = True
-        async with running(*scheduling(nodes.store, clock)):
+        nodes = Nodes(seed)
+        await go_through_trouble(nodes)
+        async with running(*scheduling(nodes.store, nodes.store.clock)):
             for _ in range(40):
                 await asyncio.sleep(1)
                 await nodes.end(1.0)

@@ -31,25 +31,32 @@ class Capacity:
         self._site = Site()
         #: Where the next search begins, so that not all pods go to the first nodes.
         self._next = 0
+        #: Those that have been promised room and have no node yet, as far as is known.
+        self._promised: dict[Key, Guest] = {}
+        #: Something has changed since they were given places: another place may be theirs now.
+        self._has_changed = False
 
     def set_node(self, node: Object) -> None:
         """The node is there, as its object says."""
         try:
-            self._site.set_node(facts_of(node))
+            self._has_changed |= self._site.set_node(facts_of(node))
         except ValueError as error:
             log.warning("node cannot be counted", extra={"node": node["metadata"]["name"], "why": str(error)})
-            self._site.drop_node(node["metadata"]["name"])
+            self.drop_node(node["metadata"]["name"])
 
     def drop_node(self, name: str) -> None:
         """The node is no longer there."""
         self._site.drop_node(name)
+        self._has_changed = True
 
     def put(self, pod: Object) -> None:
         """The pod takes what it asks for of the node that it names."""
         key, node = key_of(pod), pod["spec"]["nodeName"]
+        self._promised.pop(key, None)
         known = self._site.guest(key)
         if known is not None and known.uid == pod["metadata"]["uid"] and self._site.node_of(key) == node:
             return
+        self._has_changed = True
         try:
             self._site.place(guest_of(pod), node)
         except ValueError as error:
@@ -58,7 +65,8 @@ class Capacity:
 
     def drop(self, key: Key) -> None:
         """The pod takes nothing any more."""
-        self._site.remove(key)
+        self._promised.pop(key, None)
+        self._has_changed |= self._site.remove(key) is not None
 
     def take(self, pods: Sequence[Object], least: int) -> str | None:
         """
@@ -67,20 +75,46 @@ class Capacity:
         Else why there is not, and they have nothing. What is taken is so until the pod is ``put`` or ``drop``-ped.
         """
         try:
-            guests = [guest_of(pod) for pod in pods]
+            guests = [guest for guest in map(guest_of, pods) if not self._has_node(guest)]
         except ValueError as error:
             return f"a pod cannot be read: {error}"
         for guest in guests:
+            self._promised.pop(guest.key, None)
             self._site.remove(guest.key)  # what it was promised before is not in its own way
+        self._keep_promises()
+        placed = len(pods) - len(guests)
+        trial = self._seat(guests)
+        if placed + len(trial.seated) < least:
+            trial.undo()
+            return f"{placed + len(trial.seated)} of {len(pods)} tasks fit now, {least} have to: {trial.why}"
+        self._promised.update((guest.key, guest) for guest in guests)
+        return None
+
+    def _has_node(self, guest: Guest) -> bool:
+        """Whether that pod was ``put`` on one."""
+        known = self._site.guest(guest.key)
+        return known is not None and known.uid == guest.uid and guest.key not in self._promised
+
+    def _keep_promises(self) -> None:
+        """
+        Whoever was promised room has it as things are now, before anybody else.
+
+        A pod that was thought to go to one node and went to another takes the place of somebody there, who will have to
+        go elsewhere: what looks free elsewhere is not.
+        """
+        if self._has_changed:
+            for key in self._promised:
+                self._site.remove(key)
+            self._seat([*self._promised.values()])
+            self._has_changed = False
+
+    def _seat(self, guests: Sequence[Guest]) -> "_Trial":
         trial = _Trial(self._site, self._next)
         greed = {demand: self._greed(demand) for demand in {guest.demand for guest in guests}}
         for guest in sorted(guests, key=lambda guest: (-greed[guest.demand], guest.key)):
             trial.seat(guest)
-        if len(trial.seated) < least:
-            trial.undo()
-            return f"{len(trial.seated)} of {len(pods)} tasks fit now, {least} have to: {trial.why}"
         self._next = trial.next
-        return None
+        return trial
 
     def _greed(self, demand: Demand) -> float:
         """The largest share of all that there is of something."""

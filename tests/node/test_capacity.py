@@ -1,5 +1,6 @@
 """Many pods at once fit the nodes of a cluster, or it is told why not, and nothing is taken."""
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -78,6 +79,37 @@ def test_pods_that_are_tried_again_are_not_in_their_own_way() -> None:
 
     assert capacity.take(pods(2), 2) is None
     assert capacity.take([a_pod("q")], 1) is not None
+
+
+def test_who_was_promised_room_keeps_it_when_another_takes_the_place() -> None:
+    capacity = a_cluster(a_node("a", 1), a_node("b", 2))
+    assert capacity.take([a_pod("p0"), a_pod("p1")], 2) is None
+    thought = {name: capacity._site.node_of(("default", name)) for name in ("p0", "p1")}
+    assert set(thought.values()) == {"a", "b"}
+
+    # The other way round than was thought: for a moment, two are counted on the small node and none on the large one.
+    (on_b,) = [name for name, node in thought.items() if node == "b"]
+    capacity.put(a_pod(on_b, nodeName="a"))
+
+    assert capacity.take([a_pod("q0"), a_pod("q1")], 2) is not None
+
+
+def test_room_that_comes_is_first_of_all_for_those_who_were_let_through() -> None:
+    capacity = a_cluster(a_node("a", 1))
+    assert capacity.take(pods(2), 1) is None
+
+    capacity.set_node(a_node("b", 1))
+
+    assert capacity.take([a_pod("q")], 1) is not None
+
+
+def test_who_is_known_to_have_a_node_is_not_thought_to_be_elsewhere() -> None:
+    capacity = a_cluster(a_node("a", 1), a_node("b", 3))
+    capacity.put(a_pod("p", nodeName="a"))
+
+    assert capacity.take([a_pod("p")], 0) is None  # heard of before its node was
+
+    assert capacity.take([a_pod("q", "3")], 1) is None
 
 
 def test_pods_that_are_there_already_count() -> None:
@@ -213,6 +245,28 @@ def test_nodes_are_never_promised_more_than_they_have(
 def _used(capacity: Capacity) -> int:
     nodes = capacity._site.nodes.values()
     return sum(node.used.get("cpu", 0) for node in nodes) // 1000
+
+
+@given(
+    nodes=st.lists(st.integers(1, 3), min_size=2, max_size=3),
+    first=st.integers(2, 6),
+    second=st.integers(1, 3),
+    seed=st.randoms(use_true_random=False),
+)
+def test_whichever_nodes_a_gang_comes_to_the_next_fits_only_if_both_do(
+    nodes: list[int], first: int, second: int, seed: Random
+) -> None:
+    capacity = a_cluster(*(a_node(f"n{number}", cpu) for number, cpu in enumerate(nodes)))
+    if capacity.take([a_pod(f"a{number}") for number in range(first)], first) is not None:
+        return
+    places = [f"n{number}" for number, cpu in enumerate(nodes) for _ in range(cpu)]
+    seed.shuffle(places)
+
+    for number, place in enumerate(places[: seed.randint(0, first)]):
+        capacity.put(a_pod(f"a{number}", nodeName=place))
+
+    fits = capacity.take([a_pod(f"b{number}") for number in range(second)], second) is None
+    assert fits == (first + second <= sum(nodes))
 
 
 @given(nodes=_SIZES, there=_SIZES, gang=_SIZES)

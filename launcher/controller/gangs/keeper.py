@@ -43,6 +43,9 @@ _AT_ONCE: Final = 16
 #: Seconds between two looks at what is free; and of the time, no more than this share is spent on looking.
 _PAUSE: Final = 0.5
 _SHARE: Final = 0.1
+#: Seconds of looking after which others get their turn. Not after each gang: room that comes in between would be the
+#: next one's, though an older one waits for it too.
+_BREATH: Final = 0.02
 #: Seconds after which a gang that waits is told what has changed about the reason.
 _TELL_AGAIN: Final = 60.0
 #: Seconds after which a gang of which pods are missing is asked about.
@@ -183,10 +186,12 @@ class GateKeeper:
         clock = asyncio.get_running_loop().time
         while True:
             await self._complete()
-            began = clock()
+            began = paused = clock()
             for party in self._line.waiting():
                 await self._try(room, party)
-                await asyncio.sleep(0)  # others get their turn
+                if clock() - paused > _BREATH:
+                    await asyncio.sleep(0)  # others get their turn
+                    paused = clock()
             if not self._line.waiting():
                 return
             spent = clock() - began

@@ -24,7 +24,7 @@ Turn = dict[Way, Run]
 _SMALL, _LARGE, _MANY, _HUGE = "W1: 1 x 2 x 50", "W2: 1 x 1,000", "W3: 200 x 5", "W4: 1 x 10,000"
 _SHAPES = {_SMALL: (1, 2, 50), _LARGE: (1, 1, 1_000), _MANY: (200, 1, 5), _HUGE: (1, 1, 10_000)}
 #: With pods that succeed at once, and with pods that keep running.
-_TURNS = {_SMALL: (3, 3), _LARGE: (3, 2), _MANY: (3, 2), _HUGE: (1, 1)}
+_TURNS = {_SMALL: (6, 6), _LARGE: (3, 2), _MANY: (3, 2), _HUGE: (1, 1)}
 
 #: Goals by load.
 _AGAINST_JOBS = {_SMALL: 1.0, _LARGE: 1.0, _MANY: 2.0}

@@ -130,6 +130,15 @@ def busybox() -> Image:
     return image
 
 
+def discovery(*names: str) -> Image:
+    """What ``deploy/discovery.Containerfile`` says: a shell and curl."""
+    image, curl = Image(names, user="65532:65532"), Path(shutil.which("curl") or "curl").resolve()
+    add_shell(image)
+    image.files["/usr/bin/curl"] = curl
+    add_libraries(image, [curl])
+    return image
+
+
 def python(*names: str) -> Image:
     """The Python that runs us, in the place where it is on this machine, and nothing else."""
     image = Image(names, texts=dict(_ETC))

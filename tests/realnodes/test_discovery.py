@@ -11,16 +11,18 @@ from tests.realnodes.bed import RealNodes
 from tests.realnodes.pods import a_real_pod
 
 PYTHON = "python:3.12-slim"
+DISCOVERY = "localhost/framework-launcher-discovery:1"
 
 pytestmark = pytest.mark.usefixtures("shared_launcher", "prepared")
 
 
 @pytest.fixture(scope="module")
 def prepared(bed: RealNodes) -> None:
-    """Nodes with an image that has a shell and Python, and no more."""
+    """Nodes with an image that has a shell and Python, and no more, and with the one for discovery."""
     image = images.python(f"docker.io/library/{PYTHON}")
     images.add_shell(image)
     bed.load(image)
+    bed.load(images.discovery(DISCOVERY))
 
 
 def test_the_example_adds_up(world: World) -> None:
@@ -54,3 +56,13 @@ def test_an_image_that_can_check_no_certificate_says_what_would_do(world: World)
     assert ended(world.completed()) == "Failed"
     said = world.kubectl("logs", "mnist-worker-0", "-c", "launcher-discovery")
     assert "use one with curl, python3 or GNU's wget" in said
+
+
+def test_where_the_pods_own_image_will_not_do_another_one_is_named(world: World) -> None:
+    pod = a_real_pod('. /configdir/hosts.env && echo "$RANK of $WORLD_SIZE"')
+    framework = a_framework(a_role(tasks=2, pod=pod), discovery={"image": DISCOVERY})
+
+    world.submit(framework)
+
+    assert ended(world.completed()) == "Succeeded"
+    assert world.kubectl("logs", "mnist-worker-1", "-c", "main") == "1 of 2\n"

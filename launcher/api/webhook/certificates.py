@@ -7,6 +7,7 @@ import ssl
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable
+from hashlib import sha256
 
 from launcher.api.certificate import server_context
 from launcher.api.webhook.authority import time_of
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 KEPT_IN = "framework-launcher-tls"
 #: The Service, and both configurations of the webhook.
 NAME = "framework-launcher"
+#: On a configuration that has been changed once more after it was told whom to trust: whom.
+_TOLD = "launcher.microsoft.com/authority"
 #: Seconds between two looks when nothing happens, more or less.
 _LOOK_AGAIN = 300.0
 #: How often others may get ahead of a look before it is given up, for a while.
@@ -180,7 +183,9 @@ class CertificateKeeper:
     async def _tell_one(self, kind: Kind, bundle: str) -> bool:
         try:
             stored = await self._store.get(kind, "", NAME)
-            if (wanted := _trusting(stored, bundle)) != stored:
+            if (wanted := _trusting(stored, bundle)) != stored or (
+                wanted := _marked(stored, bundle)
+            ) != stored:
                 await self._store.update(kind, wanted)
         except Conflict:
             raise
@@ -212,3 +217,15 @@ def _trusting(configuration: Object, bundle: str) -> Object:
         for webhook in configuration.get("webhooks", ())
     ]
     return {**configuration, "webhooks": webhooks} if webhooks else configuration
+
+
+def _marked(configuration: Object, bundle: str) -> Object:
+    """
+    *configuration*, which trusts *bundle*, with a mark that says so.
+
+    While kube-apiserver reads one version, it can miss the next, and works with the old one until there is another
+    change. This is that change: should it be missed in turn, what is worked with trusts us already.
+    """
+    meta = configuration["metadata"]
+    marks = {**(meta.get("annotations") or {}), _TOLD: sha256(bundle.encode()).hexdigest()}
+    return {**configuration, "metadata": {**meta, "annotations": marks}}

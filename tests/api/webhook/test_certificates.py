@@ -180,6 +180,7 @@ async def test_a_look_that_finds_everything_well_writes_nothing(world: World) ->
     keeper = world.keeper()
     await world.configure(VALIDATING_WEBHOOKS)
     await keeper.prepare()
+    await keeper.look()
     writes = world.store.writes
 
     await keeper.look()
@@ -303,6 +304,20 @@ async def test_every_webhook_is_told_whom_to_trust(world: World, kind: Kind) -> 
     await world.keeper().prepare()
 
     assert await world.bundles(kind) == [await world.kept("ca.crt")] * 2
+
+
+async def test_what_was_told_is_followed_by_one_more_change(world: World) -> None:
+    """kube-apiserver may have missed it, and works with what it has until something changes."""
+    await world.configure(VALIDATING_WEBHOOKS)
+    keeper = world.keeper()
+    await keeper.prepare()
+    told = await world.store.get(VALIDATING_WEBHOOKS, "", "framework-launcher")
+
+    await keeper.look()
+
+    changed = await world.store.get(VALIDATING_WEBHOOKS, "", "framework-launcher")
+    assert version_of(changed) > version_of(told)
+    assert changed["webhooks"] == told["webhooks"]
 
 
 async def test_a_configuration_that_is_not_there_is_told_once(

@@ -29,6 +29,8 @@ _GONE = 499
 _UNKNOWN = "Unknown"
 _STATES = (*(state.value for state in State), _UNKNOWN)
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", _UNKNOWN)
+#: Kinds that are counted by something: the name of that, and what it can be.
+_BY = {FRAMEWORKS: ("state", _STATES), PODS: ("phase", _PHASES)}
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -41,6 +43,21 @@ class Gauge:
     text: str
     #: A value for each set of labels; few, and always the same.
     samples: Callable[[], Iterable[tuple[Labels, float]]]
+
+
+def counted(kind: Kind, counts: Callable[[], Mapping[str, int] | None]) -> Gauge:
+    """How many Frameworks, or pods, are in each state that they can be in; nothing while *counts* does not know."""
+    label, values = _BY[kind]
+
+    def samples() -> Iterator[tuple[Labels, float]]:
+        found = counts()
+        return (
+            (((((label, value),)), found.get(value, 0)) for value in values)
+            if found is not None
+            else iter(())
+        )
+
+    return Gauge(f"launcher_{kind.plural}", f"{kind.kind}s, by {label}.", samples)
 
 
 class Metrics:
@@ -58,8 +75,8 @@ class Metrics:
         self._times: dict[tuple[str, str], _Histogram] = {}
         self._under_way: Counter[str] = Counter()
         self._watchers: Counter[str] = Counter()
-        counted = SERVED if store is not None else ()
-        self._censuses = {served.kind: _Census(_state_of(served.kind)) for served in counted}
+        kinds = [served.kind for served in SERVED] if store is not None else []
+        self._censuses = {kind: _Census(_state_of(kind)) for kind in kinds}
         self._informers = (
             [Informer(store, kind, census) for kind, census in self._censuses.items()]
             if store is not None
@@ -125,7 +142,7 @@ class Metrics:
         if self._censuses:
             yield from self._object_lines()
         for gauge in self._gauges:
-            yield from _family(gauge.name, "gauge", gauge.text, gauge.samples())
+            yield from _gauge_lines(gauge)
         yield from _process_lines()
 
     def _time_lines(self) -> Iterator[str]:
@@ -141,13 +158,8 @@ class Metrics:
             "Objects in the store.",
             (((("resource", kind.plural),), len(census)) for kind, census in self._censuses.items()),
         )
-        for kind, name, label, values in (
-            (FRAMEWORKS, "launcher_frameworks", "state", _STATES),
-            (PODS, "launcher_pods", "phase", _PHASES),
-        ):
-            counts = self._censuses[kind].counts()
-            samples = (((((label, value),)), counts[value]) for value in values)
-            yield from _family(name, "gauge", f"{kind.kind}s, by {label}.", samples)
+        for kind in _BY:
+            yield from _gauge_lines(counted(kind, self._censuses[kind].counts))
 
 
 class _Histogram:
@@ -225,6 +237,10 @@ def _start_time() -> float:
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     up = float(Path("/proc/uptime").read_text().split()[0])
     return time.time() - up + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _gauge_lines(gauge: Gauge) -> Iterator[str]:
+    return _family(gauge.name, "gauge", gauge.text, gauge.samples())
 
 
 def _family(name: str, kind: str, text: str, samples: Iterable[tuple[Labels, float]]) -> Iterator[str]:

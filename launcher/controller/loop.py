@@ -7,7 +7,8 @@ after a crash it names every pod that there may be. Errors of one Framework neve
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from launcher.controller.attending import Attendant
@@ -26,7 +27,7 @@ from launcher.core.status import State
 from launcher.core.validate import problems_in
 from launcher.store.events import EventWriter
 from launcher.store.informer import Ears, Informer
-from launcher.store.port import FRAMEWORKS, PODS, Key, Object, Store, version_of
+from launcher.store.port import FRAMEWORKS, PODS, Key, Kind, Object, Store, version_of
 from launcher.store.selectors import parse
 
 log = logging.getLogger(__name__)
@@ -145,6 +146,12 @@ class Controller:
         """Take nothing more on; ``run`` returns when what is under way is done."""
         self._stopping.set()
         self._queue.close()
+
+    def counts(self, kind: Kind) -> Mapping[str, int]:
+        """How many Frameworks are in each state, or pods of theirs in each phase."""
+        if kind == FRAMEWORKS:
+            return Counter(desk.planner.state.value for desk in self._desks.values())
+        return Counter(pod.phase for pods in self._shelf.pods.values() for pod in pods.values())
 
     @staticmethod
     async def _first_of(*events: asyncio.Event) -> None:

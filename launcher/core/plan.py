@@ -118,9 +118,14 @@ class Planner:
         return self._known.attempt.run_time is not None
 
     @property
+    def state(self) -> State:
+        """How far the Framework has come."""
+        return self._known.state
+
+    @property
     def is_completed(self) -> bool:
         """Whether the Framework has reached its end."""
-        return self._known.state is State.COMPLETED
+        return self.state is State.COMPLETED
 
     @property
     def summary(self) -> FrameworkStatus:

@@ -11,7 +11,7 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -19,7 +19,7 @@ from aiohttp import web
 
 from launcher.api.door.app import DoorParts, door_limits, make_door
 from launcher.api.health import Health
-from launcher.api.metrics import Gauge, Metrics
+from launcher.api.metrics import Gauge, Metrics, counted
 from launcher.api.reach import Reach
 from launcher.api.serving import make_runner
 from launcher.api.webhook.review import Webhook
@@ -39,7 +39,7 @@ from launcher.node.capacity import Capacity
 from launcher.settings import ClusterSettings, InPod, Kubeconfig
 from launcher.store.kube.access import Access, from_kubeconfig, from_service_account
 from launcher.store.kube.store import KubeStore
-from launcher.store.port import Object, Store
+from launcher.store.port import FRAMEWORKS, PODS, Kind, Object, Store
 from launcher.wiring.certified import Certified
 from launcher.wiring.discovering import Discovering, allow_many_connections, found_at
 from launcher.wiring.jobs import ClusterJobs
@@ -141,6 +141,8 @@ class _Replica:
         self._certified = Certified(settings, spare, access.namespace)
         self._discovering = Discovering(asked, partial(shared_key, spare, access.namespace), self._where)
         self._own_jobs = OwnJobs(spare.discover, spare)
+        #: That of our last term.
+        self._controller: Controller | None = None
         self._leader = Leader(
             spare,
             namespace=access.namespace,
@@ -171,7 +173,7 @@ class _Replica:
     def _worker(self, term: Term) -> Worker:
         store = Fenced(self._store, term)
         gangs = ClusterGangs(store, self._store.discover, Capacity, clock=time.time, chance=random.random)
-        controller = Controller(
+        controller = self._controller = Controller(
             store,
             clock=time.time,
             chance=random.random,
@@ -204,7 +206,7 @@ class _Replica:
             access=self._access,
             policy=self._settings.policy,
             limits=limits,
-            metrics=Metrics(gauges=[self._leads(), self._discovering.waiting()]),
+            metrics=Metrics(gauges=[self._leads(), *self._counts(), self._discovering.waiting()]),
             health=Health(checks),
             webhook=Webhook(self._settings.policy),
             rendezvous=self._discovering.rendezvous,
@@ -237,3 +239,11 @@ class _Replica:
             "Whether this launcher is the one that runs Frameworks.",
             lambda: [((), float(self._leader.is_leader))],
         )
+
+    def _counts(self) -> Iterator[Gauge]:
+        """What there is, as the leader knows it; the others say nothing, so sums over all replicas are right."""
+        return (counted(kind, partial(self._count, kind)) for kind in (FRAMEWORKS, PODS))
+
+    def _count(self, kind: Kind) -> Mapping[str, int] | None:
+        controller = self._controller if self._leader.is_leader else None
+        return None if controller is None else controller.counts(kind)

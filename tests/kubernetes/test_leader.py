@@ -1,5 +1,6 @@
 """Two launchers on a real control plane: one leads, the other takes over, and no pod is made twice."""
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -84,6 +85,22 @@ def _at_home(user: User, namespace: str, directory: Path) -> Path:
     path = directory / f"{user.name}.yaml"
     path.write_text(yaml.safe_dump(config))
     return path
+
+
+def test_the_leader_counts_what_there_is_and_the_other_one_nothing(pair: Pair, world: World) -> None:
+    world.submit(a_framework(a_role(tasks=2, pod=a_task_pod())))
+    world.running("mnist-worker-0", "mnist-worker-1")
+
+    def counted() -> str | None:
+        text = pair.leading.curl("/metrics")
+        # In a cluster of several tests there may be more.
+        found = re.findall(
+            r'launcher_(?:frameworks\{state="AttemptRunning"|pods\{phase="Running")\} (\d+)', text
+        )
+        return text if len(found) == 2 and int(found[0]) >= 1 and int(found[1]) >= 2 else None
+
+    world.until(counted, "they are counted")
+    assert "launcher_frameworks{" not in pair.waiting.curl("/metrics")
 
 
 def test_a_dead_leader_is_replaced_and_its_frameworks_go_on(pair: Pair, world: World) -> None:

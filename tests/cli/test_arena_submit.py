@@ -338,3 +338,11 @@ def test_11_the_role_sequence_is_logged_as_the_guide_says(
     world.until("tf-distributed-test", "AttemptPreparing")
     line = "the Role Sequence of job tf-distributed-test is: [Worker Chief PS Evaluator]"
     assert line in [record.getMessage() for record in caplog.records]
+
+
+def test_what_is_wrong_with_the_flags_is_told_also_without_a_server(free_port: int, capsys: Capture) -> None:
+    server = f"http://127.0.0.1:{free_port}"
+
+    assert main(["arena", "--server", server, "submit", "tfjob", "--name=mnist", "--image=tf"]) == 2
+
+    assert capsys.readouterr().err.startswith("COMMAND: Required value")

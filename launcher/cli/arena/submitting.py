@@ -36,10 +36,11 @@ def submit(given: argparse.Namespace) -> int:
     """Make the job that the flags ask for."""
     teller = Teller(given)
     files = dict(_files(given))
+    # Before any server is asked for anything: what is wrong with the flags is told also where there is none.
+    rehearsed = _understood(given, files, frozenset())
     if given.dry_run:
-        found = _understood(given, files, frozenset())
-        _tell(found, teller)
-        print(as_yaml(found.framework, *found.companions), end="")
+        _tell(rehearsed, teller)
+        print(as_yaml(rehearsed.framework, *rehearsed.companions), end="")
         return 0
 
     async def work(api: Api) -> int:

@@ -214,7 +214,7 @@ class ControlPlane:
     def grant(
         self, user: User, rules: Sequence[Mapping[str, Sequence[str]]], *, namespace: str | None = None
     ) -> None:
-        """Let *user* do what these RBAC rules say, in one namespace or everywhere."""
+        """Let *user* do what these RBAC rules say, in one namespace or everywhere; return when he may."""
         kind, scope = ("ClusterRole", "") if namespace is None else ("Role", f"/namespaces/{namespace}")
         place = f"/apis/{_RBAC}/v1{scope}/{kind.lower()}"
         meta = {"name": f"granted-{secrets.token_hex(4)}"}
@@ -222,6 +222,17 @@ class ControlPlane:
         who = {"apiGroup": _RBAC, "kind": "User", "name": user.name}
         self.admin.post(f"{place}s", {"metadata": meta, "rules": rules})
         self.admin.post(f"{place}bindings", {"metadata": meta, "roleRef": role, "subjects": [who]})
+        self._until(lambda: self._may(user, rules[-1], namespace), f"{user.name} has these rights")
+
+    def _may(self, user: User, rule: Mapping[str, Sequence[str]], namespace: str | None) -> bool:
+        """Whether kube-apiserver lets *user* do the first thing that *rule* says; it hears of changes a while later."""
+        first = {"verb": rule["verbs"][0], "group": rule["apiGroups"][0], "resource": rule["resources"][0]}
+        asked = {name: "any" if value == "*" else value for name, value in first.items()}
+        resource, _, subresource = asked["resource"].partition("/")
+        what = {**asked, "resource": resource, "subresource": subresource, "namespace": namespace or ""}
+        question = {"spec": {"user": user.name, "resourceAttributes": what}}
+        answer = self.admin.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", question)
+        return bool(answer["status"]["allowed"])
 
     def new_namespace(self) -> str:
         """An empty namespace in which pods can be created."""

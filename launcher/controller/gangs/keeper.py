@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from launcher.controller.desk import framework_from_json
 from launcher.controller.gangs.found import Own
 from launcher.controller.gangs.gates import without_gate
-from launcher.controller.gangs.line import Line, Party
+from launcher.controller.gangs.line import Line, Party, is_over
 from launcher.controller.gangs.wanted import BACKEND_LABEL, Wanted
 from launcher.core.actions import Notice
 from launcher.core.errors import LauncherError, NotFound
@@ -248,6 +248,8 @@ class GateKeeper:
 
     def member_seen(self, key: Key, pod: Object) -> None:
         self._line.see(key, pod)
+        if self._room is not None and is_over(pod):
+            self._room.drop(key)  # what it was promised, too, if it ended before its node was heard of
         self._news.set()
 
     def member_gone(self, key: Key) -> None:

@@ -72,6 +72,11 @@ class Party:
         }
 
 
+def is_over(pod: Object) -> bool:
+    """Whether it has come to its end."""
+    return (pod.get("status") or {}).get("phase") in ENDED
+
+
 class Line:
     """Every gang behind gates."""
 
@@ -82,13 +87,12 @@ class Line:
 
     def see(self, key: Key, pod: Object) -> None:
         """The pod is there, as it is now."""
-        meta, is_over = pod["metadata"], (pod.get("status") or {}).get("phase") in ENDED
-        if is_gated(pod) and (is_over or "deletionTimestamp" in meta):
+        if is_gated(pod) and (is_over(pod) or "deletionTimestamp" in pod["metadata"]):
             self.lose(key)  # it will never be let through
             return
         party = self._party_of(key, pod)
         party.forget(key)
-        if is_over or pod["spec"].get("nodeName"):
+        if is_over(pod) or pod["spec"].get("nodeName"):
             party.through.add(key)
         elif is_gated(pod):
             party.gated[key] = pod

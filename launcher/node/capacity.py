@@ -8,11 +8,11 @@ requests, ports, labels, taints and other pods, such as volumes, is not looked a
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from launcher.node.scheduling.demand import Demand
-from launcher.node.scheduling.fitting import company_of, refusal, shortages, verdict
+from launcher.node.scheduling.fitting import company_of, is_crowded, refusal, shortages, verdict
 from launcher.node.scheduling.podview import guest_of
 from launcher.node.scheduling.scoring import best
 from launcher.node.scheduling.site import Guest, Node, Site, facts_of
@@ -33,39 +33,45 @@ class Capacity:
         self._next = 0
         #: Those that have been promised room and have no node yet, as far as is known.
         self._promised: dict[Key, Guest] = {}
-        #: Something has changed since they were given places: another place may be theirs now.
+        #: Those of them for whom there is no place at present.
+        self._homeless: set[Key] = set()
+        #: Something has changed since they were last tried.
         self._has_changed = False
 
     def set_node(self, node: Object) -> None:
         """The node is there, as its object says."""
+        name = node["metadata"]["name"]
         try:
-            self._has_changed |= self._site.set_node(facts_of(node))
+            if not self._site.set_node(facts_of(node)):
+                return
         except ValueError as error:
-            log.warning("node cannot be counted", extra={"node": node["metadata"]["name"], "why": str(error)})
-            self.drop_node(node["metadata"]["name"])
+            log.warning("node cannot be counted", extra={"node": name, "why": str(error)})
+            self.drop_node(name)
+        else:
+            self._make_way(name)
 
     def drop_node(self, name: str) -> None:
         """The node is no longer there."""
+        self._move_out([key for key in self._promised if self._site.node_of(key) == name])
         self._site.drop_node(name)
-        self._has_changed = True
 
     def put(self, pod: Object) -> None:
         """The pod takes what it asks for of the node that it names."""
         key, node = key_of(pod), pod["spec"]["nodeName"]
-        self._promised.pop(key, None)
+        self._forget(key)
         known = self._site.guest(key)
         if known is not None and known.uid == pod["metadata"]["uid"] and self._site.node_of(key) == node:
             return
-        self._has_changed = True
         try:
             self._site.place(guest_of(pod), node)
         except ValueError as error:
             log.warning("pod on a node cannot be counted", extra={"pod": key, "why": str(error)})
             self._site.remove(key)
+        self._make_way(node)
 
     def drop(self, key: Key) -> None:
         """The pod takes nothing any more."""
-        self._promised.pop(key, None)
+        self._forget(key)
         self._has_changed |= self._site.remove(key) is not None
 
     def take(self, pods: Sequence[Object], least: int) -> str | None:
@@ -79,15 +85,16 @@ class Capacity:
         except ValueError as error:
             return f"a pod cannot be read: {error}"
         for guest in guests:
-            self._promised.pop(guest.key, None)
+            self._forget(guest.key)
             self._site.remove(guest.key)  # what it was promised before is not in its own way
-        self._keep_promises()
+        self._house()
         placed = len(pods) - len(guests)
         trial = self._seat(guests)
         if placed + len(trial.seated) < least:
             trial.undo()
             return f"{placed + len(trial.seated)} of {len(pods)} tasks fit now, {least} have to: {trial.why}"
         self._promised.update((guest.key, guest) for guest in guests)
+        self._homeless.update(guest.key for guest in guests if self._site.guest(guest.key) is None)
         return None
 
     def _has_node(self, guest: Guest) -> bool:
@@ -95,18 +102,38 @@ class Capacity:
         known = self._site.guest(guest.key)
         return known is not None and known.uid == guest.uid and guest.key not in self._promised
 
-    def _keep_promises(self) -> None:
-        """
-        Whoever was promised room has it as things are now, before anybody else.
+    def _forget(self, key: Key) -> None:
+        """What was promised to that pod."""
+        self._promised.pop(key, None)
+        self._homeless.discard(key)
 
-        A pod that was thought to go to one node and went to another takes the place of somebody there, who will have to
-        go elsewhere: what looks free elsewhere is not.
+    def _make_way(self, name: str) -> None:
         """
-        if self._has_changed:
-            for key in self._promised:
-                self._site.remove(key)
-            self._seat([*self._promised.values()])
-            self._has_changed = False
+        That node has changed, or who is there: those who were promised room there have to go elsewhere, if it is full.
+
+        A pod that was thought to go to one node and went to another takes somebody's place, and the place that it was
+        thought to take is free only as long as that somebody has not been given another.
+        """
+        self._has_changed = True
+        node = self._site.nodes.get(name)
+        if self._site.crowds:
+            self._move_out([*self._promised])  # who may be where can have changed on all nodes
+        elif node is not None and is_crowded(node):
+            self._move_out([key for key in node.guests if key in self._promised])
+
+    def _move_out(self, keys: Iterable[Key]) -> None:
+        """Those were promised room, and have none for the moment."""
+        for key in keys:
+            self._site.remove(key)
+            self._homeless.add(key)
+            self._has_changed = True
+
+    def _house(self) -> None:
+        """Whoever was promised room has it as things are now, before anybody else, as far as there is any."""
+        if self._has_changed and self._homeless:
+            self._seat([self._promised[key] for key in self._homeless])
+            self._homeless = {key for key in self._homeless if self._site.guest(key) is None}
+        self._has_changed = False
 
     def _seat(self, guests: Sequence[Guest]) -> "_Trial":
         trial = _Trial(self._site, self._next)

@@ -54,6 +54,14 @@ def shortages(demand: Demand, node: Node) -> Sequence[str]:
     return short
 
 
+def is_crowded(node: Node) -> bool:
+    """Whether more is taken of the node than it has, by pods that did not come together."""
+    allocatable = node.facts.allocatable
+    return any(amount > allocatable.get(name, 0) for name, amount in node.used.items()) or any(
+        count > 1 for count in node.ports.values()
+    )
+
+
 def _ports_free(demand: Demand, node: Node) -> bool:
     return not any(taken.clashes(port) for port in demand.ports for taken in node.ports)
 

@@ -141,7 +141,7 @@ def test_a_name_that_is_taken_is_left_to_whom_it_belongs(world: World, shared_la
     said = world.until(reason, "it says why it waits")
     untouched = services(world)["mnist"]["metadata"]["uid"] == theirs
     waiting = world.pods() == {}
-    world.kubectl("delete", "service", "mnist")
+    world.take_away("service", "mnist")
 
     assert "a Service named mnist is there already, and it is not this Framework's" in said
     assert untouched

@@ -182,7 +182,7 @@ def _live_through_everything(cluster: ControlPlane, world: World) -> None:
     world.until(
         lambda: [r for r in world.asked("get", "pods") if r.name == "late-worker-0"] or None, "it asks"
     )
-    world.kubectl("delete", "pod", "late-worker-0", "--grace-period=0", "--force")
+    world.take_away("pod", "late-worker-0", "--grace-period=0", "--force")
     world.completed("late")
     # Its tasks have names, of which one is somebody's already: whose, it looks up.
     world.kubectl("create", "service", "clusterip", "named-worker-0", "--tcp=80:80")
@@ -190,7 +190,7 @@ def _live_through_everything(cluster: ControlPlane, world: World) -> None:
     pod["metadata"]["annotations"]["launcher.microsoft.com/services"] = "PerTask"
     world.submit(a_framework(a_role(tasks=1, pod=pod), name="named"))
     world.until(lambda: world.asked("get", "services") or None, "it asks")
-    world.kubectl("delete", "service", "named-worker-0")
+    world.take_away("service", "named-worker-0")
     world.completed("named")
     world.until(lambda: world.asked("delete", "services") or None, "what is over has no names")
     # A gang waits for room, which it has once somebody is there whom it wants to be near.

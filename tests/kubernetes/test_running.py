@@ -178,9 +178,9 @@ def test_a_pod_that_somebody_deletes_is_made_anew_when_its_task_may_be_retried(w
     world.running("mnist-worker-0")
     first = world.pods()["mnist-worker-0"]["metadata"]["uid"]
 
-    world.kubectl("delete", "pod", "mnist-worker-0")
+    world.take_away("pod", "mnist-worker-0")
     world.replaced("mnist-worker-0", first)
-    world.kubectl("delete", "pod", "mnist-worker-0")
+    world.take_away("pod", "mnist-worker-0")
 
     framework = world.completed()
     assert completion(framework)["code"] == -101

@@ -233,7 +233,7 @@ def test_a_framework_that_is_somebody_elses_is_never_taken_over(jobs: Jobs) -> N
 
     job = jobs.told("Created", "Blocked")
     untouched = jobs.framework("dist")
-    jobs.kubectl("delete", "framework", "dist")
+    jobs.take_away("framework", "dist")
 
     assert job["status"]["conditions"][-1]["reason"] == "TFJobNameTaken"
     assert "ownerReferences" not in untouched["metadata"]

@@ -45,6 +45,10 @@ class World:
     def kubectl(self, *words: str, stdin: str | None = None, ok: bool = True) -> str:
         return self.cluster.kubectl("--namespace", self.namespace, *words, stdin=stdin, ok=ok)
 
+    def take_away(self, kind: str, name: str, *how: str) -> None:
+        """Delete what the launcher will make anew: kubectl would wait until the one of that name is gone, too."""
+        self.kubectl("delete", kind, name, "--wait=false", *how)
+
     def submit(self, framework: Mapping[str, Any]) -> None:
         """As users do it."""
         self.kubectl("create", "-f", "-", stdin=orjson.dumps(framework).decode())

@@ -168,7 +168,7 @@ def test_somebody_elses_service_keeps_its_name_and_the_framework_waits_with_a_re
         return tasks[0].get("message") or None
 
     said = until(reason, "it says why it waits")
-    server.kubectl("delete", "service", "mnist")
+    server.kubectl("delete", "service", "mnist", "--wait=false")  # another takes the name
 
     assert "created" in theirs
     assert "a Service named mnist is there already, and it is not this Framework's" in said

@@ -49,8 +49,9 @@ class AuditLog:
 
     def mark(self) -> int:
         """A place in the log: after everything that has been answered before this call."""
+        begin = self._path.stat().st_size
         self._settle()
-        return self._path.stat().st_size
+        return begin + len(self._text(begin))  # the end of a line: the next one may be half written
 
     def since(self, mark: int = 0, *, user_agent: str = "") -> list[Request]:
         """Every request after *mark* whose user agent begins so, in the order of the log, each once."""

@@ -17,6 +17,7 @@ from tests.kubernetes.webhook import (
     configured,
     kept,
     show_again,
+    until_called,
 )
 from tests.local.server import PATIENCE, until
 
@@ -112,11 +113,9 @@ def test_a_secret_that_was_deleted_is_made_anew_and_kube_apiserver_told(
         until(lambda: cluster.admin.ask("GET", SECRET).status == 200 or None, "the Secret is there again")
         new = kept(cluster, "ca.crt")
         until(lambda: bundles(cluster) == [new, new] or None, "kube-apiserver is told")
-        show_again(cluster)
         wish = a_waiting_framework("selfish")
-        until(
-            lambda: cluster.admin.ask("POST", f"{frameworks}?dryRun=All", wish).status == 422 or None,
-            "it is called again",
+        until_called(
+            cluster, lambda: cluster.admin.ask("POST", f"{frameworks}?dryRun=All", wish).status == 422
         )
 
     assert new != old

@@ -213,7 +213,7 @@ def test_who_starts_first_does_not_wait_for_those_who_start_after_him(
     shared_launcher: KubeLauncher, world: World, condition: str
 ) -> None:
     after = [{"role": "ps", "condition": condition}]
-    ps, worker = a_task_pod("succeeded"), a_task_pod("succeeded")
+    ps, worker = a_task_pod("succeeded"), a_task_pod()
     world.submit(
         a_framework(a_role("ps", 1, pod=ps), a_role("worker", 1, pod=worker, startAfter=after), discovery={})
     )

@@ -22,6 +22,9 @@ _KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _GROUP = "kueue.x-k8s.io/pod-group-name"
 
+#: The first of them waits for what is downloaded, once.
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture(scope="module")
 def own(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:

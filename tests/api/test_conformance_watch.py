@@ -244,7 +244,7 @@ async def test_a_watch_from_ahead_is_silent_until_then(api: Api) -> None:
 
 
 async def test_check_078_a_watcher_who_never_reads_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("launcher.api.watching._WRITE_SECONDS", 0.5)
+    monkeypatch.setattr("launcher.api.watching._WRITE_SECONDS", 5.0)
     async with serving(parts_of(memory_store(most_entries=100))) as api:
         host, port = api.url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port), limit=1024)

@@ -68,7 +68,7 @@ def test_a_job_that_waits_is_printed_as_the_guide_prints_it(job: World, capsys: 
 def test_36_37_a_job_runs_when_all_of_it_runs(job: World, capsys: Capture) -> None:
     job.run("tf-dist-ps-0")
     job.run("tf-dist-worker-0")
-    job.until("tf-dist", "AttemptRunning")
+    job._call(job._until(lambda: _running(job, 2), "two of them do not run"))
 
     states = [line.split()[1] for line in printed(capsys, "get", "tf-dist")[1:]]
     assert sorted(states) == ["PENDING", "RUNNING", "RUNNING"]

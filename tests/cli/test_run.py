@@ -52,7 +52,7 @@ def test_the_exit_code_is_that_of_the_task_that_decided(ends: str, code: int, tm
 
 
 def test_an_end_without_an_exit_code_of_its_own_is_1(tmp_path: Path) -> None:
-    with Piped(tmp_path, "run", a_file(tmp_path, POLITE, activeDeadlineSeconds=1)) as command:
+    with Piped(tmp_path, "run", a_file(tmp_path, POLITE, activeDeadlineSeconds=4)) as command:
         assert command.end() == 1
 
     assert "ActiveDeadlineExceeded" in command.err

@@ -32,6 +32,8 @@ def test_wait_ends_when_it_is_decided(
 ) -> None:
     command = Command("wait", "mnist", "--for", wish)
     mnist.run("mnist-worker-0")
+    if wish == "Running":
+        mnist.until("mnist", "AttemptRunning")
     mnist.end("mnist-worker-0", exit_code)
 
     assert command.end() == expected

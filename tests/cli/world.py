@@ -25,6 +25,7 @@ from launcher.core.logview import LogView
 from launcher.core.manifest import check_framework
 from launcher.store.port import EVENTS, FRAMEWORKS, PODS, Deletion, Kind, MergePatch, Object
 from tests.api.conftest import memory_store, parts_of
+from tests.cluster.ports import free_port
 
 PATIENCE = 60.0
 NODE = "node-1"
@@ -87,7 +88,8 @@ class World:
         self._thread = Thread(target=self._loop.run_forever)
         self._thread.start()
         self._token = token
-        self._port = 0
+        self._claimed = free_port()
+        self._port = self._claimed.number
         self._runner: web.AppRunner | None = None
         self._call(self._open())
         self.start()
@@ -113,7 +115,6 @@ class World:
         self._runner = make_runner(app, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
-        self._port = self._runner.addresses[0][1]
 
     def until_watched(self, plural: str, watchers: int) -> None:
         """Wait until so many clients watch objects of that kind."""
@@ -132,6 +133,7 @@ class World:
     def close(self) -> None:
         """End everything."""
         self.stop()
+        self._claimed.give_back()
         self._call(self._stop_controller())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE)

@@ -19,7 +19,7 @@ from tests.local.server import Server
 pytestmark = pytest.mark.timeout(700)
 
 #: Seconds in which an informer has its first copy.
-SOON = 10.0
+SOON = 30.0
 
 
 @pytest.fixture

@@ -222,17 +222,20 @@ class ControlPlane:
         who = {"apiGroup": _RBAC, "kind": "User", "name": user.name}
         self.admin.post(f"{place}s", {"metadata": meta, "rules": rules})
         self.admin.post(f"{place}bindings", {"metadata": meta, "roleRef": role, "subjects": [who]})
-        self._until(lambda: self._may(user, rules[-1], namespace), f"{user.name} has these rights")
-
-    def _may(self, user: User, rule: Mapping[str, Sequence[str]], namespace: str | None) -> bool:
-        """Whether kube-apiserver lets *user* do the first thing that *rule* says; it hears of changes a while later."""
+        rule = rules[-1]
         first = {"verb": rule["verbs"][0], "group": rule["apiGroups"][0], "resource": rule["resources"][0]}
         asked = {name: "any" if value == "*" else value for name, value in first.items()}
-        resource, _, subresource = asked["resource"].partition("/")
-        what = {**asked, "resource": resource, "subresource": subresource, "namespace": namespace or ""}
+        self.until_allowed(user, **asked, namespace=namespace or "")
+
+    def until_allowed(self, user: User, **what: str) -> None:
+        """Return when kube-apiserver lets *user* do that: it hears of roles and their bindings a while later."""
         question = {"spec": {"user": user.name, "resourceAttributes": what}}
-        answer = self.admin.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", question)
-        return bool(answer["status"]["allowed"])
+
+        def is_allowed() -> bool:
+            answer = self.admin.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", question)
+            return bool(answer["status"]["allowed"])
+
+        self._until(is_allowed, f"{user.name} may {what}")
 
     def new_namespace(self) -> str:
         """An empty namespace in which pods can be created."""

@@ -15,4 +15,12 @@ def launcher_account(cluster: ControlPlane) -> User:
     cluster.kubectl("apply", *(f"--filename={BASE / name}" for name in _FILES))
     user = cluster.service_account(HOME, HOME)
     cluster.kubectl("config", "set-context", "--current", f"--namespace={HOME}", user=user)
+    # One right of each of its roles: kube-apiserver hears of them a while later.
+    for group, resource, at in (
+        ("launcher.microsoft.com", "frameworks", {}),
+        ("coordination.k8s.io", "leases", {"namespace": HOME, "name": HOME}),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations", {"name": HOME}),
+        ("", "secrets", {"namespace": HOME, "name": f"{HOME}-tls"}),
+    ):
+        cluster.until_allowed(user, verb="get", group=group, resource=resource, **at)
     return user

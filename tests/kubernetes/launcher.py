@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from tests.cluster.ports import free_port
 from tests.local.server import PATIENCE, PROJECT, last_words, until
 
 #: By which the launcher's requests are told from those of others in the audit log.
@@ -28,6 +29,8 @@ class KubeLauncher:
         self._log, self._kubeconfig, self._flags = directory / "log", kubeconfig, flags
         self._environment = environment or {}
         self._process: subprocess.Popen[str] | None = None
+        #: Nobody else takes it while the launcher is away.
+        self._port = free_port()
         self.url = ""
         #: The line with which it began.
         self.announced = ""
@@ -37,7 +40,7 @@ class KubeLauncher:
 
     def start(self) -> None:
         """Start it, where it listened before if it has run already."""
-        listen = self.url.partition("//")[2] or "127.0.0.1:0"
+        listen = f"127.0.0.1:{self._port.number}"
         command = [sys.executable, "-m", "launcher", "serve", "--kubernetes", "--listen", listen]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -98,6 +101,7 @@ class KubeLauncher:
 
     def end(self) -> None:
         """End it in any case; gently if it still can, so that the next one has not to wait for its lease."""
+        self._port.give_back()
         if self.ended:
             self.kill()
             return

@@ -59,7 +59,7 @@ class Pair:
 
     def made_once(self, names: Iterable[str]) -> bool:
         """Whether each of these pods was created once, and is still there."""
-        asked = [each for each in self.asked() if each.resource == "pods"]
+        asked = [each for each in self.asked() if (each.resource, each.namespace) == ("pods", self.namespace)]
         # One that was created when nobody was left to hear of it has another status.
         made = Counter(each.name for each in asked if (each.verb, each.status) == ("create", 201))
         there = {pod["metadata"]["name"] for pod in self.cluster.admin.get(path(self.namespace))["items"]}
@@ -206,11 +206,12 @@ def test_a_lease_that_is_taken_by_hand_ends_the_work_of_who_had_it(pair: Pair, w
 
     theft = '{"spec": {"holderIdentity": "somebody"}}'
     world.kubectl("patch", "lease", "framework-launcher", "--type=merge", "-p", theft)
-    pair.leading.told("leadership lost", within=10)
+    pair.leading.told("leadership lost", within=TAKEN_OVER)
     mark = pair.cluster.audit.mark()
     world.end("mnist-worker-0", "succeeded")
     pair.taken_over("somebody")
-    early = [request for request in pair.asked(since=mark) if request.verb in WRITES]
+    here = [request for request in pair.asked(since=mark) if request.namespace == pair.namespace]
+    early = [request for request in here if request.verb in WRITES]
     first = next(number for number, request in enumerate(early) if request.resource == "leases")
 
     assert first == 0, "nobody works before somebody has the lease again"
@@ -224,5 +225,5 @@ def test_kubectl_shows_who_leads(pair: Pair, world: World) -> None:
     assert shown[:2] == ["framework-launcher", spec["holderIdentity"]]
     assert (spec["leaseDurationSeconds"], spec["leaseTransitions"]) == (15, 0)
     renewed = spec["renewTime"]
-    until(lambda: pair.spec()["renewTime"] > renewed or None, "it is renewed", 10)
+    until(lambda: pair.spec()["renewTime"] > renewed or None, "it is renewed", TAKEN_OVER)
     assert {request.status for request in pair.asked() if request.resource == "leases"} <= {200, 201, 404}

@@ -7,11 +7,8 @@ import pytest
 from launcher.core.services import ANNOTATION
 from tests.core.manifests import Json, a_framework, a_role
 from tests.kubernetes.launcher import KubeLauncher
-from tests.kubernetes.world import World, a_task_pod
+from tests.kubernetes.world import NOW_AND_THEN, World, a_task_pod
 from tests.local.server import ended
-
-#: Seconds for the garbage collector, which looks every half minute whether there is a new kind of object.
-NOW_AND_THEN = 150.0
 
 
 def a_named_pod(wish: str, *ports: Json, **how: Any) -> Json:
@@ -117,6 +114,7 @@ def test_services_follow_a_rescale(world: World, shared_launcher: KubeLauncher) 
 
     _scale(world, 1, pod)
     world.until(lambda: list(services(world)) == ["mnist-worker-0"] or None, "names go with their tasks")
+    world.running("mnist-worker-0")
     _scale(world, 2, pod)
     world.running("mnist-worker-0", "mnist-worker-1")
 

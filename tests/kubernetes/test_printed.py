@@ -12,7 +12,7 @@ from tests.core.manifests import Json
 from tests.kubernetes.account import launcher_account
 from tests.kubernetes.conftest import define_frameworks
 from tests.kubernetes.launcher import KubeLauncher
-from tests.kubernetes.world import World
+from tests.kubernetes.world import NOW_AND_THEN, World
 from tests.local.printed import Shell, blocks, command
 
 _GPUS = {"nvidia.com/gpu": "4"}
@@ -82,6 +82,7 @@ def told(world: World, shell: Shell, name: str, count: int) -> dict[str, str]:
     return world.until(look, f"arena tells that {name} runs")
 
 
+@pytest.mark.timeout(2 * NOW_AND_THEN)
 def test_arenas_job_with_a_role_sequence(world: World, shell: Shell) -> None:
     roles = ("worker", "chief", "ps", "evaluator", "tensorboard")
 
@@ -97,7 +98,7 @@ def test_arenas_job_with_a_role_sequence(world: World, shell: Shell) -> None:
     assert pods["tf-distributed-test-worker-0"]["metadata"]["annotations"]["job-role-sequence"] == (
         "Worker,Chief,PS,Evaluator"
     )
-    world.until(lambda: True if world.framework("tf-distributed-test") == {} else None, "it is deleted")
+    world.until(lambda: not world.framework("tf-distributed-test") or None, "it is deleted", NOW_AND_THEN)
 
 
 def test_arenas_job_whose_code_is_fetched_with_git(world: World, shell: Shell) -> None:

@@ -13,7 +13,7 @@ from tests.kubernetes.account import BASE, HOME
 from tests.kubernetes.launcher import KubeLauncher
 from tests.kubernetes.lossy import LossyProxy
 from tests.kubernetes.rights import ELSEWHERE, UNSEEN, Right, beyond, launcher_rights, of_launcher, refused
-from tests.kubernetes.world import World, a_task_pod
+from tests.kubernetes.world import NOW_AND_THEN, World, a_task_pod
 from tests.local.server import until
 
 _SECRET = f"/api/v1/namespaces/{HOME}/secrets/framework-launcher-tls"
@@ -36,6 +36,7 @@ def nothing_made(cluster: ControlPlane, account: User) -> None:
         assert cluster.admin.ask("DELETE", path).status in {200, 404}
 
 
+@pytest.mark.timeout(2 * NOW_AND_THEN)
 def test_every_right_is_used_and_no_other_is_asked_for(
     cluster: ControlPlane, account: User, world: World, webhook: None, nothing_made: None, tmp_path: Path
 ) -> None:
@@ -167,6 +168,8 @@ def _live_through_everything(cluster: ControlPlane, world: World) -> None:
     """The life of Frameworks with everything that the launcher asks kube-apiserver for on the way."""
     # Room for one pod only: told by an event, which is counted when it happens again.
     world.kubectl("create", "quota", "small", "--hard=pods=1")
+    quota = world.path("resourcequotas", "small")
+    world.until(lambda: cluster.admin.get(quota).get("status") or None, "it counts")
     world.submit(a_framework(a_role(pod=a_task_pod(), tasks=2), name="crowded"))
     world.until(lambda: _counted(world, "FailedCreate") or None, "a refusal is told twice")
     world.kubectl("delete", "quota", "small")
@@ -202,7 +205,7 @@ def _live_through_everything(cluster: ControlPlane, world: World) -> None:
     world.submit(
         a_framework(a_role(tasks=1, pod=a_task_pod("succeeded")), name="brief", ttlSecondsAfterFinished=0)
     )
-    world.until(lambda: not world.framework("brief") or None, "brief is gone")
+    world.until(lambda: not world.framework("brief") or None, "brief is gone", NOW_AND_THEN)
     # Its certificate is spoilt by somebody.
     cluster.admin.patch(_SECRET, {"data": {"tls.crt": "bm9uZQ=="}})
     until(lambda: cluster.admin.get(_SECRET)["data"]["tls.crt"] != "bm9uZQ==" or None, "it is made anew")

@@ -5,14 +5,10 @@ from typing import Any
 import pytest
 
 from tests.core.manifests import a_framework, a_role
-from tests.kubernetes.world import World, a_task_pod
+from tests.kubernetes.world import NOW_AND_THEN, World, a_task_pod
 from tests.local.server import ended
 
 pytestmark = pytest.mark.usefixtures("shared_launcher")
-
-#: Seconds for what controllers of the cluster do only now and then: orphaned pods are taken away after a minute, and
-#: the garbage collector looks every half minute whether there is a new kind of object.
-NOW_AND_THEN = 150.0
 
 
 def completion(framework: Any) -> Any:
@@ -224,11 +220,12 @@ def test_tasks_can_be_added_and_taken_away_while_it_runs(world: World) -> None:
     assert len(world.asked("delete", "pods")) == 3
 
 
+@pytest.mark.timeout(2 * NOW_AND_THEN)
 def test_an_ended_framework_goes_when_its_time_is_over(world: World) -> None:
     world.submit(a_framework(a_role(tasks=1, pod=a_task_pod("succeeded")), ttlSecondsAfterFinished=2))
 
-    world.until(lambda: (not world.framework()) or None, "the Framework is gone")
-    world.until(lambda: (not world.pods()) or None, "its pod is gone")
+    world.until(lambda: (not world.framework()) or None, "the Framework is gone", NOW_AND_THEN)
+    world.until(lambda: (not world.pods()) or None, "its pod is gone", NOW_AND_THEN)
 
     assert len(world.asked("delete", "frameworks")) == 1
 

@@ -7,6 +7,7 @@ import pytest
 
 from launcher.core.replicas import followed, scalable
 from tests.cluster import pods
+from tests.cluster.client import Answer
 from tests.cluster.controlplane import ControlPlane
 from tests.core.manifests import Json, a_framework, a_role
 from tests.kubernetes.launcher import KubeLauncher
@@ -161,8 +162,14 @@ def test_what_the_webhook_would_set_right_is_refused_while_it_is_away(
 
     refused = cluster.admin.ask("PATCH", path, {"spec": change}, content_type=MERGE)
     settled = followed({**stored, "spec": stored["spec"] | change}, stored)
-    taken = cluster.admin.ask("PUT", path, settled)
 
+    def put() -> Answer | None:
+        """What becomes of it as soon as the launcher does not write its status in between."""
+        settled["metadata"] |= {"resourceVersion": cluster.admin.get(path)["metadata"]["resourceVersion"]}
+        answer = cluster.admin.ask("PUT", path, settled)
+        return answer if answer.status != 409 else None
+
+    taken = until(put, "it is taken, or refused")
     assert (refused.status, refused.body["details"]["causes"][0]["field"]) == (422, "spec.replicas")
     assert message in refused.body["message"]
     assert taken.status == 200, taken.body

@@ -20,7 +20,7 @@ from tests.kubernetes.conftest import define_frameworks
 from tests.kubernetes.launcher import KubeLauncher
 from tests.kubernetes.rights import Right, beyond, launcher_rights, of_launcher, refused
 from tests.kubernetes.webhook import REGISTRATION, WebhookServer, configurations, until_called
-from tests.kubernetes.world import World
+from tests.kubernetes.world import NOW_AND_THEN, World
 from tests.local.server import PROJECT, until
 
 COMPONENT = PROJECT / "deploy" / "kubernetes" / "components" / "tfjob"
@@ -28,9 +28,6 @@ DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/tfjobs.kub
 #: Not seen in any request: kube-apiserver asks for it when a Framework says that it holds up the deletion of its job.
 UNSEEN = Right("update", "kubeflow.org", "tfjobs/finalizers")
 
-#: Seconds for what controllers of the cluster do only now and then: the garbage collector looks every half minute
-#: whether there is a new kind of object.
-NOW_AND_THEN = 150.0
 
 pytestmark = pytest.mark.timeout(400)
 _numbers = itertools.count()
@@ -118,7 +115,7 @@ def account(plane: ControlPlane) -> Iterator[User]:
 @pytest.fixture(scope="module")
 def launcher(account: User, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeLauncher]:
     launcher = KubeLauncher(tmp_path_factory.mktemp("launcher"), account.kubeconfig)
-    launcher.told("jobs are run as Frameworks")
+    launcher.told("jobs are run as Frameworks", within=NOW_AND_THEN)
     yield launcher
     launcher.end()
 
@@ -213,6 +210,7 @@ def test_an_exit_code_decides_about_another_try(jobs: Jobs) -> None:
 
     jobs.end("dist-worker-0", "failed", "137")
     jobs.replaced("dist-worker-0", uid)
+    jobs.until(lambda: jobs.task(name="dist")["state"] == "AttemptRunning" or None, "that is stored")
     jobs.told("Created", "Running")
     jobs.end("dist-worker-0", "failed", "1")
 
@@ -297,7 +295,7 @@ def test_the_webhook_refuses_it_and_notes_the_version(jobs: Jobs, account: User)
 def test_every_right_is_used(jobs: Jobs, account: User, tmp_path: Path) -> None:
     mark = jobs.cluster.audit.mark()
     another = KubeLauncher(tmp_path, account.kubeconfig)
-    another.told("jobs are run as Frameworks")
+    another.told("jobs are run as Frameworks", within=NOW_AND_THEN)
     try:
         jobs.submit(a_tfjob(policy={"ttlSecondsAfterFinished": 0}, Worker=replicas(1)))
         jobs.told("Created", "Running")

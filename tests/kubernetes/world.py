@@ -13,6 +13,10 @@ from tests.local.server import PATIENCE, until
 
 T = TypeVar("T")
 
+#: Seconds for what controllers of the cluster do only now and then: the garbage collector looks every half minute
+#: whether there is a new kind of object.
+NOW_AND_THEN = 150.0
+
 
 def a_task_pod(
     ends: str | None = None, *, after: str | None = None, exit_code: str | None = None, **spec: Any

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import orjson
 
+from tests.cluster.ports import free_port
+
 PROJECT = Path(__file__).parents[2]
 GROUP = "/apis/launcher.microsoft.com/v1"
 FRAMEWORKS = f"{GROUP}/namespaces/default/frameworks"
@@ -65,6 +67,8 @@ class Server:
         self.data = directory / "data"
         self._directory, self._flags, self._module, self._under = directory, flags, module, under
         self._process: subprocess.Popen[str] | None = None
+        #: Nobody else takes it while the launcher is away.
+        self._port = free_port()
         self.url = ""
         #: What it printed after its first line, once it has ended.
         self.said = ""
@@ -72,7 +76,7 @@ class Server:
 
     def start(self) -> None:
         """Start it, where it listened before if it has run already."""
-        listen = self.url.partition("//")[2] or "127.0.0.1:0"
+        listen = f"127.0.0.1:{self._port.number}"
         command = [sys.executable, "-m", self._module, "serve", "--listen", listen, "--data", str(self.data)]
         errors = (self._directory / "errors").open("ab")
         with errors:
@@ -117,6 +121,7 @@ class Server:
     def end(self) -> None:
         """End the launcher, every pod of its, and their keeper."""
         self._end(signal.SIGKILL)
+        self._port.give_back()
         for pid in (*self.keepers(), *self.inside()):
             with suppress(ProcessLookupError):  # it may have ended just now
                 os.kill(pid, signal.SIGKILL)

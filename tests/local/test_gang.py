@@ -137,7 +137,12 @@ def test_36_without_gang_some_run_and_some_wait(two_gpus: Server, tmp_path: Path
 def test_a_gang_that_is_not_placed_in_time_is_taken_back_and_says_why(serve: Serve) -> None:
     server = serve("--node=one,nvidia.com/gpu=2")
 
-    server.post(FRAMEWORKS, a_gang(server, 3, timeoutSeconds=2))
+    server.post(FRAMEWORKS, a_gang(server, 3))
+    waits(server, "gang", "gang of 3: 2 fit now")
+    patch = '{"spec":{"gang":{"timeoutSeconds":2}}}'
+    server.curl(
+        f"{FRAMEWORKS}/gang", "-X", "PATCH", "-H", "Content-Type: application/merge-patch+json", "-d", patch
+    )
     framework = server.completed("gang")
 
     end = framework["status"]["attemptStatus"]["completionStatus"]

@@ -262,8 +262,11 @@ async def test_logs_stay_as_long_as_the_framework_that_owns_the_pod(machine: Mac
 
 async def test_containers_go_on_without_the_agent_and_are_found_again(machine: Machine) -> None:
     async with machine.agent():
-        await machine.store.create(PODS, a_pod("p", script("sleep 0.5; exit 4")))
+        gate = machine.data / "gate"
+        waiting = f"until [ -e {gate} ]; do sleep 0.05; done; exit 4"
+        await machine.store.create(PODS, a_pod("p", script(waiting)))
         running = await machine.when("p", runs())
+    gate.touch()
     async with machine.agent():
         done = await machine.when("p", phase("Failed"))
 

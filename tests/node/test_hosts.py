@@ -337,12 +337,33 @@ def test_services_that_were_made_before_the_pod_are_known_however_slowly_they_ar
         working = asyncio.create_task(hosts.run())
         annotations = {ANNOTATION: "PerTask"}
         plain, named = await world.create(a_task(0)), await world.create(a_task(1, annotations=annotations))
-        assert await hosts.file_for(named) is None
+        assert await hosts.file_for(named, "127.0.0.2") is None
         await store.create(SERVICES, a_service("f-w-1"))
 
-        assert await hosts.file_for(plain) is None
-        assert await hosts.file_for(named) == tmp_path / "hosts" / "default" / "f"
+        assert await hosts.file_for(plain, "127.0.0.2") is None
+        assert await hosts.file_for(named, "127.0.0.2") == tmp_path / "hosts" / "default" / "f"
         working.cancel()
+
+    in_virtual_time(scenario, tmp_path)
+
+
+def test_a_pod_knows_its_own_name_before_anybody_has_told_its_address(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.store.create(SERVICES, a_service(publishNotReadyAddresses=True))
+        hosts = Hosts(world.store, tmp_path / "hosts")
+        working = asyncio.create_task(hosts.run())
+        pod = await world.create(a_task(0))
+        hosts.pod_seen(("default", "f-w-0"), pod)
+
+        file = await hosts.file_for(pod, "127.0.0.9")
+        assert file is not None
+        at_first = file.read_text()
+        hosts.pod_seen(("default", "f-w-0"), pod)  # nothing has been told of it meanwhile
+        again = (await hosts.file_for(pod, "127.0.0.9") or file).read_text()
+
+        working.cancel()
+        assert all_names("127.0.0.9", "f") in at_first
+        assert all_names("127.0.0.9", "f") in again
 
     in_virtual_time(scenario, tmp_path)
 

@@ -24,7 +24,7 @@ from launcher.node.pods.hostsfile import (
     named_service,
 )
 from launcher.store.informer import Informer
-from launcher.store.port import SERVICES, Key, Object, Store
+from launcher.store.port import SERVICES, Key, Object, Store, key_of
 from launcher.store.selectors import Where
 
 T = TypeVar("T")
@@ -56,6 +56,8 @@ class Hosts:
         #: Every pod of our nodes, by whose file is theirs.
         self._members: dict[Scope, set[str]] = {}
         self._scopes: dict[Key, Scope] = {}
+        #: Of pods that start: uid and address, before their status tells it.
+        self._addresses: dict[Key, tuple[str, str]] = {}
         #: Files that are kept; the event says that the file is up to date.
         self._files: dict[Scope, asyncio.Event] = {}
         self._outdated: set[Scope] = set()
@@ -67,8 +69,12 @@ class Hosts:
             tasks.create_task(self._informer.run())
             tasks.create_task(self._write_on())
 
-    async def file_for(self, pod: Object) -> Path | None:
-        """What is to stand at ``/etc/hosts`` in the pod, up to date; None if it knows no names of Services."""
+    async def file_for(self, pod: Object, address: str) -> Path | None:
+        """
+        What is to stand at ``/etc/hosts`` in the pod, up to date; None if it knows no names of Services.
+
+        The pod is about to start at that *address*: its programs may ask for their own name first of all.
+        """
         if not _asks_cluster(pod):
             return None
         await self._informer.synced.wait()
@@ -77,6 +83,10 @@ class Hosts:
             await self._look_up(scope)
         if not self._in_scope(scope):
             return None
+        key = key_of(pod)
+        self._addresses[key] = pod["metadata"]["uid"], address
+        if key[1] not in self._pods.get(scope, {}):
+            self._set_pod(scope, key[1], self._named(key, pod))
         if scope not in self._files:
             self._keep(scope)
         await self._files[scope].wait()
@@ -108,11 +118,12 @@ class Hosts:
             self.pod_gone(key)
         self._scopes[key] = scope
         self._members.setdefault(scope, set()).add(key[1])
-        self._set_pod(scope, key[1], named_pod(pod))
+        self._set_pod(scope, key[1], self._named(key, pod))
 
     def pod_gone(self, key: Key) -> None:
         """A pod is no longer there."""
         scope = self._scopes.pop(key, None)
+        self._addresses.pop(key, None)
         if scope is None:
             return
         self._set_pod(scope, key[1], None)
@@ -120,6 +131,13 @@ class Hosts:
         if not self._members[scope]:
             del self._members[scope]
             self._drop(scope)
+
+    def _named(self, key: Key, pod: Object) -> NamedPod | None:
+        uid, address = self._addresses.get(key, ("", ""))
+        status = pod.get("status") or {}
+        if uid == pod["metadata"]["uid"] and not status.get("podIP"):
+            pod = {**pod, "status": {**status, "podIP": address}}
+        return named_pod(pod)
 
     def _set_service(self, key: Key, service: NamedService | None) -> None:
         if (before := self._owners.pop(key, None)) is not None:

@@ -47,7 +47,7 @@ class Starter:
         container = stood_in_for(container, self._tools.stand_ins)
         found = await self._found(pod, references_of(container.spec))
         last_words = self._tools.last_words.file(run_id(uid_of(pod), container.name, restart))
-        hosts = await self._tools.hosts.file_for(pod)
+        hosts = await self._tools.hosts.file_for(pod, self.address)
         place = Place(volumes, self._log(pod, container, restart), last_words, self._tools.path, hosts)
         order = order_for(container, restart, Values(self._facts(pod), found), place)
         self._tell(pod, container, order)

@@ -78,9 +78,10 @@ class Scene:
         assert answer.status in {200, 404}, answer
 
     def holder(self) -> str:
-        """Who has the lease."""
-        holder: str = self.cluster.admin.get(LEASE)["spec"].get("holderIdentity") or ""
-        return holder
+        """Who has the lease; nobody while there is none."""
+        answer = self.cluster.admin.ask("GET", LEASE)
+        assert answer.status in {200, 404}, answer
+        return answer.body["spec"].get("holderIdentity") or "" if answer.status == 200 else ""
 
     def lost_with(self, nodes: AbstractSet[str]) -> None:
         """Whatever was on these nodes and is gone was taken away with them, by nobody of ours."""

@@ -86,11 +86,11 @@ def test_a_pod_ends_as_it_says(
 
 
 def test_a_pod_ends_after_the_time_that_it_says(cluster: ControlPlane, namespace: str) -> None:
-    runs(cluster, namespace, a_pod("one", ends="succeeded", after="2s"))
+    runs(cluster, namespace, a_pod("one", ends="succeeded", after="8s"))
 
     pod = in_phase(cluster, namespace, "one", "Succeeded")
 
-    assert lasted(pod) >= timedelta(seconds=2)
+    assert lasted(pod) >= timedelta(seconds=8)
 
 
 def test_a_running_pod_is_ended_by_an_annotation(cluster: ControlPlane, namespace: str) -> None:

@@ -61,10 +61,14 @@ def beyond(granted: Iterable[Right], requests: Iterable[Request]) -> set[str]:
 
 
 def refused(requests: Iterable[Request]) -> set[str]:
-    """What was asked for and never allowed, in words: an API server that has just started says no to everything."""
+    """
+    What was asked for and never allowed, in words: an API server that has just started says no to everything.
+
+    Without names: the log has none for a creation that was refused.
+    """
     answers: dict[str, bool] = {}
     for r in requests:
-        words = f"{r.verb} {r.group}/{r.resource} {r.namespace}/{r.name}"
+        words = f"{r.verb} {r.group}/{r.resource} in {r.namespace}"
         answers[words] = answers.get(words, False) or r.allowed
     return {words for words, allowed in answers.items() if not allowed}
 

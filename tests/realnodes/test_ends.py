@@ -93,7 +93,7 @@ def test_a_failed_task_runs_again_in_a_new_pod_until_its_retries_are_used_up(wor
 
 
 def test_a_log_is_followed_while_it_is_written(world: World) -> None:
-    script = "for n in 1 2 3; do echo line $n; sleep 1; done"
+    script = "for n in 1 2 3; do echo line $n; sleep 4; done"
     world.submit(a_framework(a_role(tasks=1, pod=a_real_pod(script))))
     world.running("mnist-worker-0")
 

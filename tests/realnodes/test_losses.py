@@ -10,7 +10,7 @@ from tests.core.manifests import Json, a_framework, a_role
 from tests.kubernetes.world import World
 from tests.local.server import ended
 from tests.realnodes.bed import RealNodes
-from tests.realnodes.pods import FOREVER, a_real_pod, on
+from tests.realnodes.pods import FOREVER, a_real_pod, has_host_data, on, sees_host_data
 
 pytestmark = pytest.mark.usefixtures("shared_launcher")
 
@@ -160,11 +160,15 @@ def test_a_task_without_retries_is_lost_with_the_pod_that_a_drain_takes(bed: Rea
 def test_containers_go_on_while_kubelet_is_away_and_their_end_is_heard_of_when_it_is_back(
     bed: RealNodes, world: World
 ) -> None:
-    script = "sleep 3; exit 5"
-    world.submit(a_framework(a_role(tasks=1, pod=a_real_pod(script, nodeSelector=on("node-1")))))
+    gate = bed.nodes["node-1"].data / world.namespace
+    script = f"until [ -e /host/{world.namespace} ]; do sleep 0.1; done; exit 5"
+    pod = a_real_pod(script, container=sees_host_data(), **has_host_data("node-1"))
+    world.submit(a_framework(a_role(tasks=1, pod=pod)))
     world.running(POD)
+    world.until(lambda: world.task()["state"] == "AttemptRunning" or None, "that is stored")
 
     with silent(bed, "node-1"):
+        gate.touch()
         assert world.task()["state"] == "AttemptRunning"
 
     assert ended(world.completed()) == "Failed"

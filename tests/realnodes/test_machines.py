@@ -94,7 +94,7 @@ def test_two_test_runs_have_two_networks(tmp_path: Path) -> None:
         first.end()
         second.end()
 
-    assert not Path("/sys/class/net", first.block.cable).exists()
+    until(lambda: not Path("/sys/class/net", first.block.cable).exists() or None, "its cable is removed")
 
 
 def test_nothing_outlives_tests_that_are_killed(tmp_path: Path) -> None:

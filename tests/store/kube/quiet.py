@@ -89,6 +89,7 @@ class Quiet:
             answer = self.admin.ask("PATCH", path, {"spec": crd["spec"]}, content_type=MERGE_PATCH)
             assert answer.status == 200, answer.body
         until(lambda: self._probed() == becomes or None, "the definition is in force")
+        until(lambda: self.admin.ask("GET", _FRAMEWORKS).status == 200 or None, "Frameworks are listed")
         self._defined = crd
 
     def define_frameworks(self) -> None:

@@ -21,7 +21,17 @@ from launcher.store.kube.access import Access
 from launcher.store.kube.credentials import FixedHeader
 from launcher.store.kube.store import KubeStore
 from launcher.store.kube.tls import Tls
-from launcher.store.port import CONFIG_MAPS, FRAMEWORKS, NAMESPACES, PODS, Key, Kind, MergePatch, Object
+from launcher.store.port import (
+    CONFIG_MAPS,
+    FRAMEWORKS,
+    NAMESPACES,
+    PODS,
+    Deletion,
+    Key,
+    Kind,
+    MergePatch,
+    Object,
+)
 from tests.cluster.parts import Part
 from tests.store.builders import a_pod, an_object, with_metadata
 from tests.store.kube.quiet import Quiet
@@ -67,6 +77,15 @@ async def test_credentials_that_are_not_known_are_no_fault_of_the_request(quiet:
             await anext(store.watch(PODS, since=1))
 
 
+async def create_until_refused(store: KubeStore, pod: Object) -> None:
+    """Try until kube-apiserver has heard of what stands against it. Raises what it says then."""
+    meta = pod["metadata"]
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            await store.create(PODS, pod)
+            await store.delete(PODS, meta["namespace"], meta["name"], Deletion(grace=0))
+
+
 async def test_a_quota_says_no_in_its_own_words(cluster: KubeStore) -> None:
     await cluster.create(QUOTAS, an_object(QUOTAS, "full", spec={"hard": {"pods": "0"}}))
     await cluster.patch(
@@ -78,7 +97,7 @@ async def test_a_quota_says_no_in_its_own_words(cluster: KubeStore) -> None:
     )
     try:
         with pytest.raises(Forbidden, match="exceeded quota: full"):
-            await cluster.create(PODS, a_pod())
+            await create_until_refused(cluster, a_pod())
     finally:
         await cluster.delete(QUOTAS, "default", "full")
 
@@ -88,7 +107,7 @@ async def test_pod_security_says_no_in_its_own_words(cluster: KubeStore) -> None
     await cluster.patch(NAMESPACES, "", "one", MergePatch({"metadata": {"labels": {label: "restricted"}}}))
     try:
         with pytest.raises(Forbidden, match="violates PodSecurity"):
-            await cluster.create(PODS, a_pod(namespace="one", hostNetwork=True))
+            await create_until_refused(cluster, a_pod(namespace="one", hostNetwork=True))
     finally:
         await cluster.patch(NAMESPACES, "", "one", MergePatch({"metadata": {"labels": {label: None}}}))
 

@@ -19,6 +19,7 @@ from launcher.store.port import FRAMEWORKS, MergePatch, Object
 from launcher.store.selectors import parse
 from tests.core import statuses
 from tests.core.manifests import a_pod, a_role, full_framework
+from tests.local.server import until
 from tests.store.builders import names, with_
 from tests.store.kube.quiet import Quiet, probe_defaulted
 from tests.store.kube.samples import a_framework
@@ -244,6 +245,10 @@ async def test_frameworks_survive_an_upgrade_of_the_definition(cluster: KubeStor
 
 
 async def test_kubectl_explains_every_level(cluster: KubeStore, quiet: Quiet) -> None:
+    described = "/openapi/v3/apis/launcher.microsoft.com/v1"
+    until(
+        lambda: "completionStatus" in str(quiet.admin.ask("GET", described).body) or None, "it is described"
+    )
     told = quiet.plane.kubectl("explain", "fw.spec.taskRoles.taskNumber")
     pod = quiet.plane.kubectl("explain", "framework.spec.taskRoles.task.pod")
     status = quiet.plane.kubectl("explain", "frameworks.status.attemptStatus.completionStatus")

@@ -183,7 +183,7 @@ async def test_a_watch_that_is_cut_off_ends_and_another_goes_on_from_there(
 
 
 async def test_a_watch_of_a_peer_that_is_silent_for_too_long_ends(line: Proxy) -> None:
-    async with opened(line.url, patience=Patience(silence=0.3)) as store:
+    async with opened(line.url, patience=Patience(silence=3.0)) as store:
         since = (await store.list(FRAMEWORKS)).version
         began = time.monotonic()
 
@@ -191,7 +191,7 @@ async def test_a_watch_of_a_peer_that_is_silent_for_too_long_ends(line: Proxy) -
             seen = [change async for change in store.watch(FRAMEWORKS, since=since)]
 
     assert seen == []
-    assert time.monotonic() - began >= 0.3
+    assert time.monotonic() - began >= 3.0
 
 
 async def test_a_watch_that_cannot_begin_says_so(kube: KubeStore, line: Proxy) -> None:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from launcher.core.errors import Forbidden, LauncherError, NotFound, NotServed
 from launcher.jobs.foreign import FOREIGN, Foreign
 from launcher.jobs.schema import OWN_LABEL
+from launcher.store.pauses import Pauses
 from launcher.store.port import Kind, Object, Store
 
 log = logging.getLogger(__name__)
@@ -52,15 +53,22 @@ class OwnJobs:
 
     async def run(self) -> None:
         """Look until cancelled."""
+        pauses = Pauses(first=1.0, most=self._pause)
         while True:
-            for foreign in self._foreign:
-                try:
-                    self._found(foreign, await self._look(foreign))
-                except LauncherError as error:
-                    log.debug(
-                        "cannot see whose jobs are", extra={"kind": foreign.kind.kind, "why": str(error)}
-                    )
-            await asyncio.sleep(self._pause)
+            if all([await self._is_seen(foreign) for foreign in self._foreign]):
+                pauses.reset()
+                await asyncio.sleep(self._pause)
+            else:
+                await asyncio.sleep(pauses.next())
+
+    async def _is_seen(self, foreign: Foreign) -> bool:
+        """Whether it could be found out whose jobs of that kind are."""
+        try:
+            self._found(foreign, await self._look(foreign))
+        except LauncherError as error:
+            log.debug("cannot see whose jobs are", extra={"kind": foreign.kind.kind, "why": str(error)})
+            return False
+        return True
 
     async def _look(self, foreign: Foreign) -> Whose:
         try:

@@ -15,6 +15,7 @@ from launcher.jobs.served import DEFINITIONS, OwnJobs
 from launcher.store.memory import MemoryStore
 from launcher.store.port import Kind, Object
 from tests.api.client import until
+from tests.controller.simulation.virtual_time import run
 
 (TFJOB,) = [foreign for foreign in FOREIGN if foreign.kind.kind == "TFJob"]
 OURS = crd_of(TFJOB)
@@ -113,3 +114,17 @@ async def test_who_waits_is_woken_whoever_else_waits() -> None:
         cluster.definition = OURS
 
         await asyncio.gather(*waiting)
+
+
+def test_a_cluster_that_was_away_is_asked_again_soon() -> None:
+    async def story() -> float:
+        cluster = Cluster(Unavailable("away"))
+        own = OwnJobs(cluster.ask, cluster, [TFJOB])
+        task = asyncio.create_task(own.run())
+        await asyncio.sleep(0.5)
+        cluster.definition = OURS
+        await own.turned(TFJOB, ours=True)
+        task.cancel()
+        return asyncio.get_running_loop().time()
+
+    assert run(story()) < 2

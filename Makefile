@@ -12,16 +12,16 @@ run: $(VENV)/.runtime  ## serve on 127.0.0.1:8080 until Ctrl-C
 
 test: check  ## format, lint, types, import rules, then every test but chaos (test-cluster) and real nodes (test-node)
 	$(BIN)/python -m tests.cluster.build --where-possible control-plane chart
-	$(BIN)/python -m pytest -n auto --dist worksteal -rfEs --ignore tests/realnodes --ignore tests/chaos
+	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/realnodes --ignore tests/chaos
 
 test-cluster: $(VENV)/.dev  ## what speaks to Kubernetes, and chaos, on a real control plane (builds it once): [K8S=1.34.4] make test-cluster
 	$(BIN)/python -m tests.cluster.build control-plane chart
-	$(BIN)/python -m pytest -n 2 --dist worksteal -rfEs tests/cluster tests/store tests/deploy tests/kubernetes tests/chaos
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/cluster tests/store tests/deploy tests/kubernetes tests/chaos
 
 test-node: $(VENV)/.dev  ## Frameworks on real kubelets, and the launcher in a pod: needs root, installs Debian packages
 	@if $(BIN)/python -m tests.realnodes.prepare; then \
 	  $(BIN)/python -m tests.cluster.build control-plane node && \
-	  $(BIN)/python -m pytest -rfEs --timeout 300 tests/realnodes; \
+	  $(BIN)/python -m pytest --timeout 300 tests/realnodes; \
 	fi
 
 check: $(VENV)/.dev  ## format, lint, types and import rules only

@@ -49,13 +49,9 @@ def counted(kind: Kind, counts: Callable[[], Mapping[str, int] | None]) -> Gauge
     """How many Frameworks, or pods, are in each state that they can be in; nothing while *counts* does not know."""
     label, values = _BY[kind]
 
-    def samples() -> Iterator[tuple[Labels, float]]:
+    def samples() -> list[tuple[Labels, float]]:
         found = counts()
-        return (
-            (((((label, value),)), found.get(value, 0)) for value in values)
-            if found is not None
-            else iter(())
-        )
+        return [] if found is None else [(((label, value),), found.get(value, 0)) for value in values]
 
     return Gauge(f"launcher_{kind.plural}", f"{kind.kind}s, by {label}.", samples)
 

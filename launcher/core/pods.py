@@ -48,6 +48,11 @@ class Pod:
         return self.phase in ENDED
 
 
+def is_over(obj: Mapping[str, Any]) -> bool:
+    """Whether that pod has ended and will never run again."""
+    return (obj.get("status") or {}).get("phase") in ENDED
+
+
 def pod_from_json(obj: Mapping[str, Any]) -> Pod:
     """The pod's facts. Fields that are missing or null read as not known yet."""
     meta = obj["metadata"]

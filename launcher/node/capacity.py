@@ -33,9 +33,7 @@ class Capacity:
         self._next = 0
         #: Those that have been promised room and have no node yet, as far as is known.
         self._promised: dict[Key, Guest] = {}
-        #: Those of them for whom there is no place at present.
-        self._homeless: set[Key] = set()
-        #: Something has changed since they were last tried.
+        #: Something has changed since those of them who have no place were last tried.
         self._has_changed = False
 
     def set_node(self, node: Object) -> None:
@@ -58,7 +56,7 @@ class Capacity:
     def put(self, pod: Object) -> None:
         """The pod takes what it asks for of the node that it names."""
         key, node = key_of(pod), pod["spec"]["nodeName"]
-        self._forget(key)
+        self._promised.pop(key, None)
         known = self._site.guest(key)
         if known is not None and known.uid == pod["metadata"]["uid"] and self._site.node_of(key) == node:
             return
@@ -71,7 +69,7 @@ class Capacity:
 
     def drop(self, key: Key) -> None:
         """The pod takes nothing any more."""
-        self._forget(key)
+        self._promised.pop(key, None)
         self._has_changed |= self._site.remove(key) is not None
 
     def take(self, pods: Sequence[Object], least: int) -> str | None:
@@ -85,27 +83,21 @@ class Capacity:
         except ValueError as error:
             return f"a pod cannot be read: {error}"
         for guest in guests:
-            self._forget(guest.key)
+            self._promised.pop(guest.key, None)
             self._site.remove(guest.key)  # what it was promised before is not in its own way
         self._house()
-        placed = len(pods) - len(guests)
         trial = self._seat(guests)
-        if placed + len(trial.seated) < least:
+        fit = len(pods) - len(guests) + len(trial.seated)
+        if fit < least:
             trial.undo()
-            return f"{placed + len(trial.seated)} of {len(pods)} tasks fit now, {least} have to: {trial.why}"
+            return f"{fit} of {len(pods)} tasks fit now, {least} have to: {trial.why}"
         self._promised.update((guest.key, guest) for guest in guests)
-        self._homeless.update(guest.key for guest in guests if self._site.guest(guest.key) is None)
         return None
 
     def _has_node(self, guest: Guest) -> bool:
         """Whether that pod was ``put`` on one."""
         known = self._site.guest(guest.key)
         return known is not None and known.uid == guest.uid and guest.key not in self._promised
-
-    def _forget(self, key: Key) -> None:
-        """What was promised to that pod."""
-        self._promised.pop(key, None)
-        self._homeless.discard(key)
 
     def _make_way(self, name: str) -> None:
         """
@@ -125,15 +117,13 @@ class Capacity:
         """Those were promised room, and have none for the moment."""
         for key in keys:
             self._site.remove(key)
-            self._homeless.add(key)
             self._has_changed = True
 
     def _house(self) -> None:
         """Whoever was promised room has it as things are now, before anybody else, as far as there is any."""
-        if self._has_changed and self._homeless:
-            self._seat([self._promised[key] for key in self._homeless])
-            self._homeless = {key for key in self._homeless if self._site.guest(key) is None}
-        self._has_changed = False
+        if self._has_changed:
+            self._seat([guest for key, guest in self._promised.items() if self._site.guest(key) is None])
+            self._has_changed = False
 
     def _seat(self, guests: Sequence[Guest]) -> "_Trial":
         trial = _Trial(self._site, self._next)

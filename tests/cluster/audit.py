@@ -49,9 +49,7 @@ class AuditLog:
 
     def mark(self) -> int:
         """A place in the log: after everything that has been answered before this call."""
-        begin = self._path.stat().st_size
-        self._settle()
-        return begin + len(self._text(begin))  # the end of a line: the next one may be half written
+        return self._settle()
 
     def since(self, mark: int = 0, *, user_agent: str = "") -> list[Request]:
         """Every request after *mark* whose user agent begins so, in the order of the log, each once."""
@@ -60,12 +58,21 @@ class AuditLog:
         requests = map(_request, events.values())
         return [request for request in requests if request.user_agent.startswith(user_agent)]
 
-    def _settle(self) -> None:
-        """Return when the log has caught up: a line is written just after its answer."""
+    def _settle(self) -> int:
+        """
+        Return when the log has caught up: a line is written just after its answer.
+
+        To where is told, too: the end of a line, for the next one may be half written.
+        """
         begin = self._path.stat().st_size
         agent = f"audit-mark/{uuid.uuid4()}"
         self._ask_as(agent)
-        until(lambda: agent.encode() in self._text(begin) or None, "the audit log has caught up")
+
+        def caught_up() -> bytes | None:
+            text = self._text(begin)
+            return text if agent.encode() in text else None
+
+        return begin + len(until(caught_up, "the audit log has caught up"))
 
     def _events(self, mark: int) -> list[Any]:
         return [event for line in self._text(mark).splitlines() if not _is_mark(event := orjson.loads(line))]

@@ -130,6 +130,11 @@ class KubeLauncher:
         """The object there; a Status when there is none."""
         return orjson.loads(self.curl(path, *options))
 
+    def metric(self, sample: str) -> float:
+        """What it counts under that name and these labels; 0 where it counts nothing."""
+        lines = (line.rpartition(" ") for line in self.curl("/metrics").splitlines())
+        return next((float(value) for name, _, value in lines if name == sample), 0.0)
+
     def ready(self) -> None:
         """Return when it says so."""
         until(lambda: self.curl("/readyz") == "ok" or None, "the launcher is ready")

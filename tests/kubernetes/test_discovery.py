@@ -198,8 +198,7 @@ def test_who_waits_is_told_at_once_when_the_launcher_ends(launcher: KubeLauncher
         waiting.stdin.write(f'header = "Authorization: Bearer {token}"')
         waiting.stdin.close()
         waiting.stdin = None
-        metric = "launcher_rendezvous_waiters 1.0"
-        world.until(lambda: metric in launcher.curl("/metrics") or None, "it waits")
+        world.until(lambda: launcher.metric("launcher_rendezvous_waiters") == 1 or None, "it waits")
 
         code = launcher.stop()
         said = waiting.communicate(timeout=PATIENCE)[0]

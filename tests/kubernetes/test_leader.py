@@ -1,6 +1,5 @@
 """Two launchers on a real control plane: one leads, the other takes over, and no pod is made twice."""
 
-import re
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -91,15 +90,12 @@ def test_the_leader_counts_what_there_is_and_the_other_one_nothing(pair: Pair, w
     world.submit(a_framework(a_role(tasks=2, pod=a_task_pod())))
     world.running("mnist-worker-0", "mnist-worker-1")
 
-    def counted() -> str | None:
-        text = pair.leading.curl("/metrics")
+    def are_counted() -> bool | None:
         # In a cluster of several tests there may be more.
-        found = re.findall(
-            r'launcher_(?:frameworks\{state="AttemptRunning"|pods\{phase="Running")\} (\d+)', text
-        )
-        return text if len(found) == 2 and int(found[0]) >= 1 and int(found[1]) >= 2 else None
+        frameworks = pair.leading.metric('launcher_frameworks{state="AttemptRunning"}')
+        return (frameworks >= 1 and pair.leading.metric('launcher_pods{phase="Running"}') >= 2) or None
 
-    world.until(counted, "they are counted")
+    world.until(are_counted, "they are counted")
     assert "launcher_frameworks{" not in pair.waiting.curl("/metrics")
 
 

@@ -100,8 +100,8 @@ def test_asked_to_end_it_saves_what_it_knows_and_lets_another_lead(
     launcher = launch()
     world.submit(a_framework(a_role(tasks=1, pod=a_task_pod())))
     world.running("mnist-worker-0")
-    is_counted = 'launcher_pods{phase="Running"}'  # a pod of another test would do, and do no harm
-    world.until(lambda: is_counted in launcher.curl("/metrics") or None, "it has heard of pods")
+    # A pod of another test would do, and do no harm.
+    world.until(lambda: launcher.metric('launcher_pods{phase="Running"}') or None, "it has heard of pods")
     led = holder(cluster)
 
     began = time.monotonic()

@@ -28,7 +28,6 @@ DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/tfjobs.kub
 #: Not seen in any request: kube-apiserver asks for it when a Framework says that it holds up the deletion of its job.
 UNSEEN = Right("update", "kubeflow.org", "tfjobs/finalizers")
 
-
 pytestmark = pytest.mark.timeout(400)
 _numbers = itertools.count()
 

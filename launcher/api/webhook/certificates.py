@@ -183,9 +183,10 @@ class CertificateKeeper:
     async def _tell_one(self, kind: Kind, bundle: str) -> bool:
         try:
             stored = await self._store.get(kind, "", NAME)
-            if (wanted := _trusting(stored, bundle)) != stored or (
-                wanted := _marked(stored, bundle)
-            ) != stored:
+            wanted = _trusting(stored, bundle)
+            if wanted == stored:
+                wanted = _marked(stored, bundle)
+            if wanted != stored:
                 await self._store.update(kind, wanted)
         except Conflict:
             raise

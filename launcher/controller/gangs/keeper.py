@@ -15,11 +15,12 @@ from typing import Final, Protocol
 from launcher.controller.desk import framework_from_json
 from launcher.controller.gangs.found import Own
 from launcher.controller.gangs.gates import without_gate
-from launcher.controller.gangs.line import Line, Party, is_over
+from launcher.controller.gangs.line import Line, Party
 from launcher.controller.gangs.wanted import BACKEND_LABEL, Wanted
 from launcher.core.actions import Notice
 from launcher.core.errors import LauncherError, NotFound
 from launcher.core.gang import is_placed
+from launcher.core.pods import is_over
 from launcher.store.events import EventWriter
 from launcher.store.informer import Ears, Informer
 from launcher.store.pauses import Pauses

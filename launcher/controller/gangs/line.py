@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from launcher.controller.gangs.gates import GANG, LEAST, is_gated
 from launcher.core.belonging import controller_of
 from launcher.core.names import Mark
-from launcher.core.pods import ENDED
+from launcher.core.pods import is_over
 from launcher.core.times import from_wire
 from launcher.store.port import Key, Object
 
@@ -70,11 +70,6 @@ class Party:
             "kind": owner["kind"],
             "metadata": {"namespace": self.namespace, "name": owner["name"], "uid": owner["uid"]},
         }
-
-
-def is_over(pod: Object) -> bool:
-    """Whether it has come to its end."""
-    return (pod.get("status") or {}).get("phase") in ENDED
 
 
 class Line:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from launcher.core.actions import Notice
 from launcher.core.errors import NotFound, Unavailable
+from launcher.core.pods import is_over
 from launcher.node.pods.burial import end_runs
 from launcher.node.pods.hosts import Hosts
 from launcher.node.pods.lastwords import LastWords
 from launcher.node.pods.patience import happens
 from launcher.node.pods.podlife import Backoff
 from launcher.node.pods.podlogs import Owner, PodLogs, kept_logs, owner_of
-from launcher.node.pods.podspec import is_deleted, is_over, node_name, run_name, uid_of
+from launcher.node.pods.podspec import is_deleted, node_name, run_name, uid_of
 from launcher.node.pods.reporting import Gone, StoredPod
 from launcher.node.pods.standins import StandIns
 from launcher.node.pods.starting import Starter

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from launcher.core.names import KIND
-from launcher.node.pods.podspec import is_over
+from launcher.core.pods import is_over
 from launcher.store.port import Object
 
 DOMAIN = "cluster.local"

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any
 
-from launcher.core.pods import ENDED
 from launcher.core.times import from_wire
 from launcher.node.runtime import RunId
 from launcher.store.port import Object
@@ -91,11 +90,6 @@ def grace_of(pod: Object) -> int:
 def is_deleted(pod: Object) -> bool:
     """Whether its deletion has been asked for."""
     return "deletionTimestamp" in pod["metadata"]
-
-
-def is_over(pod: Object) -> bool:
-    """Whether it has ended and will never run again."""
-    return (pod.get("status") or {}).get("phase") in ENDED
 
 
 def grace_ends(pod: Object) -> float:

@@ -14,6 +14,7 @@ from functools import partial
 
 from launcher.core.actions import Notice
 from launcher.core.errors import Unavailable
+from launcher.core.pods import is_over
 from launcher.core.times import from_wire
 from launcher.node.pods.burial import end_runs
 from launcher.node.pods.care import Care, Stop
@@ -27,7 +28,6 @@ from launcher.node.pods.podspec import (
     grace_ends,
     grace_of,
     is_deleted,
-    is_over,
     restart_policy,
     run_id,
     uid_of,

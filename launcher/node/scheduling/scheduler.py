@@ -14,8 +14,8 @@ from typing import Final
 
 from launcher.core.actions import Notice
 from launcher.core.errors import LauncherError, NotFound
+from launcher.core.pods import is_over
 from launcher.core.times import to_wire
-from launcher.node.pods.podspec import is_over
 from launcher.node.scheduling.placing import Binding, Placer
 from launcher.node.scheduling.podview import (
     SCHEDULED,

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator
-from itertools import count
 from random import Random
 from typing import Any, Literal
 
@@ -19,6 +18,7 @@ from launcher.store.port import NODES, PODS, Change, MergePatch, Object
 from tests.controller.gangs.builders import NOW, a_gang, asking, pods_of, stored
 from tests.controller.simulation.virtual_time import run
 from tests.core.manifests import a_role
+from tests.store.builders import uids
 
 #: Virtual seconds in which every gang has had its turn.
 LONGEST = 10_000.0
@@ -29,8 +29,7 @@ class Lagging(MemoryStore):
     """One whose watches tell each change a while after it was made, and each watch at its own pace."""
 
     def __init__(self, random: Random) -> None:
-        uids = (f"uid-{number}" for number in count())
-        super().__init__(lambda: NOW, lambda: next(uids))
+        super().__init__(lambda: NOW, uids())
         self._random = random
 
     async def watch(self, *args: Any, **more: Any) -> AsyncGenerator[Change]:
@@ -45,6 +44,8 @@ class Cluster:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.store = Lagging(self.random)
+        #: No more gangs come.
+        self.all_there = False
         self.slots = {f"n{number}": self.random.randint(1, 4) for number in range(self.random.randint(2, 4))}
 
     async def begin(self) -> None:
@@ -75,16 +76,12 @@ class Cluster:
             await self._change(self.random.choice(going), change)
 
     async def end(self) -> None:
-        """Let one pod after the other come to its end."""
-        while True:
+        """Let one pod after the other come to its end, until there is none left of any gang."""
+        while not self.all_there or await self._pods():
             await asyncio.sleep(self.random.uniform(0.0, 4.0))
             placed = [pod for pod in await self._pods() if pod["spec"].get("nodeName")]
             if placed:
                 await self._change(self.random.choice(placed), {"status": {"phase": "Succeeded"}}, "status")
-
-    async def over(self) -> bool:
-        """Whether all gangs are there, and all of their pods have had their end."""
-        return not await self._pods()
 
     async def _pods(self) -> list[Object]:
         """Those that have not ended."""
@@ -108,12 +105,13 @@ def test_no_gang_is_let_through_without_room_and_every_one_has_its_turn(seed: in
         keeper = GateKeeper(cluster.store, Capacity, events=events, chance=cluster.random.random)
         keeper.call()
         async with asyncio.timeout(LONGEST), asyncio.TaskGroup() as group:
-            work = (keeper.run(), events.run(), cluster.schedule(), cluster.end())
+            work = (keeper.run(), events.run(), cluster.schedule())
             tasks = [group.create_task(each) for each in work]
+            ending = group.create_task(cluster.end())
             for number in range(GANGS):
                 await cluster.submit(f"g{number}")
-            while not await cluster.over():  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(1)
+            cluster.all_there = True
+            await ending
             for task in tasks:
                 task.cancel()
 

@@ -25,6 +25,12 @@ PATIENCE = 60.0
 T = TypeVar("T")
 
 
+def loopback(last: int) -> str:
+    """An address of this machine that only this test worker uses: pods with ports of their own do not meet there."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    return f"127.0.{worker + 1}.{last}"
+
+
 def until(look: Callable[[], T | None], what: str, within: float = PATIENCE) -> T:
     """What *look* finds, as soon as it finds something."""
     ends = time.monotonic() + within

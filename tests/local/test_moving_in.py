@@ -7,11 +7,11 @@ import pytest
 
 from tests.local.conftest import Serve
 from tests.local.printed import Shell
-from tests.local.server import PODS, PROJECT, Server, ended, until
+from tests.local.server import PODS, PROJECT, Server, ended, loopback, until
 
 SAMPLES = PROJECT / "examples/moving-in"
 #: A node with an address of its own: what listens in these tests is in nobody's way.
-NODES = tuple(f"--node=moving{number},ip=127.0.0.{61 + number}" for number in range(3))
+NODES = tuple(f"--node=moving{number},ip={loopback(61 + number)}" for number in range(3))
 
 
 @pytest.fixture

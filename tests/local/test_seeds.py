@@ -18,12 +18,12 @@ import pytest
 from launcher.discovery.programs import program
 from tests.core.manifests import SEEDS
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, PODS, Server, ended, within
+from tests.local.server import FRAMEWORKS, PODS, Server, ended, loopback, within
 
 STANDINS = Path(__file__).parent / "standins"
 TRAINER = "zichengfang/k8s_launcher:distributedtf"
 FINDER = "zichengfang/k8s_initcontainer:update"
-NODES = ("10.151.40.241,ip=127.0.0.41", "10.151.40.242,ip=127.0.0.42")
+NODES = (f"10.151.40.241,ip={loopback(41)}", f"10.151.40.242,ip={loopback(42)}")
 
 
 def manual() -> list[str]:
@@ -141,5 +141,5 @@ def test_spelt_right_it_trains_with_addresses_from_its_init_container(
     assert warnings == []
     assert ended(server.completed("tfexample")) == "Succeeded"
     workers = server.log("tfexample-worker-0")
-    addresses = {f"127.0.0.4{n}:4686{role}" for n in (1, 2) for role in (6, 7)}
+    addresses = {f"{loopback(n)}:4686{role}" for n in (41, 42) for role in (6, 7)}
     assert workers == "worker 0 has done its part\n" if number == 5 else set(workers.split()) <= addresses

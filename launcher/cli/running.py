@@ -65,7 +65,9 @@ def add(commands: SubParsers) -> None:
 def _run(given: argparse.Namespace) -> int:
     import tempfile
 
+    from launcher.cli.complaint import tell
     from launcher.cli.files import check, load
+    from launcher.wiring.data_directory import prepare
 
     text = load(given.file)
     manifest = check(text)
@@ -73,7 +75,8 @@ def _run(given: argparse.Namespace) -> int:
         with tempfile.TemporaryDirectory(prefix="launcher-", ignore_cleanup_errors=True) as made:
             return _play(given, text, manifest, Path(made))
     try:
-        given.keep.mkdir(parents=True, exist_ok=True)
+        if warning := prepare(given.keep):
+            tell(f"launcher run: warning: {warning}")
         if any(given.keep.iterdir()):
             raise Refused(f"--keep: {given.keep} is not empty; name a new directory")
     except OSError as error:
@@ -95,6 +98,7 @@ def _play(given: argparse.Namespace, text: "Text", manifest: "Manifest", data: P
         raise Refused(f"--{error}") from error
     tell(*(f"{text.name}: warning: {warning}" for warning in manifest.warnings))
     # A terminal is for what the tasks write; what the launcher itself has to tell is kept with the data.
+    (data / "launcher.log").touch(mode=0o600)
     handler = logging.FileHandler(data / "launcher.log")
     handler.setFormatter(LineFormatter())
     logging.basicConfig(handlers=[handler], force=True)

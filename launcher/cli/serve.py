@@ -163,9 +163,10 @@ def _listening(settings: "Settings | ClusterSettings") -> "socket.socket":
 
 def _check_data(settings: "Settings") -> None:
     from launcher.settings import BadSetting
+    from launcher.wiring.data_directory import prepare
 
     try:
-        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        warning = prepare(settings.data)
         writable = os.access(settings.data, os.W_OK | os.X_OK)
     except OSError as error:
         raise BadSetting(
@@ -173,6 +174,8 @@ def _check_data(settings: "Settings") -> None:
         ) from error
     if not writable:
         raise BadSetting(f"data: {settings.data} cannot be written to; choose another with --data DIR")
+    if warning:
+        print(f"launcher serve: warning: {warning}", file=sys.stderr)
 
 
 def _announce(settings: "Settings", sock: "socket.socket") -> None:

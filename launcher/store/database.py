@@ -109,6 +109,7 @@ class Database:
         with _our_errors(path):
             self._lock = Lock(path)
             try:
+                _close_to_others(path)
                 if path.exists() and path.stat().st_size:
                     _check(path)
                 self._connection: sqlite3.Connection | None = self._connect()
@@ -199,6 +200,15 @@ class Database:
             with suppress(sqlite3.Error):
                 self._disconnect()
             raise OutcomeUnknown(f"{self._path}: {error}; and it cannot be read back: {second}") from error
+
+
+def _close_to_others(path: Path) -> None:
+    """Creates the file, readable by its owner alone; SQLite gives its log and index the same mode."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    os.close(descriptor)
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.chmod(f"{path}{suffix}", 0o600)
 
 
 def _statements(entries: Sequence[Entry]) -> list[tuple[str, list[_Value]]]:

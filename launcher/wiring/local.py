@@ -49,6 +49,7 @@ from launcher.node.scheduling.scheduler import Scheduler
 from launcher.settings import Settings, Tls, listening, url_of
 from launcher.store.events import EventWriter
 from launcher.store.sqlite import SqliteStore
+from launcher.wiring.data_directory import prepare
 from launcher.wiring.discovering import Discovering, allow_many_connections, authority_of, found_at
 from launcher.wiring.signals import asked_to_stop
 from launcher.wiring.together import Helper
@@ -89,7 +90,7 @@ async def local_launcher(
     Pods go on after it, unless it is to be thrown away. Raises what its parts raise: StoreBroken when another launcher
     has the data, and an exception group when a part fails while it runs; then the block is cancelled.
     """
-    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    prepare(settings.data)
     async with AsyncExitStack() as stack:
         sock = sock or listening(settings)
         stack.callback(sock.close)

@@ -11,6 +11,7 @@ from launcher.intake.arena import entries
 from launcher.intake.arena.configfile import PULL_SECRETS, ROLE_SEQUENCE
 from launcher.intake.arena.given import Given
 from launcher.intake.arena.ports import free_ports
+from launcher.intake.arena.quoting import unquoted
 from launcher.intake.arena.sequence import read_sequence
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -94,6 +95,7 @@ class Job:
 def read_job(given: Given, command: str, around: Around) -> Job:
     """The job that the flags ask for. Raises InvalidObject with everything that is wrong."""
     given.refuse_the_impossible()
+    command = unquoted(command)
     _check(given, command)
     alone = given.number("ps") < 1 and given.number("workers") == 1
     job = Job(
@@ -126,7 +128,7 @@ def _check(given: Given, command: str) -> None:
     elif len(name) > _LONGEST or not _NAME.fullmatch(name):
         must = f"must be at most {_LONGEST} lower-case letters, digits and -, with - neither first nor last"
         given.complain(invalid("--name", name, must))
-    if not command:
+    if not command.strip():
         given.complain(
             required("COMMAND", 'what are the containers to run? write it last, as in: "python main.py"')
         )

@@ -117,6 +117,7 @@ def _add_resource(app: web.Application, kind: Kind, resource: Resource) -> None:
         any_method("*", f"{base}/watch/{kind.plural}{{slash:/?}}", resource.watch)
     any_method("*", f"{base}{inside}/{kind.plural}{{slash:/?}}", resource.collection)
     any_method("*", f"{base}/watch{inside}/{kind.plural}{{slash:/?}}", resource.watch)
+    any_method("*", f"{base}/watch{inside}/{kind.plural}/{{name}}{{slash:/?}}", resource.watch)
     any_method("*", f"{base}{inside}/{kind.plural}/{{name}}{{slash:/?}}", resource.item)
     any_method("*", f"{base}{inside}/{kind.plural}/{{name}}/{{part}}{{slash:/?}}", resource.part)
 

@@ -63,9 +63,11 @@ def call_of(request: web.BaseRequest) -> Call:
         )
         return Call(_ON_ONE.get(request.method, ""), writes=writes, lasting=lasting)
     resource = rest[0]
+    if request.method == "GET" and (
+        (watched and len(rest) <= 2) or (len(rest) == 1 and flag(request.query, "watch"))
+    ):
+        return Call("watch", resource, lasting=True)
     if len(rest) == 1:
-        if request.method == "GET" and (watched or flag(request.query, "watch")):
-            return Call("watch", resource, lasting=True)
         return Call(_ON_ALL.get(request.method, ""), resource, writes=writes)
     subresource = rest[2] if len(rest) > 2 and rest[2] in subresources else ""
     return Call(

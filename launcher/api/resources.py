@@ -105,12 +105,13 @@ class Resource:
         return await act(request, namespace, name)
 
     async def watch(self, request: web.Request) -> web.StreamResponse:
-        """``/watch/…``: the old way to ask for a watch."""
-        aim(request, self._kind)
+        """``/watch/…``: the deprecated form of a watch, of all objects or of the one that is named."""
+        name = request.match_info.get("name")
+        aim(request, self._kind, name or "")
         if request.method != "GET":
             raise self._not_allowed(request.method)
         self._need("watch", request)
-        return await self._watcher.watch(request, request.match_info.get("namespace"))
+        return await self._watcher.watch(request, request.match_info.get("namespace"), name)
 
     async def _list_or_watch(self, request: web.Request, namespace: str | None) -> web.StreamResponse:
         if flag(request.query, "watch") and request.method == "GET":

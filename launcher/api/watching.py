@@ -16,10 +16,11 @@ from launcher.api.options import Listing, listing_of
 from launcher.api.reading import Reader, reached
 from launcher.api.secondname import said_lines
 from launcher.api.views import Viewer, include_of
-from launcher.core.errors import Expired, Unavailable
+from launcher.core.errors import BadRequest, Expired, Unavailable
 from launcher.core.reading.decode import Media
 from launcher.store.local import TextStore
 from launcher.store.port import Change, Happened, Kind, Object, Version
+from launcher.store.selectors import Where
 
 log = logging.getLogger(__name__)
 
@@ -75,11 +76,15 @@ class Watcher:
         self._clock, self._chance = clock, chance
         self._frames = Frames()
 
-    async def watch(self, request: web.Request, namespace: str | None) -> web.StreamResponse:
-        """A stream that ends after the time asked for, or after half an hour or more."""
+    async def watch(
+        self, request: web.Request, namespace: str | None, name: str | None = None
+    ) -> web.StreamResponse:
+        """A stream that ends after the time asked for, or after half an hour or more; of one object with *name*."""
         look = look_of(request, ONE, frozenset({Media.JSON}))
         viewer = Viewer(self._kind, look, include_of(request), self._clock)
         listing = listing_of(request, self._kind, watch=True)
+        if name is not None:
+            listing = _of_one(listing, name)
         if listing.initial and listing.version:
             await reached(self._store, listing.version)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -165,6 +170,13 @@ class _Stream:
             if self._request.transport is not None:
                 self._request.transport.abort()
             raise ConnectionResetError("the watcher takes nothing") from None
+
+
+def _of_one(listing: Listing, name: str) -> Listing:
+    """The listing of the object of that name. Raises BadRequest when its selector is for another name."""
+    if listing.where.name() not in (None, name):
+        raise BadRequest("fieldSelector metadata.name doesn't match requested name")
+    return replace(listing, where=listing.where & Where.named(name))
 
 
 def _line(happened: str, obj: Object) -> bytes:

@@ -15,7 +15,7 @@ from launcher.store.port import FRAMEWORKS, Change
 from launcher.store.sqlite import SqliteStore
 from tests.api.client import PATIENCE, until
 from tests.api.conftest import Api, memory_store, parts_of, serving, uids
-from tests.api.samples import ALL, TABLE, A, B, causes, framework, labelled, made, version
+from tests.api.samples import ALL, GROUP, TABLE, A, B, causes, framework, labelled, made, version
 
 STREAMED = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
@@ -315,6 +315,65 @@ async def test_check_119_the_old_path_is_a_watch(api: Api, path: str) -> None:
 
     async with api.watch(old) as stream:
         assert (await stream.next())["type"] == "ADDED"
+
+
+SECOND_B = B.replace(GROUP, "frameworkcontroller.microsoft.com")
+
+
+@pytest.mark.parametrize("base", [B, SECOND_B], ids=["our group", "FrameworkController's group"])
+async def test_the_deprecated_path_of_one_object_watches_that_object_alone(api: Api, base: str) -> None:
+    await made(api, "a")
+    await made(api, "b")
+
+    async with api.watch(f"{base.replace('/v1/', '/v1/watch/')}/b") as stream:
+        first = await stream.next()
+        await labelled(api, "a", x="1")
+        await labelled(api, "b", x="1")
+        second = await stream.next()
+
+    assert [(event["type"], event["object"]["metadata"]["name"]) for event in (first, second)] == [
+        ("ADDED", "b"),
+        ("MODIFIED", "b"),
+    ]
+    assert first["object"]["apiVersion"] == base.split("/")[2] + "/v1"
+
+
+async def test_the_deprecated_path_takes_the_parameters_of_a_watch(api: Api) -> None:
+    created = await made(api)
+    await labelled(api, "a", x="1")
+    old = A.replace("/v1/", "/v1/watch/")
+    version = created["metadata"]["resourceVersion"]
+
+    async with api.watch(f"{old}?resourceVersion={version}&timeoutSeconds=1&labelSelector=x") as stream:
+        events = await stream.rest()
+
+    assert [event["type"] for event in events] == ["ADDED"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["nodes/n", "namespaces/default", "namespaces/default/pods/p", "namespaces/default/configmaps/c"],
+)
+async def test_core_kinds_can_be_watched_by_the_deprecated_path(api: Api, path: str) -> None:
+    async with api.watch(f"/api/v1/watch/{path}?timeoutSeconds=1") as stream:
+        events = await stream.rest()
+
+    assert [event["type"] for event in events] == (["ADDED"] if path == "namespaces/default" else [])
+
+
+async def test_the_deprecated_path_of_one_object_refuses_a_selector_for_another(api: Api) -> None:
+    old = A.replace("/v1/", "/v1/watch/")
+
+    answer = await api.get(f"{old}?fieldSelector=metadata.name%3Db")
+
+    assert "doesn't match requested name" in answer.refused(400, "BadRequest")["message"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_the_deprecated_path_of_one_object_is_read_only(api: Api, method: str) -> None:
+    answer = await api.call(method, A.replace("/v1/", "/v1/watch/"))
+
+    assert answer.status == 405
 
 
 async def test_what_is_there_comes_whole_however_much_it_is(api: Api) -> None:

@@ -157,6 +157,28 @@ async def test_a_watch_is_renamed_as_it_comes_wherever_its_pieces_end(
     assert first == last == {"type": "ADDED", "object": {**framework(), "apiVersion": VERSION}}
 
 
+async def test_a_watch_of_one_object_by_the_deprecated_path_is_renamed_line_by_line(
+    aliased: Door, cluster: ApiServer
+) -> None:
+    event = orjson.dumps({"type": "ADDED", "object": framework()}) + b"\n"
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        await response.write(event)
+        await read.wait()
+        return response
+
+    read = asyncio.Event()
+    cluster.answer = answer
+    async with aliased.watch(second(A).replace("/v1/", "/v1/watch/")) as stream:
+        first = await stream.next()
+        read.set()
+
+    assert cluster.last.path == A.replace("/v1/", "/v1/watch/")
+    assert first == {"type": "ADDED", "object": {**framework(), "apiVersion": VERSION}}
+
+
 RESOURCE = {"name": "frameworks", "kind": "Framework", "shortNames": ["fw"], "categories": ["all"]}
 
 

@@ -15,6 +15,7 @@ import orjson
 
 from launcher.cli.answers import error_of, warnings_of
 from launcher.cli.complaint import Complaint, Refused
+from launcher.cli.names import namespace_segment, path_segment
 from launcher.cli.options import DEFAULT_SERVER
 from launcher.core.errors import BadRequest, InvalidObject, LauncherError, NotFound, TooLarge, Unavailable
 
@@ -37,10 +38,18 @@ class Resource:
     prefix: str
     plural: str
 
-    def path(self, namespace: str | None, name: str = "", part: str = "") -> str:
-        """``/api/v1/namespaces/default/pods/p/log``; without a namespace, the path of all of them."""
-        within = f"/namespaces/{namespace}" if namespace else ""
-        return "/".join(filter(None, (f"{self.prefix}{within}/{self.plural}", name, part)))
+    def path(self, namespace: str | None, name: str | None = None, part: str | None = None) -> str:
+        """
+        ``/api/v1/namespaces/default/pods/p/log``; without a namespace or a name, the path of all of them.
+
+        Raises Refused for an empty or malformed name, which would lead to another object, or to all of them.
+        """
+        segments = [self.prefix, self.plural]
+        if namespace is not None:
+            segments.insert(1, f"namespaces/{namespace_segment(namespace)}")
+        if name is not None:
+            segments.append(path_segment(name))
+        return "/".join(segments if part is None else [*segments, part])
 
 
 FRAMEWORKS = Resource("/apis/launcher.microsoft.com/v1", "frameworks")

@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from launcher.cli.names import framework_name
 from launcher.cli.options import SubParsers, add_command, add_output, add_server
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ def add(commands: SubParsers) -> None:
         help="list what happened to a Framework and its pods, or to all of the namespace",
         example="launcher events mnist",
     )
-    events.add_argument("name", nargs="?", metavar="NAME", help="the Framework (default: everything)")
+    events.add_argument(
+        "name", nargs="?", type=framework_name, metavar="NAME", help="the Framework (default: everything)"
+    )
     add_output(events, "json", "yaml")
     add_server(events)
 

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from launcher.cli.options import SubParsers, add_command, add_output, add_server
+from launcher.cli.options import SubParsers, add_command, add_name, add_output, add_server
 
 if TYPE_CHECKING:
     from launcher.cli.client import Api
@@ -32,7 +32,7 @@ def add(commands: SubParsers) -> None:
         more="Of more than 50 tasks, each role is summed up, and the tasks that are not as most others are shown.",
         example="launcher get mnist",
     )
-    get.add_argument("name", metavar="NAME", help="the Framework")
+    add_name(get)
     get.add_argument("--all", action="store_true", help="show every task, however many there are")
     add_output(get, "wide", "json", "yaml", "name")
     add_server(get)
@@ -43,7 +43,7 @@ def add(commands: SubParsers) -> None:
         help="tell all about a Framework: its conditions, tasks and events",
         example="launcher describe mnist",
     )
-    describe.add_argument("name", metavar="NAME", help="the Framework")
+    add_name(describe)
     add_server(describe)
 
 

@@ -4,7 +4,8 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
-from launcher.cli.options import SubParsers, add_command, add_server, seconds, whole_number
+from launcher.cli.names import container_name
+from launcher.cli.options import SubParsers, add_command, add_name, add_server, seconds, whole_number
 
 if TYPE_CHECKING:
     from launcher.cli.client import Api
@@ -21,7 +22,7 @@ def add(commands: SubParsers) -> None:
         "deleted, also those of pods that are gone.",
         example="launcher logs mnist worker/0 -f --tail 20",
     )
-    logs.add_argument("name", metavar="NAME", help="the Framework")
+    add_name(logs)
     logs.add_argument(
         "task",
         nargs="?",
@@ -46,6 +47,7 @@ def add(commands: SubParsers) -> None:
     logs.add_argument(
         "-c",
         "--container",
+        type=container_name,
         metavar="CONTAINER",
         help="only this container (default: all, init containers too)",
     )

@@ -48,8 +48,8 @@ _STAND_INS = ("arena", "simpletfjob")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of the command that *arguments* name."""
-    given = make_parser().parse_args(_as_called(sys.argv) if arguments is None else arguments)
     try:
+        given = make_parser().parse_args(_as_called(sys.argv) if arguments is None else arguments)
         code = int(given.run(given))
         sys.stdout.flush()
     except Complaint as complaint:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from launcher.cli.ages import seconds_in
+from launcher.cli.names import framework_name, namespace_name
 
 #: What a command adds its parser to.
 SubParsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - it has no other name
@@ -34,11 +35,17 @@ def add_command(
     return parser
 
 
+def add_name(parser: argparse.ArgumentParser) -> None:
+    """``NAME``: the Framework that the command is about."""
+    parser.add_argument("name", type=framework_name, metavar="NAME", help="the Framework")
+
+
 def add_server(parser: argparse.ArgumentParser) -> None:
     """The options that say which server to talk to, and which namespace to look at."""
     parser.add_argument(
         "-n",
         "--namespace",
+        type=namespace_name,
         metavar="NAMESPACE",
         help="the namespace to look at (default: default)",
     )

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from launcher.cli.options import SubParsers, add_command, add_server, seconds
+from launcher.cli.options import SubParsers, add_command, add_name, add_server, seconds
 
 if TYPE_CHECKING:
     from launcher.cli.client import Api
@@ -22,7 +22,7 @@ def add(commands: SubParsers) -> None:
         "more or the time is out. A server that is restarted meanwhile is waited for.",
         example="launcher wait mnist --for Completed --timeout 10m",
     )
-    wait.add_argument("name", metavar="NAME", help="the Framework")
+    add_name(wait)
     wait.add_argument(
         "--for", dest="wish", choices=WISHES, default="Succeeded", help="what to wait for (default Succeeded)"
     )

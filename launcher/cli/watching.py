@@ -62,10 +62,10 @@ async def changes(
             await pauses.next()
 
 
-async def sights(api: Api, name: str) -> AsyncGenerator[Json | None]:
-    """The Framework of that name, now and whenever it changes; None, as the last, once it is no longer there."""
+async def sights(api: Api, name: str, resource: Resource = FRAMEWORKS) -> AsyncGenerator[Json | None]:
+    """The object of that name, now and whenever it changes; None, as the last, once it is no longer there."""
     there = False
-    async with aclosing(changes(api, FRAMEWORKS, fields=f"metadata.name={name}")) as seen:
+    async with aclosing(changes(api, resource, fields=f"metadata.name={name}")) as seen:
         async for each in seen:
             if (each is None and not there) or (each is not None and each.gone):
                 # Another one of the same name, made since, is not the one that was asked about.

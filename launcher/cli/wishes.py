@@ -3,7 +3,7 @@
 from contextlib import aclosing
 from typing import Any
 
-from launcher.cli.client import Api
+from launcher.cli.client import Api, Resource
 from launcher.cli.complaint import Complaint
 from launcher.cli.states import has_run, is_over, message_of, state_of, succeeded
 from launcher.cli.watching import sights
@@ -29,6 +29,13 @@ async def come_true(api: Api, name: str, wish: str) -> str:
     if last is None:
         raise Complaint(f'there is no Framework "{name}" in namespace {api.namespace}; see: launcher list')
     raise Complaint(f"{name}: deleted, so never {wish}")
+
+
+async def gone(api: Api, resource: Resource, name: str) -> None:
+    """Return when there is no object of that name any more, or another one."""
+    async with aclosing(sights(api, name, resource)) as seen:
+        async for _ in seen:
+            pass
 
 
 def _verdict(framework: Json, wish: str) -> bool | None:

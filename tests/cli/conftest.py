@@ -1,13 +1,18 @@
 """What tests of commands share."""
 
+import asyncio
 import socket
-from collections.abc import Iterator
+import ssl
+from collections.abc import Callable, Iterator
 from threading import Thread
 
 import pytest
+from aiohttp import web
 
 from launcher.cli.main import main
 from tests.cli.world import PATIENCE, World
+
+Served = Callable[[web.Application, ssl.SSLContext | None], int]
 
 
 @pytest.fixture
@@ -25,6 +30,28 @@ def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return int(taken.getsockname()[1])
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """Serve an application that is no launcher, on a free port."""
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever)
+    thread.start()
+    runners: list[web.AppRunner] = []
+
+    async def start(app: web.Application, tls: ssl.SSLContext | None) -> int:
+        runners.append(web.AppRunner(app))
+        await runners[-1].setup()
+        await web.TCPSite(runners[-1], "127.0.0.1", 0, ssl_context=tls).start()
+        return int(runners[-1].addresses[0][1])
+
+    yield lambda app, tls: asyncio.run_coroutine_threadsafe(start(app, tls), loop).result(PATIENCE)
+    for runner in runners:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(PATIENCE)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(PATIENCE)
+    loop.close()
 
 
 class Command:

@@ -33,6 +33,37 @@ def test_one_that_was_stopped_cannot_be_started_again(world: World, capsys: Capt
     assert "Stop is final; make a new Framework to run it again" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("command", "change"),
+    [
+        (["start", "mnist"], "started"),
+        (["stop", "mnist"], "stopped"),
+        (["scale", "mnist", "worker=5"], "scaled"),
+    ],
+)
+def test_a_framework_that_has_ended_cannot_be_changed(
+    world: World, command: list[str], change: str, capsys: Capture
+) -> None:
+    world.create(a_framework(a_role("worker", 1)))
+    world.run("mnist-worker-0")
+    world.end("mnist-worker-0")
+    before = world.until("mnist", "Completed")["spec"]
+
+    assert main(command) == 2
+    assert capsys.readouterr().err == (
+        f"framework/mnist has ended (Succeeded), so it cannot be {change}; delete it and submit it again to run it "
+        "once more\n"
+    )
+    assert world.get("mnist")["spec"] == before
+
+
+def test_starting_one_that_was_started_says_so(world: World, capsys: Capture) -> None:
+    world.create(a_framework())
+
+    assert main(["start", "mnist"]) == 0
+    assert capsys.readouterr().out == "framework/mnist was started already\n"
+
+
 def test_scale_changes_the_roles_that_are_named_and_no_other(world: World, capsys: Capture) -> None:
     world.create(a_framework(a_role("ps", 1), a_role("worker", 2), a_role("chief", 1)))
 
@@ -86,7 +117,9 @@ def test_all_deletes_every_framework_of_the_namespace(world: World, capsys: Capt
 @pytest.mark.parametrize("arguments", [[], ["one", "--all"]])
 def test_delete_wants_names_or_all_and_not_both(arguments: list[str], capsys: Capture) -> None:
     assert main(["delete", *arguments]) == 2
-    assert capsys.readouterr().err == "name the Frameworks to delete, or say --all\n"
+    assert capsys.readouterr().err == (
+        "name the Frameworks to delete, or choose them with --all or with -l SELECTOR\n"
+    )
 
 
 def test_what_is_not_there_is_told_and_the_rest_is_deleted(world: World, capsys: Capture) -> None:

@@ -1,11 +1,9 @@
 """What users are told when there is no answer, or not the one they hoped for."""
 
-import asyncio
 import ssl
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from aiohttp import web
@@ -13,13 +11,13 @@ from aiohttp import web
 from launcher.cli.answers import error_of, warnings_of
 from launcher.cli.main import main
 from launcher.core.errors import BadRequest, Conflict, Expired, InvalidObject, NotFound, TooLarge, Unavailable
+from tests.cli.conftest import Served
 from tests.cli.terminals import PROJECT, Piped, launcher
 from tests.cli.world import PATIENCE, World
 from tests.core.manifests import a_framework
 
 Capture = pytest.CaptureFixture[str]
 TOKEN = "a-token-that-nobody-guesses"
-Served = Callable[[web.Application, ssl.SSLContext | None], int]
 
 
 def test_without_a_server_one_line_says_how_to_start_one(free_port: int, capsys: Capture) -> None:
@@ -91,28 +89,6 @@ def test_the_environment_names_the_token_too(
 def test_an_option_that_cannot_be_used_is_told(arguments: list[str], complaint: str, capsys: Capture) -> None:
     assert main(["list", *arguments]) == 2
     assert capsys.readouterr().err.startswith(complaint)
-
-
-@pytest.fixture
-def served() -> Iterator[Served]:
-    """Serve an application that is no launcher, on a free port."""
-    loop = asyncio.new_event_loop()
-    thread = Thread(target=loop.run_forever)
-    thread.start()
-    runners: list[web.AppRunner] = []
-
-    async def start(app: web.Application, tls: ssl.SSLContext | None) -> int:
-        runners.append(web.AppRunner(app))
-        await runners[-1].setup()
-        await web.TCPSite(runners[-1], "127.0.0.1", 0, ssl_context=tls).start()
-        return int(runners[-1].addresses[0][1])
-
-    yield lambda app, tls: asyncio.run_coroutine_threadsafe(start(app, tls), loop).result(PATIENCE)
-    for runner in runners:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(PATIENCE)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(PATIENCE)
-    loop.close()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,92 @@
+"""
+The job that owns a Framework: a TFJob, a PyTorchJob or another of the served kinds.
+
+The job's controller creates the Framework again and resets its spec, so a change is made on the job.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.cli.client import Api, Resource
+from launcher.cli.complaint import Complaint
+from launcher.core.belonging import controller_of
+from launcher.core.errors import Forbidden
+from launcher.jobs.foreign import FOREIGN, Foreign, replica_paths
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OwningJob:
+    """A reference to a job. *uid* is None when only the name is known."""
+
+    foreign: Foreign
+    resource: Resource
+    name: str
+    uid: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.foreign.singular}/{self.name}"
+
+    async def delete(self, api: Api) -> None:
+        """Delete the job with its Framework. Raises NotFound, Conflict when it is another job, Complaint."""
+        conditions = {} if self.uid is None else {"preconditions": {"uid": self.uid}}
+        try:
+            await api.delete(self.resource, self.name, {"propagationPolicy": "Foreground", **conditions})
+        except Forbidden as error:
+            raise Complaint(f"{self} owns framework/{self.name} and cannot be deleted: {error}") from error
+
+    async def resume(self, api: Api) -> None:
+        """Take back the job's suspension. Raises NotFound."""
+        await api.merge(self.resource, self.name, {"spec": {"runPolicy": {"suspend": False}}})
+
+    async def scale(self, api: Api, roles: list[str], wanted: Mapping[str, int]) -> None:
+        """Set the replicas of the job; *roles* are those of its Framework, in order. Raises Complaint."""
+        job = await api.get(self.resource, self.name)
+        paths = dict(zip(roles, replica_paths(self.foreign, job), strict=False))
+        operations: list[Json] = [
+            {"op": "test", "path": "/metadata/uid", "value": self.uid},
+            *(
+                {"op": "add", "path": f"{_pointer(paths[role])}/replicas", "value": number}
+                for role, number in wanted.items()
+                if role in paths
+            ),
+        ]
+        if unknown := wanted.keys() - paths.keys():
+            raise Complaint(f"{self} has no replicas of type {', '.join(sorted(unknown))}")
+        try:
+            await api.edit(self.resource, self.name, operations)
+        except Forbidden as error:
+            raise Complaint(f"{self} owns framework/{self.name} and cannot be scaled: {error}") from error
+
+
+def job_named(kind: str, name: str) -> OwningJob:
+    """The job of that *kind*, one of the served kinds."""
+    foreign = next(each for each in FOREIGN if each.family.kind == kind)
+    return OwningJob(foreign, _resource(foreign.kind.api_version, foreign), name)
+
+
+def owner_of(framework: Json) -> OwningJob | None:
+    """The job that owns *framework*; None if no object does. Raises Complaint when the owner is of another kind."""
+    metadata = framework["metadata"]
+    owner = controller_of(metadata)
+    if not owner:
+        return None
+    for foreign in FOREIGN:
+        if (owner["apiVersion"], owner["kind"]) in {(kind.api_version, kind.kind) for kind in foreign.kinds}:
+            return OwningJob(foreign, _resource(owner["apiVersion"], foreign), owner["name"], owner["uid"])
+    raise Complaint(
+        f"framework/{metadata['name']} is owned by {owner['kind']} {owner['name']} ({owner['apiVersion']}), "
+        "whose controller would revert the change; change that object instead"
+    )
+
+
+def _resource(api_version: str, foreign: Foreign) -> Resource:
+    return Resource(f"/apis/{api_version}", foreign.plural)
+
+
+def _pointer(path: str) -> str:
+    """``/spec/replicaSpecs/0`` of ``spec.replicaSpecs[0]``."""
+    return "/" + re.sub(r"\[(\d+)\]", r"/\1", path).replace(".", "/")

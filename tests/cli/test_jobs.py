@@ -1,0 +1,157 @@
+"""Frameworks that belong to jobs: what changes them is done to the job, whose controller would revert it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+
+from launcher.cli.main import main
+from tests.cli.conftest import Served
+from tests.cli.world import World
+from tests.core.manifests import a_framework
+from tests.jobs.samples import a_tfjob, replicas
+from tests.local.server import FRAMEWORKS, PODS, Server, until
+
+Capture = pytest.CaptureFixture[str]
+Json = dict[str, Any]
+TFJOBS = "/apis/kubeflow.org/v1/namespaces/default/tfjobs"
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A launcher on this machine, the server of every command."""
+    server = Server(tmp_path)
+    monkeypatch.setenv("LAUNCHER_SERVER", server.url)
+    yield server
+    server.end()
+
+
+def start(server: Server, name: str = "dist", **policy: Any) -> Json:
+    """The Framework of a new TFJob, once both of its pods run."""
+    env = [{"name": "LAUNCHER_TEST", "value": str(server.data)}]
+    job = a_tfjob(name, policy=policy, Worker=replicas(2, command=["sleep", "1000"], env=env))
+    server.kubectl("create", "-f", "-", stdin=orjson.dumps(job).decode())
+
+    def look() -> Json | None:
+        found = [each for each in items(server, FRAMEWORKS) if each["metadata"]["name"] == name]
+        return found[0] if found and (found[0].get("status") or {}).get("state") == "AttemptRunning" else None
+
+    return until(look, f"the Framework of {name} runs")
+
+
+def items(server: Server, path: str) -> list[Json]:
+    found: list[Json] = server.get(path)["items"]
+    return found
+
+
+@pytest.mark.parametrize("which", ["dist", "--all", "framework/dist", "tfjob/dist"])
+def test_deleting_the_framework_of_a_job_deletes_the_job(server: Server, which: str, capsys: Capture) -> None:
+    start(server)
+
+    assert main(["delete", which, "--wait"]) == 0
+
+    printed = capsys.readouterr()
+    note = "" if which == "tfjob/dist" else "framework/dist belongs to tfjob/dist, so the job is deleted\n"
+    assert printed.err == note
+    assert printed.out == "tfjob/dist deleting\ntfjob/dist deleted\n"
+    assert [items(server, path) for path in (TFJOBS, FRAMEWORKS, PODS)] == [[], [], []]
+
+
+def test_scaling_the_framework_of_a_job_scales_the_job(server: Server, capsys: Capture) -> None:
+    start(server)
+
+    assert main(["scale", "dist", "worker=3"]) == 0
+
+    printed = capsys.readouterr()
+    assert printed.err == "framework/dist belongs to tfjob/dist, so the job is scaled\n"
+    assert printed.out == "tfjob/dist scaled\n"
+    assert server.get(f"{TFJOBS}/dist")["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 3
+    until(lambda: True if len(items(server, PODS)) == 3 else None, "there are three pods")
+
+
+def test_stopping_the_framework_of_a_job_ends_the_job(server: Server, capsys: Capture) -> None:
+    start(server)
+
+    assert main(["stop", "dist"]) == 0
+    assert capsys.readouterr().err == "framework/dist belongs to tfjob/dist, which ends with it\n"
+
+    def look() -> bool | None:
+        conditions = (server.get(f"{TFJOBS}/dist").get("status") or {}).get("conditions") or ()
+        return any(each["type"] == "Failed" and each["status"] == "True" for each in conditions) or None
+
+    until(look, "the job has ended")
+
+
+def test_start_resumes_a_suspended_job(server: Server, capsys: Capture) -> None:
+    job = a_tfjob("dist", policy={"suspend": True}, Worker=replicas(1, command=["true"]))
+    server.kubectl("create", "-f", "-", stdin=orjson.dumps(job).decode())
+
+    assert main(["start", "tfjob/dist"]) == 0
+    assert capsys.readouterr().out == "tfjob/dist started\n"
+    assert main(["wait", "tfjob/dist", "--timeout", "60s"]) in (0, 1)
+    assert server.get(f"{TFJOBS}/dist")["spec"]["runPolicy"]["suspend"] is False
+
+
+def owned(kind: str = "TFJob", version: str = "kubeflow.org/v1") -> Json:
+    """A Framework whose owner is not there."""
+    framework = a_framework(name="dist")
+    owner = {"apiVersion": version, "kind": kind, "name": "dist", "uid": "1-2", "controller": True}
+    framework["metadata"]["ownerReferences"] = [owner]
+    return framework
+
+
+def test_a_framework_whose_job_is_gone_is_deleted_itself(world: World, capsys: Capture) -> None:
+    world.create(owned())
+
+    assert main(["delete", "dist"]) == 0
+    assert capsys.readouterr().out == "framework/dist deleting\n"
+
+
+@pytest.mark.parametrize("command", [["delete", "dist"], ["delete", "--all"], ["scale", "dist", "worker=3"]])
+def test_what_another_controller_owns_is_left_alone(
+    world: World, command: list[str], capsys: Capture
+) -> None:
+    world.create(owned("Workflow", "argoproj.io/v1"))
+
+    assert main(command) == 1
+    assert capsys.readouterr().err == (
+        "framework/dist is owned by Workflow dist (argoproj.io/v1), whose controller would revert the change; change "
+        "that object instead\n"
+    )
+    assert "deletionTimestamp" not in world.get("dist")["metadata"]
+
+
+@pytest.mark.parametrize("command", [["delete", "dist"], ["scale", "dist", "worker=3"]])
+def test_without_the_right_to_change_the_job_nothing_is_changed(
+    served: Served, monkeypatch: pytest.MonkeyPatch, command: list[str], capsys: Capture
+) -> None:
+    changed: list[str] = []
+
+    async def framework(_: web.Request) -> web.Response:
+        return web.json_response(owned())
+
+    async def job(request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return web.json_response(a_tfjob("dist"))
+        status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "you may not"}
+        return web.json_response(status, status=403)
+
+    async def other(request: web.Request) -> web.Response:
+        changed.append(f"{request.method} {request.path}")
+        return web.json_response({})
+
+    app = web.Application()
+    app.router.add_get(f"{FRAMEWORKS}/dist", framework)
+    app.router.add_route("*", f"{TFJOBS}/dist", job)
+    app.router.add_route("*", "/{path:.*}", other)
+    monkeypatch.setenv("LAUNCHER_SERVER", f"http://127.0.0.1:{served(app, None)}")
+
+    assert main(command) == 1
+    done = {"delete": "deleted", "scale": "scaled"}[command[0]]
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        f"tfjob/dist owns framework/dist and cannot be {done}: you may not"
+    ]
+    assert changed == []

@@ -17,6 +17,7 @@ from typing import Any
 
 from launcher.api.exposure import cluster_refusal, refusal
 from launcher.api.policy import Policy
+from launcher.api.unix_socket import LONGEST_SOCKET_PATH, UNIX, UnixListener
 from launcher.core.checking.guess import meant
 from launcher.core.errors import LauncherError
 from launcher.node.nodes import NodeSpec, named_nodes, this_machine
@@ -63,6 +64,8 @@ class Settings:
     path: str = ""
     #: Where pods find us; empty: where we listen.
     discovery_url: str = ""
+    #: The unix socket that is listened on instead of an address; *host* is then the name that clients send.
+    unix_socket: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +192,16 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
     """
     said = _Said(given, environment)
     said.refuse(_KUBERNETES_ONLY, "only with --kubernetes; without, the launcher runs pods on this machine")
-    host, port = _address(said.one("listen") or DEFAULT_LISTEN)
+    listen = said.one("listen") or DEFAULT_LISTEN
+    unix_socket = _unix_socket(listen)
+    host, port = ("localhost", 0) if unix_socket else _address(listen)
     token_file = said.one("token-file")
     token = _token(Path(token_file)) if token_file else None
     tls = said.tls()
+    if tls and unix_socket:
+        raise BadSetting(
+            "tls-cert: not with a unix socket, which only this machine reaches; leave out one of them"
+        )
     if why := refusal(host, token=token is not None, tls=tls is not None):
         raise BadSetting(why)
     return Settings(
@@ -209,6 +218,7 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
         policy=said.policy(),
         path=environment.get("PATH", ""),
         discovery_url=_url("discovery-url", said.one("discovery-url") or ""),
+        unix_socket=unix_socket,
     )
 
 
@@ -218,7 +228,12 @@ def cluster_settings_from(given: Mapping[str, Any], environment: Mapping[str, st
     said.refuse(
         _LOCAL_ONLY, "not with --kubernetes: pods, their nodes and who may call are the cluster's matter"
     )
-    host, port = _address(said.one("listen") or DEFAULT_LISTEN)
+    listen = said.one("listen") or DEFAULT_LISTEN
+    if _unix_socket(listen):
+        raise BadSetting(
+            "listen: unix: not with --kubernetes, whose API server calls the launcher; set HOST:PORT"
+        )
+    host, port = _address(listen)
     tls, secret = said.tls(), said.one("tls-secret")
     if tls and secret:
         raise BadSetting("tls-secret: not beside tls-cert and tls-key; give the one or the other")
@@ -268,12 +283,16 @@ def for_run(
 
 def listening(settings: Settings | ClusterSettings) -> socket.socket:
     """A socket that clients can connect to from now on. Raises OSError when the address cannot be had."""
+    if isinstance(settings, Settings) and settings.unix_socket:
+        return UnixListener(settings.unix_socket)
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     return socket.create_server((settings.host, settings.port), family=family, backlog=1024)
 
 
 def url_of(settings: Settings | ClusterSettings, sock: socket.socket) -> str:
     """Where clients find us at *sock*."""
+    if sock.family == socket.AF_UNIX:
+        return f"unix:{sock.getsockname()}"
     host, port = sock.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     return f"{'https' if settings.tls else 'http'}://{shown}:{port}"
@@ -295,6 +314,19 @@ def _address(text: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or int(port) > 65535:
         raise BadSetting(f"listen: {text!r} is not HOST:PORT; for instance {DEFAULT_LISTEN}")
     return host, int(port)
+
+
+def _unix_socket(text: str) -> Path | None:
+    """The path of ``unix:PATH``; None for an address."""
+    if not text.startswith(UNIX):
+        return None
+    path = Path(text.removeprefix(UNIX)).expanduser().absolute()
+    if path == Path.cwd() or len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
+        raise BadSetting(
+            f"listen: {text!r} is not unix:PATH with a path of at most {LONGEST_SOCKET_PATH} bytes; "
+            "for instance unix:/run/user/1000/launcher.sock"
+        )
+    return path
 
 
 def _url(name: str, text: str) -> str:

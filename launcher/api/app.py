@@ -60,6 +60,27 @@ class Parts:
 
 def make_app(parts: Parts) -> web.Application:
     """The application over *parts*."""
+    app = _empty_app(parts)
+    _add_surroundings(app, parts)
+    resources = {
+        served.kind: Resource(served, _hands(served.kind, _versioned(served.kind, parts)))
+        for served in SERVED
+    }
+    # Namespaces last: what follows the name of one is most often the name of a resource in it.
+    for served in sorted(OFFERED, key=lambda served: served.kind == NAMESPACES):
+        _add_resource(app, served.kind, resources[stored(served.kind)])
+    return app
+
+
+def make_rendezvous_app(parts: Parts) -> web.Application:
+    """The application that serves nothing but the rendezvous."""
+    app = _empty_app(parts)
+    if parts.rendezvous is not None:
+        parts.rendezvous.add_to(app)
+    return app
+
+
+def _empty_app(parts: Parts) -> web.Application:
     app = web.Application(
         middlewares=[
             # Outside of the rest, since it counts answers by their code.
@@ -72,14 +93,6 @@ def make_app(parts: Parts) -> web.Application:
     )
     app.on_response_prepare.append(common_headers)
     app.on_response_prepare.append(note_stream)
-    _add_surroundings(app, parts)
-    resources = {
-        served.kind: Resource(served, _hands(served.kind, _versioned(served.kind, parts)))
-        for served in SERVED
-    }
-    # Namespaces last: what follows the name of one is most often the name of a resource in it.
-    for served in sorted(OFFERED, key=lambda served: served.kind == NAMESPACES):
-        _add_resource(app, served.kind, resources[stored(served.kind)])
     return app
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from launcher.api.unix_socket import UNIX
 from launcher.cli.answers import error_of, warnings_of
 from launcher.cli.complaint import Complaint, Refused
 from launcher.cli.names import namespace_segment, path_segment
@@ -69,6 +70,16 @@ class Target:
     token: str | None = None
     ca: Path | None = None
 
+    @property
+    def socket(self) -> str | None:
+        """The path of a unix socket; None for a server that has an address."""
+        return self.url.removeprefix(UNIX) if self.url.startswith(UNIX) else None
+
+    @property
+    def base(self) -> str:
+        """What stands before the path of each request's URL."""
+        return self.url if self.socket is None else "http://localhost"
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -81,9 +92,9 @@ class Change:
 def target_of(given: Namespace, environment: Mapping[str, str] = os.environ) -> Target:
     """The server that the options name, or else the environment. Raises Refused."""
     url = (given.server or environment.get("LAUNCHER_SERVER") or DEFAULT_SERVER).rstrip("/")
-    if not url.startswith(("http://", "https://")):
+    if not url.startswith(("http://", "https://", f"{UNIX}/", f"{UNIX}.")):
         raise Refused(
-            f"--server: {url!r} has to begin with http:// or https://; for instance {DEFAULT_SERVER}"
+            f"--server: {url!r} has to begin with http://, https:// or unix:/; for instance {DEFAULT_SERVER}"
         )
     token_file = given.token_file or environment.get("LAUNCHER_TOKEN_FILE")
     ca = given.ca or environment.get("LAUNCHER_CA_FILE")
@@ -126,7 +137,11 @@ async def connected(target: Target) -> "AsyncIterator[Api]":
     headers = {"User-Agent": "launcher", "Accept": "application/json"}
     if target.token is not None:
         headers["Authorization"] = f"Bearer {target.token}"
-    connector = aiohttp.TCPConnector(limit=0, ssl=_trust(target))
+    connector: aiohttp.BaseConnector
+    if target.socket is None:
+        connector = aiohttp.TCPConnector(limit=0, ssl=_trust(target))
+    else:
+        connector = aiohttp.UnixConnector(target.socket, limit=0)
     async with aiohttp.ClientSession(connector=connector, headers=headers, timeout=_PATIENCE) as session:
         yield Api(session, target)
 
@@ -222,7 +237,7 @@ class Api:
         with _our_errors(self._target):
             try:
                 socket = await self._session.ws_connect(
-                    self._target.url + path, params=list(parameters), protocols=_CHANNELS
+                    self._target.base + path, params=list(parameters), protocols=_CHANNELS
                 )
             except aiohttp.WSServerHandshakeError:
                 # It answered, but not with a socket: asked plainly, it says why.
@@ -265,7 +280,7 @@ class Api:
         with _our_errors(self._target):
             async with self._session.request(
                 method,
-                self._target.url + path,
+                self._target.base + path,
                 params=parameters,
                 data=data,
                 headers={} if media is None else {"Content-Type": media},

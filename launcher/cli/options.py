@@ -51,7 +51,9 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     )
     server = parser.add_argument_group("server")
     server.add_argument(
-        "--server", metavar="URL", help=f"where the launcher is ($LAUNCHER_SERVER, or {DEFAULT_SERVER})"
+        "--server",
+        metavar="URL",
+        help=f"where the launcher is, or unix:PATH ($LAUNCHER_SERVER, or {DEFAULT_SERVER})",
     )
     server.add_argument(
         "--token-file", type=Path, metavar="FILE", help="a file with its token ($LAUNCHER_TOKEN_FILE)"

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 #: Flags that are also settings of the environment and of the config file: value and meaning of each.
 SINGLE = {
-    "listen": ("HOST:PORT", "where to listen (default 127.0.0.1:8080)"),
+    "listen": (
+        "HOST:PORT|unix:PATH",
+        "where to listen (default 127.0.0.1:8080); a unix socket is open to its owner alone",
+    ),
     "data": ("DIR", "where everything is kept (default ~/.local/share/framework-launcher)"),
     "token-file": ("FILE", "the token that every request must carry"),
     "tls-cert": ("FILE", "serve HTTPS with this certificate, PEM with its chain"),
@@ -65,6 +68,7 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
         "over its variable, and that over the file.",
         epilog="examples:\n"
         "  launcher serve\n"
+        "  launcher serve --listen unix:$XDG_RUNTIME_DIR/launcher.sock\n"
         "  launcher serve --node gpu0,nvidia.com/gpu=4 --node cpu0,cpu=8,memory=16Gi\n"
         "  launcher serve --listen 0.0.0.0:8443 --token-file token \\\n"
         "    --tls-cert tls.crt --tls-key tls.key\n"
@@ -96,11 +100,15 @@ def _serve(given: argparse.Namespace) -> int:
 
 
 def _serve_locally(given: argparse.Namespace) -> int:
-    from launcher.core.errors import LauncherError
     from launcher.settings import settings_from
 
     settings = settings_from(vars(given), os.environ)
     sock = _listening(settings)
+    with sock:
+        return _serve_on(settings, sock, verbose=given.verbose)
+
+
+def _serve_on(settings: "Settings", sock: "socket.socket", *, verbose: bool) -> int:
     _check_data(settings)
     # Clients can connect from here on; what is slow to import and to read comes after.
     _announce(settings, sock)
@@ -108,9 +116,10 @@ def _serve_locally(given: argparse.Namespace) -> int:
     import logging
 
     from launcher.cli.logline import log_to_stderr
+    from launcher.core.errors import LauncherError
     from launcher.wiring.local import serve
 
-    log_to_stderr(logging.INFO if given.verbose else logging.WARNING)
+    log_to_stderr(logging.INFO if verbose else logging.WARNING)
     try:
         going = asyncio.run(serve(settings, sock))
     except LauncherError as error:
@@ -150,14 +159,17 @@ def _serve_cluster(given: argparse.Namespace) -> int:
 
 
 def _listening(settings: "Settings | ClusterSettings") -> "socket.socket":
-    from launcher.settings import BadSetting, listening
+    from launcher.settings import BadSetting, Settings, listening
 
+    place = f"{settings.host}:{settings.port}"
+    if isinstance(settings, Settings) and settings.unix_socket:
+        place = f"unix:{settings.unix_socket}"
     try:
         return listening(settings)
     except OSError as error:
         raise BadSetting(
-            f"cannot listen on {settings.host}:{settings.port}: {os.strerror(error.errno) if error.errno else error}; "
-            "stop what listens there, or choose another place with --listen HOST:PORT"
+            f"cannot listen on {place}: {error.strerror or error}; "
+            "stop what listens there, or choose another place with --listen"
         ) from error
 
 
@@ -185,8 +197,11 @@ def _announce(settings: "Settings", sock: "socket.socket") -> None:
     token = ' -H "Authorization: Bearer $(cat TOKEN_FILE)"' if settings.token else ""
     print(f"Framework Launcher listens on {url}, data in {settings.data}")
     print("A first Framework:")
+    base = url
+    if settings.unix_socket:
+        token, base = f"{token} --unix-socket {settings.unix_socket}", f"http://{settings.host}"
     print(f"  curl{token} -H 'Content-Type: application/yaml' --data-binary @examples/hello.yaml \\")
-    print(f"    {url}{_FRAMEWORKS}", flush=True)
+    print(f"    {base}{_FRAMEWORKS}", flush=True)
 
 
 def _refused(why: str) -> int:

@@ -66,3 +66,14 @@ def found_at(settings: Settings | ClusterSettings, sock: socket.socket, namespac
         return url_of(settings, sock)
     name = settings.hosts[0] if settings.hosts else socket.gethostname()
     return f"{'https' if settings.tls else 'http'}://{name}:{port}"
+
+
+def rendezvous_listener(port_file: Path) -> socket.socket:
+    """A loopback socket, on the port of the previous start if it is free: running pods know the launcher by it."""
+    try:
+        sock = socket.create_server(("127.0.0.1", int(port_file.read_text())), backlog=1024)
+    except (OSError, ValueError, OverflowError):
+        sock = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    port_file.touch(mode=0o600)
+    port_file.write_text(f"{sock.getsockname()[1]}\n")
+    return sock

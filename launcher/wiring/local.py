@@ -16,13 +16,13 @@ import time
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from aiohttp import web
 
-from launcher.api.app import Parts, make_app
+from launcher.api.app import Parts, make_app, make_rendezvous_app
 from launcher.api.calls import is_probe, is_rendezvous
 from launcher.api.guard import LOOPBACK, Guard
 from launcher.api.health import Health
@@ -50,7 +50,13 @@ from launcher.settings import Settings, Tls, listening, url_of
 from launcher.store.events import EventWriter
 from launcher.store.sqlite import SqliteStore
 from launcher.wiring.data_directory import prepare
-from launcher.wiring.discovering import Discovering, allow_many_connections, authority_of, found_at
+from launcher.wiring.discovering import (
+    Discovering,
+    allow_many_connections,
+    authority_of,
+    found_at,
+    rendezvous_listener,
+)
 from launcher.wiring.signals import asked_to_stop
 from launcher.wiring.together import Helper
 
@@ -101,9 +107,14 @@ async def local_launcher(
         # Not before: what runs in pods has the limits that we had.
         allow_many_connections()
         group = await stack.enter_async_context(asyncio.TaskGroup())
-        works = _Works(settings, sock, store, runtime, rules)
+        pod_sock = sock
+        if settings.unix_socket and not settings.discovery_url:
+            # Programs in pods speak HTTP over TCP, so the rendezvous alone is served on a port.
+            pod_sock = rendezvous_listener(settings.data / "rendezvous.port")
+            stack.callback(pod_sock.close)
+        works = _Works(settings, pod_sock, store, runtime, rules)
         await stack.enter_async_context(works.running(group))
-        await stack.enter_async_context(_serving(settings, sock, store, works))
+        await stack.enter_async_context(_serving(settings, sock, pod_sock, store, works))
         yield Running(url_of(settings, sock), settings.token, runtime)
 
 
@@ -113,6 +124,10 @@ async def serve(settings: Settings, sock: socket.socket) -> int:
     gc.set_threshold(50_000, 20, 100)
     stop = asked_to_stop()
     async with local_launcher(settings, sock) as running:
+        if os.geteuid() == 0 and not settings.token and not settings.unix_socket:
+            log.warning(
+                "every user of this machine can run commands as root: set --token-file FILE or --listen unix:PATH"
+            )
         await stop.wait()
     return running.containers
 
@@ -192,7 +207,7 @@ class _Works:
 
 @asynccontextmanager
 async def _serving(
-    settings: Settings, sock: socket.socket, store: SqliteStore, works: _Works
+    settings: Settings, sock: socket.socket, pod_sock: socket.socket, store: SqliteStore, works: _Works
 ) -> AsyncGenerator[None]:
     limits = Limits(free=lambda request: is_probe(request) or is_rendezvous(request))
     guard = Guard(_hosts(settings), settings.token)
@@ -207,16 +222,20 @@ async def _serving(
         health=Health({"not-draining": limits.not_draining, "disk": partial(_has_room, settings.data)}),
         rendezvous=works.discovering.rendezvous,
     )
-    runner = make_runner(make_app(parts))
-    await runner.setup()
+    context = _tls(settings.tls) if settings.tls else None
+    sites = [(make_runner(make_app(parts)), sock, context)]
+    if pod_sock is not sock:
+        pods = make_rendezvous_app(replace(parts, guard=Guard(LOOPBACK)))
+        sites.append((make_runner(pods), pod_sock, None))
     try:
-        site = web.SockSite(runner, sock, ssl_context=_tls(settings.tls) if settings.tls else None)
-        await site.start()
+        for runner, listener, tls in sites:
+            await runner.setup()
+            await web.SockSite(runner, listener, ssl_context=tls).start()
         yield
     finally:
         works.discovering.rooms.close()
         limits.drain(_DRAIN)
-        await runner.cleanup()
+        await asyncio.gather(*(runner.cleanup() for runner, _, _ in sites))
 
 
 def _discovering(settings: Settings, sock: socket.socket, store: SqliteStore) -> Discovering:

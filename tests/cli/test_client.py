@@ -82,7 +82,7 @@ def test_the_environment_names_the_token_too(
         (["--token-file", "nowhere"], "--token-file: nowhere: No such file or directory\n"),
         (["--ca", "nowhere"], "--ca: nowhere: No such file or directory\n"),
         (["--ca", str(Path(__file__))], f"--ca: {__file__}: holds no certificate in PEM\n"),
-        (["--server", "localhost:8080"], "--server: 'localhost:8080' has to begin with http:// or https://"),
+        (["--server", "localhost:8080"], "--server: 'localhost:8080' has to begin with http://, https:// or"),
         (["--server", "http://:8080"], "--server: http://:8080 is no address of a server\n"),
     ],
 )

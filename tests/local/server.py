@@ -96,7 +96,7 @@ class Server:
             )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        found = re.search(r"https?://\S+?(?=[,\s])", line)
+        found = re.search(r"(https?://|unix:)\S+?(?=[,\s])", line)
         assert found, f"it does not say where it listens: {line!r}; {self.errors()}"
         self.url = found[0]
 
@@ -150,7 +150,10 @@ class Server:
 
     def curl(self, path: str, *options: str) -> str:
         """The answer's body."""
-        command = ["curl", "--silent", "--show-error", "--max-time", str(PATIENCE), *options, self.url + path]
+        where = [self.url + path]
+        if self.url.startswith("unix:"):
+            where = ["--unix-socket", self.url.removeprefix("unix:"), "http://localhost" + path]
+        command = ["curl", "--silent", "--show-error", "--max-time", str(PATIENCE), *options, *where]
         return subprocess.run(
             command, capture_output=True, text=True, timeout=PATIENCE * 2, check=True
         ).stdout

@@ -8,6 +8,7 @@ from typing import Any
 from launcher.cli.complaint import Complaint
 from launcher.cli.terminal import coloured, harmless, has_colours, is_terminal
 from launcher.core.names import pod_name
+from launcher.core.ranges import INDEXES_END
 from launcher.core.replicas import tasks_of_roles
 from launcher.core.spec import FrameworkName, RoleName
 from launcher.core.times import to_wire
@@ -94,7 +95,7 @@ class Choice:
         if self.index is not None and self.index >= tasks:
             raise Complaint(f"{framework} has no task {name}/{self.index}; the last is {name}/{tasks - 1}")
         pod_spec = role["task"]["pod"].get("spec") or {}
-        for index in range(tasks) if self.index is None else (self.index,):
+        for index in range(min(tasks, INDEXES_END)) if self.index is None else (self.index,):
             pod = pod_name(framework, name, index)
             yield from self.of_pod(pod_spec, pod, f"{name}-{index}")
 

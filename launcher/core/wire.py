@@ -35,8 +35,14 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 def spec_from_json(spec: Mapping[str, Any], annotations: Mapping[str, Any] | None = None) -> FrameworkSpec:
-    """The typed spec, with what the *annotations* say where it says nothing. Its pod templates are those of *spec*."""
+    """
+    The typed spec, with what the *annotations* say where it says nothing. Its pod templates are those of *spec*.
+
+    Raises ValueError when a role has more tasks than any may have: callers make something for each task.
+    """
     tasks = tasks_of_roles(spec)
+    if max(tasks, default=0) > ranges.INDEXES_END:
+        raise ValueError(f"spec.taskRoles: a role has {max(tasks)} tasks, more than {ranges.INDEXES_END}")
     roles = tuple(map(_role_from_json, spec.get("taskRoles") or (), tasks))
     gang, discovery = spec.get("gang"), spec.get("discovery")
     return FrameworkSpec(

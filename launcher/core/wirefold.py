@@ -12,6 +12,7 @@ different texts, some tasks do without theirs. All that decides what happens nex
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 import orjson
@@ -99,8 +100,13 @@ def unfold(role: Mapping[str, Any], began: Time) -> Iterator[TaskStatus]:
     """The folded tasks of a role's entry. What is none of ours raises ValueError, or what its wrong type raises."""
     messages = dict(enumerate(role.get("foldedMessages") or ()))
     ends = {place: end_from_json(end) for place, end in enumerate(role.get("foldedCompletionStatuses") or ())}
-    for entry in role.get("foldedTasks") or ():
-        yield from _unfold(entry, began, messages, ends)
+    tasks = chain.from_iterable(
+        _unfold(entry, began, messages, ends) for entry in role.get("foldedTasks") or ()
+    )
+    for number, task in enumerate(tasks):
+        if number >= ranges.INDEXES_END:
+            raise ValueError(f"foldedTasks: {ranges.INDEXES_END} tasks at most can be named")
+        yield task
 
 
 def _unfold(

@@ -37,11 +37,14 @@ class Fields:
         """A word that may be a number, written as either."""
         return str(self.take(name, int)) if type(self._left.get(name)) is int else self.take(name, str)
 
-    def count(self, name: str) -> int | None:
-        """A number of at least 0."""
+    def count(self, name: str, maximum: int | None = None) -> int | None:
+        """A number of at least 0, and of at most *maximum*."""
         value = self.take(name, int)
         if value is not None and value < 0:
             self.problems.append(invalid(self.at(name), value, "must be at least 0"))
+            return None
+        if value is not None and maximum is not None and value > maximum:
+            self.problems.append(invalid(self.at(name), value, f"must be at most {maximum}"))
             return None
         return value
 

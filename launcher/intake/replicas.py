@@ -6,6 +6,7 @@ from typing import Any
 
 from launcher.core.checking.problems import duplicate, invalid, required, unsupported
 from launcher.core.errors import Problem
+from launcher.core.ranges import INDEXES_END
 from launcher.intake.fields import Fields
 
 Json = dict[str, Any]
@@ -203,7 +204,9 @@ def _first_letters_lowered(obj: Json) -> Json:
 
 
 def _replica(type_: str, fields: Fields, family: Family) -> Replica:
-    count, restart = fields.count("replicas"), fields.word("restartPolicy", _RESTARTS, family.restart)
+    # Bounded here, before any caller makes an address for each replica.
+    count = fields.count("replicas", INDEXES_END)
+    restart = fields.word("restartPolicy", _RESTARTS, family.restart)
     template = fields.take("template", dict)
     older_port = fields.count("tfPort") if family.old_versions else None
     if template is None:

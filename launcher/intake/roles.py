@@ -1,8 +1,11 @@
 """The Framework that does what a job of Kubeflow's asks for: its types are the roles."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol
 
+from launcher.core.checking.problems import forbidden
+from launcher.core.errors import InvalidObject
 from launcher.core.names import API_VERSION, KIND, Mark
 from launcher.core.services import ANNOTATION, Wish
 from launcher.intake.mapped import Mapped
@@ -13,6 +16,8 @@ Json = dict[str, Any]
 LABEL = "training.kubeflow.org/"
 #: Exit codes after which a task is worth another try: a signal ended it. Operators of old had four of them.
 _EXIT_CODES, _OLD_EXIT_CODES = "128-255", "130,137-138,143"
+#: Bytes of all environment variables that name other replicas; each container has its own copy.
+_MAX_VARIABLE_BYTES = 8 * 1024 * 1024
 INDEX = f"{{{{{Mark.TASK_INDEX}}}}}"
 #: One more than the index: the rank of workers that come after one master.
 NEXT_INDEX = f"{{{{{Mark.TASK_INDEX}+1}}}}"
@@ -53,7 +58,12 @@ def started_after(job: Job, role: Json, type_: str) -> Json:
 
 
 def framework_for(job: Job, manner: Manner) -> Mapped:
-    """The Framework, and a line for everything that no longer means quite the same."""
+    """
+    The Framework, and a line for everything that no longer means quite the same.
+
+    Raises InvalidObject when its environment variables would be too large together.
+    """
+    _check_size(job, manner)
     spec = {
         "executionType": "Create" if job.suspended else "Start",
         "retryPolicy": {"fancyRetryPolicy": False, "maxRetryCount": 0},
@@ -70,6 +80,25 @@ def framework_for(job: Job, manner: Manner) -> Mapped:
         "spec": {name: value for name, value in spec.items() if value is not None},
     }
     return Mapped(framework, tuple(_notes(job, manner)))
+
+
+def _check_size(job: Job, manner: Manner) -> None:
+    """Raise InvalidObject when what names the replicas takes more than _MAX_VARIABLE_BYTES in all containers."""
+    size = 0
+    for replica in job.replicas:
+        containers = sum(map(partial(_is_told, job), objects_in(replica.template["spec"]["containers"])))
+        size += containers * sum(map(len, manner.variables(replica).values()))
+        if size > _MAX_VARIABLE_BYTES:
+            why = (
+                f"environment variables that name {job.total} replicas in every container take more than "
+                f"{_MAX_VARIABLE_BYTES} bytes; use fewer replicas or fewer containers"
+            )
+            raise InvalidObject((forbidden(f"spec.{job.family.field}", why),))
+
+
+def _is_told(job: Job, container: Any) -> bool:
+    """Whether the container has the variables that name the other replicas."""
+    return isinstance(container, dict) and (job.family.tells_all or job.family.is_main(container))
 
 
 def _role(job: Job, replica: Replica, manner: Manner) -> Json:
@@ -137,7 +166,7 @@ def _labels(job: Job, replica: Replica) -> Json:
 def _told(container: Any, job: Job, replica: Replica, variables: Mapping[str, str]) -> Any:
     """The container with the port that its peers use, and with what it is told about them."""
     family = job.family
-    if not isinstance(container, dict) or not (family.tells_all or family.is_main(container)):
+    if not _is_told(job, container):
         return container
     ports, env = container.get("ports") or [], container.get("env") or []
     if not isinstance(ports, list) or not isinstance(env, list):
@@ -178,7 +207,7 @@ def _replica_notes(job: Job, replica: Replica, manner: Manner) -> Iterator[str]:
         yield f"{replica.type}: backoffLimit {job.backoff} does not end pods that are restarted for ever (Always)"
     if replica.type not in family.deciding:
         yield f"{replica.type}: not a type of {family.kind}'s, so its tasks run but decide nothing"
-    told = [each for each in objects_in(spec["containers"]) if family.tells_all or family.is_main(each)]
+    told = [each for each in objects_in(spec["containers"]) if _is_told(job, each)]
     variables = manner.variables(replica)
     for name in dict.fromkeys(
         each["name"] for container in told for each in _overruled(container, variables)

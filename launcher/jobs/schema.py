@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from launcher.core.ranges import INDEXES_END
 from launcher.jobs.foreign import Foreign
 
 Schema = dict[str, Any]
@@ -116,7 +117,7 @@ def _version(foreign: Foreign, version: str) -> Schema:
 def _replica(template: Schema) -> Schema:
     restart = "When a pod that ends is run again: Never, OnFailure, Always or ExitCode."
     fields = {
-        "replicas": {**_INT32, "description": "How many there are.", "minimum": 0},
+        "replicas": {**_INT32, "description": "How many there are.", "minimum": 0, "maximum": INDEXES_END},
         "restartPolicy": _text(restart),
         "template": template,
     }

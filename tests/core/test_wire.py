@@ -233,3 +233,11 @@ def test_exit_codes_may_be_ranges_or_one_number() -> None:
 
     assert codes("130,137-138") == frozenset({130, 137, 138})
     assert codes(143) == frozenset({143})
+
+
+@pytest.mark.parametrize("replicas", [None, 2**31 - 1])
+def test_a_role_with_more_tasks_than_there_may_be_is_no_spec(replicas: int | None) -> None:
+    spec = {"replicas": replicas, "taskRoles": [{"name": "worker", "taskNumber": 2**31 - 1}]}
+
+    with pytest.raises(ValueError, match="2147483647 tasks, more than 10000"):
+        spec_from_json(spec)

@@ -23,6 +23,7 @@ from launcher.core.status import (
     Trigger,
     new_task,
 )
+from launcher.core.wirefold import unfold
 from launcher.core.wirestatus import LISTED_IN_FULL
 from tests.core.statuses import (
     MANY,
@@ -202,3 +203,15 @@ def test_planning_goes_on_the_same_after_a_large_status_was_stored() -> None:
     states = {task.state for task in tasks_in(kept.status())}
     assert {State.COMPLETED, State.RUNNING} <= states
     assert any(task.retry != FRESH for task in tasks_in(kept.status()))
+
+
+def test_a_stored_status_cannot_name_more_tasks_than_there_may_be() -> None:
+    entry = {
+        "indexes": "0-9999",
+        "state": "AttemptRunning",
+        "secondsAfterAttemptStart": {"startTime": 0, "transitionTime": 0, "attemptStartTime": 0},
+    }
+
+    assert len(list(unfold({"foldedTasks": [entry]}, START))) == 10_000
+    with pytest.raises(ValueError, match="10000 tasks at most"):
+        list(unfold({"foldedTasks": [entry] * 50_000}, START))

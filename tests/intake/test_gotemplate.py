@@ -102,6 +102,11 @@ def test_a_template_becomes(template: str, output: str) -> None:
         pytest.param("{{not}}", "not cannot be called with 0 values", id="not of nothing"),
         pytest.param("{{len 3}}", "len is of text, not of 3 (a number)", id="len of a number"),
         pytest.param('{{printf "%d" .index}}', '%d does not fit "0" (text)', id="a verb that does not fit"),
+        pytest.param(
+            '{{printf "%999999999999s" .host}}',
+            "the width of %999999999999s must be below 10000",
+            id="a width that would take a terabyte",
+        ),
         pytest.param('{{printf "%s"}}', "there is no value for %s", id="a verb too many"),
         pytest.param('{{printf "x" 1}}', "1 values more than verbs", id="a value too many"),
         pytest.param("{{printf 1}}", "printf begins with a form in quotes", id="no form"),

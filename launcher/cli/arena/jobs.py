@@ -10,6 +10,7 @@ from launcher.cli.states import condition, is_over, record_of, succeeded
 from launcher.core.codes import Code
 from launcher.core.names import pod_name
 from launcher.core.quantity import quantity
+from launcher.core.ranges import INDEXES_END
 from launcher.core.replicas import tasks_of_roles
 from launcher.core.spec import FrameworkName, RoleName
 from launcher.core.status import State, TaskStatus
@@ -161,7 +162,7 @@ def _instances(framework: Json) -> Iterator[Instance]:
     for role, count in zip(roles, tasks_of_roles(spec), strict=True):
         if role["name"] == TENSORBOARD:
             continue
-        for index in range(count):
+        for index in range(min(count, INDEXES_END)):
             task = tasks.get((RoleName(role["name"]), index))
             attempt = task.attempt if task else None
             yield Instance(

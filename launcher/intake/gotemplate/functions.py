@@ -10,6 +10,8 @@ from launcher.core.errors import BadRequest
 from launcher.intake.gotemplate.tree import Value
 
 _VERB = re.compile(r"%(?P<flags>[-0]*)(?P<width>\d*)(?P<verb>.)", re.DOTALL)
+#: A width with this many digits is more than any text needs.
+_WIDTH_DIGITS = 5
 _NAMES = {str: "text", int: "a number", bool: "true or false"}
 
 
@@ -106,7 +108,9 @@ def _filled(verb: re.Match[str], left: list[Value]) -> str:
             text = str(value)
         case _:
             raise BadRequest(f"printf: {verb[0]} does not fit {_shown(value)}; use %v, %s, %q, %d or %t")
-    width = int(verb["width"] or 0)
+    width = int(verb["width"][:_WIDTH_DIGITS] or 0)
+    if len(verb["width"]) >= _WIDTH_DIGITS:
+        raise BadRequest(f"printf: the width of {verb[0][:20]} must be below {10 ** (_WIDTH_DIGITS - 1)}")
     if "-" in verb["flags"]:
         return text.ljust(width)
     return text.zfill(width) if "0" in verb["flags"] else text.rjust(width)

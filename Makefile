@@ -45,8 +45,9 @@ bench-cluster: $(VENV)/.dev  ## the figures of Kubernetes mode, on a real contro
 	$(BIN)/python -m tests.cluster.build control-plane
 	$(BIN)/python -m tests.bench_cluster
 
-schema: $(VENV)/.dev  ## write schemas/framework.schema.json, the CRDs and the Helm chart anew
+schema: $(VENV)/.dev  ## write schemas/*.json, the CRDs and the Helm chart anew
 	$(BIN)/python -m tests.core.make_schema
+	$(BIN)/python -m tests.core.make_core_schema
 	$(BIN)/python -m tests.core.make_crd
 	$(BIN)/python -m tests.jobs.make_components
 	$(BIN)/python -m tests.deploy.make_chart

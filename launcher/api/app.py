@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from aiohttp import web
 
 from launcher.api.barepods import PodRules
-from launcher.api.coreobjects import ConfigMapRules, CoreRules, SecretRules
+from launcher.api.coreobjects import rules_of
 from launcher.api.deleting import Remover
 from launcher.api.discovery import Discovery
 from launcher.api.errors import common_headers, errors_as_status
@@ -38,7 +38,7 @@ from launcher.api.writing import Writer
 from launcher.core.reading.decode import MOST_BYTES
 from launcher.jobs.foreign import foreign_of
 from launcher.store.local import TextStore
-from launcher.store.port import CONFIG_MAPS, FRAMEWORKS, NAMESPACES, PODS, SECRETS, Kind
+from launcher.store.port import FRAMEWORKS, NAMESPACES, PODS, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +173,9 @@ def _rules(kind: Kind, policy: Policy) -> Rules:
         return FrameworkRules(policy)
     if kind == PODS:
         return PodRules(policy)
-    if kind == CONFIG_MAPS:
-        return ConfigMapRules(kind)
     if (foreign := foreign_of(kind)) is not None:
         return JobRules(kind, foreign, policy)
-    return SecretRules(kind) if kind == SECRETS else CoreRules(kind)
+    return rules_of(kind)
 
 
 def _scale(kind: Kind) -> Scale:

@@ -1,28 +1,45 @@
-"""What is asked of the objects that pods need: light rules, so that nothing is stored which cannot be used."""
+"""The rules of the core kinds: their schema in Kubernetes, and what Kubernetes requires of their names and values."""
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping, Sequence
+import ipaddress
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from launcher.api.bodies import object_in
-from launcher.core.checking.podrules import part
+from launcher.core.checking import fieldpath
+from launcher.core.checking.podrules import items, part
 from launcher.core.checking.problems import (
+    duplicate,
     duplicate_field,
     forbidden,
     invalid,
+    required,
     shown,
+    told,
     unsupported,
     wrong_kind,
+)
+from launcher.core.checking.schema import core_validator
+from launcher.core.checking.syntax import (
+    dns_label_fault,
+    entry_key_fault,
+    label_key_fault,
+    label_value_fault,
+    name_fault,
+    port_name_fault,
 )
 from launcher.core.errors import BadRequest, InvalidObject, Problem
 from launcher.core.manifest import Manifest
 from launcher.core.reading.decode import Media
+from launcher.core.times import from_wire
 from launcher.store.port import Kind, Object
+
+_OBJECT = "must be of type object"
 
 
 class CoreRules:
-    """An envelope of the right kind, and nothing else."""
+    """An envelope of the right kind around an object of any content."""
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
@@ -41,7 +58,7 @@ class CoreRules:
         self._check_envelope(obj)
         shaped = self._shaped(obj)
         if problems := tuple(self._problems(shaped)):
-            raise InvalidObject(problems)
+            raise InvalidObject(told(problems))
         findings = self._findings(shaped, old)
         if strict and findings:
             raise InvalidObject(findings)
@@ -57,6 +74,11 @@ class CoreRules:
             for field in kept
             if old.get(field) != new.get(field)
         ]
+
+    def status_problems(self, obj: Object) -> Sequence[Problem]:
+        """What is wrong with the status of *obj*."""
+        status = obj.get("status")
+        return () if isinstance(status, dict | None) else (wrong_kind("status", status, _OBJECT),)
 
     def _enveloped(self, obj: Object) -> Object:
         """The object with its apiVersion and kind, which typed clients leave out: the address says as much."""
@@ -80,7 +102,7 @@ class CoreRules:
     def _problems(self, obj: Object) -> Iterator[Problem]:
         """Every rule of the kind that *obj* breaks."""
         yield from (
-            wrong_kind(field, obj[field], "must be of type object")
+            wrong_kind(field, obj[field], _OBJECT)
             for field in ("spec", "status")
             if obj.get(field) is not None and not isinstance(obj[field], dict)
         )
@@ -91,56 +113,124 @@ class CoreRules:
         return ()
 
 
-class ConfigMapRules(CoreRules):
-    """Entries are text."""
+class SchemaRules(CoreRules):
+    """An object whose fields have the types and values that its schema in Kubernetes allows; null means absent."""
+
+    def _shaped(self, obj: Object) -> Object:
+        if problems := core_validator(self._kind.kind).problems(obj):
+            raise InvalidObject(told(problems))
+        present: Object = without_nulls(obj)
+        return present
 
     def _problems(self, obj: Object) -> Iterator[Problem]:
-        yield from _text_problems(obj, "data")
+        """Every rule of the kind that *obj*, which has the structure of its schema, breaks."""
+        del obj
+        return iter(())
+
+
+class ConfigMapRules(SchemaRules):
+    """Entries are text, or base64, under keys that can be file names."""
+
+    def _problems(self, obj: Object) -> Iterator[Problem]:
+        yield from _key_problems(obj, "data")
+        yield from _key_problems(obj, "binaryData")
         yield from _base64_problems(obj, "binaryData")
-        for key in part(obj.get("data")).keys() & part(obj.get("binaryData")).keys():
-            yield invalid(f"binaryData.{key}", key, "there is an entry of that name in data already")
+        for key in obj.get("data", {}).keys() & obj.get("binaryData", {}).keys():
+            yield invalid(_entry("binaryData", key), key, "there is an entry of that name in data already")
 
 
-class SecretRules(CoreRules):
+class SecretRules(SchemaRules):
     """Entries are base64; those written as text under ``stringData`` become so."""
 
     def _shaped(self, obj: Object) -> Object:
-        plain = {"type": "Opaque", **{name: value for name, value in obj.items() if value is not None}}
+        plain = {"type": "Opaque", **super()._shaped(obj)}
         words = plain.pop("stringData", {})
-        if problems := tuple(_text_problems({"stringData": words}, "stringData")):
-            raise InvalidObject(problems)
         if words:
             coded = {key: base64.b64encode(value.encode()).decode() for key, value in words.items()}
-            plain["data"] = {**part(plain.get("data")), **coded}
+            plain["data"] = {**plain.get("data", {}), **coded}
         return plain
 
     def _problems(self, obj: Object) -> Iterator[Problem]:
+        yield from _key_problems(obj, "data")
         yield from _base64_problems(obj, "data")
 
 
-def _entries(obj: Object, field: str) -> Iterator[tuple[str, Any] | Problem]:
-    entries = obj.get(field)
-    if isinstance(entries, Mapping):
-        yield from entries.items()
-    elif entries is not None:
-        yield wrong_kind(field, entries, "must be of type object")
+class ServiceRules(SchemaRules):
+    """Ports, names, addresses and a selector that are written as Kubernetes requires."""
+
+    def _problems(self, obj: Object) -> Iterator[Problem]:
+        if fault := _label_fault(part(obj.get("metadata")).get("name")):
+            yield invalid("metadata.name", obj["metadata"]["name"], fault)
+        spec = obj.get("spec", {})
+        for key, value in spec.get("selector", {}).items():
+            if fault := label_key_fault(key) or label_value_fault(value):
+                yield invalid(fieldpath.written(("spec", "selector", key)), value, fault)
+        yield from _port_problems(spec.get("ports", []))
+        yield from _address_problems(spec)
+        name = spec.get("externalName", "")
+        if name and (fault := name_fault(name.removesuffix("."))):
+            yield invalid("spec.externalName", name, fault)
+        elif not name and spec.get("type") == "ExternalName":
+            yield required("spec.externalName", "a Service of type ExternalName is an alias for this name")
 
 
-def _text_problems(obj: Object, field: str) -> Iterator[Problem]:
-    for entry in _entries(obj, field):
-        if isinstance(entry, Problem):
-            yield entry
-        elif not isinstance(entry[1], str):
-            must = "must be of type string: put it in quotes"
-            yield wrong_kind(f"{field}.{entry[0]}", entry[1], must)
+class EventRules(SchemaRules):
+    """Times that exist."""
+
+    def _problems(self, obj: Object) -> Iterator[Problem]:
+        for field in ("eventTime", "firstTimestamp", "lastTimestamp"):
+            yield from _time_problems(field, obj.get(field))
+        yield from _time_problems("series.lastObservedTime", obj.get("series", {}).get("lastObservedTime"))
+
+
+class NamespaceRules(SchemaRules):
+    """A name that can be part of a host name."""
+
+    def _problems(self, obj: Object) -> Iterator[Problem]:
+        if fault := _label_fault(part(obj.get("metadata")).get("name")):
+            yield invalid("metadata.name", obj["metadata"]["name"], fault)
+
+
+def rules_of(kind: Kind) -> CoreRules:
+    """The rules of a core kind; pods have their own."""
+    return _RULES.get(kind.kind, CoreRules)(kind)
+
+
+_RULES: dict[str, type[CoreRules]] = {
+    "ConfigMap": ConfigMapRules,
+    "Event": EventRules,
+    "Namespace": NamespaceRules,
+    "Secret": SecretRules,
+    "Service": ServiceRules,
+}
+
+
+def without_nulls(value: Any) -> Any:
+    """The value without the fields that are null."""
+    if isinstance(value, dict):
+        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _label_fault(name: Any) -> str | None:
+    # A name that is no text, or that is still to be generated, is validated by the store.
+    return dns_label_fault(name) if isinstance(name, str) and name else None
+
+
+def _entry(field: str, key: str) -> str:
+    return fieldpath.written((field, key))
+
+
+def _key_problems(obj: Object, field: str) -> Iterator[Problem]:
+    for key in obj.get(field, {}):
+        if fault := entry_key_fault(key):
+            yield invalid(_entry(field, key), key, fault)
 
 
 def _base64_problems(obj: Object, field: str) -> Iterator[Problem]:
-    for entry in _entries(obj, field):
-        if isinstance(entry, Problem):
-            yield entry
-        elif not isinstance(entry[1], str) or not _is_base64(entry[1]):
-            yield invalid(f"{field}.{entry[0]}", "…", "must be base64")
+    for key, value in obj.get(field, {}).items():
+        if not _is_base64(value):
+            yield invalid(_entry(field, key), "…", "must be base64")
 
 
 def _is_base64(text: str) -> bool:
@@ -149,3 +239,54 @@ def _is_base64(text: str) -> bool:
     except (binascii.Error, ValueError):
         return False
     return True
+
+
+def _port_problems(ports: list[Object]) -> Iterator[Problem]:
+    names: set[str] = set()
+    seen: set[tuple[int, str]] = set()
+    for index, port in enumerate(ports):
+        field = f"spec.ports[{index}]"
+        name, target = port.get("name", ""), port.get("targetPort")
+        if not name and len(ports) > 1:
+            yield required(f"{field}.name", "each port of a Service with several ports has a name")
+        elif name in names:
+            yield duplicate(f"{field}.name", name, "each port of a Service needs a name of its own")
+        elif name and (fault := dns_label_fault(name)):
+            yield invalid(f"{field}.name", name, fault)
+        names.add(name)
+        number = (port["port"], port.get("protocol", "TCP"))
+        if number in seen:
+            yield duplicate(f"{field}.port", port["port"], "two ports have this number and protocol")
+        seen.add(number)
+        if isinstance(target, str) and (fault := port_name_fault(target)):
+            yield invalid(f"{field}.targetPort", target, f"{fault}; a port number is written without quotes")
+
+
+def _address_problems(spec: Object) -> Iterator[Problem]:
+    if (address := spec.get("clusterIP", "")) not in ("", "None") and not _is_address(address):
+        yield invalid("spec.clusterIP", address, 'must be an IP address, "None" or left out')
+    for index, address in enumerate(items(spec.get("clusterIPs"))):
+        if address != "None" and not _is_address(address):
+            yield invalid(f"spec.clusterIPs[{index}]", address, 'must be an IP address or "None"')
+    for index, address in enumerate(items(spec.get("externalIPs"))):
+        if not _is_address(address):
+            yield invalid(f"spec.externalIPs[{index}]", address, "must be an IP address")
+    for index, family in enumerate(items(spec.get("ipFamilies"))):
+        if family not in ("IPv4", "IPv6"):
+            yield unsupported(f"spec.ipFamilies[{index}]", family, ["IPv4", "IPv6"])
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _time_problems(field: str, text: str | None) -> Iterator[Problem]:
+    try:
+        if text is not None:
+            from_wire(text)
+    except (ValueError, OverflowError):
+        yield invalid(field, text, "there is no such day")

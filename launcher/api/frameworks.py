@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from launcher.api.bodies import explained
 from launcher.api.policy import Policy
+from launcher.core.checking.schema import status_problems
 from launcher.core.checking.unknown import unknown_fields
 from launcher.core.errors import BadRequest, InvalidObject, Problem
 from launcher.core.manifest import Manifest, check_framework, read_framework
@@ -56,6 +57,10 @@ class FrameworkRules:
     def change_problems(self, old: Object, new: Object) -> Sequence[Problem]:
         """What may not be changed from *old* to *new*."""
         return change_problems(old, new)
+
+    def status_problems(self, obj: Object) -> Sequence[Problem]:
+        """What is wrong with the status of *obj*."""
+        return status_problems(obj)
 
     def _admit(self, obj: Object) -> None:
         if problems := self._policy.problems(obj):

@@ -4,21 +4,24 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from launcher.api.coreobjects import CoreRules
+from launcher.api.coreobjects import CoreRules, without_nulls
 from launcher.api.policy import Policy
 from launcher.core.checking.podrules import part
 from launcher.core.checking.problems import forbidden, invalid, told
+from launcher.core.checking.schema import Validator
 from launcher.core.checking.unknown import unknown_fields
 from launcher.core.errors import BadRequest, InvalidObject, Problem
 from launcher.core.manifest import Manifest
 from launcher.core.validate import problems_in
 from launcher.intake.mapped import Mapped
 from launcher.jobs.foreign import Foreign, mapped, translated
+from launcher.jobs.schema import status_schema
 from launcher.store.port import Kind, Object
 
 #: Its replicas have names that Services can have, too.
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _WORKER = "worker"
+_STATUS = Validator(lambda: {"properties": {"status": status_schema()}})
 
 
 class JobRules(CoreRules):
@@ -52,6 +55,10 @@ class JobRules(CoreRules):
             for field, is_same in fields.items()
             if not is_same
         ]
+
+    def status_problems(self, obj: Object) -> Sequence[Problem]:
+        """What is wrong with the status of *obj*; null means absent."""
+        return _STATUS.problems(without_nulls({"status": obj.get("status")}))
 
     def _mapped(self, obj: Object) -> Mapped:
         """The job's Framework. Raises InvalidObject with all that is wrong with either."""

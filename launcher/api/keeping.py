@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 from launcher.api.apply import applied
 from launcher.api.errors import NamespaceGoing, Target
 from launcher.api.options import Validation, Writing
-from launcher.core.checking.problems import wrong_kind
+from launcher.core.checking.problems import told
 from launcher.core.errors import BadRequest, Conflict, InvalidObject, NotFound, Problem
 from launcher.core.manifest import Manifest
 from launcher.core.reading.decode import Media
@@ -35,6 +35,10 @@ class Rules(Protocol):
 
     def change_problems(self, old: Object, new: Object) -> Sequence[Problem]:
         """What may not be changed from *old* to *new*."""
+        ...
+
+    def status_problems(self, obj: Object) -> Sequence[Problem]:
+        """What is wrong with the status of *obj*."""
         ...
 
 
@@ -154,7 +158,7 @@ class Keeper:
 
     async def replace_status(self, obj: Object, writing: Writing) -> Object:
         """The status alone replaced. Raises NotFound, Conflict, InvalidObject."""
-        _check_status(obj)
+        self._check_status(obj)
         return await self._store.update_status(self.kind, obj, dry_run=writing.dry_run)
 
     async def change_status(
@@ -165,7 +169,7 @@ class Keeper:
         def checked(stored: Object) -> Object:
             new = store_rules.accepted(self.kind, change(stored))
             wanted = {**stored, "status": store_rules.status_patched(self.kind, stored, new)}
-            _check_status(wanted)
+            self._check_status(wanted)
             return wanted
 
         return await self._in_turn(
@@ -220,6 +224,10 @@ class Keeper:
         if problems := self._rules.change_problems(old, new):
             raise InvalidObject(tuple(problems))
 
+    def _check_status(self, obj: Object) -> None:
+        if problems := self._rules.status_problems(obj):
+            raise InvalidObject(told(problems))
+
 
 def placed(kind: Kind, obj: Object, namespace: str, name: str | None = None) -> Object:
     """The object where its address says, in its namespace and under its *name*. Raises BadRequest."""
@@ -238,9 +246,3 @@ def placed(kind: Kind, obj: Object, namespace: str, name: str | None = None) -> 
                 "make them the same, or leave it out of the object"
             )
     return {**obj, "metadata": {**metadata, **place}}
-
-
-def _check_status(obj: Object) -> None:
-    status = obj.get("status")
-    if status is not None and not isinstance(status, dict):
-        raise InvalidObject((wrong_kind("status", status, "must be of type object"),))

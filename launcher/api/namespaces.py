@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import orjson
 
-from launcher.api.coreobjects import CoreRules
+from launcher.api.coreobjects import NamespaceRules
 from launcher.api.deleting import Remover
 from launcher.api.keeping import Keeper, placed
 from launcher.api.options import Listing, Writing
@@ -74,7 +74,7 @@ class NamespaceKeeper(Keeper):
     """Changes namespaces; one that nobody has made is made by being changed."""
 
     def __init__(self, store: TextStore, imagination: Imagination) -> None:
-        super().__init__(NAMESPACES, CoreRules(NAMESPACES), store)
+        super().__init__(NAMESPACES, NamespaceRules(NAMESPACES), store)
         self._imagination = imagination
 
     async def replace(self, obj: Object, writing: Writing) -> Object:

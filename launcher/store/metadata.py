@@ -26,8 +26,8 @@ def shaped(metadata: Any) -> Object:
     result = {}
     for field, value in metadata.items():
         read = _READERS.get(field)
-        if read is not None:
-            value = read(field, value) if value else None
+        if read is not None and value is not None:
+            value = read(field, value) or None
         if value is not None:
             result[field] = value
     return result
@@ -139,6 +139,10 @@ def _owner_problems(owners: list[Object]) -> Iterator[Problem]:
                 yield Problem(
                     f"metadata.ownerReferences[{index}].{field}", "Required value", "FieldValueRequired"
                 )
+        for field in ("controller", "blockOwnerDeletion"):
+            if not isinstance(owner.get(field), bool | None):
+                where = f"metadata.ownerReferences[{index}].{field}"
+                yield Problem(where, "Invalid value: must be of type boolean", "FieldValueTypeInvalid")
     if sum(owner.get("controller") is True for owner in owners) > 1:
         message = "Invalid value: only one reference may have controller set to true"
         yield Problem("metadata.ownerReferences", message)

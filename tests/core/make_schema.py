@@ -303,6 +303,11 @@ def framework() -> Schema:
     }
 
 
+def one_of(*words: str) -> Schema:
+    """One of these words, or nothing."""
+    return {"enum": [*words, None]}
+
+
 #: Rules that spare users a pod that Kubernetes would refuse, beyond names and types.
 TIGHTER: dict[tuple[str, str], Schema] = {
     ("PodSpec", "restartPolicy"): {"enum": ["Always", "OnFailure", "Never", None]},
@@ -327,8 +332,13 @@ def _present(schema: Schema) -> Schema:
 class PodDefinitions:
     """Everything a PodTemplateSpec is made of, with nothing but types, names and what is required."""
 
-    def __init__(self, known: Schema) -> None:
-        self._known = known
+    def __init__(
+        self,
+        known: Schema,
+        tighter: dict[tuple[str, str], Schema] = TIGHTER,
+        words: dict[str, dict[str, str]] = WORDS,
+    ) -> None:
+        self._known, self._tighter, self._words = known, tighter, words
         self.found: Schema = {}
 
     def refer(self, name: str) -> Schema:
@@ -346,10 +356,10 @@ class PodDefinitions:
         properties = compact.get("properties", {})
         for field in compact.get("required", ()):
             properties[field] = _present(properties[field])
-        for (owner, field), rules in TIGHTER.items():
+        for (owner, field), rules in self._tighter.items():
             if owner == short:
                 properties[field] |= rules
-        for field, words in WORDS.get(short, {}).items():
+        for field, words in self._words.get(short, {}).items():
             properties[field] = {"description": words, **properties[field]}
         return compact
 
@@ -374,10 +384,16 @@ class PodDefinitions:
         return compact
 
 
+def definitions_of_kubernetes() -> Schema:
+    """Every definition of Kubernetes, by its full name."""
+    data = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / f"{KUBERNETES}-local"
+    definitions: Schema = json.loads((data / "_definitions.json").read_text())["$defs"]
+    return definitions
+
+
 def pod_definitions() -> Schema:
     """The definitions behind ``#/$defs/PodTemplateSpec``, by short name."""
-    data = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / f"{KUBERNETES}-local"
-    definitions = PodDefinitions(json.loads((data / "_definitions.json").read_text())["$defs"])
+    definitions = PodDefinitions(definitions_of_kubernetes())
     definitions.refer(POD_TEMPLATE)
     return dict(sorted(definitions.found.items()))
 

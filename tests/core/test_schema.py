@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from launcher.core.checking.schema import explained, framework_schema, shape_problems
+from launcher.core.checking.schema import core_schema, explained, framework_schema, shape_problems
 from launcher.core.wire import spec_from_json, spec_to_json
+from tests.core import make_core_schema
 from tests.core.make_schema import SCHEMA_FILE, schema_text
 from tests.core.manifests import full_framework, json_values, places_in, put
 from tests.core.pod_words import PRODUCTS, WORDS
@@ -26,6 +27,23 @@ NOTES = {"description", "default", "examples", "title", "x-must", "x-kubernetes-
 
 def test_the_schema_is_what_its_generator_writes() -> None:
     assert SCHEMA_FILE.read_text() == schema_text(), "run: python -m tests.core.make_schema"
+
+
+def test_the_schema_of_the_core_kinds_is_what_its_generator_writes() -> None:
+    assert make_core_schema.SCHEMA_FILE.read_text() == make_core_schema.schema_text(), "run: make schema"
+
+
+def test_the_schema_of_the_core_kinds_uses_no_rule_that_could_not_be_explained() -> None:
+    Draft202012Validator.check_schema(core_schema())
+
+    used = {
+        keyword
+        for definition in core_schema()["$defs"].values()
+        for part in schema_parts(definition)
+        for keyword in part
+    }
+
+    assert used - NOTES <= EXPLAINED
 
 
 def test_the_schema_is_a_schema() -> None:

@@ -1,13 +1,14 @@
 """
-Whether an object has the shape of a Framework: a fast yes, or a no that explains itself.
+Whether an object has the structure of its kind: a fast yes, or a no that explains itself.
 
-The shape is ``schemas/framework.schema.json``, which users can give to their editors. It comes with the package and
-never changes while the program runs, so it is read and compiled once, when first asked for.
+The structure of a Framework is ``schemas/framework.schema.json``, which users can give to their editors. That of the
+core kinds of Kubernetes is ``schemas/kubernetes.schema.json``. Both come with the package and never change while the
+program runs, so each is read and compiled once, when it is first used.
 """
 
 import re
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property
 from importlib.resources import files
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
@@ -28,47 +29,93 @@ Schema = dict[str, Any]
 _ONCE_BOOLEAN = {"y": True, "yes": True, "on": True, "n": False, "no": False, "off": False}
 
 
+class Validator:
+    """One JSON schema, compiled when it is first used."""
+
+    def __init__(self, schema: Callable[[], Schema]) -> None:
+        self._schema = schema
+
+    def problems(self, obj: Any) -> tuple[Problem, ...]:
+        """Every rule of the schema that *obj* breaks; empty when it breaks none."""
+        return () if self.accepts(obj) else self.explained(obj)
+
+    def accepts(self, obj: Any) -> bool:
+        """Whether *obj* breaks no rule of the schema."""
+        return self._fast.is_valid(obj)
+
+    def explained(self, obj: Any) -> tuple[Problem, ...]:
+        """As ``problems``, by a validator that is slow and reports why."""
+        problems: dict[Problem, None] = {}
+        for error in islice(self._slow.iter_errors(obj), MOST + 1):
+            problems.update(dict.fromkeys(_problems(error)))
+        return tuple(problems)
+
+    @cached_property
+    def _fast(self) -> jsonschema_rs.Draft202012Validator:
+        return jsonschema_rs.Draft202012Validator(self._schema())
+
+    @cached_property
+    def _slow(self) -> "Draft202012Validator":
+        # Slow to import as well, and most programs never have to explain anything.
+        from jsonschema import Draft202012Validator
+        from jsonschema.validators import extend
+
+        validator: Draft202012Validator = extend(  # type: ignore[no-untyped-call]  # so in its stubs
+            Draft202012Validator, {"pattern": _pattern}
+        )(self._schema())
+        return validator
+
+
 @cache
 def framework_schema() -> Schema:
-    """The schema itself; never changed by anybody."""
-    text = files("launcher.schemas").joinpath("framework.schema.json").read_bytes()
-    schema: Schema = orjson.loads(text)
+    """The schema of a Framework; never changed by anybody."""
+    return _read("framework.schema.json")
+
+
+@cache
+def core_schema() -> Schema:
+    """The schemas of the core kinds, as definitions; never changed by anybody."""
+    return _read("kubernetes.schema.json")
+
+
+def _read(file: str) -> Schema:
+    schema: Schema = orjson.loads(files("launcher.schemas").joinpath(file).read_bytes())
     return schema
+
+
+def _status_schema() -> Schema:
+    """The schema of an object of which only the status of a Framework is looked at."""
+    definition = framework_schema()["$defs"]["FrameworkStatus"]
+    return {"properties": {"status": definition}, "$defs": framework_schema()["$defs"]}
+
+
+_framework, _status = Validator(framework_schema), Validator(_status_schema)
 
 
 def shape_problems(obj: Any) -> tuple[Problem, ...]:
     """Everything about the shape of *obj* that is wrong; empty when nothing is."""
-    return () if has_shape(obj) else explained(obj)
+    return _framework.problems(obj)
 
 
 def has_shape(obj: Any) -> bool:
     """Whether nothing about the shape of *obj* is wrong."""
-    return _fast().is_valid(obj)
+    return _framework.accepts(obj)
 
 
 def explained(obj: Any) -> tuple[Problem, ...]:
     """The same, by way of a validator that is slow and can say why."""
-    problems: dict[Problem, None] = {}
-    for error in islice(_slow().iter_errors(obj), MOST + 1):
-        problems.update(dict.fromkeys(_problems(error)))
-    return tuple(problems)
+    return _framework.explained(obj)
+
+
+def status_problems(obj: Any) -> tuple[Problem, ...]:
+    """Every rule of the schema that the status of *obj*, a Framework, breaks."""
+    return _status.problems(obj)
 
 
 @cache
-def _fast() -> jsonschema_rs.Draft202012Validator:
-    return jsonschema_rs.Draft202012Validator(framework_schema())
-
-
-@cache
-def _slow() -> "Draft202012Validator":
-    # Slow to import as well, and most programs never have to explain anything.
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import extend
-
-    validator: Draft202012Validator = extend(  # type: ignore[no-untyped-call]  # so in its stubs
-        Draft202012Validator, {"pattern": _pattern}
-    )(framework_schema())
-    return validator
+def core_validator(kind: str) -> Validator:
+    """The validator of a core kind, such as ``Service``, without its envelope and metadata."""
+    return Validator(lambda: {**core_schema(), "$ref": f"#/$defs/{kind}"})
 
 
 def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator["ValidationError"]:

@@ -1,0 +1,102 @@
+"""How names, labels, keys and the like are written: what is wrong with one, or nothing."""
+
+import re
+from functools import lru_cache
+
+MAX_NAME = 253
+MAX_LABEL = 63
+MAX_PORT_NAME = 15
+
+# Unlike $, \Z does not forgive a newline at the end; fullmatch would do, but says less at the place of use.
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
+_VARIABLE = re.compile(r"[ -<>-~]+\Z")
+_ENTRY_KEY = re.compile(r"[-._a-zA-Z0-9]+\Z")
+
+
+def name_fault(name: str) -> str | None:
+    """What is wrong with an object's name (a DNS-1123 subdomain)."""
+    if len(name) > MAX_NAME:
+        return f"must be no more than {MAX_NAME} characters"
+    if not _SUBDOMAIN.match(name):
+        return (
+            "must consist of lower case letters, digits, '-' and '.', and start and end with a letter or a digit,"
+            " such as 'my-name' or 'a.b'"
+        )
+    return None
+
+
+# Cached, here and below: the same few come with every write of thousands of objects.
+@lru_cache(maxsize=4096)
+def dns_label_fault(name: str) -> str | None:
+    """What is wrong with the name of a container, a volume or a Service (a DNS-1123 label)."""
+    if len(name) > MAX_LABEL:
+        return f"must be no more than {MAX_LABEL} characters"
+    if not _DNS_LABEL.match(name):
+        return (
+            "must consist of lower case letters, digits and '-', and start and end with a letter or a digit"
+        )
+    return None
+
+
+@lru_cache(maxsize=4096)
+def namespace_fault(name: str) -> str | None:
+    """What is wrong with a namespace's name (a DNS-1123 label)."""
+    return dns_label_fault(name)
+
+
+@lru_cache(maxsize=4096)
+def label_key_fault(key: str) -> str | None:
+    """What is wrong with the key of a label or an annotation."""
+    prefix, slash, name = key.rpartition("/")
+    if slash and (fault := name_fault(prefix)):
+        return f"prefix {fault}"
+    if len(name) > MAX_LABEL:
+        return f"name must be no more than {MAX_LABEL} characters"
+    if not _LABEL_NAME.match(name):
+        return (
+            "name must consist of letters, digits, '-', '_' and '.', and start and end with a letter or a digit,"
+            " such as 'role' or 'example.com/role'"
+        )
+    return None
+
+
+@lru_cache(maxsize=4096)
+def label_value_fault(value: str) -> str | None:
+    """What is wrong with the value of a label; an empty one is fine."""
+    if len(value) > MAX_LABEL:
+        return f"must be no more than {MAX_LABEL} characters"
+    if value and not _LABEL_NAME.match(value):
+        return "must consist of letters, digits, '-', '_' and '.', and start and end with a letter or a digit"
+    return None
+
+
+@lru_cache(maxsize=4096)
+def port_name_fault(name: str) -> str | None:
+    """What is wrong with the name of a container's port (an IANA service name)."""
+    if len(name) > MAX_PORT_NAME:
+        return f"must be no more than {MAX_PORT_NAME} characters"
+    if not _DNS_LABEL.match(name) or "--" in name or not re.search("[a-z]", name):
+        return (
+            "must consist of lower case letters, digits and single '-', with at least one letter, and start and end "
+            "with a letter or a digit, such as 'http'"
+        )
+    return None
+
+
+@lru_cache(maxsize=4096)
+def variable_fault(name: str) -> str | None:
+    """What is wrong with the name of an environment variable."""
+    if not _VARIABLE.match(name):
+        return "must consist of printable ASCII characters other than '='"
+    return None
+
+
+def entry_key_fault(key: str) -> str | None:
+    """What is wrong with the key of an entry in a ConfigMap or Secret; it becomes the name of a file."""
+    if len(key) > MAX_NAME:
+        return f"must be no more than {MAX_NAME} characters"
+    if not _ENTRY_KEY.match(key) or key == "." or key.startswith(".."):
+        return "must consist of letters, digits, '-', '_' and '.', and be neither '.' nor start with '..'"
+    return None

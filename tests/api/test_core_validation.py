@@ -1,0 +1,325 @@
+"""Core objects are validated as Kubernetes does, by every way in which they can be written."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.client import APPLY, JSON_PATCH, MERGE, STRATEGIC, Answer
+from tests.api.conftest import Api
+from tests.api.samples import causes, framework
+
+CORE = "/api/v1/namespaces/default"
+Json = dict[str, Any]
+
+
+def an_object(kind: str, **parts: Any) -> Json:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}, **parts}
+
+
+def a_service(**spec: Any) -> Json:
+    return an_object("Service", spec=spec)
+
+
+BAD_SERVICES = [
+    pytest.param({"selector": "x"}, "spec.selector", id="a selector that is text"),
+    pytest.param({"selector": ["a"]}, "spec.selector", id="a selector that is a list"),
+    pytest.param({"selector": {"a": ["b"]}}, "spec.selector.a", id="a selector of lists"),
+    pytest.param({"selector": {"a": 1}}, "spec.selector.a", id="a selector of numbers"),
+    pytest.param({"selector": {"a": None}}, "spec.selector.a", id="a selector of nulls"),
+    pytest.param({"selector": {"a b": "c"}}, 'spec.selector["a b"]', id="a key that no label has"),
+    pytest.param({"selector": {"a": "b c"}}, "spec.selector.a", id="a value that no label has"),
+    pytest.param({"type": "Nodeport"}, "spec.type", id="an unknown type"),
+    pytest.param({"type": "ExternalName"}, "spec.externalName", id="an alias for nothing"),
+    pytest.param({"externalName": "a_b"}, "spec.externalName", id="an alias that is no host name"),
+    pytest.param({"ports": {"port": 80}}, "spec.ports", id="ports that are no list"),
+    pytest.param({"ports": [{}]}, "spec.ports[0].port", id="a port without a number"),
+    pytest.param({"ports": [{"port": 0}]}, "spec.ports[0].port", id="port 0"),
+    pytest.param({"ports": [{"port": 65536}]}, "spec.ports[0].port", id="a port too high"),
+    pytest.param({"ports": [{"port": "80"}]}, "spec.ports[0].port", id="a port in quotes"),
+    pytest.param({"ports": [{"port": 1, "protocol": "tcp"}]}, "spec.ports[0].protocol", id="a protocol"),
+    pytest.param({"ports": [{"port": 1, "targetPort": 0}]}, "spec.ports[0].targetPort", id="target port 0"),
+    pytest.param(
+        {"ports": [{"port": 1, "targetPort": "80"}]}, "spec.ports[0].targetPort", id="a target port in quotes"
+    ),
+    pytest.param({"ports": [{"port": 1, "name": "A"}]}, "spec.ports[0].name", id="the name of a port"),
+    pytest.param({"ports": [{"port": 1}, {"port": 2, "name": "b"}]}, "spec.ports[0].name", id="no name"),
+    pytest.param(
+        {"ports": [{"port": 1, "name": "b"}, {"port": 2, "name": "b"}]},
+        "spec.ports[1].name",
+        id="a name twice",
+    ),
+    pytest.param(
+        {"ports": [{"port": 1, "name": "a"}, {"port": 1, "name": "b"}]},
+        "spec.ports[1].port",
+        id="a port twice",
+    ),
+    pytest.param({"clusterIP": "none"}, "spec.clusterIP", id="an address"),
+    pytest.param({"externalIPs": ["a"]}, "spec.externalIPs[0]", id="an external address"),
+    pytest.param({"ipFamilies": ["ipv4"]}, "spec.ipFamilies[0]", id="an address family"),
+    pytest.param({"publishNotReadyAddresses": "yes"}, "spec.publishNotReadyAddresses", id="a truth value"),
+]
+
+
+@pytest.mark.parametrize(("spec", "field"), BAD_SERVICES)
+async def test_an_invalid_service_is_rejected(api: Api, spec: Json, field: str) -> None:
+    told = (await api.post(f"{CORE}/services", a_service(**spec))).refused(422, "Invalid")
+
+    assert list(causes(told)) == [field]
+    (await api.get(f"{CORE}/services/a")).refused(404, "NotFound")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"clusterIP": "None", "selector": {"app": "x"}}, id="headless without ports"),
+        pytest.param({"selector": None, "ports": None}, id="null is absent"),
+        pytest.param({"type": "ExternalName", "externalName": "db.example.com."}, id="an alias"),
+        pytest.param(
+            {
+                "type": "NodePort",
+                "selector": {"FC_FRAMEWORK_NAME": "a", "example.com/x": ""},
+                "ports": [
+                    {"port": 80, "name": "http", "targetPort": "web", "nodePort": 30080, "protocol": "TCP"},
+                    {"port": 80, "name": "dns", "targetPort": 53, "protocol": "UDP"},
+                ],
+                "sessionAffinity": "ClientIP",
+                "ipFamilyPolicy": "PreferDualStack",
+                "ipFamilies": ["IPv4", "IPv6"],
+                "clusterIPs": ["10.0.0.1", "fd00::1"],
+            },
+            id="every common field",
+        ),
+    ],
+)
+async def test_a_valid_service_is_stored_without_nulls(api: Api, spec: Json) -> None:
+    answer = await api.post(f"{CORE}/services", a_service(**spec))
+
+    assert answer.status == 201, answer.body
+    assert answer.json()["spec"] == {name: value for name, value in spec.items() if value is not None}
+
+
+BAD_OBJECTS = [
+    pytest.param("services", an_object("Service", spec="x"), "spec", id="a spec that is text"),
+    pytest.param("services", an_object("Service", spec=[]), "spec", id="a spec that is a list"),
+    pytest.param(
+        "configmaps", an_object("ConfigMap", data={"a/b": ""}), 'data["a/b"]', id="a key with a slash"
+    ),
+    pytest.param("configmaps", an_object("ConfigMap", data={"..": ""}), 'data[".."]', id="a key that climbs"),
+    pytest.param("configmaps", an_object("ConfigMap", data={"a" * 254: ""}), None, id="a long key"),
+    pytest.param("configmaps", an_object("ConfigMap", immutable="yes"), "immutable", id="a truth value"),
+    pytest.param(
+        "configmaps", an_object("ConfigMap", data={"a": None}), "data.a", id="an entry that is null"
+    ),
+    pytest.param("secrets", an_object("Secret", data={"../x": ""}), 'data["../x"]', id="a Secret's key"),
+    pytest.param("secrets", an_object("Secret", data={"a": 5}), "data.a", id="a Secret's entry"),
+    pytest.param("secrets", an_object("Secret", stringData=["a"]), "stringData", id="a Secret's list"),
+    pytest.param(
+        "secrets", an_object("Secret", stringData={"/": "x"}), 'data["/"]', id="a Secret's text key"
+    ),
+    pytest.param("secrets", an_object("Secret", type=5), "type", id="a Secret's type"),
+    pytest.param("events", an_object("Event", involvedObject="x"), "involvedObject", id="about what"),
+    pytest.param("events", an_object("Event", count="1"), "count", id="a count in quotes"),
+    pytest.param("events", an_object("Event", lastTimestamp="now"), "lastTimestamp", id="no time"),
+    pytest.param(
+        "events",
+        an_object("Event", firstTimestamp="2026-02-30T00:00:00Z"),
+        "firstTimestamp",
+        id="no such day",
+    ),
+    pytest.param("events", an_object("Event", source=["x"]), "source", id="a source"),
+]
+
+
+@pytest.mark.parametrize(("plural", "obj", "field"), BAD_OBJECTS)
+async def test_an_invalid_core_object_is_rejected(
+    api: Api, plural: str, obj: Json, field: str | None
+) -> None:
+    told = (await api.post(f"{CORE}/{plural}", obj)).refused(422, "Invalid")
+
+    assert field is None or list(causes(told)) == [field]
+
+
+@pytest.mark.parametrize("name", ["a.b", "x" * 64])
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/api/v1/namespaces", "Namespace"), (f"{CORE}/services", "Service")]
+)
+async def test_the_name_of_a_namespace_or_service_is_part_of_host_names(
+    api: Api, path: str, kind: str, name: str
+) -> None:
+    obj = {**an_object(kind), "metadata": {"name": name}}
+
+    told = (await api.post(path, obj)).refused(422, "Invalid")
+
+    assert list(causes(told)) == ["metadata.name"]
+
+
+async def test_an_invalid_namespace_is_rejected(api: Api) -> None:
+    told = (await api.post("/api/v1/namespaces", an_object("Namespace", spec={"finalizers": "x"}))).refused(
+        422, "Invalid"
+    )
+
+    assert list(causes(told)) == ["spec.finalizers"]
+
+
+async def _post_dry(api: Api, obj: Json) -> Answer:
+    return await api.post(f"{CORE}/services?dryRun=All", {**obj, "metadata": {"name": "b"}})
+
+
+async def _put(api: Api, obj: Json) -> Answer:
+    return await api.put(f"{CORE}/services/a", obj)
+
+
+async def _merge(api: Api, obj: Json) -> Answer:
+    return await api.patch(f"{CORE}/services/a", {"spec": obj["spec"]}, MERGE)
+
+
+async def _strategic(api: Api, obj: Json) -> Answer:
+    return await api.patch(f"{CORE}/services/a", {"spec": obj["spec"]}, STRATEGIC)
+
+
+async def _json_patch(api: Api, obj: Json) -> Answer:
+    change = [{"op": "add", "path": "/spec/selector", "value": obj["spec"]["selector"]}]
+    return await api.patch(f"{CORE}/services/a", change, JSON_PATCH)
+
+
+async def _apply(api: Api, obj: Json) -> Answer:
+    return await api.patch(f"{CORE}/services/a?fieldManager=me&force=true", obj, APPLY)
+
+
+async def _apply_new(api: Api, obj: Json) -> Answer:
+    new = {**obj, "metadata": {"name": "b"}}
+    return await api.patch(f"{CORE}/services/b?fieldManager=me&force=true", new, APPLY)
+
+
+@pytest.mark.parametrize("selector", ["x", ["a"], {"a": ["b"]}], ids=["text", "list", "object of lists"])
+@pytest.mark.parametrize(
+    "write",
+    [_post_dry, _put, _merge, _strategic, _json_patch, _apply, _apply_new],
+    ids=lambda way: way.__name__,
+)
+async def test_every_way_of_writing_is_validated(api: Api, write: Any, selector: Any) -> None:
+    before = (await api.post(f"{CORE}/services", a_service(clusterIP="None"))).json()
+
+    answer = await write(api, a_service(clusterIP="None", selector=selector))
+
+    told = answer.refused(422, "Invalid")
+    assert all(field.startswith("spec.selector") for field in causes(told))
+    assert (await api.get(f"{CORE}/services/a")).json() == before
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param({"labels": "x"}, id="labels"),
+        pytest.param({"labels": 0}, id="labels that are zero"),
+        pytest.param({"labels": []}, id="labels that are an empty list"),
+        pytest.param({"labels": {"a": 5}}, id="a label"),
+        pytest.param({"annotations": {"a": {"b": "c"}}}, id="an annotation"),
+        pytest.param({"annotations": False}, id="annotations that are false"),
+        pytest.param({"finalizers": "x"}, id="finalizers"),
+        pytest.param({"finalizers": [5]}, id="a finalizer"),
+        pytest.param({"ownerReferences": {"a": "b"}}, id="owners"),
+        pytest.param({"ownerReferences": ["x"]}, id="an owner"),
+        pytest.param({"generateName": 5}, id="a prefix"),
+    ],
+)
+@pytest.mark.parametrize("plural", ["services", "configmaps", "secrets", "pods", "events", "frameworks"])
+async def test_the_metadata_of_every_kind_is_validated(api: Api, plural: str, metadata: Json) -> None:
+    obj = VALID[plural]
+    path = f"{CORE}/{plural}" if plural != "frameworks" else f"{FRAMEWORKS}"
+
+    answer = await api.post(path, {**obj, "metadata": {"name": "a", **metadata}})
+
+    assert answer.status in (400, 422), answer.body
+    assert "metadata" in answer.json()["message"]
+
+
+@pytest.mark.parametrize("field", ["controller", "blockOwnerDeletion"])
+async def test_the_flags_of_an_owner_are_truth_values(api: Api, field: str) -> None:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", field: "yes"}
+    obj = an_object("ConfigMap")
+
+    answer = await api.post(
+        f"{CORE}/configmaps", {**obj, "metadata": {"name": "a", "ownerReferences": [owner]}}
+    )
+
+    told = answer.refused(422, "Invalid")
+    assert list(causes(told)) == [f"metadata.ownerReferences[0].{field}"]
+
+
+FRAMEWORKS = "/apis/launcher.microsoft.com/v1/namespaces/default/frameworks"
+VALID: dict[str, Json] = {
+    "services": a_service(clusterIP="None"),
+    "configmaps": an_object("ConfigMap"),
+    "secrets": an_object("Secret"),
+    "pods": an_object("Pod", spec={"containers": [{"name": "c", "image": "i"}]}),
+    "events": an_object("Event"),
+    "frameworks": framework(),
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "field"),
+    [
+        pytest.param("x", "status", id="text"),
+        pytest.param({"state": 5}, "status.state", id="a state"),
+        pytest.param({"conditions": {"a": 1}}, "status.conditions", id="conditions"),
+        pytest.param({"taskCounts": {"Running": "1"}}, "status.taskCounts.Running", id="counts"),
+    ],
+)
+async def test_the_status_of_a_framework_is_validated(api: Api, status: Any, field: str) -> None:
+    stored = (await api.post(FRAMEWORKS, framework())).json()
+
+    put = await api.put(f"{FRAMEWORKS}/a/status", {**stored, "status": status})
+    patched = await api.patch(f"{FRAMEWORKS}/a/status", {"status": status}, MERGE)
+
+    assert list(causes(put.refused(422, "Invalid"))) == [field]
+    assert list(causes(patched.refused(422, "Invalid"))) == [field]
+    assert (await api.get(f"{FRAMEWORKS}/a")).json() == stored
+
+
+@pytest.mark.parametrize(
+    ("status", "field"),
+    [
+        pytest.param("x", "status", id="text"),
+        pytest.param([], "status", id="a list"),
+        pytest.param({"conditions": "x"}, "status.conditions", id="conditions"),
+        pytest.param(
+            {"replicaStatuses": {"Worker": {"active": "1"}}},
+            "status.replicaStatuses.Worker.active",
+            id="counts",
+        ),
+    ],
+)
+async def test_the_status_of_a_job_is_validated(api: Api, status: Any, field: str) -> None:
+    stored = (await api.post(TFJOBS, TFJOB)).json()
+
+    answer = await api.put(f"{TFJOBS}/a/status", {**stored, "status": status})
+
+    assert list(causes(answer.refused(422, "Invalid"))) == [field]
+    assert (await api.get(f"{TFJOBS}/a")).json() == stored
+
+
+async def test_a_null_in_the_status_of_a_job_is_absent(api: Api) -> None:
+    stored = (await api.post(TFJOBS, TFJOB)).json()
+    status = {"conditions": None, "replicaStatuses": None, "completionTime": None}
+
+    answer = await api.put(f"{TFJOBS}/a/status", {**stored, "status": status})
+
+    assert answer.status == 200, answer.body
+
+
+TFJOBS = "/apis/kubeflow.org/v1/namespaces/default/tfjobs"
+TFJOB: Json = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "TFJob",
+    "metadata": {"name": "a"},
+    "spec": {
+        "tfReplicaSpecs": {
+            "Worker": {
+                "replicas": 1,
+                "template": {"spec": {"containers": [{"name": "tensorflow", "image": "i"}]}},
+            }
+        }
+    },
+}

@@ -11,13 +11,13 @@ from launcher.api.deleting import Remover
 from launcher.api.keeping import Keeper, placed
 from launcher.api.options import Listing, Writing
 from launcher.api.reading import Reader
+from launcher.core.checking.syntax import namespace_fault
 from launcher.core.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from launcher.core.manifest import Manifest
 from launcher.core.times import to_wire
 from launcher.store.local import TextPage, TextStore
 from launcher.store.port import NAMESPACES, Deletion, Object
 from launcher.store.rules import NAMESPACE_FINALIZER
-from launcher.store.syntax import namespace_fault
 
 #: There from the beginning, and to the end.
 DEFAULT = "default"

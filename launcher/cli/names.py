@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from launcher.cli.complaint import Refused
+from launcher.core.checking.syntax import name_fault, namespace_fault
 from launcher.core.names import API_VERSION, KIND
-from launcher.store.syntax import name_fault, namespace_fault
 
 _SHOWN = 60
 

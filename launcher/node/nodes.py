@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Final
 
+from launcher.core.checking.syntax import label_key_fault, label_value_fault, name_fault
 from launcher.core.errors import AlreadyExists, LauncherError, NotFound
 from launcher.core.quantity import quantity
 from launcher.core.times import to_wire
@@ -28,7 +29,6 @@ from launcher.node import machine
 from launcher.node.scheduling.site import Taint
 from launcher.store.pauses import Pauses
 from launcher.store.port import NODES, Deletion, Object, Store
-from launcher.store.syntax import label_key_fault, label_value_fault, name_fault
 
 log = logging.getLogger(__name__)
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from launcher.core.checking.syntax import label_key_fault, label_value_fault, name_fault, namespace_fault
 from launcher.core.errors import BadRequest, Problem
 from launcher.store.port import Kind, Object
-from launcher.store.syntax import label_key_fault, label_value_fault, name_fault, namespace_fault
 
 MAX_ANNOTATIONS = 256 * 1024
 #: What the store alone decides.

@@ -3,10 +3,10 @@
 from functools import lru_cache
 from urllib.parse import quote
 
+from launcher.core.checking.syntax import name_fault, namespace_fault
 from launcher.core.errors import NotFound
 from launcher.store.port import Kind
 from launcher.store.selectors import FieldRequirement, LabelRequirement, Operator, Where
-from launcher.store.syntax import name_fault, namespace_fault
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ from typing import Self
 
 import orjson
 
+from launcher.core.checking.syntax import namespace_fault
 from launcher.core.errors import BadRequest, Conflict, InvalidObject, NotFound, Problem
 from launcher.store import rules
 from launcher.store.kube import addresses
@@ -33,7 +34,6 @@ from launcher.store.port import (
     version_of,
 )
 from launcher.store.selectors import EVERYTHING, Where
-from launcher.store.syntax import namespace_fault
 
 #: How many calls are under way at one time; more wait.
 CONNECTIONS = 64

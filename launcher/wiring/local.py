@@ -38,6 +38,7 @@ from launcher.discovery.attendant import Whereabouts
 from launcher.discovery.keys import filed_key
 from launcher.discovery.programs import STAND_INS
 from launcher.jobs.foreign import FOREIGN
+from launcher.node import machine
 from launcher.node.collecting.collector import Collector
 from launcher.node.logs import Logs
 from launcher.node.nodes import NodeKeeper
@@ -177,6 +178,8 @@ class _Works:
                 runtime,
                 data=settings.data,
                 nodes=[node.name for node in settings.nodes],
+                # This machine resolves its own name.
+                addresses={node.name: node.address for node in settings.nodes if node.name != machine.name()},
                 logs=self.logs,
                 nfs=settings.nfs,
                 claims=settings.claims,

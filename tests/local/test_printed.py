@@ -14,10 +14,22 @@ from tests.local.conftest import Serve
 from tests.local.printed import Shell, blocks, command
 from tests.local.server import PODS, Server, ended, until
 
-#: Whoever trains: parameter servers and evaluators go on until they are ended, the others have something to say.
+#: Resolves every address of TF_CONFIG. Parameter servers and evaluators run until they are ended, the others end.
 TRAINER = """\
-import json, os, sys, time
-task = json.loads(os.environ["TF_CONFIG"])["task"]
+import json, os, socket, sys, time
+config = json.loads(os.environ["TF_CONFIG"])
+task = config["task"]
+def resolved(address):
+    try:
+        return socket.getaddrinfo(*address.split(":"))
+    except OSError:
+        return None
+deadline = time.monotonic() + 30
+for addresses in config["cluster"].values():
+    for address in addresses:
+        while not resolved(address):
+            assert time.monotonic() < deadline, address
+            time.sleep(0.1)
 print(task["type"], task["index"], *sys.argv[1:], flush=True)
 while task["type"] in ("ps", "evaluator"):
     time.sleep(0.1)

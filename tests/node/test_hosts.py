@@ -347,6 +347,58 @@ def test_services_that_were_made_before_the_pod_are_known_however_slowly_they_ar
     in_virtual_time(scenario, tmp_path)
 
 
+NODES = {"h10": "127.0.0.51", "h100": "127.0.0.52", "10.0.0.3": "127.0.0.53"}
+NODE_LINES = ["127.0.0.51 h10", "127.0.0.52 h100"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"hostNetwork": True}, id="host network"),
+        pytest.param({"dnsPolicy": "Default"}, id="the node's DNS"),
+        pytest.param({}, id="cluster DNS, no Service"),
+    ],
+)
+def test_pods_without_services_resolve_the_names_of_nodes(tmp_path: Path, spec: Object) -> None:
+    (tmp_path / "machine").write_text("127.0.0.1 localhost\n")
+
+    async def scenario(world: World) -> None:
+        hosts = Hosts(world.store, tmp_path / "hosts", tmp_path / "machine", NODES)
+        working = asyncio.create_task(hosts.run())
+
+        file = await hosts.file_for(await world.create(a_task(0, **spec)), "127.0.0.51")
+
+        working.cancel()
+        assert file is not None
+        assert file.read_text().splitlines() == ["127.0.0.1 localhost", *NODE_LINES]
+
+    in_virtual_time(scenario, tmp_path)
+
+
+def test_pods_with_services_resolve_the_names_of_nodes_too(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await world.store.create(SERVICES, a_service(publishNotReadyAddresses=True))
+        hosts = Hosts(world.store, tmp_path / "hosts", nodes=NODES)
+        working = asyncio.create_task(hosts.run())
+
+        file = await hosts.file_for(await world.create(a_task(0)), "127.0.0.51")
+
+        working.cancel()
+        assert file is not None
+        assert file.read_text().splitlines()[-3:] == [all_names("127.0.0.51", "f"), *NODE_LINES]
+
+    in_virtual_time(scenario, tmp_path)
+
+
+def test_a_pod_with_a_dns_policy_of_none_gets_no_names(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        hosts = Hosts(world.store, tmp_path / "hosts", nodes=NODES)
+
+        assert await hosts.file_for(await world.create(a_task(0, dnsPolicy="None")), "127.0.0.51") is None
+
+    in_virtual_time(scenario, tmp_path)
+
+
 def test_a_pod_knows_its_own_name_before_anybody_has_told_its_address(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         await world.store.create(SERVICES, a_service(publishNotReadyAddresses=True))

@@ -76,6 +76,7 @@ class Agent:
         *,
         data: Path,
         nodes: Collection[str],
+        addresses: Mapping[str, str] | None = None,
         logs: LogRoom,
         nfs: Mapping[str, Path],
         claims: Mapping[str, Path] | None = None,
@@ -89,13 +90,13 @@ class Agent:
         """
         *nfs* and *claims* are directories that stand in for exports and for volume claims.
 
-        *path* is the search path that containers get as well.
+        *addresses* are those of nodes by name, which pods can resolve. *path* is the search path that containers get.
         """
         self._store, self._runtime, self._nodes = store, runtime, frozenset(nodes)
         self._nfs = Nfs(data / "nfs", nfs)
         self._volumes = Volumes(data, self._nfs, claims)
         self._last_words = LastWords(data / "ends")
-        self._hosts = Hosts(store, data / "hosts")
+        self._hosts = Hosts(store, data / "hosts", nodes=addresses)
         self._pods = Informer(store, PODS, self)
         self._logs = PodLogs(store, logs, lambda key: key in self._known)
         self._log_room = logs

@@ -2,13 +2,15 @@
 The files that stand at ``/etc/hosts`` in containers, so that pods know the names of Services here as on a cluster.
 
 There is one for each Framework, and one for the other pods of a namespace: in it are this machine's own names, those of
-the Framework's Services, and those of Services that no Framework owns. It is rewritten in place when pods come, go or
-move, so that programs which run see the change. Pods for which there is no name at all get no file.
+the Framework's Services, those of Services that no Framework owns, and those of the nodes. It is rewritten in place
+when pods come, go or move, so that programs which run see the change. Pods that do not use cluster DNS, and pods
+without any Service, get a file with the names of the nodes alone, or none where only this machine is a node.
 """
 
 import asyncio
 import logging
 import os
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +24,7 @@ from launcher.node.pods.hostsfile import (
     hosts_lines,
     named_pod,
     named_service,
+    node_lines,
 )
 from launcher.store.informer import Informer
 from launcher.store.port import SERVICES, Key, Object, Store, key_of
@@ -40,14 +43,23 @@ _GATHER = 0.02
 _SHARE = 0.1
 #: The file of pods that no Framework owns: no Framework can be called so.
 _NOBODYS = "_"
+#: The file with the names of nodes alone: no namespace can be called so.
+_NODES = "_nodes"
 
 
 class Hosts:
     """Keeps the files. A handler of the changes of Services."""
 
-    def __init__(self, store: Store, directory: Path, machine: Path = Path("/etc/hosts")) -> None:
-        """*machine* is where this machine's own names are."""
+    def __init__(
+        self,
+        store: Store,
+        directory: Path,
+        machine: Path = Path("/etc/hosts"),
+        nodes: Mapping[str, str] | None = None,
+    ) -> None:
+        """*machine* is where this machine's own names are; *nodes* are the addresses of nodes with other names."""
         self._store, self._directory, self._machine = store, directory, machine
+        self._node_lines = list(node_lines(nodes or {}))
         self._informer = Informer(store, SERVICES, self)
         #: Those that no Framework owns are nobody's.
         self._services: dict[Scope, dict[str, NamedService]] = {}
@@ -71,18 +83,18 @@ class Hosts:
 
     async def file_for(self, pod: Object, address: str) -> Path | None:
         """
-        What is to stand at ``/etc/hosts`` in the pod, up to date; None if it knows no names of Services.
+        What is to stand at ``/etc/hosts`` in the pod, up to date; None if it knows neither Services nor nodes by name.
 
         The pod is about to start at that *address*: its programs may ask for their own name first of all.
         """
         if not _asks_cluster(pod):
-            return None
+            return None if pod["spec"].get("dnsPolicy") == "None" else self._nodes_file()
         await self._informer.synced.wait()
         scope = _scope_of(pod)
         if scope[1] and _uses_names(pod) and scope not in self._services:
             await self._look_up(scope)
         if not self._in_scope(scope):
-            return None
+            return self._nodes_file()
         key = key_of(pod)
         self._addresses[key] = pod["metadata"]["uid"], address
         if key[1] not in self._pods.get(scope, {}):
@@ -216,10 +228,22 @@ class Hosts:
                 is_written.set()
             await asyncio.sleep((clock() - began) / _SHARE)
 
-    def _write(self, scope: Scope) -> None:
-        lines = [*self._machines_lines(), *hosts_lines(self._in_scope(scope), self._pods_for(scope))]
+    def _nodes_file(self) -> Path | None:
+        """The file with the names of the nodes alone; None where they have no names of their own."""
+        if not self._node_lines:
+            return None
+        path = self._directory / _NODES
         try:
-            rewrite(self._path(scope), "".join(f"{line}\n" for line in lines).encode())
+            rewrite(path, _text([*self._machines_lines(), *self._node_lines]))
+        except OSError as error:
+            log.warning("names of nodes not written", extra={"why": str(error)})
+            return None
+        return path
+
+    def _write(self, scope: Scope) -> None:
+        named = hosts_lines(self._in_scope(scope), self._pods_for(scope))
+        try:
+            rewrite(self._path(scope), _text([*self._machines_lines(), *named, *self._node_lines]))
         except OSError as error:
             # Whoever starts next tries again.
             del self._files[scope]
@@ -247,6 +271,10 @@ def _remove(shelves: dict[Scope, dict[str, T]], scope: Scope, name: str) -> T | 
     if not shelf:
         shelves.pop(scope, None)
     return found
+
+
+def _text(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _scope_of(pod: Object) -> Scope:

@@ -5,6 +5,7 @@ On a cluster a DNS server answers for these names. Here a Service leads to its p
 another, the port to speak to is the container's.
 """
 
+import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -95,6 +96,21 @@ def hosts_lines(services: Iterable[NamedService], pods: Sequence[NamedPod]) -> I
             for pod in found:
                 if pod.hostname and pod.subdomain == service.name:
                     yield from _lines(pod.address, f"{pod.hostname}.{service.name}", service.namespace)
+
+
+def node_lines(nodes: Mapping[str, str]) -> Iterator[str]:
+    """A line for every node, by its name and address; a name that is an address needs none."""
+    for name, address in nodes.items():
+        if not _is_address(name):
+            yield f"{address} {name}"
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _by_label(pods: Iterable[NamedPod]) -> dict[tuple[str, str], list[NamedPod]]:

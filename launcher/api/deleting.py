@@ -14,7 +14,6 @@ from launcher.api.options import deletion_of, listing_of
 from launcher.api.views import Viewer, include_of
 from launcher.api.writing import written
 from launcher.core.errors import BadRequest, Conflict, NotFound
-from launcher.jobs.foreign import foreign_of
 from launcher.store.local import TextStore
 from launcher.store.port import FRAMEWORKS, NAMESPACES, PODS, Deletion, Kind, Object, Propagation
 
@@ -73,12 +72,13 @@ class Remover:
 
     def _chosen(self, stored: Object, how: Deletion) -> Deletion:
         """
-        How to delete this one. A Framework goes after its pods, and a job after those, unless somebody says otherwise.
+        How to delete this one: a Framework in the foreground unless the request says otherwise.
 
-        So its name is free only when nothing runs under it any more.
+        So its name is free only when nothing runs under it any more. A job is deleted in the background, as on a
+        cluster: its clients create it again at once, and the new one waits for what the old one has left.
         """
         unsaid = how.propagation is None and "deletionTimestamp" not in stored["metadata"]
-        if unsaid and (self._kind == FRAMEWORKS or foreign_of(self._kind) is not None):
+        if unsaid and self._kind == FRAMEWORKS:
             return replace(how, propagation=Propagation.FOREGROUND)
         return how
 

@@ -2,7 +2,8 @@
 Jobs of somebody else's kind, run by Frameworks: each has one, which follows it, and its status tells how that goes.
 
 The Framework is owned by its job and has its name. It is made when the job is there, changed when the job's spec is,
-and gone while the job is suspended. A Framework of that name that belongs to nobody, or to another, is left alone.
+and gone while the job is suspended. A Framework of that name that belongs to nobody, or to another, is left alone; one
+of a deleted job of that name is waited for.
 """
 
 import asyncio
@@ -41,6 +42,8 @@ class _Known:
 
     uid: str
     owner: str
+    #: The kind and the name of the owner.
+    owned_by: tuple[str, str]
     generation: str
     is_going: bool
     progress: Progress
@@ -111,9 +114,11 @@ class Mirror:
 
     def framework_seen(self, key: Key, obj: Object) -> None:
         meta = obj["metadata"]
+        owner = controller_of(meta)
         self._known[key] = _Known(
             meta["uid"],
-            controller_of(obj["metadata"]).get("uid", ""),
+            owner.get("uid", ""),
+            (owner.get("kind", ""), owner.get("name", "")),
             (meta.get("annotations") or {}).get(GENERATION, ""),
             "deletionTimestamp" in meta,
             progress_of(obj),
@@ -158,6 +163,8 @@ class Mirror:
         if is_finished(_status(job)):
             await self._expire(job, wish)
         elif known is not None and known.owner != job["metadata"]["uid"]:
+            if known.owned_by == (self._foreign.kind.kind, key[1]):
+                return  # that of a deleted job of this name: the garbage collector removes it
             await self._block(job, "NameTaken", _taken(key))
         elif wish.is_held and (known is None or known.progress.end is None):
             await self._suspend(job, known)
@@ -197,8 +204,10 @@ class Mirror:
         except AlreadyExists:
             key = key_of(job)
             live = await self._store.get(FRAMEWORKS, *key)
-            if controller_of(live["metadata"]).get("uid") != job["metadata"]["uid"]:
-                await self._block(job, "NameTaken", _taken(key))
+            owner = controller_of(live["metadata"])
+            if owner.get("uid") != job["metadata"]["uid"]:
+                if (owner.get("kind"), owner.get("name")) != (self._foreign.kind.kind, key[1]):
+                    await self._block(job, "NameTaken", _taken(key))
                 raise Conflict(_taken(key)) from None  # nobody tells when it has gone: it is tried again
             # Somebody took the label by which it is found.
             mark = MergePatch({"metadata": {"labels": {JOB_KIND: self._foreign.family.kind}}})

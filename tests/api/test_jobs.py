@@ -301,15 +301,17 @@ async def test_a_job_that_is_replaced_must_have_been_read(api: Api) -> None:
     assert (read.status, read.json()["metadata"]["generation"]) == (200, 2)
 
 
-async def test_it_goes_after_what_belongs_to_it_unless_somebody_says_otherwise(api: Api) -> None:
+async def test_a_job_is_deleted_in_the_background_unless_the_request_says_otherwise(api: Api) -> None:
     await made(api)
     await made(api, a_tfjob("other"))
 
-    held = (await api.delete(f"{V1}/dist")).json()
-    gone = (await api.delete(f"{V1}/other?propagationPolicy=Background")).json()
+    gone = (await api.delete(f"{V1}/dist")).json()
+    held = (await api.delete(f"{V1}/other?propagationPolicy=Foreground")).json()
+    again = await api.post(V1, a_tfjob())
 
-    assert held["metadata"]["finalizers"] == ["foregroundDeletion"]
     assert (gone["kind"], gone["status"]) == ("Status", "Success")
+    assert held["metadata"]["finalizers"] == ["foregroundDeletion"]
+    assert again.status == 201
 
 
 async def test_all_of_them_can_be_deleted(api: Api) -> None:

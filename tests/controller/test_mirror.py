@@ -295,6 +295,27 @@ async def test_a_job_takes_its_framework_and_its_pods_along(place: Place) -> Non
     assert await place.pods() == {}
 
 
+async def test_a_job_created_again_after_a_background_deletion_waits_for_its_predecessors_framework(
+    place: Place,
+) -> None:
+    first = await place.submit(a_tfjob())
+    await place.run(*WORKERS)
+    before = (await place.framework())["metadata"]["uid"]
+
+    await place.delete(TFJOBS, "dist")
+    second = await place.submit(a_tfjob())
+
+    async def another() -> bool:
+        framework = await place.framework()
+        return bool(framework) and framework["metadata"]["uid"] != before
+
+    await place.until(another, "another Framework")
+    framework = await place.framework()
+    assert framework["metadata"]["ownerReferences"][0]["uid"] == second["metadata"]["uid"]
+    assert first["metadata"]["uid"] != second["metadata"]["uid"]
+    assert "TFJobNameTaken" not in await place.events()
+
+
 async def test_a_job_goes_when_its_time_after_the_end_is_over(place: Place) -> None:
     await place.submit(a_tfjob(policy={"ttlSecondsAfterFinished": 1}, Worker=replicas(1)))
     await place.run("dist-worker-0")

@@ -213,6 +213,27 @@ def test_a_job_is_suspended_resumed_and_scaled(server: Server) -> None:
     assert pods_of(server, "elastic") == []
 
 
+def test_a_job_can_be_created_again_as_soon_as_it_is_deleted(server: Server, gate: Path) -> None:
+    stubborn = f"echo $$ >> {gate}/started; trap '' TERM; while :; do sleep 0.05; done"
+    second = f"kill -0 $(cat {gate}/started) 2>/dev/null && touch {gate}/both; exit 0"
+
+    def job(text: str) -> Json:
+        made = here(gate, a_tfjob("again", Worker=script(server, text)))
+        made["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["terminationGracePeriodSeconds"] = 2
+        return made
+
+    api = client.CustomObjectsApi(client.ApiClient(client.Configuration(host=server.url)))
+    create(server, job(stubborn))
+    until(lambda: (gate / "started").exists() or None, "the first runs")
+
+    api.delete_namespaced_custom_object(GROUP, VERSION, "default", PLURAL, "again")
+    api.create_namespaced_custom_object(GROUP, VERSION, "default", PLURAL, job(second))
+
+    ended = told(server, "again", "Succeeded")
+    assert "Blocked" not in states(ended)
+    assert not (gate / "both").exists()
+
+
 def test_a_job_is_applied_again_and_again(server: Server) -> None:
     job = a_tfjob("applied", policy={"suspend": True}, Worker=script(server, "true"))
     text = orjson.dumps(job).decode()

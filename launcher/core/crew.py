@@ -1,13 +1,24 @@
 """The tasks of one role while their Framework is being worked on, with counts that are kept, not recounted."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from launcher.core.completion import Count, counts
 from launcher.core.order import OPEN, Gate
 from launcher.core.spec import RoleName, TaskRole
 from launcher.core.status import RoleStatus, State, TaskStatus, was_placed
+
+#: States whose message is the reason of a wait: for its pod, its containers or its retry.
+_EXPLAINED = frozenset(
+    {
+        State.CREATION_PENDING,
+        State.PREPARING,
+        State.RUNNING,
+        State.DELETION_PENDING,
+        State.ATTEMPT_COMPLETED,
+    }
+)
 
 
 @dataclass(slots=True)
@@ -30,6 +41,8 @@ class Crew:
     #: Tasks that have been given a node in their current try, and those that ended without.
     placed: int = 0
     lost: int = 0
+    #: Tasks whose message says what they wait for.
+    explained: int = 0
     #: Tasks that a scale-down has removed and that are still in the record.
     leaving: int = 0
     #: Tasks whose pods are still to be created, and what they were told of the role's gate.
@@ -75,6 +88,7 @@ class Crew:
         if task.deletion_pending:
             self.leaving += by
             return
+        self.explained += by * is_explained(task)
         if task.attempt.node is not None or was_placed(task):  # the former is quicker, and mostly enough
             self.placed += by
         else:
@@ -88,6 +102,35 @@ class Crew:
         elif state is State.RUNNING:
             self.running += by
             self.ready += by * task.attempt.ready
+
+
+def is_explained(task: TaskStatus) -> bool:
+    """Whether the task's message says what it waits for."""
+    return bool(task.message) and task.state in _EXPLAINED and not task.deletion_pending
+
+
+def first_wait(crews: Iterable[Crew]) -> str:
+    """What the first task waits for that says so; one that has a pod comes before one that has none."""
+    later = ""
+    for each in crews:
+        for task in each.tasks if each.explained else ():
+            if not is_explained(task):
+                continue
+            words = f"{each.name}[{task.index}]: {task.message}"
+            if task.state is not State.CREATION_PENDING:
+                return words
+            later = later or words
+            break
+    return later
+
+
+def start_wait(crews: Collection[Crew]) -> str:
+    """How far tasks have come of which none runs and none says what it waits for."""
+    wanted = sum(len(each.tasks) - each.leaving for each in crews)
+    unscheduled = wanted - sum(each.placed + each.lost for each in crews)
+    if unscheduled:
+        return f"waiting for {unscheduled} of {wanted} tasks to be scheduled"
+    return "waiting for containers to start"
 
 
 def crew(role: TaskRole | None, name: RoleName, tasks: Iterable[TaskStatus], graceful: int | None) -> Crew:

@@ -171,5 +171,3 @@ def _tell_placed(party: _Party, known: Record) -> None:
     words = f"{of} {party.total} tasks of the gang are {party.done}"
     known.put_condition(Condition(PLACED, True, known.now, "Placed", words))
     known.notices.append(Notice(PLACED, words))
-    if known.state is State.PREPARING:
-        known.say(words)

@@ -12,7 +12,7 @@ from launcher.core import gang, retry
 from launcher.core.actions import Action, DeleteFramework, Notice, ReadPods, Step
 from launcher.core.board import Board, Finished
 from launcher.core.codes import Code, Completion, predefined
-from launcher.core.crew import Crew
+from launcher.core.crew import Crew, first_wait, start_wait
 from launcher.core.ending import (
     ALWAYS_STOPS,
     DELETED,
@@ -37,6 +37,7 @@ from launcher.core.times import Time
 
 #: Far more rounds of thought than any role can give cause for.
 _ROUNDS = 50
+_RUNNING = "a task runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,7 @@ class Planner:
             finished = self.board.work(self._around)
             done = self._judge(finished) or self._compact() or self._review_gang(fresh)
             if not (done or self._settle(chance, fresh)):
+                self._explain()
                 return
         raise ValueError("the plan does not come to rest")
 
@@ -263,8 +265,11 @@ class Planner:
             return False
         # What was begun before the user wrote Create goes on; only what has no pod yet can be held.
         held = self._framework.spec.execution is ExecutionType.CREATE and not self.board.pods
-        known.say("held: executionType is Create" if held else "")
-        known.condition("Suspended", held, "Held" if held else "Started", known.status.message)
+        if held:
+            known.say("held: executionType is Create")
+        known.condition(
+            "Suspended", held, "Held" if held else "Started", known.status.message if held else ""
+        )
         if not held:
             known.condition("Started", True, "AttemptStarted")
             self._is_past_deadline()
@@ -375,12 +380,28 @@ class Planner:
             return self._settle_end(fresh)
         if known.state is State.CREATION_PENDING and self._is_underway():
             tasks = any(each.tasks for each in crews)
-            known.enter(State.PREPARING, "pods are being created" if tasks else "there are no tasks to run")
+            known.enter(State.PREPARING, "" if tasks else "there are no tasks to run")
             return True
         if known.state is State.PREPARING and any(each.running for each in crews):
-            known.enter(State.RUNNING, "a task runs")
+            known.enter(State.RUNNING, _RUNNING)
             return True
         return False
+
+    def _explain(self) -> None:
+        """Have the message of a Framework under way name what it waits for."""
+        known, crews = self._known, self.board.crews.values()
+        if self._is_ending or gang.is_waiting(known.status) or not any(each.tasks for each in crews):
+            return
+        match known.state:
+            case State.CREATION_PENDING:
+                known.say(first_wait(crews))
+            case State.PREPARING:
+                known.say(first_wait(crews) or start_wait(crews))
+            case State.RUNNING:
+                wait = first_wait(crews)
+                known.say(f"{_RUNNING}; {wait}" if wait else _RUNNING)
+            case _:
+                pass
 
     def _is_underway(self) -> bool:
         crews = self.board.crews.values()

@@ -11,6 +11,8 @@ from launcher.core.times import Time, from_wire
 
 #: Phases that a pod never leaves.
 ENDED = frozenset({"Succeeded", "Failed"})
+#: Reasons of containers that wait for nothing but their start, unless there is a message too.
+_STARTING = ("ContainerCreating", "PodInitializing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Pod:
     deletion_asked: Time | None = None
     #: Nothing holds up its deletion, and yet it is there: whoever deleted it was cut off half-way.
     half_deleted: bool = False
-    #: Why a pending pod does not run yet, in the cluster's words.
+    #: Why a pod or one of its containers does not run, in the cluster's words.
     hindrance: str = ""
     #: ``pod.status`` of a pod that ended, for its classification.
     end: Mapping[str, Any] | None = None
@@ -72,7 +74,7 @@ def pod_from_json(obj: Mapping[str, Any]) -> Pod:
         ready=_holds(status, "Ready"),
         deletion_asked=_deletion_asked(meta),
         half_deleted=meta.get("deletionGracePeriodSeconds") == 0 and not meta.get("finalizers"),
-        hindrance=_hindrance(status) if phase == "Pending" else "",
+        hindrance=_hindrance(status) if phase in ("Pending", "Running") else "",
         end=status if phase in ENDED else None,
     )
 
@@ -97,8 +99,15 @@ def _hindrance(status: Mapping[str, Any]) -> str:
             )
     for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         waiting = (container.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-            return (
-                f"{waiting['reason']}: {waiting.get('message') or 'container ' + container.get('name', '?')}"
-            )
+        reason, message = waiting.get("reason"), waiting.get("message")
+        if reason and (message or reason not in _STARTING):
+            return f"{reason}: {message or 'container ' + container.get('name', '?')}{_last_exit(container)}"
     return ""
+
+
+def _last_exit(container: Mapping[str, Any]) -> str:
+    """How the container ended before it began to wait; empty when it has not run."""
+    last = (container.get("lastState") or {}).get("terminated") or {}
+    if "exitCode" not in last:
+        return ""
+    return f"; last exit code {last['exitCode']}" + (f" ({last['reason']})" if last.get("reason") else "")

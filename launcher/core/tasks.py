@@ -127,6 +127,8 @@ def _in_sight(task: TaskStatus, pod: Pod | None, around: Situation) -> Move:
 def _alive(task: TaskStatus, pod: Pod, around: Situation) -> Move:
     if pod.phase == "Running" and task.state is not State.RUNNING:
         return _enter(task, State.RUNNING, around, "")
+    if pod.phase == "Running":
+        return Move(_saying(task, pod.hindrance))
     if pod.phase != "Pending":
         return Move(task)
     if task.state is State.RUNNING:

@@ -111,7 +111,8 @@ def test_having_a_node_is_enough() -> None:
     world.sync()
 
     assert (condition(world).status, world.state) == (True, State.PREPARING)
-    assert world.status.message == "all 3 tasks of the gang are placed"
+    assert condition(world).message == "all 3 tasks of the gang are placed"
+    assert world.status.message == "waiting for containers to start"
 
 
 def test_who_was_placed_and_has_ended_counts() -> None:

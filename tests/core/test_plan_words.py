@@ -1,5 +1,7 @@
 """What a plan says: conditions, messages and events that tell people why things are as they are."""
 
+from typing import Any
+
 import pytest
 
 from launcher.core.actions import Notice
@@ -325,3 +327,102 @@ def test_a_task_that_is_retried_within_one_look_is_told_of_too() -> None:
             "TaskRetried", "task w[0]: try 2 after PodCreationUnknownError (-310): retry 1 of 1", warning=True
         )
     ]
+
+
+# The message of a Framework that waits names what it waits for.
+
+
+def a_pending_status(reason: str = "", message: str = "", *, last_exit: int | None = None) -> dict[str, Any]:
+    """``pod.status`` of a pod on a node whose container waits."""
+    waiting = {key: value for key, value in (("reason", reason), ("message", message)) if value}
+    container: dict[str, Any] = {"name": "c", "state": {"waiting": waiting}}
+    if last_exit is not None:
+        container["lastState"] = {"terminated": {"exitCode": last_exit, "reason": "Error"}}
+    return {"phase": "Pending", "containerStatuses": [container]}
+
+
+def unschedulable(message: str) -> dict[str, Any]:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return {"phase": "Pending", "conditions": [condition]}
+
+
+def test_a_framework_whose_pods_have_no_node_says_how_many() -> None:
+    world = a_world(a_role("w", 2))
+
+    world.sync()
+
+    assert world.status.message == "waiting for 2 of 2 tasks to be scheduled"
+
+
+def test_a_framework_with_an_unschedulable_pod_names_the_task_and_the_reason() -> None:
+    world = a_world(a_role("w", 2))
+    world.sync()
+
+    world.status_of("w1", unschedulable("0/1 nodes are available: 1 Insufficient cpu."), node="")
+    world.sync()
+
+    assert world.status.message == "w[1]: Unschedulable: 0/1 nodes are available: 1 Insufficient cpu."
+
+
+def test_a_framework_whose_pods_are_placed_and_not_running_waits_for_containers() -> None:
+    world = a_world(a_role("w", 2))
+    world.sync()
+
+    world.status_of("w0", a_pending_status("ContainerCreating"))
+    world.status_of("w1", a_pending_status("ContainerCreating"))
+    world.sync()
+
+    assert world.status.message == "waiting for containers to start"
+
+
+def test_a_missing_volume_is_in_the_message_of_the_framework() -> None:
+    world = a_world(a_role("w"))
+    world.sync()
+
+    world.status_of("w0", a_pending_status("ContainerCreating", 'volume "data": hostPath /y does not exist'))
+    world.sync()
+
+    assert world.status.message == 'w[0]: ContainerCreating: volume "data": hostPath /y does not exist'
+
+
+def test_a_crash_loop_is_in_the_message_of_task_and_framework_with_its_last_exit() -> None:
+    world = running(a_role("w", 2))
+    crash = {**a_pending_status("CrashLoopBackOff", "back-off 10s", last_exit=3), "phase": "Running"}
+
+    world.status_of("w1", crash)
+    world.sync()
+
+    assert world.task("w1").message == "CrashLoopBackOff: back-off 10s; last exit code 3 (Error)"
+    assert world.status.message == f"a task runs; w[1]: {world.task('w1').message}"
+
+
+def test_a_container_that_runs_again_after_a_crash_leaves_no_reason_behind() -> None:
+    world = running(a_role("w", 2))
+    crash = {**a_pending_status("CrashLoopBackOff", "back-off 10s", last_exit=3), "phase": "Running"}
+    world.status_of("w1", crash)
+    world.sync()
+
+    world.run("w1")
+
+    assert (world.task("w1").message, world.status.message) == ("", "a task runs")
+
+
+def test_a_role_that_waits_for_another_is_in_the_message_while_nothing_runs() -> None:
+    world = a_world(a_role("a"), a_role("b", start_after=(StartAfter(RoleName("a")),)))
+
+    world.sync()
+
+    assert world.status.message == "b[0]: waits for role a to be Running (startAfter)"
+
+
+def test_looking_again_at_a_framework_that_waits_changes_nothing() -> None:
+    world = a_world(a_role("w", 2))
+    world.sync()
+    world.status_of("w1", unschedulable("0/1 nodes are available."), node="")
+    world.sync()
+    saved = len(world.saved)
+
+    world.after(5)
+    world.after(5)
+
+    assert len(world.saved) == saved

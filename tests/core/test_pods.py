@@ -137,9 +137,16 @@ def test_only_a_controller_owns_a_pod(references: list[dict[str, Any]] | None, o
             id="an init container",
         ),
         pytest.param(
-            {"phase": "Running", "containerStatuses": [waiting("CrashLoopBackOff")]}, "", id="it runs"
+            {"phase": "Running", "containerStatuses": [waiting("CrashLoopBackOff", "back-off 10s")]},
+            "CrashLoopBackOff: back-off 10s",
+            id="a container of a running pod",
+        ),
+        pytest.param(
+            {"containerStatuses": [waiting("ContainerCreating", "no volume")]},
+            "ContainerCreating: no volume",
+            id="on its way, with a message",
         ),
     ],
 )
-def test_what_keeps_a_pending_pod_from_running(status: dict[str, Any], hindrance: str) -> None:
+def test_what_keeps_a_pod_from_running(status: dict[str, Any], hindrance: str) -> None:
     assert pod_from_json(a_pod(status)).hindrance == hindrance

@@ -19,6 +19,7 @@ def test_a_volume_that_cannot_be_made_is_tried_again_with_growing_pauses(tmp_pat
             await asyncio.sleep(100)
 
         assert waiting["status"]["phase"] == "Pending"
+        assert state(waiting)["waiting"] == {"reason": "ContainerCreating", "message": event}
         assert event == 'MountVolume.SetUp failed for volume "v" : configmap "none" not found'
         assert world.store.status_writes == 1
         assert world.runtime.orders == []

@@ -146,16 +146,40 @@ async def test_a_pod_with_gates_waits_until_they_are_lifted() -> None:
     assert [event[1] for event in await events_about(store)] == ["Scheduled"]
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param({"schedulerName": "another"}, id="of another scheduler"),
-        pytest.param({"nodeName": "elsewhere"}, id="that have a node"),
-    ],
-)
-async def test_pods_that_are_not_ours_are_left_alone(spec: dict[str, Any]) -> None:
+@pytest.mark.parametrize("scheduler", ["volcano", "hivedscheduler"])
+async def test_a_pod_of_a_scheduler_that_does_not_exist_here_is_placed_with_a_warning(scheduler: str) -> None:
+    store = await with_nodes(node_json("n1"))
+    await store.create(PODS, pod_json(schedulerName=scheduler))
+
+    async with running(*scheduling(store)):
+        await until(lambda: is_bound(store))
+        await until(lambda: _has_event(store, "Scheduled"))
+
+    (warning,) = [event for event in await events_about(store) if event[0] == "Warning"]
+    assert warning[1] == "SchedulerNotFound"
+    assert f'spec.schedulerName "{scheduler}"' in warning[2]
+    assert "default-scheduler" in warning[2]
+
+
+async def test_a_pod_of_a_scheduler_that_does_not_exist_here_has_a_reason_when_it_fits_nowhere() -> None:
+    store = await with_nodes(node_json("n1"))
+    await store.create(PODS, pod_json(schedulerName="volcano", requests={"cpu": 9}))
+
+    async with running(*scheduling(store)):
+        await until(lambda: is_told(store, "Unschedulable"))
+        await until(lambda: _has_event(store, "FailedScheduling"))
+
+    assert scheduled(await pod_of(store))["message"] == "0/1 nodes are available: 1 Insufficient cpu."
+    assert [event[1] for event in await events_about(store)] == ["SchedulerNotFound", "FailedScheduling"]
+
+
+async def _has_event(store: Store, reason: str) -> bool:
+    return any(event[1] == reason for event in await events_about(store))
+
+
+async def test_a_pod_that_has_a_node_is_left_alone() -> None:
     store = await with_nodes(node_json())
-    created = await store.create(PODS, pod_json("other", **spec))
+    created = await store.create(PODS, pod_json("other", nodeName="elsewhere"))
     await store.create(PODS, pod_json(schedulerName="default-scheduler"))
 
     async with running(*scheduling(store)):

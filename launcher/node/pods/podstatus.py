@@ -111,12 +111,11 @@ def _waiting(known: Known, container: Container, record: Record) -> Object:
             "CrashLoopBackOff",
             f"back-off {_duration(pause)} restarting failed container={container.name} pod={full_name(known.pod)}",
         )
-    elif record.hindrance is not None:
-        said = record.hindrance
     else:
-        waits_for_others = container.role is not Role.MAIN or not is_initialized(known.situation)
-        said = Waiting("PodInitializing" if waits_for_others else "ContainerCreating")
-    return {"reason": said.reason, **({"message": said.message} if said.message else {})}
+        said = record.hindrance or Waiting("")
+    waits_for_others = container.role is not Role.MAIN or not is_initialized(known.situation)
+    reason = said.reason or ("PodInitializing" if waits_for_others else "ContainerCreating")
+    return {"reason": reason, **({"message": said.message} if said.message else {})}
 
 
 def _duration(seconds: float) -> str:

@@ -46,6 +46,7 @@ class Attempt:
 class Waiting:
     """Why a container does not run, in the kubelet's words."""
 
+    #: Empty for the reason of every container that is about to start.
     reason: str
     message: str = ""
 

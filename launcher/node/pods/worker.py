@@ -191,12 +191,13 @@ class PodWorker:
         return self._since + seconds if seconds is not None and self._verdict is None else None
 
     async def _start(self, care: Care, containers: Iterable[Container], now: float) -> None:
-        if self._volumes is None and not await self._prepare(now):
+        if self._volumes is None and not await self._prepare(containers, now):
             return
         for container in containers:
             await self._start_one(care, container, now)
 
-    async def _prepare(self, now: float) -> bool:
+    async def _prepare(self, containers: Iterable[Container], now: float) -> bool:
+        """Make the volumes ready. Whether they are; if not, *containers* wait with the reason."""
         try:
             self._volumes = await self._starter.prepare(self._stored.object)
         except (VolumeFailed, Unavailable) as error:
@@ -204,6 +205,9 @@ class PodWorker:
             again = now + self._mount_pauses.next()
             for name, record in self._records.items():
                 self._records[name] = replace(record, not_before=again)
+            for container in containers:
+                record = self._records[container.name]
+                self._records[container.name] = replace(record, hindrance=Waiting("", str(error)))
             return False
         return True
 
@@ -220,7 +224,9 @@ class PodWorker:
             log.info(
                 "container not started", extra={"pod": full_name(self._stored.object), "why": str(error)}
             )
-            self._records[container.name] = replace(record, not_before=now + _SOON)
+            self._records[container.name] = replace(
+                record, hindrance=Waiting("", str(error)), not_before=now + _SOON
+            )
         else:
             self._started(care, container, run, fresh=True)
 

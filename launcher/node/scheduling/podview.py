@@ -16,7 +16,8 @@ GANG_MIN: Final = "launcher.microsoft.com/gang-min"
 _MOST: Final = 10**6
 
 SCHEDULED: Final = "PodScheduled"
-_OURS: Final = ("", "default-scheduler")
+#: The name that Kubernetes gives its own scheduler; there is no other in local mode.
+SCHEDULER_NAME: Final = "default-scheduler"
 #: The classes that every cluster has; others are not stored here, and count as none.
 _PRIORITIES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
@@ -39,6 +40,8 @@ class PodView:
     priority: int
     #: Seconds since 1970.
     created: float
+    #: ``spec.schedulerName`` when it names a scheduler that does not exist here; else empty.
+    missing_scheduler: str
     #: What was last told about it; None for nothing.
     told: Told | None
     #: Since when that has been so; empty for nothing.
@@ -47,21 +50,23 @@ class PodView:
     conditions: Sequence[Mapping[str, Any]]
 
 
-def is_ours(pod: Object) -> bool:
-    """Whether it is for us to give it a node."""
-    return (pod["spec"].get("schedulerName") or "") in _OURS and "deletionTimestamp" not in pod["metadata"]
+def is_schedulable(pod: Object) -> bool:
+    """Whether the pod is to get a node, whichever scheduler it names: local mode has only one."""
+    return "deletionTimestamp" not in pod["metadata"]
 
 
 def view_of(pod: Object) -> PodView:
     meta, spec = pod["metadata"], pod["spec"]
     conditions = (pod.get("status") or {}).get("conditions") or ()
     told = next((one for one in conditions if one.get("type") == SCHEDULED), None)
+    scheduler = spec.get("schedulerName") or SCHEDULER_NAME
     return PodView(
         uid=meta["uid"],
         version=meta["resourceVersion"],
         gated=bool(spec.get("schedulingGates")),
         priority=spec.get("priority") or _PRIORITIES.get(spec.get("priorityClassName") or "", 0),
         created=from_wire(meta["creationTimestamp"]),
+        missing_scheduler="" if scheduler == SCHEDULER_NAME else scheduler,
         told=Told(told.get("reason") or "", told.get("message") or "") if told is not None else None,
         told_since=(told or {}).get("lastTransitionTime") or "",
         conditions=[one for one in conditions if one is not told],

@@ -19,11 +19,12 @@ from launcher.core.times import to_wire
 from launcher.node.scheduling.placing import Binding, Placer
 from launcher.node.scheduling.podview import (
     SCHEDULED,
+    SCHEDULER_NAME,
     PodView,
     Told,
     gang_of,
     guest_of,
-    is_ours,
+    is_schedulable,
     view_of,
 )
 from launcher.node.scheduling.site import facts_of
@@ -133,7 +134,7 @@ class Scheduler:
             self._see_over(key, pod)
         elif (node := pod["spec"].get("nodeName")) is not None:
             self._see_placed(key, pod, node)
-        elif is_ours(pod):
+        elif is_schedulable(pod):
             self._see_waiting(key, pod)
         else:
             self.pod_gone(key)
@@ -158,6 +159,8 @@ class Scheduler:
 
     def _see_waiting(self, key: Key, pod: Object) -> None:
         before, view = self._known.get(key), view_of(pod)
+        if view.missing_scheduler and (before is None or before.view.uid != view.uid):
+            self._events.tell(pod, [_scheduler_not_found(view.missing_scheduler)])
         held, guest = _GATED if view.gated else None, None
         try:
             guest = guest_of(pod)
@@ -265,6 +268,14 @@ class Scheduler:
         self._pods.wrote(answer)
         if told != _GATED:
             self._events.tell(answer, [Notice("FailedScheduling", told.message, warning=True)])
+
+
+def _scheduler_not_found(name: str) -> Notice:
+    message = (
+        f'spec.schedulerName "{name}" names a scheduler that does not exist in local mode: '
+        f"the pod is placed by {SCHEDULER_NAME}"
+    )
+    return Notice("SchedulerNotFound", message, warning=True)
 
 
 class _Nodes:

@@ -5,12 +5,14 @@ import os
 import sqlite3
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from launcher.core.errors import LauncherError, OutcomeUnknown, StoreBroken, Unavailable
+from launcher.store.commit_record import CommitRecord, Recorded, State, lost, recorded
 from launcher.store.port import Happened, Version
 from launcher.store.rows import Entry, Row, stored_row
 
@@ -44,6 +46,9 @@ _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLI
 #: Stands for the resource in the checksum of a status.
 _OF_STATUS = "status"
 
+#: What a database without any object holds.
+_EMPTY = State(0, 0)
+
 _Value = int | str | bytes | None
 #: Resource, number, version, main and status of one object.
 _Record = tuple[str, int, Version, bytes, bytes | None]
@@ -67,8 +72,14 @@ def _meaning(path: Path, error: sqlite3.Error) -> LauncherError:
 
 
 def _damaged(path: Path, how: str) -> StoreBroken:
-    return StoreBroken(
-        f"{path} is damaged, and was left as it is: {how}. Restore it from a copy, or move it away"
+    return StoreBroken(f"{path} is damaged, and was left as it is: {how}. {_way_out(path)}")
+
+
+def _way_out(path: Path) -> str:
+    data = f"--data {path.parent}"
+    return (
+        f"Restore a backup with: launcher store restore FILE {data}; "
+        f"or go on with what is left: launcher store accept-loss {data}"
     )
 
 
@@ -106,13 +117,17 @@ class Database:
     def __init__(self, path: Path) -> None:
         """Open or make it. Raises StoreBroken, and then has not changed it, or Unavailable."""
         self._path = path
+        #: What is being committed, until its outcome is known.
+        self._under_way: _Changes | None = None
         with _our_errors(path):
             self._lock = Lock(path)
             try:
+                record = _recorded(path)
+                self._checksums = _check(path, record)
                 _close_to_others(path)
-                if path.exists() and path.stat().st_size:
-                    _check(path)
                 self._connection: sqlite3.Connection | None = self._connect()
+                state = State(self._version(), self._checksums.digest)
+                self._record = CommitRecord(path, state, record.sequence if record else 0)
             except BaseException:
                 self._lock.release()
                 raise
@@ -133,6 +148,7 @@ class Database:
     def close(self) -> None:
         with suppress(sqlite3.Error):
             self._disconnect()
+        self._record.close()
         self._lock.release()
 
     def _disconnect(self) -> None:
@@ -146,14 +162,17 @@ class Database:
         return self._connection
 
     def version(self) -> Version:
-        """The last version that was ever written. Raises Unavailable."""
+        """The last version that was ever written. Raises Unavailable, and StoreBroken when it is an older one."""
         with _our_errors(self._path):
-            found = self._connected().execute(
-                "SELECT max(version) FROM (SELECT version FROM progress"
-                " UNION ALL SELECT version FROM objects UNION ALL SELECT version FROM statuses)"
-            )
-            (version,) = found.fetchone()
-        return int(version)
+            version = self._version()
+        if version < (last := self._record.acknowledged.version):
+            raise _damaged(self._path, f"version {last} was acknowledged, and it ends at version {version}")
+        with _our_errors(self._path):
+            self._resolve(version)
+        return version
+
+    def _version(self) -> Version:
+        return _last_version(self._connected())
 
     def rows(self) -> Iterator[Row]:
         """All objects. Raises StoreBroken when one of them is not as it was written."""
@@ -168,14 +187,30 @@ class Database:
         Raises Unavailable when none of them was written, and OutcomeUnknown when that cannot be found out now; then
         ``version`` tells as soon as it can be asked.
         """
+        changes = _Changes(entries)
+        with _our_errors(self._path):
+            self._record.begin(State(changes.version, self._checksums.digest_after(changes.checksums)))
+        self._under_way = changes
         try:
-            self._write(self._connected(), entries)
+            self._write(self._connected(), changes)
         except sqlite3.Error as error:
-            if not self._has_written(entries, error):
+            if not self._has_written(changes, error):
                 raise _meaning(self._path, error) from error
+        try:
+            self._resolve(changes.version)
+        except OSError as error:
+            raise OutcomeUnknown(f"{self._path}: the commit was not recorded: {error.strerror}") from error
 
-    def _write(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
-        statements = _statements(entries)
+    def _resolve(self, version: Version) -> None:
+        """Records whether the commit under way, if there is one, is in a file that ends at *version*."""
+        changes = self._under_way
+        if changes is not None and version >= changes.version:
+            self._record.end()
+            self._checksums.update(changes.checksums)
+        self._under_way = None
+
+    def _write(self, connection: sqlite3.Connection, changes: "_Changes") -> None:
+        statements = changes.statements()
         if len(statements) == 1:
             # One statement is a transaction of its own. It runs without the interpreter's lock, so that a busy
             # program does not hold up the disk, nor the other way round; every further one would ask for it again.
@@ -186,7 +221,7 @@ class Database:
             connection.execute(statement, values)
         connection.execute("COMMIT")
 
-    def _has_written(self, entries: Sequence[Entry], error: sqlite3.Error) -> bool:
+    def _has_written(self, changes: "_Changes", error: sqlite3.Error) -> bool:
         """Whether a commit that failed took effect all the same. Raises OutcomeUnknown."""
         try:
             # After an I/O error the log may hold what was never confirmed. Opened anew, SQLite decides what
@@ -195,7 +230,7 @@ class Database:
                 self._disconnect()
             elif self._connection is not None and self._connection.in_transaction:
                 self._connection.rollback()
-            return self.version() >= entries[-1].version
+            return self.version() >= changes.version
         except (sqlite3.Error, LauncherError) as second:
             with suppress(sqlite3.Error):
                 self._disconnect()
@@ -211,32 +246,80 @@ def _close_to_others(path: Path) -> None:
             os.chmod(f"{path}{suffix}", 0o600)
 
 
-def _statements(entries: Sequence[Entry]) -> list[tuple[str, list[_Value]]]:
-    """What to tell SQLite so that the file says what the last entry on each object says."""
-    mains: dict[int, Row] = {}
-    statuses: dict[int, Row] = {}
-    gone: dict[int, Row] = {}
-    for happened, row, before in entries:
-        if happened is Happened.DELETED:
-            mains.pop(row.number, None)
-            statuses.pop(row.number, None)
-            gone[row.number] = row
-            continue
-        if before is None or row.main is not before.main:
-            mains[row.number] = row
-        if row.status is not (None if before is None else before.status):
-            statuses[row.number] = row
-    statements = [
-        *_insertions("objects", [_main_columns(row) for row in mains.values()]),
-        *_insertions("statuses", [_status_columns(row) for row in statuses.values()]),
-    ]
-    if gone:
-        statements += [
-            *_deletions("objects", list(gone)),
-            *_deletions("statuses", list(gone)),
-            ("UPDATE progress SET version = ?", [entries[-1].version]),
-        ]
-    return statements
+class _Checksums:
+    """The checksums of all rows, by table and number, and their sum."""
+
+    def __init__(self) -> None:
+        self.digest = 0
+        self._objects: dict[int, int] = {}
+        self._statuses: dict[int, int] = {}
+
+    def add(self, number: int, main: int, status: int | None) -> None:
+        self._objects[number] = main
+        self.digest += main
+        if status is not None:
+            self._statuses[number] = status
+            self.digest += status
+
+    def digest_after(self, changes: "_ChangedChecksums") -> int:
+        digest = self.digest
+        for now, new in ((self._objects, changes.objects), (self._statuses, changes.statuses)):
+            digest += sum(new.values()) - sum(now.get(number, 0) for number in chain(new, changes.gone))
+        return digest
+
+    def update(self, changes: "_ChangedChecksums") -> None:
+        self.digest = self.digest_after(changes)
+        for now, new in ((self._objects, changes.objects), (self._statuses, changes.statuses)):
+            now.update(new)
+            for number in changes.gone:
+                now.pop(number, None)
+
+
+class _ChangedChecksums(NamedTuple):
+    """The checksums of the rows that a commit writes, and the numbers of the objects that it deletes."""
+
+    objects: Mapping[int, int]
+    statuses: Mapping[int, int]
+    gone: Sequence[int]
+
+
+class _Changes:
+    """The rows that make the file say what the last entry on each object says."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        mains: dict[int, Row] = {}
+        statuses: dict[int, Row] = {}
+        gone: dict[int, None] = {}
+        for happened, row, before in entries:
+            if happened is Happened.DELETED:
+                mains.pop(row.number, None)
+                statuses.pop(row.number, None)
+                gone[row.number] = None
+                continue
+            if before is None or row.main is not before.main:
+                mains[row.number] = row
+            if row.status is not (None if before is None else before.status):
+                statuses[row.number] = row
+        self.version = entries[-1].version
+        self._mains = [_main_columns(row) for row in mains.values()]
+        self._statuses = [_status_columns(row) for row in statuses.values()]
+        self._gone = list(gone)
+        self.checksums = _ChangedChecksums(_by_number(self._mains), _by_number(self._statuses), self._gone)
+
+    def statements(self) -> list[tuple[str, list[_Value]]]:
+        statements = [*_insertions("objects", self._mains), *_insertions("statuses", self._statuses)]
+        if self._gone:
+            statements += [
+                *_deletions("objects", self._gone),
+                *_deletions("statuses", self._gone),
+                ("UPDATE progress SET version = ?", [self.version]),
+            ]
+        return statements
+
+
+def _by_number(rows: Sequence[tuple[Any, ...]]) -> dict[int, int]:
+    """The last column of each row, its checksum, by the first."""
+    return {row[0]: row[-1] for row in rows}
 
 
 def _main_columns(row: Row) -> tuple[_Value, ...]:
@@ -268,9 +351,27 @@ def _checksum(number: int, version: Version, resource: str, text: bytes | None) 
     return zlib.crc32(text or b"", zlib.crc32(f"{number} {version} {resource} {text is None}".encode()))
 
 
-def _check(path: Path) -> None:
-    """Raise StoreBroken when the file is damaged, not ours, or newer than we know. It is only read."""
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+def _recorded(path: Path) -> Recorded | None:
+    try:
+        return recorded(path)
+    except StoreBroken as error:
+        raise StoreBroken(f"{error}. {_way_out(path)}") from error
+
+
+def _check(path: Path, record: Recorded | None) -> _Checksums:
+    """
+    The checksums of all rows. The files are only read.
+
+    Raises StoreBroken when they are damaged, not ours, newer than we know, or lack what *record* says.
+    """
+    if not path.exists() or not path.stat().st_size:
+        if how := lost(_EMPTY, record):
+            raise _damaged(path, how)
+        return _Checksums()
+    with (
+        _our_errors(path),
+        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection,
+    ):
         found = _pragma(connection, "application_id")
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
         # A file without any table is one that we had only begun to make.
@@ -285,21 +386,38 @@ def _check(path: Path) -> None:
         complaint = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if complaint != "ok":
             raise _damaged(path, complaint)
-        if version == known:
-            _check_objects(path, connection)
+        checksums, state = _Checksums(), _EMPTY
+        if version:
+            checksums = _check_objects(path, connection)
+            state = State(_last_version(connection), checksums.digest)
+        if how := lost(state, record):
+            raise _damaged(path, how)
+        return checksums
 
 
-def _check_objects(path: Path, connection: sqlite3.Connection) -> None:
-    deque(_records(path, connection), maxlen=0)
-    lost = connection.execute(
+def _last_version(connection: sqlite3.Connection) -> Version:
+    found = connection.execute(
+        "SELECT max(version) FROM (SELECT version FROM progress"
+        " UNION ALL SELECT version FROM objects UNION ALL SELECT version FROM statuses)"
+    )
+    return int(found.fetchone()[0])
+
+
+def _check_objects(path: Path, connection: sqlite3.Connection) -> _Checksums:
+    checksums = _Checksums()
+    deque(_records(path, connection, checksums), maxlen=0)
+    orphans = connection.execute(
         "SELECT number FROM statuses AS s WHERE NOT EXISTS (SELECT 1 FROM objects AS o WHERE o.number = s.number)"
     )
-    if (found := lost.fetchone()) is not None:
+    if (found := orphans.fetchone()) is not None:
         raise _damaged(path, f"there is a status without its object, {found[0]}")
+    return checksums
 
 
-def _records(path: Path, connection: sqlite3.Connection) -> Iterator[_Record]:
-    """All objects, unread. Raises StoreBroken at one that is not as it was written."""
+def _records(
+    path: Path, connection: sqlite3.Connection, checksums: _Checksums | None = None
+) -> Iterator[_Record]:
+    """All objects, undecoded; adds to *checksums*. Raises StoreBroken at one that is not as it was written."""
     for number, resource, version, main, checksum, *status in connection.execute(
         "SELECT o.number, o.resource, o.version, o.main, o.checksum, s.version, s.status, s.checksum"
         " FROM objects AS o LEFT JOIN statuses AS s USING (number) ORDER BY o.number"
@@ -310,6 +428,8 @@ def _records(path: Path, connection: sqlite3.Connection) -> Iterator[_Record]:
             whole = status_checksum == _checksum(number, status_version, _OF_STATUS, status_text)
         if not whole:
             raise _damaged(path, f"object {number} ({resource}) is not as it was written")
+        if checksums is not None:
+            checksums.add(number, checksum, status_checksum)
         yield resource, number, max(version, status_version or 0), main, status_text
 
 

@@ -11,10 +11,8 @@ import orjson
 import pytest
 
 from tests.core.manifests import Json, a_framework, a_pod, a_role
-from tests.local.conftest import Serve, serve
+from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, PATIENCE, Server
-
-__all__ = ["serve"]
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 NO_UMASK = ("sh", "-c", 'umask 000; exec "$@"', "sh")

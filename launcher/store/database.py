@@ -1,6 +1,7 @@
 """One SQLite file: who may open it, what stands in it, and what becomes of a write that fails."""
 
 import fcntl
+import logging
 import os
 import sqlite3
 import zlib
@@ -12,9 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from launcher.core.errors import LauncherError, OutcomeUnknown, StoreBroken, Unavailable
-from launcher.store.commit_record import CommitRecord, Recorded, State, lost, recorded
+from launcher.store.commit_record import CommitRecord, Recorded, State, lost, record_path, recorded
 from launcher.store.port import Happened, Version
 from launcher.store.rows import Entry, Row, stored_row
+
+log = logging.getLogger(__name__)
 
 #: "FwLr": tells our files from other people's SQLite files.
 APPLICATION_ID = 0x46774C72
@@ -126,8 +129,10 @@ class Database:
                 self._checksums = _check(path, record)
                 _close_to_others(path)
                 self._connection: sqlite3.Connection | None = self._connect()
+                self._gone = False
                 state = State(self._version(), self._checksums.digest)
                 self._record = CommitRecord(path, state, record.sequence if record else 0)
+                self._files = _identities(path)
             except BaseException:
                 self._lock.release()
                 raise
@@ -159,10 +164,32 @@ class Database:
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = self._connect()
+            self._files = _identities(self._path)
         return self._connection
+
+    def check_files(self) -> None:
+        """
+        Raises Unavailable when a file was removed or replaced: what is written to the open one would be lost.
+
+        Any thread may call it. The files are used again when they are put back; they are never created anew.
+        """
+        changed = [path for path, identity in self._files.items() if _identity(path) != identity]
+        if bool(changed) is not self._gone:
+            self._gone = bool(changed)
+            if changed:
+                log.error("a file of the store was removed or replaced", extra={"path": changed[0]})
+            else:
+                log.warning("the files of the store are back", extra={"path": str(self._path)})
+        if changed:
+            raise Unavailable(
+                f"{changed[0]} was removed or replaced while the launcher runs: nothing can be stored until the "
+                "file is put back, or the launcher is restarted"
+            )
 
     def version(self) -> Version:
         """The last version that was ever written. Raises Unavailable, and StoreBroken when it is an older one."""
+        if self._connection is not None:
+            self.check_files()
         with _our_errors(self._path):
             version = self._version()
         if version < (last := self._record.acknowledged.version):
@@ -187,6 +214,7 @@ class Database:
         Raises Unavailable when none of them was written, and OutcomeUnknown when that cannot be found out now; then
         ``version`` tells as soon as it can be asked.
         """
+        self.check_files()
         changes = _Changes(entries)
         with _our_errors(self._path):
             self._record.begin(State(changes.version, self._checksums.digest_after(changes.checksums)))
@@ -200,6 +228,10 @@ class Database:
             self._resolve(changes.version)
         except OSError as error:
             raise OutcomeUnknown(f"{self._path}: the commit was not recorded: {error.strerror}") from error
+        try:
+            self.check_files()
+        except Unavailable as error:
+            raise OutcomeUnknown(str(error)) from error
 
     def _resolve(self, version: Version) -> None:
         """Records whether the commit under way, if there is one, is in a file that ends at *version*."""
@@ -235,6 +267,20 @@ class Database:
             with suppress(sqlite3.Error):
                 self._disconnect()
             raise OutcomeUnknown(f"{self._path}: {error}; and it cannot be read back: {second}") from error
+
+
+def _identities(path: Path) -> dict[str, tuple[int, int] | None]:
+    """Which files are in the places of the database, its log, its index and its record."""
+    places = (str(path), f"{path}-wal", f"{path}-shm", str(record_path(path)))
+    return {place: _identity(place) for place in places}
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _close_to_others(path: Path) -> None:

@@ -96,6 +96,10 @@ class SqliteStore(LocalStore):
         await self._loop.run_in_executor(self._thread, self._database.close)
         self._thread.shutdown(wait=False)
 
+    async def check(self) -> None:
+        """A check for ``/readyz``. Raises Unavailable when writes cannot be stored."""
+        self._database.check_files()
+
     async def _ready(self) -> None:
         if self._doubtful:
             async with self._clearing:

@@ -222,7 +222,13 @@ async def _serving(
         limits=limits,
         policy=settings.policy,
         metrics=works.metrics,
-        health=Health({"not-draining": limits.not_draining, "disk": partial(_has_room, settings.data)}),
+        health=Health(
+            {
+                "not-draining": limits.not_draining,
+                "store": store.check,
+                "disk": partial(_has_room, settings.data),
+            }
+        ),
         rendezvous=works.discovering.rendezvous,
     )
     context = _tls(settings.tls) if settings.tls else None
@@ -255,7 +261,10 @@ def _discovering(settings: Settings, sock: socket.socket, store: SqliteStore) ->
 
 async def _has_room(data: Path) -> None:
     """A check for ``/readyz``. Raises Unavailable when nothing more can be stored."""
-    disk = os.statvfs(data)
+    try:
+        disk = os.statvfs(data)
+    except OSError as error:
+        raise Unavailable(f"{data}: {error.strerror}") from error
     if disk.f_bavail * disk.f_frsize < _LEAST_ROOM:
         raise Unavailable(f"the disk of {data} is full")
 

@@ -66,6 +66,8 @@ class Settings:
     discovery_url: str = ""
     #: The unix socket that is listened on instead of an address; *host* is then the name that clients send.
     unix_socket: Path | None = None
+    #: Files and directories with credentials, and the unix socket: containers do not see them.
+    credentials: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +139,8 @@ class _Said:
     def __init__(self, given: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         """*given* are flags by name, None or empty when not given. Raises BadSetting for a config file that is none."""
         self._given, self._environment = given, environment
-        config = given.get("config") or environment.get("LAUNCHER_CONFIG")
-        self._filed = _config(Path(config)) if config else {}
+        self._config = given.get("config") or environment.get("LAUNCHER_CONFIG")
+        self._filed = _config(Path(self._config)) if self._config else {}
 
     def one(self, name: str) -> str | None:
         value: str | None = (
@@ -175,6 +177,16 @@ class _Said:
             return None
         return Tls(_readable("tls-cert", Path(cert)), _readable("tls-key", Path(key)))
 
+    def credentials(self) -> tuple[Path, ...]:
+        """Token, key and config file, and the directory in which systemd shows credentials to a service."""
+        found = (
+            self._config,
+            self.one("token-file"),
+            self.one("tls-key"),
+            self._environment.get("CREDENTIALS_DIRECTORY"),
+        )
+        return tuple(Path(path).absolute() for path in found if path)
+
     def policy(self) -> Policy:
         return _policy(self._filed.get("policy", {}))
 
@@ -207,7 +219,7 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
     return Settings(
         host=host,
         port=port,
-        data=Path(said.one("data") or default_data(environment)).expanduser().absolute(),
+        data=Path(said.one("data") or default_data(environment)).expanduser().resolve(),
         nodes=_nodes(said.several("node")),
         images=_directories("image", said.several("image")),
         nfs=_directories("nfs", said.several("nfs")),
@@ -219,6 +231,7 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
         path=environment.get("PATH", ""),
         discovery_url=_url("discovery-url", said.one("discovery-url") or ""),
         unix_socket=unix_socket,
+        credentials=(*said.credentials(), *([unix_socket] if unix_socket else [])),
     )
 
 
@@ -271,7 +284,7 @@ def for_run(
     return Settings(
         host="127.0.0.1",
         port=0,
-        data=data.absolute(),
+        data=data.resolve(),
         nodes=_nodes(nodes),
         images=_directories("image", images),
         nfs=_directories("nfs", nfs),

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from launcher.core.errors import BadRequest, NotFound
 from launcher.core.logview import LogView
+from launcher.node.filenames import is_file_name
 from launcher.node.openlog import Lines, OpenLog
 
 #: A log of more bytes is read by a thread, so that nobody waits for the disk meanwhile.
@@ -26,7 +27,10 @@ class Logs:
         self._root = root
 
     def path(self, namespace: str, pod: str, uid: str, container: str, restart: int) -> Path:
-        """The log of one run."""
+        """The log of one run. Raises ValueError for a name that would lead out of the directory of all logs."""
+        for name in (namespace, pod, uid, container):
+            if not is_file_name(name):
+                raise ValueError(f"{name!r} cannot be a part of a path")
         return self._root / namespace / pod / uid / container / f"{restart}.log"
 
     def containers(self, namespace: str, pod: str, uid: str | None) -> Sequence[str]:
@@ -67,12 +71,12 @@ class Logs:
 
     def remove(self, namespace: str, pod: str) -> None:
         """No log of any pod of that name is left."""
-        if _plain(namespace) and _plain(pod):
+        if is_file_name(namespace) and is_file_name(pod):
             shutil.rmtree(self._root / namespace / pod, ignore_errors=True)
 
     def _folder(self, namespace: str, pod: str, uid: str | None) -> Path | None:
         """Where the logs of that pod are, if there are any."""
-        if not (_plain(namespace) and _plain(pod) and (uid is None or _plain(uid))):
+        if not (is_file_name(namespace) and is_file_name(pod) and (uid is None or is_file_name(uid))):
             return None
         folder = self._root / namespace / pod
         if uid is not None:
@@ -82,7 +86,7 @@ class Logs:
 
     def _open(self, namespace: str, pod: str, uid: str | None, container: str, *, previous: bool) -> OpenLog:
         folder = self._folder(namespace, pod, uid)
-        runs = _runs(folder / container) if folder is not None and _plain(container) else []
+        runs = _runs(folder / container) if folder is not None and is_file_name(container) else []
         if not runs:
             raise NotFound(f'there is no log of container "{container}" in pod "{pod}"')
         if previous and len(runs) < 2:
@@ -132,8 +136,3 @@ def _runs(folder: Path) -> list[Path]:
     """The logs of a container's runs, the first run's first."""
     found = [path for path in folder.glob("*.log") if path.stem.isdecimal()]
     return sorted(found, key=lambda path: int(path.stem))
-
-
-def _plain(name: str) -> bool:
-    """Whether it can only be the name of something in a directory: names come from whoever asks."""
-    return name not in ("", ".", "..") and "/" not in name and "\0" not in name

@@ -54,9 +54,14 @@ class ProcessRuntime:
     """Runs containers as processes. They and their keeper go on when the launcher ends, and are found again."""
 
     def __init__(
-        self, data: Path, images: Mapping[str, Path], clock: Callable[[], float], keeping: Keeping
+        self,
+        data: Path,
+        images: Mapping[str, Path],
+        clock: Callable[[], float],
+        keeping: Keeping,
+        hidden: Sequence[Path],
     ) -> None:
-        self._data, self._clock, self._keeping = data.absolute(), clock, keeping
+        self._data, self._clock, self._keeping, self._hidden = data.absolute(), clock, keeping, hidden
         self._images = {name: directory.absolute() for name, directory in images.items()}
         self._runs: dict[RunId, Run] = {}
         self._ends: asyncio.Queue[Run] = asyncio.Queue()
@@ -73,9 +78,14 @@ class ProcessRuntime:
         images: Mapping[str, Path],
         clock: Callable[[], float],
         keeping: Keeping = _AS_USUAL,
+        hidden: Sequence[Path] = (),
     ) -> Self:
-        """A runtime that knows every run of *data*; its keeper is started if there is none. Raises Unavailable."""
-        runtime = cls(data, images, clock, keeping)
+        """
+        A runtime that knows every run of *data*; its keeper is started if there is none. Raises Unavailable.
+
+        Containers see nothing of the files and directories *hidden*, except for what is mounted for them.
+        """
+        runtime = cls(data, images, clock, keeping, hidden)
         await runtime._connect()
         runtime._reconnecting = asyncio.create_task(runtime._stay_connected())
         return runtime
@@ -216,6 +226,12 @@ class ProcessRuntime:
             "groups": list(order.groups),
             "memory": order.limits.memory,
             "cpu": order.limits.cpu,
+            "hostname": order.hostname,
+            "capabilities": None
+            if order.confinement.capabilities is None
+            else [*order.confinement.capabilities],
+            "no_new_privileges": order.confinement.no_new_privileges,
+            "filtered": order.confinement.filtered,
         }
         return wire | await self._files(order)
 
@@ -247,9 +263,11 @@ class ProcessRuntime:
             steps = sandbox.plan(
                 Machine(),
                 order.mounts,
-                image=image,
+                image=Path(os.path.realpath(image)) if image is not None else None,
                 read_only_root=order.read_only_root,
                 overlays=overlays and way == "unshare",
+                # Resolved at each start: a file that is replaced may be a link to another one now.
+                hidden=[os.path.realpath(path) for path in self._hidden],
             )
             if way == "unshare":
                 return {"way": way, "steps": [to_wire(step) for step in steps]}

@@ -6,7 +6,7 @@ is known of a run stays known under that id, whatever becomes of the launcher, u
 does not know whether an earlier call went through makes the same call again.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NewType, Protocol
@@ -29,10 +29,13 @@ class CannotStart(LauncherError):
 class Mount:
     """Something of this machine that stands at *target* inside the container."""
 
+    #: Without symbolic links: a link that appears in it later makes the start fail.
     source: Path
     #: Absolute; need not exist on this machine.
     target: str
     read_only: bool = False
+    #: The pod names the source itself, so the launcher's own files may not be reached through it.
+    host_path: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,17 @@ class Limits:
     memory: int | None = None
     #: Cores.
     cpu: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What a run's programs may do."""
+
+    #: By their names without ``CAP_``; None for all that the launcher has itself.
+    capabilities: Collection[str] | None = None
+    no_new_privileges: bool = False
+    #: System calls are filtered as container engines do by default.
+    filtered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +78,9 @@ class Order:
     groups: Sequence[int] = ()
     read_only_root: bool = False
     limits: Limits = field(default_factory=Limits)
+    confinement: Confinement = field(default_factory=Confinement)
+    #: The name of the machine as its programs see it; empty for the machine's own.
+    hostname: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from launcher.node.sandboxview import Kind, View
 _MANY = 64
 #: As the kernel has it.
 _MOST_LINKS = 40
+#: Stands at the place of a file whose content is hidden.
+_EMPTY_FILE = "/dev/null"
 
 
 class Impossible(Exception):
@@ -32,12 +34,20 @@ def plan(
     image: Path | None = None,
     read_only_root: bool = False,
     overlays: bool = False,
+    hidden: Sequence[str] = (),
 ) -> tuple[Step, ...]:
-    """The steps to such a root. *image* is a directory laid over it. Raises Impossible."""
+    """
+    The steps to such a root. *image* is a directory laid over it. Raises Impossible.
+
+    *hidden* are paths of this machine, with every link followed, whose content no container sees: neither there nor
+    in a mount of a directory above. A container's own mounts may come from below them.
+    """
     root = Place(Kind.DIR, How.BOUND, ("/",), read_only=read_only_root)
-    planner = _Planner(view, root, overlays=overlays)
+    planner = _Planner(view, root, overlays=overlays, hidden=hidden)
+    planner.hide_below([root], "/")
     if image is not None:
         planner.lay([root], str(image))
+        planner.hide_below([root], str(image))
     if read_only_root:
         # Devices and shared memory are not what is meant by the root.
         planner.mount(Mount(Path("/dev"), "/dev"))
@@ -46,6 +56,11 @@ def plan(
         planner.mount(mount)
     root.children["proc"] = Place(Kind.DIR, How.PROC)
     return tuple(steps_of(view, root))
+
+
+def _is_below(path: str, top: str) -> bool:
+    """Whether *path* is *top* or something in it."""
+    return path == top or path.startswith(top.rstrip("/") + "/")
 
 
 def _names(path: str) -> list[str]:
@@ -74,14 +89,17 @@ def _real(view: View, target: str) -> str:
 
 
 class _Planner:
-    def __init__(self, view: View, root: Place, *, overlays: bool) -> None:
+    def __init__(self, view: View, root: Place, *, overlays: bool, hidden: Sequence[str]) -> None:
         self._view, self._root, self._overlays = view, root, overlays
+        self._hidden = [path for path in hidden if view.kind(path) is not Kind.MISSING]
 
     def mount(self, mount: Mount) -> None:
         """Something of the machine stands at the mount's target."""
         source, kind = str(mount.source), self._view.solid(str(mount.source))
         if kind is Kind.MISSING:
             raise Impossible(f"{mount.target}: {source} does not exist")
+        if mount.host_path and any(_is_below(source, path) for path in self._hidden):
+            raise Impossible(f"{mount.target}: {source} belongs to the launcher, and no container may use it")
         names = _names(mount.target)
         if not names or ".." in names or not mount.target.startswith("/"):
             raise Impossible(f"{mount.target}: must be an absolute path below the root, without ..")
@@ -96,6 +114,18 @@ class _Planner:
         # The place stays the same one, so that it stays where links have led to.
         before.how, before.sources, before.children = How.BOUND, (source,), {}
         before.read_only, before.roomy = mount.read_only, not mount.read_only
+        self.hide_below(trail, source)
+
+    def hide_below(self, trail: list[Place], source: str) -> None:
+        """What is hidden of the directory *source*, which stands at the end of *trail*, is empty there."""
+        top = source.rstrip("/") + "/"
+        for path in self._hidden:
+            if not path.startswith(top):
+                continue
+            place = self._walk(trail, _names(path[len(top) :]), path, make=Kind.DIR)[-1]
+            directory = place.kind is Kind.DIR
+            place.how, place.sources = (How.MEMORY, ()) if directory else (How.BOUND, (_EMPTY_FILE,))
+            place.read_only, place.roomy, place.children = True, False, {}
 
     def _walk(self, trail: list[Place], names: list[str], target: str, *, make: Kind) -> list[Place]:
         """The places from the root down to *names* below *trail*, links followed; the last is made as a *make*."""

@@ -103,7 +103,12 @@ async def local_launcher(
         stack.callback(sock.close)
         store = await SqliteStore.open(settings.data / "store.db", clock=time.time, new_uid=_new_uid)
         stack.push_async_callback(store.close)
-        runtime = await ProcessRuntime.open(settings.data, images=settings.images, clock=time.time)
+        runtime = await ProcessRuntime.open(
+            settings.data,
+            images=settings.images,
+            clock=time.time,
+            hidden=(settings.data, *settings.credentials),
+        )
         stack.push_async_callback(runtime.close, stop_keeper=throw_away)
         # Not before: what runs in pods has the limits that we had.
         allow_many_connections()
@@ -183,6 +188,7 @@ class _Works:
                 logs=self.logs,
                 nfs=settings.nfs,
                 claims=settings.claims,
+                host_paths=settings.policy.host_path_prefixes,
                 clock=time.time,
                 events=running,
                 images=settings.images.keys(),

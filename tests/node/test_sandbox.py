@@ -102,6 +102,39 @@ def test_every_mount_is_seen_at_its_target_and_everything_else_stays(
     assert all(any(below(path, source) for source in roomy) for path in container.made_outside)
 
 
+@given(
+    tree=TREES,
+    image=PLAIN_TREES,
+    mounts=mount_lists(),
+    overlays=st.booleans(),
+    hidden=st.sampled_from(["/a", "/a/b", "/a/b/c", "/volumes/0/b", "/volumes/0/a"]),
+)
+def test_what_is_hidden_is_seen_nowhere(
+    tree: dict[str, str], image: dict[str, str], mounts: list[Mount], overlays: bool, hidden: str
+) -> None:
+    base = {"/a": DIR, "/a/b": DIR, "/a/b/c": "file", "/dev/null": "file"}
+    machine = a_machine(tree | base, image)
+    container = Container(machine)
+
+    laid = Path("/image") if image else None
+    container.run(planned(machine, mounts, image=laid, overlays=overlays, hidden=[hidden]))
+
+    inside = [str(mount.source) for mount in mounts if below(str(mount.source), hidden)]
+    targets = [mount.target + path[len("/volumes/0") :] for mount in mounts for path in machine.files]
+    for path in {*machine.files, *targets}:
+        source = container.at(path).source
+        if source is not None and below(source, hidden):
+            # Nothing but the content of a mount that is the container's own.
+            assert any(below(source, own) for own in inside)
+
+
+def test_a_host_path_below_what_is_hidden_is_refused() -> None:
+    machine = FakeMachine({"/data/store": "file", "/srv/x": "file"})
+
+    with pytest.raises(Impossible, match="belongs to the launcher"):
+        plan(machine, [Mount(Path("/data/store"), "/mnt", host_path=True)], hidden=["/data"])
+
+
 def way_to(machine: FakeMachine, mount: Mount) -> list[str]:
     """Every path on the way to the target, links of the machine followed; the last is where it is."""
     done, names, way = "", [name for name in mount.target.split("/") if name], [""]

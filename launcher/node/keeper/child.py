@@ -15,7 +15,7 @@ import resource
 import signal
 import time
 
-from launcher.node.keeper import linux, mounts, records
+from launcher.node.keeper import confinement, linux, mounts, records
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ def _enter_sandbox(order: Json, stage: str, scratch: str) -> None:
         return
     if order["users"] is not None:
         map_to_itself(*order["users"])
+    if order["hostname"]:
+        linux.set_hostname(order["hostname"])
     try:
         mounts.build(order["steps"], stage, scratch)
     except OSError as error:
@@ -209,6 +211,8 @@ def become(order: Json, joined: list[int]) -> NoReturn:
     """Be the program of *order*, as its user, with its limits. Raises Refused."""
     for group in joined:
         os.write(group, b"0")
+    if order["way"] == "unshare":
+        _confine(order)
     _be_user(order)
     try:
         os.chdir(order["directory"])
@@ -219,6 +223,13 @@ def become(order: Json, joined: list[int]) -> NoReturn:
         ) from error
     _be_ordinary()
     _execute(order["argv"], order["environment"])
+
+
+def _confine(order: Json) -> None:
+    try:
+        confinement.confine(order)
+    except OSError as error:
+        raise Refused("CreateContainerError", f"securityContext cannot be applied: {error}") from error
 
 
 def _be_ordinary() -> None:

@@ -20,7 +20,7 @@ TOO_LONG, CANNOT, NOT_FOUND = 124, 126, 127
 #: How much of the output is kept.
 _MOST = 10 * 1024
 #: A user namespace is entered first: it gives the right to enter the others.
-_SPACES = ("user", "mnt", "pid")
+_SPACES = ("user", "mnt", "uts", "pid")
 
 
 class _Command:

@@ -69,6 +69,11 @@ class Keeper:
             answer({"run": known.told()})
 
     def _start(self, order: Json, answer: Answer) -> None:
+        if "/" in order["id"] or "\0" in order["id"] or order["id"] in ("", ".", ".."):
+            answer(
+                {"cannot": {"reason": "CreateContainerConfigError", "message": f"invalid id {order['id']!r}"}}
+            )
+            return
         run = Run(order["id"], f"{self._folder}/{order['id']}")
         run.waiting, run.way = [answer], order["way"]
         try:
@@ -103,7 +108,7 @@ class Keeper:
         descriptors = [self._null, *outputs, theirs.fileno(), last_word]
         try:
             run.started = time.time()
-            run.pid = self._forked(run.way)
+            run.pid = self._forked(order)
             if not run.pid:
                 child.live(order, descriptors, self._stage, self._scratch)
         finally:
@@ -116,10 +121,12 @@ class Keeper:
         os.set_blocking(run.socket, False)
         self._loop.watch(run.socket, lambda _: self._hear(run, order))
 
-    def _forked(self, way: str) -> int:
-        if way != "unshare":
+    def _forked(self, order: Json) -> int:
+        if order["way"] != "unshare":
             return os.fork()
         spaces = linux.NEW_MOUNTS | linux.NEW_PIDS
+        if order["hostname"]:
+            spaces |= linux.NEW_UTS
         return linux.clone(spaces if self._users is None else spaces | linux.NEW_USERS)
 
     def _release(self, run: Run, order: Json) -> None:

@@ -1,10 +1,14 @@
 """The calls of Linux that Python's own library lacks: namespaces, mounts, and signals as a file."""
 
 import ctypes
+import errno
 import os
 import signal
+import stat
 
 NEW_MOUNTS = 0x00020000
+NEW_CGROUPS = 0x02000000
+NEW_UTS = 0x04000000
 NEW_USERS = 0x10000000
 NEW_PIDS = 0x20000000
 
@@ -19,12 +23,18 @@ MS_SLAVE = 1 << 19
 
 _MNT_DETACH = 2
 _SUBREAPER = 36
+_NO_NEW_PRIVILEGES = 38
+_SECCOMP, _SECCOMP_FILTER = 22, 2
+_DROP_CAPABILITY = 24
+_INSTRUCTION_BYTES = 8
 _SIGNALFD_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK
 _RECURSIVE = 0x8000
 _READ_ONLY_ATTRIBUTE = 1
 #: The same on every machine.
 _MOUNT_SETATTR = 442
 _CLOSE_RANGE = 436
+_OPENAT2 = 437
+_NO_SYMLINKS = 4
 
 #: Numbers of (clone, pivot_root), for which the C library has no function that would do here.
 _NUMBERS = {
@@ -83,6 +93,38 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
     _checked(_mount(words[0], os.fsencode(target), words[1], flags, words[2]), f"mount {target}")
 
 
+def open_without_links(path: str) -> int:
+    """A descriptor that stands for *path*. Raises OSError, also when any part of the path is a symbolic link."""
+    flags = os.O_PATH | os.O_CLOEXEC
+    how = (ctypes.c_uint64 * 3)(flags, 0, _NO_SYMLINKS)
+    answer = _syscall(
+        ctypes.c_long(_OPENAT2),
+        ctypes.c_long(-100),
+        ctypes.c_char_p(os.fsencode(path)),
+        how,
+        ctypes.c_ulong(ctypes.sizeof(how)),
+    )
+    if answer == -1 and ctypes.get_errno() in (errno.ENOSYS, errno.EPERM):  # Linux before 5.6, or a filter
+        return _walk(path, flags)
+    return _checked(answer, f"open {path}")
+
+
+def _walk(path: str, flags: int) -> int:
+    at = os.open("/", flags)
+    for name in path.split("/"):
+        if name in ("", "."):
+            continue
+        try:
+            below = os.open(name, flags | os.O_NOFOLLOW, dir_fd=at)
+        finally:
+            os.close(at)
+        at = below
+        if stat.S_ISLNK(os.fstat(at).st_mode):
+            os.close(at)
+            raise OSError(errno.ELOOP, f"open {path}: {os.strerror(errno.ELOOP)}")
+    return at
+
+
 def make_read_only(target: str, *, below: bool) -> None:
     """The mount at *target* (and with *below*, every mount under it) can no longer be written to."""
     attributes = (ctypes.c_uint64 * 4)(_READ_ONLY_ATTRIBUTE, 0, 0, 0)
@@ -122,6 +164,48 @@ def close_from(first: int) -> None:
 def adopt_orphans() -> None:
     """Descendants whose parent ends become children of this process."""
     _checked(_libc.prctl(_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0), "prctl")
+
+
+def unshare(namespaces: int) -> None:
+    """This process is in new *namespaces* from now on."""
+    _checked(_libc.unshare(namespaces), "unshare")
+
+
+def set_hostname(name: str) -> None:
+    """The name of the machine in this namespace."""
+    raw = os.fsencode(name)
+    _checked(_libc.sethostname(raw, ctypes.c_size_t(len(raw))), "sethostname")
+
+
+def forbid_new_privileges() -> None:
+    """No program that is executed from now on has more rights than this process."""
+    one, zero = ctypes.c_ulong(1), ctypes.c_ulong(0)
+    _checked(_libc.prctl(_NO_NEW_PRIVILEGES, one, zero, zero, zero), "prctl no_new_privs")
+
+
+def drop_capability(number: int) -> None:
+    """No program that is executed from now on gets the capability."""
+    zero = ctypes.c_ulong(0)
+    _checked(_libc.prctl(_DROP_CAPABILITY, ctypes.c_ulong(number), zero, zero, zero), "prctl drop capability")
+
+
+def last_capability() -> int:
+    """The highest number of a capability that this kernel knows."""
+    with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
+        return int(file.read())
+
+
+def filter_system_calls(program: bytes) -> None:
+    """Every system call from now on is judged by *program*, which is in the form that seccomp takes."""
+    buffer = ctypes.create_string_buffer(program, len(program))
+
+    class Filter(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("program", ctypes.c_void_p))
+
+    filter_ = Filter(len(program) // _INSTRUCTION_BYTES, ctypes.addressof(buffer))
+    zero = ctypes.c_ulong(0)
+    answer = _libc.prctl(_SECCOMP, ctypes.c_ulong(_SECCOMP_FILTER), ctypes.byref(filter_), zero, zero)
+    _checked(answer, "prctl seccomp")
 
 
 def signals_as_file(signals: set[int]) -> int:

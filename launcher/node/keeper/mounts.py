@@ -35,11 +35,16 @@ class _Builder:
     def bind(self, source: str, target: str, read_only: bool, optional: bool) -> None:
         where = self._at(target)
         try:
-            linux.mount(source, where, None, linux.MS_BIND | linux.MS_REC)
+            # Mounted by its descriptor: whatever happens to the path meanwhile, no link in it is followed.
+            opened = linux.open_without_links(source)
         except OSError as error:
             if optional and error.errno == errno.ENOENT:
                 return
             raise
+        try:
+            linux.mount(f"/proc/self/fd/{opened}", where, None, linux.MS_BIND | linux.MS_REC)
+        finally:
+            os.close(opened)
         if read_only:
             _read_only_below(where)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +80,7 @@ class Agent:
         logs: LogRoom,
         nfs: Mapping[str, Path],
         claims: Mapping[str, Path] | None = None,
+        host_paths: Sequence[str] | None = None,
         clock: Callable[[], float],
         events: EventWriter,
         images: Collection[str] = (),
@@ -88,13 +89,14 @@ class Agent:
         backoff: Backoff | None = None,
     ) -> None:
         """
-        *nfs* and *claims* are directories that stand in for exports and for volume claims.
+        *nfs* and *claims* are directories that stand in for exports and for volume claims. *host_paths* are the
+        prefixes that hostPath volumes may have, None for any.
 
         *addresses* are those of nodes by name, which pods can resolve. *path* is the search path that containers get.
         """
         self._store, self._runtime, self._nodes = store, runtime, frozenset(nodes)
         self._nfs = Nfs(data / "nfs", nfs)
-        self._volumes = Volumes(data, self._nfs, claims)
+        self._volumes = Volumes(data, self._nfs, claims, host_paths)
         self._last_words = LastWords(data / "ends")
         self._hosts = Hosts(store, data / "hosts", nodes=addresses)
         self._pods = Informer(store, PODS, self)

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from launcher.core.names import Mark
 from launcher.core.services import ANNOTATION
+from launcher.node.filenames import is_file_name
 from launcher.node.pods.hostsfile import (
     NamedPod,
     NamedService,
@@ -91,6 +92,8 @@ class Hosts:
             return None if pod["spec"].get("dnsPolicy") == "None" else self._nodes_file()
         await self._informer.synced.wait()
         scope = _scope_of(pod)
+        if not is_file_name(scope[0]) or not is_file_name(scope[1] or _NOBODYS):
+            return None
         if scope[1] and _uses_names(pod) and scope not in self._services:
             await self._look_up(scope)
         if not self._in_scope(scope):

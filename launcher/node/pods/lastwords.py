@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from launcher.node.filenames import is_file_name
 from launcher.node.runtime import RunId
 
 #: What is kept of one container, and of all containers of a pod together, in bytes.
@@ -33,6 +34,8 @@ class LastWords:
 
     def file(self, run: RunId) -> Path:
         """The run's file, now there; whatever the container runs as, it may write it."""
+        if not is_file_name(run):
+            raise ValueError(f"{run!r} cannot be a file name")
         path = self._directory / run
         try:
             self._make(path)
@@ -48,7 +51,8 @@ class LastWords:
 
     def remove(self, run: RunId) -> None:
         """The run's file is gone, if it was there."""
-        (self._directory / run).unlink(missing_ok=True)
+        if is_file_name(run):
+            (self._directory / run).unlink(missing_ok=True)
 
     def of(
         self,

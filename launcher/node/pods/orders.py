@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.core.quantity import quantity
+from launcher.node.pods.confinement import confinement_of
 from launcher.node.pods.environment import Sources as Values
 from launcher.node.pods.environment import base_environment, command_line, own_environment
 from launcher.node.pods.podspec import Container, full_name, run_id, uid_of
@@ -55,6 +56,7 @@ def order_for(container: Container, restart: int, values: Values, place: Place) 
         groups=groups,
         read_only_root=bool(own_root),
         limits=limits_of(spec),
+        confinement=confinement_of(pod, spec),
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from launcher.core.actions import Notice
 from launcher.core.errors import NotFound
+from launcher.node.filenames import is_file_name
 from launcher.node.pods.environment import Found, Reference, references_of
 from launcher.node.pods.environment import Sources as Values
 from launcher.node.pods.fields import Facts
@@ -44,6 +45,7 @@ class Starter:
 
     async def start(self, pod: Object, container: Container, restart: int, volumes: Sources) -> Run:
         """The run, started. Raises CannotStart, Unavailable."""
+        _check_names(pod, container)
         container = stood_in_for(container, self._tools.stand_ins)
         found = await self._found(pod, references_of(container.spec))
         last_words = self._tools.last_words.file(run_id(uid_of(pod), container.name, restart))
@@ -106,6 +108,23 @@ class Starter:
         new = [said for said in tools.runtime.cannot(order) if said not in self._said]
         self._said.update(new)
         tools.tell(pod, *[Notice("NotSupported", said, warning=True) for said in new])
+
+
+def _check_names(pod: Object, container: Container) -> None:
+    """
+    Raises CannotStart for a name that cannot be a part of a path.
+
+    Admission rejects such names; this is for objects that were stored in another way.
+    """
+    meta = pod["metadata"]
+    for what, name in (
+        ("metadata.namespace", meta["namespace"]),
+        ("metadata.name", meta["name"]),
+        ("metadata.uid", meta["uid"]),
+        ("container name", container.name),
+    ):
+        if not is_file_name(name):
+            raise CannotStart("CreateContainerConfigError", f"{what} {name!r} is invalid: rename it")
 
 
 def _not_pulled(container: Container, image: str) -> Notice:

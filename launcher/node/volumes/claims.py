@@ -1,5 +1,6 @@
 """persistentVolumeClaim volumes: nobody makes volumes on this machine, so a directory stands in for each claim."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,4 +19,4 @@ def claimed(volume: Mapping[str, Any], stand_ins: Mapping[str, Path]) -> Path:
         )
     if not path.is_dir():
         raise CannotMount(f"{path}, which stands in for the claim {name}, is not a directory")
-    return path
+    return Path(os.path.realpath(path))

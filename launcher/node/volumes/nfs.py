@@ -35,7 +35,7 @@ class Nfs:
         if stand_in is not None:
             if not stand_in.is_dir():
                 raise CannotMount(f"{stand_in}, which stands in for {export}, is not a directory")
-            return stand_in
+            return stand_in.resolve()
         target = self._directory / quote(export, safe="")
         async with self._lock:
             # Noted before it is there: a pod that ends meanwhile must not take it away.

@@ -117,5 +117,5 @@ def _mode(item: Mapping[str, Any], otherwise: int) -> int:
 def _check(path: str) -> None:
     """Raises CannotMount unless the path stays within the volume."""
     parts = PurePosixPath(path)
-    if parts.is_absolute() or not parts.parts or ".." in parts.parts:
+    if parts.is_absolute() or not parts.parts or ".." in parts.parts or "\0" in path:
         raise CannotMount(f'path "{path}" must be relative, without ".."')

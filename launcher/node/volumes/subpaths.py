@@ -3,6 +3,7 @@
 import os
 from pathlib import Path, PurePosixPath
 
+from launcher.node.volumes.paths import make_directory, open_directory
 from launcher.node.volumes.volumefault import CannotMount
 
 
@@ -13,7 +14,7 @@ def sub_path(volume: Path, part: str, *, make: bool) -> Path:
     Raises CannotMount when it is not there, or leads out of the volume.
     """
     pure = PurePosixPath(part)
-    if pure.is_absolute() or ".." in pure.parts:
+    if pure.is_absolute() or ".." in pure.parts or "\0" in part:
         raise CannotMount(f'subPath "{part}" must be relative, without ".."')
     root = Path(os.path.realpath(volume))
     at = root
@@ -36,7 +37,18 @@ def _inside(root: Path, path: Path, part: str) -> Path:
 
 def _make(path: Path, part: str) -> None:
     try:
-        path.mkdir(parents=True)
-        path.chmod(path.parent.stat().st_mode & 0o7777)
+        parent = open_directory(path.parent, make=True)
+        try:
+            make_directory(path.name, parent)
+            # By a descriptor: a link that has appeared meanwhile is not followed.
+            made = os.open(
+                path.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent
+            )
+            try:
+                os.fchmod(made, os.fstat(parent).st_mode & 0o7777)
+            finally:
+                os.close(made)
+        finally:
+            os.close(parent)
     except OSError as error:
         raise CannotMount(f'subPath "{part}" cannot be made: {error.strerror}') from error

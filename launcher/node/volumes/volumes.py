@@ -6,11 +6,12 @@ All that is a pod's own is below ``DATA/pods/<uid>``, which nobody else may ente
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from launcher.node.filenames import is_file_name
 from launcher.node.pods.environment import Found, Reference
 from launcher.node.pods.expansion import expanded, unknown_in
 from launcher.node.pods.fields import Facts
@@ -20,6 +21,7 @@ from launcher.node.volumes.claims import claimed
 from launcher.node.volumes.emptydirs import empty_dir, forget_empty_dir, size_limit, stand_in_path
 from launcher.node.volumes.hostpaths import host_path
 from launcher.node.volumes.nfs import Nfs
+from launcher.node.volumes.paths import entry
 from launcher.node.volumes.projections import FAMILIES as PROJECTED
 from launcher.node.volumes.projections import Files, files_of, references_in
 from launcher.node.volumes.subpaths import sub_path
@@ -47,6 +49,8 @@ class Source:
     read_only: bool = False
     #: Worth telling the user about it.
     remark: str = ""
+    #: The pod names the path itself.
+    host_path: bool = False
 
 
 #: By the volume's name.
@@ -82,14 +86,24 @@ def _family(volume: Mapping[str, Any]) -> str:
 class Volumes:
     """Makes volumes, and removes them."""
 
-    def __init__(self, data: Path, nfs: Nfs, claims: Mapping[str, Path] | None = None) -> None:
-        """*claims* are directories that stand in for claims, by their names."""
-        self._pods = data / "pods"
-        self._nfs, self._claims = nfs, claims or {}
+    def __init__(
+        self,
+        data: Path,
+        nfs: Nfs,
+        claims: Mapping[str, Path] | None = None,
+        host_paths: Sequence[str] | None = None,
+    ) -> None:
+        """
+        *claims* are directories that stand in for claims, by their names.
+
+        Host paths have to be below one of *host_paths*; None allows every path.
+        """
+        self._pods = data.resolve() / "pods"
+        self._nfs, self._claims, self._host_paths = nfs, claims or {}, host_paths
 
     def directory(self, uid: str) -> Path:
-        """What belongs to the pod of that uid."""
-        return self._pods / uid
+        """What belongs to the pod of that uid. Raises CannotMount for a uid that is no file name."""
+        return entry(self._pods, uid)
 
     def kept(self) -> list[str]:
         """The uids of the pods that have something here."""
@@ -130,7 +144,9 @@ class Volumes:
             name = volume["name"]
             try:
                 family = _family(volume)
-                made[name] = exports.get(name) or self._made(volume, family, directory / name, facts, found)
+                made[name] = exports.get(name) or self._made(
+                    volume, family, entry(directory, name), facts, found
+                )
                 if group is not None and family in _OWN:
                     _give_to(made[name].path, int(group))
             except CannotMount as error:
@@ -145,6 +161,8 @@ class Volumes:
         if family == "persistentVolumeClaim":
             said = volume["persistentVolumeClaim"]
             return Source(claimed(said, self._claims), bool(said.get("readOnly")))
+        if family == "hostPath":
+            return Source(host_path(volume["hostPath"], self._host_paths), host_path=True)
         return _made(volume, family, directory, facts, found)
 
     async def remove(self, pod: Object) -> None:
@@ -174,7 +192,11 @@ class Volumes:
 
 def limited_volumes(pod: Object) -> list[dict[str, Any]]:
     """The volumes whose size has to be watched."""
-    return [one for one in _volumes(pod) if one.get("emptyDir") and size_limit(one["emptyDir"]) is not None]
+    return [
+        one
+        for one in _volumes(pod)
+        if is_file_name(one["name"]) and one.get("emptyDir") and size_limit(one["emptyDir"]) is not None
+    ]
 
 
 def _stand_in(uid: str, name: str) -> str:
@@ -182,8 +204,6 @@ def _stand_in(uid: str, name: str) -> str:
 
 
 def _made(volume: Mapping[str, Any], family: str, directory: Path, facts: Facts, found: Found) -> Source:
-    if family == "hostPath":
-        return Source(host_path(volume["hostPath"]))
     if family == "emptyDir":
         said = volume.get("emptyDir") or {}
         path, remark = empty_dir(said, directory, _stand_in(uid_of(facts.pod), volume["name"]))
@@ -236,7 +256,8 @@ def mounts_of(container: Mapping[str, Any], sources: Sources, values: Mapping[st
         except CannotMount as error:
             raise CannotMount(f'volumeMounts "{mount["name"]}": {error}') from error
         target = os.path.normpath(os.path.join("/", mount["mountPath"]))
-        yield Mount(path, target, bool(mount.get("readOnly")) or source.read_only)
+        read_only = bool(mount.get("readOnly")) or source.read_only
+        yield Mount(path, target, read_only, host_path=source.host_path)
 
 
 def _part(mount: Mapping[str, Any], values: Mapping[str, str]) -> str:

@@ -1,0 +1,99 @@
+"""A name of a stored object never becomes a path outside of the launcher's directories, however it was stored."""
+
+from pathlib import Path
+
+import pytest
+
+from launcher.node.logs import Logs
+from launcher.node.pods.lastwords import LastWords
+from launcher.node.runtime import CannotStart, RunId
+from launcher.store.port import CONFIG_MAPS, Object
+from tests.node.runtimes import a_runtime, shell
+from tests.node.world import World, a_container, a_pod, in_virtual_time, runs, waits
+
+NAMES = ["../../../../victim", "..", "a/b", "", "nul\0"]
+
+
+def a_victim(tmp_path: Path) -> Path:
+    victim = tmp_path / "victim"
+    victim.mkdir(mode=0o700)
+    (victim / "file").write_text("untouched")
+    return victim
+
+
+def is_untouched(victim: Path) -> bool:
+    return [path.name for path in victim.iterdir()] == ["file"] and victim.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "volume", [{"configMap": {"name": "c"}}, {"emptyDir": {}}], ids=["configMap", "emptyDir"]
+)
+def test_a_volume_name_writes_and_removes_nothing_outside(tmp_path: Path, name: str, volume: Object) -> None:
+    victim = a_victim(tmp_path)
+
+    async def scenario(world: World) -> None:
+        config = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "c", "namespace": "default"},
+            "data": {"key": "value"},
+        }
+        await world.store.create(CONFIG_MAPS, config)
+        async with world.agent():
+            await world.create(a_pod("bad", volumes=[{"name": name, **volume}]))
+            await world.create(a_pod("good", a_container("main", "sleep", "900")))
+            await world.when("bad", waits("ContainerCreating"))
+            await world.when("good", runs())
+            [event] = await world.events("FailedMount")
+
+        assert "cannot be a file name" in event
+
+    in_virtual_time(scenario, tmp_path / "data")
+
+    assert is_untouched(victim)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_container_name_makes_no_file_outside(tmp_path: Path, name: str) -> None:
+    victim = a_victim(tmp_path)
+
+    async def scenario(world: World) -> None:
+        async with world.agent():
+            await world.create(a_pod("bad", a_container(name, "true")))
+            await world.create(a_pod("good", a_container("main", "sleep", "900")))
+            waiting = await world.when("bad", waits("CreateContainerConfigError", name))
+            await world.when("good", runs())
+
+        assert "container name" in waiting["status"]["containerStatuses"][0]["state"]["waiting"]["message"]
+        assert [order.id.split(".")[1] for order in world.runtime.orders] == ["main"]
+
+    in_virtual_time(scenario, tmp_path / "data")
+
+    assert is_untouched(victim)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logs_and_termination_messages_have_no_path_outside(tmp_path: Path, name: str) -> None:
+    victim = a_victim(tmp_path)
+
+    with pytest.raises(ValueError, match="cannot be"):
+        Logs(tmp_path / "data" / "logs").path("default", "pod", "uid", name, 0)
+    with pytest.raises(ValueError, match="cannot be"):
+        LastWords(tmp_path / "data" / "ends").file(RunId(name))
+    LastWords(tmp_path / "data" / "ends").remove(RunId(name))
+
+    assert is_untouched(victim)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "\0" not in name])
+async def test_the_shim_starts_no_run_whose_id_is_a_path(tmp_path: Path, name: str) -> None:
+    victim = a_victim(tmp_path)
+    data = tmp_path / "data"
+    data.mkdir()
+
+    async with a_runtime(data) as runtime:
+        with pytest.raises(CannotStart, match="invalid id"):
+            await runtime.start(shell(data, "true", run=name))
+
+    assert is_untouched(victim)

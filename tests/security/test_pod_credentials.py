@@ -1,0 +1,229 @@
+"""Pods read neither the launcher's credentials nor its data directory, and cannot call the shim."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.core.manifests import Json, a_framework, a_pod, a_role
+from tests.local.conftest import Serve, serve
+from tests.local.server import FRAMEWORKS, PATIENCE, PODS, Server, until
+
+__all__ = ["serve"]
+
+SECRETS = "/api/v1/namespaces/default/secrets"
+TOKEN = "6f1c0d6a-a-token-for-this-test"
+#: How the launcher is started. A service is an ordinary user, which makes its containers by user namespaces.
+INSTALLATIONS: dict[str, tuple[str, ...]] = {
+    "service": (shutil.which("unshare") or "", "--user", "--map-user=1000", "--map-group=1000", "--")
+}
+if os.geteuid() == 0:
+    INSTALLATIONS["root"] = ()
+CONNECT = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a certificate for localhost and its key."""
+    directory = tmp_path_factory.mktemp("tls")
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
+    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", "tls.key", "-out", "tls.crt"]
+    subprocess.run(command, cwd=directory, check=True, capture_output=True, timeout=PATIENCE)
+    (directory / "tls.key").chmod(0o600)
+    return directory
+
+
+class Installation:
+    """A launcher with token, certificate, config file and systemd's credentials, and a pod with a Secret."""
+
+    def __init__(self, serve: Serve, directory: Path, tls: Path, under: tuple[str, ...]) -> None:
+        self.credentials = directory / "credentials"
+        self.credentials.mkdir(mode=0o700)
+        for name in ("tls.key", "tls.crt"):
+            shutil.copy(tls / name, self.credentials)
+        self.token = self._written(directory / "token", TOKEN)
+        self.key = self._written(directory / "other.key", (tls / "tls.key").read_text())
+        self.config = self._written(directory / "config.yaml", "host: [launcher.example.com]\n")
+        flags = {
+            "config": self.config,
+            "token-file": self.token,
+            "tls-cert": self.credentials / "tls.crt",
+            "tls-key": self.key,
+        }
+        environment = (f"CREDENTIALS_DIRECTORY={self.credentials}", "LAUNCHER_TEST_MARK=1")
+        self.server: Server = serve(
+            *(f"--{flag}={path}" for flag, path in flags.items()), under=("env", *environment, *under)
+        )
+        self.server.url = self.server.url.replace("127.0.0.1", "localhost")
+        self.data = self.server.data
+
+    def _written(self, path: Path, text: str) -> Path:
+        path.write_text(text)
+        path.chmod(0o600)
+        return path
+
+    def post(self, path: str, obj: Json) -> None:
+        answer = self.server.post(path, obj)
+        assert answer["kind"] == obj["kind"], answer
+
+    def output(self, script: str, volumes: list[Json] | None = None, mounts: list[Json] | None = None) -> str:
+        """What *script* prints in a pod."""
+        container = {
+            "name": "main",
+            "image": "none",
+            "command": ["sh", "-c", f"exec 2>&1\n{script}\necho done"],
+            "volumeMounts": mounts or [],
+        }
+        pod = a_pod(containers=[container], volumes=volumes or [])
+        self.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod), name="attacker"))
+        self.server.completed("attacker")
+        log = self.server.log("attacker-worker-0")
+        assert log.endswith("done\n"), log
+        return log
+
+    def run_a_pod_with_a_secret(self) -> None:
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "password"},
+            "stringData": {"a": "hunter2"},
+        }
+        self.post(SECRETS, secret)
+        container = {
+            "name": "main",
+            "image": "none",
+            "command": ["sh", "-c", "cat /password/a; exec sleep 600"],
+            "volumeMounts": [{"name": "password", "mountPath": "/password"}],
+        }
+        volumes = [{"name": "password", "secret": {"secretName": "password"}}]
+        pod = a_pod(containers=[container], volumes=volumes)
+        self.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod), name="victim"))
+        self.server.runs("victim-worker-0")
+
+
+@pytest.fixture(params=INSTALLATIONS)
+def installation(
+    request: pytest.FixtureRequest, serve: Serve, tmp_path: Path, tls: Path, monkeypatch: pytest.MonkeyPatch
+) -> Installation:
+    monkeypatch.setenv("CURL_CA_BUNDLE", str(tls / "tls.crt"))
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".curlrc").write_text(f'header = "Authorization: Bearer {TOKEN}"\n')
+    monkeypatch.setenv("CURL_HOME", str(home))
+    return Installation(serve, tmp_path, tls, INSTALLATIONS[request.param])
+
+
+def why_waiting(server: Server, pod: str) -> str | None:
+    """Why the pod's container does not start."""
+    found = server.get(f"{PODS}/{pod}")
+    statuses = found["status"].get("containerStatuses") if found["kind"] == "Pod" else None
+    for status in statuses or ():
+        message: str | None = (status["state"].get("waiting") or {}).get("message")
+        return message
+    return None
+
+
+def leaked(text: str) -> list[str]:
+    marks = (TOKEN, "PRIVATE KEY", "launcher.example.com", "hunter2", "SQLite format")
+    return [mark for mark in marks if mark in text]
+
+
+def test_a_pod_reads_no_credential_and_nothing_of_the_data_directory(installation: Installation) -> None:
+    installation.run_a_pod_with_a_secret()
+    data, credentials = installation.data, installation.credentials
+    files = [
+        installation.token,
+        installation.key,
+        installation.config,
+        credentials / "tls.key",
+        data / "store.db",
+    ]
+
+    seen = installation.output(
+        f"""
+        cat {" ".join(map(str, files))} {data}/pods/*/volumes/*/* {data}/discovery.key {data}/runs/*/run.json
+        ls {data} {credentials}
+        """
+    )
+
+    assert leaked(seen) == []
+    assert "store.db\n" not in seen.replace(f"{data}/store.db", "")
+    assert installation.server.log("victim-worker-0") == "hunter2"
+
+
+def test_a_host_path_leads_neither_around_the_data_directory_nor_into_it(installation: Installation) -> None:
+    above = installation.data.parent.parent
+    volumes = [{"name": "above", "hostPath": {"path": str(above)}}]
+    mounts = [{"name": "above", "mountPath": "/above"}]
+    token, data = installation.token.relative_to(above), installation.data.relative_to(above)
+
+    seen = installation.output(
+        f"cat /above/{token} /above/{data}/store.db; ls /above/{data}", volumes, mounts
+    )
+
+    assert leaked(seen) == []
+    assert "keeper.sock" not in seen
+
+
+@pytest.mark.parametrize("part", ["", "store.db"])
+def test_a_host_path_or_sub_path_in_the_data_directory_is_refused(
+    installation: Installation, part: str
+) -> None:
+    data = installation.data
+    path, mount = (data, {}) if not part else (data.parent, {"subPath": f"{data.name}/{part}"})
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": ["true"],
+        "volumeMounts": [{"name": "v", "mountPath": "/v", **mount}],
+    }
+    pod = a_pod(containers=[container], volumes=[{"name": "v", "hostPath": {"path": str(path)}}])
+    installation.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod), name="attacker"))
+
+    message = until(lambda: why_waiting(installation.server, "attacker-worker-0"), "a reason to wait")
+
+    assert "belongs to the launcher" in message
+
+
+def test_a_pod_cannot_uncover_what_is_hidden(installation: Installation) -> None:
+    installation.run_a_pod_with_a_secret()
+    data, token = installation.data, installation.token
+
+    seen = installation.output(
+        f"""
+        umount {data} || umount -l {data}
+        mount -o remount,rw {data}
+        unshare --user --map-root-user --mount sh -c 'umount {data}; umount {token}; cat {token} {data}/store.db'
+        cat {token} {data}/store.db
+        cat /proc/1/environ /proc/1/root{token} /proc/1/root{data}/store.db
+        cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep LAUNCHER_TEST_MARK
+        """
+    )
+
+    assert leaked(seen) == []
+    assert "LAUNCHER_TEST_MARK" not in seen
+
+
+def test_a_pod_cannot_connect_to_the_shim(installation: Installation) -> None:
+    socket = installation.data / "keeper.sock"
+    until(lambda: socket.is_socket() or None, "the shim listens")
+
+    seen = installation.output(f"{sys.executable} -c {shlex.quote(CONNECT)} {socket} && echo connected")
+
+    assert "FileNotFoundError" in seen
+    assert "connected\n" not in seen

@@ -18,7 +18,15 @@ from launcher.cli.answers import error_of, warnings_of
 from launcher.cli.complaint import Complaint, Refused
 from launcher.cli.names import namespace_segment, path_segment
 from launcher.cli.options import DEFAULT_SERVER
-from launcher.core.errors import BadRequest, InvalidObject, LauncherError, NotFound, TooLarge, Unavailable
+from launcher.core.errors import (
+    BadRequest,
+    InvalidObject,
+    LauncherError,
+    NotFound,
+    NotServed,
+    TooLarge,
+    Unavailable,
+)
 
 Json = dict[str, Any]
 
@@ -27,6 +35,8 @@ _PATIENCE = aiohttp.ClientTimeout(total=75, sock_connect=10)
 #: A stream may be silent for long, but a watch brings a bookmark every minute.
 _WATCHING = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=150)
 _NO_CONTENT = 204
+#: The body of kube-apiserver's answer at the path of an API group that it does not have.
+_PAGE_NOT_FOUND = b"404 page not found"
 #: How several streams share a socket, the best way first.
 _CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _FOLLOWING = aiohttp.ClientTimeout(total=None, sock_connect=10)
@@ -165,11 +175,20 @@ class Api:
         return Api(self._session, replace(self._target, namespace=namespace))
 
     async def create(
-        self, data: bytes, media: str, *, namespace: str, dry_run: bool = False
+        self,
+        data: bytes,
+        media: str,
+        *,
+        namespace: str,
+        resource: Resource = FRAMEWORKS,
+        dry_run: bool = False,
+        strict: bool = False,
     ) -> tuple[Json, list[str]]:
-        """The Framework that the bytes spell, as it was stored, and what its user is warned of."""
+        """The object that the bytes spell, as it was stored, and the warnings; *strict* refuses unknown fields."""
         parameters = {"dryRun": "All"} if dry_run else {}
-        path = FRAMEWORKS.path(namespace)
+        if strict:
+            parameters["fieldValidation"] = "Strict"
+        path = resource.path(namespace)
         async with self._asked("POST", path, parameters, data, media) as response:
             return _decoded(await response.read(), self._target), warnings_of(
                 response.headers.getall("Warning", [])
@@ -326,7 +345,10 @@ def _our_errors(target: Target) -> Iterator[None]:
 
 
 async def _failure(response: aiohttp.ClientResponse, target: Target) -> LauncherError:
-    status = _json_object(await response.read())
+    body = await response.read()
+    status = _json_object(body)
+    if status is None and response.status == 404 and body.startswith(_PAGE_NOT_FOUND):
+        return NotServed(f"{target.url} does not serve {response.url.path}")
     if status is None or status.get("kind") != "Status":
         return _no_launcher(target, f"{response.status} {response.reason}")
     return error_of(status, response.status, had_token=target.token is not None)

@@ -48,7 +48,7 @@ def _convert(given: argparse.Namespace) -> int:
 
     converted: list[_Converted] = []
     refused: list[str] = []
-    for text in [part for path in given.files for part in _parts(load(path))]:
+    for text in [part for path in given.files for part in load(path).documents()]:
         for found in _converted(text):
             if isinstance(found, Refused):
                 refused += found.lines
@@ -61,23 +61,6 @@ def _convert(given: argparse.Namespace) -> int:
         raise Refused("there is nothing in it to convert")
     _print(converted, given.output)
     return 0
-
-
-def _parts(text: "Text") -> "Iterator[Text]":
-    """The documents in it, each on the lines where it stands in the whole."""
-    from launcher.cli.files import Text
-    from launcher.core.reading.decode import Media
-    from launcher.intake.tasks import SEPARATOR, has_content
-
-    if text.media is Media.JSON:
-        yield text
-        return
-    before = 0
-    for part in SEPARATOR.split(text.data.decode(errors="surrogateescape")):
-        if has_content(part):
-            data = ("\n" * before + part).encode(errors="surrogateescape")
-            yield Text(text.name, data, text.media)
-        before += part.count("\n")
 
 
 def _converted(text: "Text") -> Iterator[_Converted | Refused]:

@@ -1,19 +1,25 @@
-"""Framework files: read and checked, or every mistake told with its place."""
+"""Files of Frameworks and jobs: read and checked, or every mistake with its place."""
 
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.cli.complaint import Refused
+from launcher.core.checking.problems import unsupported
 from launcher.core.errors import InvalidObject, Problem, RequestError
 from launcher.core.framework import Framework
-from launcher.core.manifest import Manifest, read_framework
+from launcher.core.manifest import Manifest, check_framework, read_framework
+from launcher.core.names import KIND
 from launcher.core.reading.decode import Media, text_of
 from launcher.core.reading.json_text import read_json
 from launcher.core.spec import FrameworkName
 from launcher.core.wire import spec_from_json
+
+if TYPE_CHECKING:
+    from launcher.api.jobs import JobRules
+    from launcher.store.port import Kind
 
 #: Stands for the uid that the store will give.
 _UID = "00000000-0000-0000-0000-000000000000"
@@ -21,7 +27,7 @@ _UID = "00000000-0000-0000-0000-000000000000"
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A file as it stands: what it is called in messages, its bytes, and what they are written in."""
+    """A file, or one document of it: its name in messages, its bytes, and their format."""
 
     name: str
     data: bytes
@@ -42,18 +48,49 @@ class Text:
 
         return (read_json if self.media is Media.JSON else read_yaml)(text_of(self.data)).value
 
+    def documents(self) -> "list[Text]":
+        """The documents in it, each on the lines where it stands in the whole; none if there are only comments."""
+        from launcher.intake.tasks import SEPARATOR, has_content
+
+        if self.media is Media.JSON:
+            return [self]
+        found: list[Text] = []
+        before = 0
+        for part in SEPARATOR.split(self.data.decode(errors="surrogateescape")):
+            if has_content(part):
+                data = ("\n" * before + part).encode(errors="surrogateescape")
+                found.append(Text(self.name, data, self.media))
+            before += part.count("\n")
+        return [self] if len(found) == 1 else found
+
     @property
     def namespace(self) -> str | None:
         """The namespace that it names; None where it names none or cannot be read, which others will tell."""
-        try:
-            value = self.value()
-        except RequestError:
-            return None
-        match value:
+        match self._readable():
             case {"metadata": {"namespace": str() as namespace}}:
                 return namespace
             case _:
                 return None
+
+    @property
+    def job_kind(self) -> "Kind | None":
+        """The kind and version of the job that it spells; None if it is no job. Raises Refused for another version."""
+        match self._readable():
+            case {"apiVersion": str() as version, "kind": str() as name} if name != KIND:
+                from launcher.jobs.foreign import FOREIGN
+
+                kinds = {kind.api_version: kind for job in FOREIGN for kind in job.kinds if kind.kind == name}
+                if kinds and version not in kinds:
+                    raise Refused(*self.located([unsupported("apiVersion", version, kinds)]))
+                return kinds.get(version)
+            case _:
+                return None
+
+    def _readable(self) -> Any:
+        try:
+            return self.value()
+        except RequestError:
+            return None
 
 
 def load(path: Path) -> Text:
@@ -66,19 +103,48 @@ def load(path: Path) -> Text:
     return Text(name, data, Media.JSON if path.suffix == ".json" else Media.YAML)
 
 
-def read(path: Path, *, strict: bool = False) -> Manifest:
-    """The Framework in that file. Raises Refused."""
-    return check(load(path), strict=strict)
+def documents_in(path: Path) -> list[Text]:
+    """The documents of that file, at least one. Raises Refused."""
+    text = load(path)
+    found = text.documents()
+    if not found:
+        raise Refused(f"{text.name}: there is nothing in it; write a Framework or a job")
+    return found
 
 
 def check(text: Text, *, strict: bool = False) -> Manifest:
-    """The Framework that *text* spells. Raises Refused."""
+    """The Framework or job that *text* spells. Raises Refused."""
     try:
+        if (kind := text.job_kind) is not None:
+            return _job_rules(kind).read(text.data, text.media, strict=strict)
         return read_framework(text.data, media=text.media, strict=strict)
     except InvalidObject as error:
         raise Refused(*text.located(error.problems)) from error
     except RequestError as error:
         raise Refused(f"{text.name}: {error}") from error
+
+
+def framework_in(text: Text) -> Manifest:
+    """The Framework that *text* spells, or that its job becomes. Raises Refused."""
+    manifest = check(text)
+    if (kind := text.job_kind) is None:
+        return manifest
+    from launcher.jobs.foreign import foreign_of, mapped
+
+    foreign = foreign_of(kind)
+    assert foreign is not None
+    return Manifest(check_framework(mapped(foreign, manifest.object).framework).object, manifest.warnings)
+
+
+def _job_rules(kind: "Kind") -> "JobRules":
+    """The rules of the API for jobs of that kind, without an admin's policy."""
+    from launcher.api.jobs import JobRules
+    from launcher.api.policy import Policy
+    from launcher.jobs.foreign import foreign_of
+
+    foreign = foreign_of(kind)
+    assert foreign is not None
+    return JobRules(kind, foreign, Policy())
 
 
 def framework_of(obj: dict[str, Any]) -> Framework:

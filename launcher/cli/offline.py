@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from launcher.cli.complaint import Refused, tell
-from launcher.cli.options import FILE, SubParsers, add_command
+from launcher.cli.options import FILE, SubParsers, add_command, add_strict
 
 
 def add(commands: SubParsers) -> None:
@@ -13,15 +13,13 @@ def add(commands: SubParsers) -> None:
         commands,
         "validate",
         _validate,
-        help="tell everything that is wrong with Framework files",
-        more="Each mistake is told with line, column, field, and what would be right. Exit 0 when there is none, "
+        help="report everything that is wrong with files of Frameworks and jobs",
+        more="Each mistake is printed with line, column, field, and what would be right. Exit 0 when there is none, "
         "2 otherwise.",
         example="launcher validate examples/*.yaml",
     )
     validate.add_argument("files", nargs="+", type=Path, metavar="FILE", help=FILE)
-    validate.add_argument(
-        "--strict", action="store_true", help="unknown and duplicate fields are mistakes too"
-    )
+    add_strict(validate)
     render = add_command(
         commands,
         "render",
@@ -47,27 +45,36 @@ def add(commands: SubParsers) -> None:
 
 
 def _validate(given: argparse.Namespace) -> int:
-    from launcher.cli.files import read
+    from launcher.cli.files import check, documents_in
 
     code = 0
     for path in given.files:
+        valid = True
         try:
-            warnings = read(path, strict=given.strict).warnings
+            texts = documents_in(path)
         except Refused as error:
-            code = error.code
+            code, valid, texts = error.code, False, []
             tell(*error.lines)
-        else:
-            tell(*(f"{path}: warning: {warning}" for warning in warnings))
+        for text in texts:
+            try:
+                warnings = check(text, strict=given.strict).warnings
+            except Refused as error:
+                code, valid = error.code, False
+                tell(*error.lines)
+            else:
+                tell(*(f"{path}: warning: {warning}" for warning in warnings))
+        if valid:
             print(f"{path}: valid")
     return code
 
 
 def _render(given: argparse.Namespace) -> int:
-    from launcher.cli.files import read
+    from launcher.cli.files import documents_in, framework_in
     from launcher.cli.output import as_json, as_yaml
     from launcher.cli.render import pods
 
-    made = list(pods(read(given.file).object))
+    texts = documents_in(given.file)
+    made = [pod for text in texts for pod in pods(framework_in(text).object)]
     if given.output == "json":
         print(as_json({"apiVersion": "v1", "kind": "List", "items": made}))
     else:
@@ -77,10 +84,11 @@ def _render(given: argparse.Namespace) -> int:
 
 def _story(given: argparse.Namespace) -> int:
     from launcher.cli import story
-    from launcher.cli.files import read
+    from launcher.cli.files import documents_in, framework_in
 
-    manifest = read(given.file)
-    tell(*(f"{given.file}: warning: {warning}" for warning in manifest.warnings))
-    for line in story.tell(manifest.object):
-        print(line)
+    for text in documents_in(given.file):
+        manifest = framework_in(text)
+        tell(*(f"{text.name}: warning: {warning}" for warning in manifest.warnings))
+        for line in story.tell(manifest.object):
+            print(line)
     return 0

@@ -11,7 +11,7 @@ from launcher.cli.names import framework_name, namespace_name
 #: What a command adds its parser to.
 SubParsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - it has no other name
 
-FILE = "a Framework, as YAML or JSON; - reads standard input"
+FILE = "Frameworks and jobs (TFJob, PyTorchJob, …), as YAML or JSON; - reads standard input"
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 
 
@@ -60,6 +60,16 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     )
     server.add_argument(
         "--ca", type=Path, metavar="FILE", help="certificates to trust, for https ($LAUNCHER_CA_FILE)"
+    )
+
+
+def add_strict(parser: argparse.ArgumentParser) -> None:
+    """``--strict``: whether unknown and duplicate fields are errors, which is the default."""
+    parser.add_argument(
+        "--strict",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="unknown and duplicate fields are errors (default), or only warnings",
     )
 
 

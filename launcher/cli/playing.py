@@ -1,23 +1,25 @@
-"""A launcher for one Framework: it is started, shown, and everything of it ended."""
+"""A launcher for the objects of one file: they are started, shown, and everything of them is ended."""
 
 import asyncio
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import Any
 
 from launcher.cli import states
-from launcher.cli.client import EVENTS, FRAMEWORKS, PODS, Api, Target, complaints, connected
+from launcher.cli.client import EVENTS, FRAMEWORKS, PODS, Api, Resource, Target, complaints, connected
 from launcher.cli.complaint import Refused, tell
 from launcher.cli.files import Text
 from launcher.cli.following import Follower
 from launcher.cli.happenings import concerns, task_of
-from launcher.cli.loglines import Choice, View
+from launcher.cli.loglines import Choice, Source, View
 from launcher.cli.showing import Show, show
 from launcher.cli.terminal import one_line
 from launcher.cli.watching import changes, pods_of
 from launcher.core.ages import age
-from launcher.core.errors import InvalidObject, NotFound, RequestError
+from launcher.core.errors import InvalidObject, NotFound, RequestError, Unavailable
 from launcher.settings import Settings
 from launcher.wiring.local import local_launcher
 
@@ -28,36 +30,64 @@ _OWN_END = "FrameworkFailed"
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def play(settings: Settings, text: Text) -> int:
-    """The exit code that tells how the Framework ended. Raises Complaint."""
+def play(settings: Settings, texts: Sequence[Text]) -> int:
+    """The exit code of the first Framework in the file that failed, 0 if none did. Raises Complaint."""
     with complaints():
-        return asyncio.run(_play(settings, text))
+        return asyncio.run(_play(settings, texts))
 
 
-async def _play(settings: Settings, text: Text) -> int:
-    interruption = _Interruption()
+async def _play(settings: Settings, texts: Sequence[Text]) -> int:
+    interruption, seen = _Interruption(), show()
     async with (
         local_launcher(settings, throw_away=True) as running,
         connected(Target(running.url, token=running.token)) as anywhere,
     ):
-        framework = await _created(anywhere, text)
-        api = anywhere.within(framework["metadata"]["namespace"])
-        return await _Play(api, framework, interruption).run()
+        frameworks = [await _created(anywhere, text) for text in texts]
+        plays = [
+            _Play(
+                anywhere.within(each["metadata"]["namespace"]),
+                each,
+                interruption,
+                seen,
+                is_alone=len(frameworks) == 1,
+            )
+            for each in frameworks
+        ]
+        async with asyncio.TaskGroup() as tasks:
+            showing = tasks.create_task(seen.run())
+            running_plays = [tasks.create_task(play.run()) for play in plays]
+            await asyncio.wait(running_plays)
+            showing.cancel()
+        codes = [play.conclude(task.result()) for play, task in zip(plays, running_plays, strict=True)]
+        return next((code for code in codes if code), 0)
 
 
 async def _created(api: Api, text: Text) -> Json:
-    """The Framework, stored and to be started."""
+    """The Framework of the document, stored and to be started."""
+    namespace, kind = text.namespace or api.namespace, text.job_kind
+    resource = FRAMEWORKS if kind is None else Resource(f"/apis/{kind.api_version}", kind.plural)
     try:
-        framework, _ = await api.create(text.data, text.media, namespace=text.namespace or api.namespace)
+        stored, _ = await api.create(text.data, text.media, namespace=namespace, resource=resource)
     except InvalidObject as error:
         raise Refused(*text.located(error.problems)) from error
-    meta = framework["metadata"]
-    if framework["spec"].get("executionType") == "Create":
-        # Somebody who says run does not want it held.
-        return await api.within(meta["namespace"]).merge(
-            FRAMEWORKS, meta["name"], {"spec": {"executionType": "Start"}}
-        )
-    return framework
+    name, within = stored["metadata"]["name"], api.within(stored["metadata"]["namespace"])
+    if kind is not None:
+        if (stored["spec"].get("runPolicy") or {}).get("suspend"):
+            await within.merge(resource, name, {"spec": {"runPolicy": {"suspend": False}}})
+        return await _framework_of_job(within, name)
+    if stored["spec"].get("executionType") == "Create":
+        # The command itself asks for the start.
+        return await within.merge(FRAMEWORKS, name, {"spec": {"executionType": "Start"}})
+    return stored
+
+
+async def _framework_of_job(api: Api, name: str) -> Json:
+    """The Framework that the job controller creates for the job of that name."""
+    async with aclosing(changes(api, FRAMEWORKS, fields=f"metadata.name={name}")) as seen:
+        async for each in seen:
+            if each is not None and not each.gone:
+                return each.object
+    raise Unavailable(f"the Framework of {name} was never created")
 
 
 class _Interruption:
@@ -79,27 +109,29 @@ class _Interruption:
 class _Play:
     """One Framework from its creation to the end of its last pod."""
 
-    def __init__(self, api: Api, framework: Json, interruption: _Interruption) -> None:
-        self._api, self._interruption = api, interruption
+    def __init__(
+        self, api: Api, framework: Json, interruption: _Interruption, seen: Show, *, is_alone: bool
+    ) -> None:
+        self._api, self._interruption, self._show, self._is_alone = api, interruption, seen, is_alone
         self._name = framework["metadata"]["name"]
-        self._show: Show = show()
         self._began = time.time()
 
-    async def run(self) -> int:
+    async def run(self) -> Json | None:
+        """The Framework as it ended; None if it was deleted."""
         async with asyncio.TaskGroup() as tasks:
-            helpers = [
-                tasks.create_task(self._show.run()),
-                tasks.create_task(self._warn()),
-                tasks.create_task(self._heed()),
-            ]
-            follower = Follower(
-                self._api, self._name, Choice(), View(), self._show.line, self._show.framework
-            )
+            helpers = [tasks.create_task(self._warn()), tasks.create_task(self._heed())]
+            follower = Follower(self._api, self._name, Choice(), View(), self._line, self._show.framework)
             end = await follower.run()
             await self._end_pods()
             for helper in helpers:
                 helper.cancel()
-        return self._conclude(end)
+        return end
+
+    def _line(self, source: Source, line: bytes) -> None:
+        if not self._is_alone:
+            task, label = (f"{self._name}/{text}" for text in (source.task, source.label))
+            source = replace(source, task=task, label=label)
+        self._show.line(source, line)
 
     async def _warn(self) -> None:
         """Tell what goes wrong, each thing once."""
@@ -153,7 +185,7 @@ class _Play:
         with suppress(NotFound):
             await self._api.delete(PODS, pod["metadata"]["name"], options)
 
-    def _conclude(self, end: Json | None) -> int:
+    def conclude(self, end: Json | None) -> int:
         """The exit code, after one line that says how it ended."""
         took = age(time.time() - self._began)
         if self._interruption.number:

@@ -1,11 +1,12 @@
-"""``run``: a whole launcher for the life of one Framework."""
+"""``run``: a launcher of its own for the objects of one file."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.cli.complaint import Refused
-from launcher.cli.options import FILE, SubParsers, add_command
+from launcher.cli.complaint import Refused, tell
+from launcher.cli.options import FILE, SubParsers, add_command, add_strict
 
 if TYPE_CHECKING:
     from launcher.cli.files import Text
@@ -18,13 +19,14 @@ def add(commands: SubParsers) -> None:
         commands,
         "run",
         _run,
-        help="run a Framework on this machine, without a server",
-        more="What its tasks write is shown as it comes. Ctrl-C stops it, and pods end in their grace period; a second "
-        "Ctrl-C kills them. Exit 0 when it succeeded, with its own exit code or 1 when not, 130 after Ctrl-C, 2 for a "
-        "file that is refused.",
+        help="run Frameworks and jobs of one file on this machine, without a server",
+        more="All objects of the file run at the same time, and what their tasks write is shown as it comes. Ctrl-C "
+        "stops them, and pods end in their grace period; a second Ctrl-C kills them. Exit 0 when all succeeded, with "
+        "the exit code of the first that did not, or 1; 130 after Ctrl-C, 2 for a file that is refused.",
         example="launcher run examples/hello.yaml",
     )
     run.add_argument("file", type=Path, metavar="FILE", help=FILE)
+    add_strict(run)
     run.add_argument(
         "--node",
         action="append",
@@ -65,15 +67,24 @@ def add(commands: SubParsers) -> None:
 def _run(given: argparse.Namespace) -> int:
     import tempfile
 
-    from launcher.cli.complaint import tell
-    from launcher.cli.files import check, load
+    from launcher.cli.files import check, documents_in
     from launcher.wiring.data_directory import prepare
 
-    text = load(given.file)
-    manifest = check(text)
+    texts, manifests = documents_in(given.file), []
+    refused: list[str] = []
+    for text in texts:
+        try:
+            manifests.append(check(text, strict=given.strict))
+        except Refused as error:
+            refused += error.lines
+    if refused:
+        raise Refused(*refused)
+    _check_names(texts[0].name, manifests)
+    warnings = [warning for manifest in manifests for warning in manifest.warnings]
+    tell(*(f"{texts[0].name}: warning: {warning}" for warning in warnings))
     if given.keep is None:
         with tempfile.TemporaryDirectory(prefix="launcher-", ignore_cleanup_errors=True) as made:
-            return _play(given, text, manifest, Path(made))
+            return _play(given, texts, Path(made))
     try:
         if warning := prepare(given.keep):
             tell(f"launcher run: warning: {warning}")
@@ -81,13 +92,20 @@ def _run(given: argparse.Namespace) -> int:
             raise Refused(f"--keep: {given.keep} is not empty; name a new directory")
     except OSError as error:
         raise Refused(f"--keep: {given.keep}: {error.strerror}") from error
-    return _play(given, text, manifest, given.keep)
+    return _play(given, texts, given.keep)
 
 
-def _play(given: argparse.Namespace, text: "Text", manifest: "Manifest", data: Path) -> int:
+def _check_names(file: str, manifests: "Sequence[Manifest]") -> None:
+    """Raise Refused where two objects have one name: the Framework of a job has the name of its job."""
+    names = [manifest.object["metadata"].get("name") for manifest in manifests]
+    for name in names:
+        if name is not None and names.count(name) > 1:
+            raise Refused(f"{file}: {names.count(name)} objects are called {name}; give each its own name")
+
+
+def _play(given: argparse.Namespace, texts: "Sequence[Text]", data: Path) -> int:
     import logging
 
-    from launcher.cli.complaint import tell
     from launcher.cli.logline import LineFormatter
     from launcher.cli.playing import play
     from launcher.settings import BadSetting, for_run
@@ -96,14 +114,13 @@ def _play(given: argparse.Namespace, text: "Text", manifest: "Manifest", data: P
         settings = for_run(data, given.node, given.image, given.nfs, given.claim)
     except BadSetting as error:
         raise Refused(f"--{error}") from error
-    tell(*(f"{text.name}: warning: {warning}" for warning in manifest.warnings))
     # A terminal is for what the tasks write; what the launcher itself has to tell is kept with the data.
     (data / "launcher.log").touch(mode=0o600)
     handler = logging.FileHandler(data / "launcher.log")
     handler.setFormatter(LineFormatter())
     logging.basicConfig(handlers=[handler], force=True)
     try:
-        return play(settings, text)
+        return play(settings, texts)
     finally:
         logging.basicConfig(force=True)
         if given.keep is not None:

@@ -72,13 +72,13 @@ class Live:
     def __init__(self) -> None:
         self._screen = Screen(sys.stdout, shutil.get_terminal_size)
         self._labels = Labels()
-        self._framework: Json | None = None
+        self._frameworks: dict[str, Json] = {}
 
     def line(self, source: Source, line: bytes) -> None:
         self._screen.line(self._labels.of(source) + harmless(line.decode(errors="replace")))
 
     def framework(self, framework: Json) -> None:
-        self._framework = framework
+        self._frameworks[framework["metadata"]["name"]] = framework
 
     def say(self, text: str) -> None:
         if sys.stderr.isatty():
@@ -96,13 +96,14 @@ class Live:
             self._screen.close()
 
     def _block(self) -> Iterator[str]:
-        if self._framework is None:
-            return
         columns, rows = self._screen.size
-        yield "─" * (columns - 1)
-        yield states.headline(self._framework, time.time())
-        if columns >= _NARROWEST and rows >= _LOWEST:
-            yield from _tasks(self._framework, columns - 1, rows // 2)
+        # With several Frameworks, each has its share of the lines.
+        most = rows // 2 // max(1, len(self._frameworks))
+        for framework in self._frameworks.values():
+            yield "─" * (columns - 1)
+            yield states.headline(framework, time.time())
+            if columns >= _NARROWEST and most >= _LOWEST // 2:
+                yield from _tasks(framework, columns - 1, most)
 
 
 def _tasks(framework: Json, columns: int, most: int) -> Iterator[str]:

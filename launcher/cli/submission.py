@@ -1,14 +1,15 @@
-"""Frameworks on their way from a file to the server, and until they have ended."""
+"""Frameworks and jobs on their way from a file to the server, and until they have ended."""
 
-from pathlib import Path
 from typing import Any
 
-from launcher.cli.client import Api
+from launcher.cli.client import FRAMEWORKS, Api, Resource
 from launcher.cli.complaint import Complaint, Refused, tell
-from launcher.cli.files import Text, load
+from launcher.cli.files import Text, check
 from launcher.cli.output import as_json, as_yaml
-from launcher.cli.wishes import come_true
-from launcher.core.errors import AlreadyExists, BadRequest, InvalidObject, RequestError, TooLarge
+from launcher.cli.owning_job import job_named
+from launcher.cli.wishes import come_true, job_succeeded
+from launcher.core.errors import AlreadyExists, BadRequest, InvalidObject, NotServed, RequestError, TooLarge
+from launcher.core.names import KIND
 
 Json = dict[str, Any]
 
@@ -16,53 +17,69 @@ Json = dict[str, Any]
 class Submission:
     """Sends files as they are. *namespace* None is that of the file, *output* None one line for people."""
 
-    def __init__(self, api: Api, namespace: str | None, *, dry_run: bool, output: str | None) -> None:
+    def __init__(
+        self, api: Api, namespace: str | None, *, dry_run: bool, output: str | None, strict: bool = True
+    ) -> None:
         self._api, self._namespace, self._dry_run, self._output = api, namespace, dry_run, output
-
-    async def stored(self, path: Path) -> Json:
-        """The Framework of that file as the server has it now, after it has been printed. Raises Complaint."""
-        return await self.sent(load(path))
+        self._strict = strict
 
     async def sent(self, text: Text) -> Json:
-        """The same for a text that has been read already."""
+        """The object of that document as the server has it now, after it has been printed. Raises Complaint."""
         namespace = self._namespace or text.namespace or self._api.namespace
+        kind = text.job_kind
+        resource = FRAMEWORKS if kind is None else Resource(f"/apis/{kind.api_version}", kind.plural)
         try:
-            framework, warnings = await self._api.create(
-                text.data, text.media, namespace=namespace, dry_run=self._dry_run
+            stored, warnings = await self._api.create(
+                text.data,
+                text.media,
+                namespace=namespace,
+                resource=resource,
+                dry_run=self._dry_run,
+                strict=self._strict,
             )
         except InvalidObject as error:
             raise Refused(*text.located(error.problems)) from error
         except (BadRequest, TooLarge) as error:
+            if self._strict:
+                # The server names unknown and duplicate fields, but not their lines.
+                check(text, strict=True)
             raise Refused(f"{text.name}: {error}") from error
         except AlreadyExists as error:
             raise Complaint(
                 f"{text.name}: {error}; delete that one first (launcher delete NAME), or choose another name"
             ) from error
+        except NotServed as error:
+            shown = "Frameworks" if kind is None else f"{kind.kind}s ({kind.api_version})"
+            raise Complaint(f"{text.name}: {shown} are not served at {self._api.url}") from error
         except RequestError as error:
             raise Complaint(f"{text.name}: {error}") from error
         tell(*(f"{text.name}: warning: {warning}" for warning in warnings))
-        self._print(framework)
-        return framework
+        self._print(stored)
+        return stored
 
-    async def ended(self, framework: Json) -> int:
-        """The exit code of one that has ended, after one line that says how."""
-        meta = framework["metadata"]
+    async def ended(self, obj: Json) -> int:
+        """The exit code of a Framework or job that has ended, after one line that says how."""
+        meta = obj["metadata"]
+        api = self._api.within(meta["namespace"])
         try:
-            await come_true(self._api.within(meta["namespace"]), meta["name"], "Succeeded")
+            if obj["kind"] == KIND:
+                await come_true(api, meta["name"], "Succeeded")
+            else:
+                await job_succeeded(api, job_named(obj["kind"], meta["name"]))
         except Complaint as complaint:
             tell(*complaint.lines)
             return complaint.code
         tell(f"{meta['name']}: Succeeded")
         return 0
 
-    def _print(self, framework: Json) -> None:
+    def _print(self, obj: Json) -> None:
+        name = f"{obj['kind'].lower()}/{obj['metadata']['name']}"
         match self._output:
             case "json":
-                print(as_json(framework))
+                print(as_json(obj))
             case "yaml":
-                print("---\n" + as_yaml(framework), end="")
+                print("---\n" + as_yaml(obj), end="")
             case "name":
-                print(f"framework/{framework['metadata']['name']}")
+                print(name)
             case _:
-                done = "submitted (dry run)" if self._dry_run else "submitted"
-                print(f"framework/{framework['metadata']['name']} {done}", flush=True)
+                print(f"{name} {'submitted (dry run)' if self._dry_run else 'submitted'}", flush=True)

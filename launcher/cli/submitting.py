@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.cli.complaint import Complaint, tell
-from launcher.cli.options import FILE, SubParsers, add_command, add_output, add_server
+from launcher.cli.options import FILE, SubParsers, add_command, add_output, add_server, add_strict
 
 if TYPE_CHECKING:
     from launcher.cli.client import Api
@@ -17,7 +17,7 @@ def add(commands: SubParsers) -> None:
         commands,
         "submit",
         _submit,
-        help="give Frameworks to the server",
+        help="give Frameworks and jobs to the server",
         more="The namespace is that of -n, or else of the file. Exit 2 when the server refuses a file, each mistake "
         "told with its line.",
         example="launcher submit --wait examples/hello.yaml",
@@ -27,26 +27,36 @@ def add(commands: SubParsers) -> None:
         "--wait", action="store_true", help="until they have ended; exit 1 unless all succeeded"
     )
     submit.add_argument("--dry-run", action="store_true", help="have it checked, and store nothing")
+    add_strict(submit)
     add_output(submit, "name", "json", "yaml")
     add_server(submit)
 
 
 def _submit(given: argparse.Namespace) -> int:
     from launcher.cli.client import talk
+    from launcher.cli.files import documents_in
     from launcher.cli.submission import Submission
 
     async def work(api: "Api") -> int:
-        submission = Submission(api, given.namespace, dry_run=given.dry_run, output=given.output)
+        submission = Submission(
+            api, given.namespace, dry_run=given.dry_run, output=given.output, strict=given.strict
+        )
         code, stored = 0, []
         for path in given.files:
             try:
-                stored.append(await submission.stored(path))
+                texts = documents_in(path)
             except Complaint as complaint:
                 tell(*complaint.lines)
-                code = max(code, complaint.code)
+                code, texts = max(code, complaint.code), []
+            for text in texts:
+                try:
+                    stored.append(await submission.sent(text))
+                except Complaint as complaint:
+                    tell(*complaint.lines)
+                    code = max(code, complaint.code)
         if given.wait and not given.dry_run:
-            for framework in stored:
-                code = max(code, await submission.ended(framework))
+            for obj in stored:
+                code = max(code, await submission.ended(obj))
         return code
 
     return talk(given, work)

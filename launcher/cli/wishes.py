@@ -5,7 +5,9 @@ from typing import Any
 
 from launcher.cli.client import Api, Resource
 from launcher.cli.complaint import Complaint
+from launcher.cli.owning_job import OwningJob
 from launcher.cli.states import has_run, is_over, message_of, state_of, succeeded
+from launcher.cli.terminal import one_line
 from launcher.cli.watching import sights
 
 Json = dict[str, Any]
@@ -29,6 +31,21 @@ async def come_true(api: Api, name: str, wish: str) -> str:
     if last is None:
         raise Complaint(f'there is no Framework "{name}" in namespace {api.namespace}; see: launcher list')
     raise Complaint(f"{name}: deleted, so never {wish}")
+
+
+async def job_succeeded(api: Api, job: OwningJob) -> None:
+    """Return when the job has succeeded. Raises Complaint when it has failed or was deleted."""
+    async with aclosing(sights(api, job.name, job.resource)) as seen:
+        async for found in seen:
+            conditions = ((found or {}).get("status") or {}).get("conditions") or ()
+            for each in conditions:
+                if each["status"] != "True":
+                    continue
+                if each["type"] == "Succeeded":
+                    return
+                if each["type"] == "Failed":
+                    raise Complaint(f"{job}: Failed: {one_line(each.get('message') or '')}")
+    raise Complaint(f"{job}: deleted, so never Succeeded")
 
 
 async def gone(api: Api, resource: Resource, name: str) -> None:

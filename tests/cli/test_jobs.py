@@ -91,8 +91,22 @@ def test_start_resumes_a_suspended_job(server: Server, capsys: Capture) -> None:
 
     assert main(["start", "tfjob/dist"]) == 0
     assert capsys.readouterr().out == "tfjob/dist started\n"
-    assert main(["wait", "tfjob/dist", "--timeout", "60s"]) in (0, 1)
     assert server.get(f"{TFJOBS}/dist")["spec"]["runPolicy"]["suspend"] is False
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "line"),
+    [("true", 0, "dist: Succeeded"), ("false", 1, "tfjob/dist: Failed: ")],
+)
+def test_submit_waits_for_a_job_too(
+    server: Server, tmp_path: Path, command: str, code: int, line: str, capsys: Capture
+) -> None:
+    del server
+    file = tmp_path / "job.json"
+    file.write_bytes(orjson.dumps(a_tfjob("dist", Worker=replicas(1, command=[command]))))
+
+    assert main(["submit", "--wait", str(file)]) == code
+    assert capsys.readouterr().err.splitlines()[-1].startswith(line)
 
 
 def owned(kind: str = "TFJob", version: str = "kubeflow.org/v1") -> Json:

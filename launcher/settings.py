@@ -20,9 +20,13 @@ from launcher.api.policy import Policy
 from launcher.api.unix_socket import LONGEST_SOCKET_PATH, UNIX, UnixListener
 from launcher.core.checking.guess import meant
 from launcher.core.errors import LauncherError
+from launcher.core.quantity import quantity
+from launcher.node.log_budget import LogBudgets
 from launcher.node.nodes import NodeSpec, named_nodes, this_machine
 
 DEFAULT_LISTEN = "127.0.0.1:8080"
+#: Less than one log file of a container is no budget.
+LEAST_LOG_BUDGET_BYTES = 1024 * 1024
 #: A token that can be guessed is none.
 _SHORTEST_TOKEN = 16
 #: Of a server, perhaps with a path before ours; nothing that a shell or a query could trip over.
@@ -68,6 +72,7 @@ class Settings:
     unix_socket: Path | None = None
     #: Files and directories with credentials, and the unix socket: containers do not see them.
     credentials: tuple[Path, ...] = ()
+    log_budgets: LogBudgets = field(default_factory=LogBudgets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +123,24 @@ SINGLE = (
     "kubeconfig",
     "context",
     "discovery-url",
+    "log-budget",
+    "log-budget-framework",
+    "log-disk-reserve",
 )
 REPEATED = ("node", "image", "nfs", "claim", "host")
 SWITCHES = ("kubernetes", "serve-frameworkcontroller")
 #: Settings that mean something in one mode only: what pods run on is the cluster's matter, and so is who may call.
-_LOCAL_ONLY = ("data", "token-file", "node", "image", "nfs", "claim")
+_LOCAL_ONLY = (
+    "data",
+    "token-file",
+    "node",
+    "image",
+    "nfs",
+    "claim",
+    "log-budget",
+    "log-budget-framework",
+    "log-disk-reserve",
+)
 _KUBERNETES_ONLY = ("tls-secret", "client-ca", "kubeconfig", "context")
 #: For those who write something else where a name is given a directory.
 _DIRECTORIES = {
@@ -232,6 +250,7 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
         discovery_url=_url("discovery-url", said.one("discovery-url") or ""),
         unix_socket=unix_socket,
         credentials=(*said.credentials(), *([unix_socket] if unix_socket else [])),
+        log_budgets=_log_budgets(said),
     )
 
 
@@ -348,6 +367,32 @@ def _url(name: str, text: str) -> str:
             f"{name}: {text!r} is no URL of a server; for instance https://launcher.example:8443"
         )
     return text.rstrip("/")
+
+
+def _log_budgets(said: _Said) -> LogBudgets:
+    usual = LogBudgets()
+    return LogBudgets(
+        _bytes("log-budget", said.one("log-budget"), usual.total, LEAST_LOG_BUDGET_BYTES),
+        _bytes(
+            "log-budget-framework",
+            said.one("log-budget-framework"),
+            usual.framework,
+            LEAST_LOG_BUDGET_BYTES,
+        ),
+        _bytes("log-disk-reserve", said.one("log-disk-reserve"), usual.reserve, 0),
+    )
+
+
+def _bytes(name: str, text: str | None, usual: int, least: int) -> int:
+    if text is None:
+        return usual
+    try:
+        amount = int(quantity(text))
+    except ValueError as error:
+        raise BadSetting(f"{name}: {error}") from error
+    if amount < least:
+        raise BadSetting(f"{name}: {text} is less than the least possible, {least} bytes")
+    return amount
 
 
 def _nodes(texts: Sequence[str]) -> tuple[NodeSpec, ...]:

@@ -299,3 +299,18 @@ def test_a_url_that_pods_could_not_use_is_refused(url: str) -> None:
     for settings in (settings_from, cluster_settings_from):
         with pytest.raises(BadSetting, match=r"discovery-url: .* is no URL of a server"):
             settings({"discovery-url": url}, {})
+
+
+def test_the_budgets_of_logs_are_sizes() -> None:
+    by_default = settings_from({}, {}).log_budgets
+    said = settings_from({"log-budget": "2Gi"}, {"LAUNCHER_LOG_BUDGET_FRAMEWORK": "64M"}).log_budgets
+
+    assert (by_default.total, by_default.framework, by_default.reserve) == (10 << 30, 1 << 30, 256 << 20)
+    assert (said.total, said.framework, said.reserve) == (2 << 30, 64_000_000, 256 << 20)
+
+
+@pytest.mark.parametrize("name", ["log-budget", "log-budget-framework", "log-disk-reserve"])
+@pytest.mark.parametrize("text", ["4GB", "-1", "much"])
+def test_a_budget_of_logs_that_is_no_size_is_refused(name: str, text: str) -> None:
+    with pytest.raises(BadSetting, match=name):
+        settings_from({name: text}, {})

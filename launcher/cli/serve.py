@@ -29,6 +29,12 @@ SINGLE = {
         "URL",
         "where pods find this launcher, to ask for their peers (default: where it listens; in a cluster, its Service)",
     ),
+    "log-budget": ("SIZE", "what the logs of all containers may use on disk (default 10Gi)"),
+    "log-budget-framework": ("SIZE", "what the logs of one Framework may use on disk (default 1Gi)"),
+    "log-disk-reserve": (
+        "SIZE",
+        "logs stop when their disk has less free space (default 256Mi, at most a twentieth of the disk)",
+    ),
     "kubeconfig": ("FILE", "with --kubernetes: the cluster of this file (default: as kubectl)"),
     "context": ("NAME", "with --kubernetes: the context of the kubeconfig"),
     "tls-secret": (

@@ -85,10 +85,14 @@ class OpenLog:
 
     def finished(self) -> bool:
         """Whether nobody will write to it any more. What was written before may still have to be read."""
-        try:
-            return not os.stat(self._path).st_mode & 0o200
-        except FileNotFoundError:
-            return True
+        for _ in range(2):
+            try:
+                return not os.stat(self._path).st_mode & 0o200
+            except FileNotFoundError:
+                # Without hard links a log has no file of its own name for a moment of its rotation.
+                if self._path.with_name(f"{self._path.name}.new").exists():
+                    return False
+        return True
 
 
 class Lines:

@@ -43,6 +43,14 @@ class Keeping:
     log_bytes: int = 10 * 1024 * 1024
     #: How many logs that were put aside are kept.
     log_files: int = 3
+    #: Bytes of all logs, and of those of one Framework.
+    log_budget: int = 10 * 1024**3
+    log_budget_framework: int = 1024**3
+    #: Bytes that logs leave free on their disk.
+    log_reserve: int = 256 * 1024**2
+    #: Bytes per second that all logs together may grow by, and how many at once.
+    log_rate: int = 32 * 1024**2
+    log_burst: int = 64 * 1024**2
     #: Seconds after which a keeper that nobody needs ends.
     linger: float = 10.0
 
@@ -170,6 +178,9 @@ class ProcessRuntime:
                 continue
             self._link, self._abilities = link, link.hello.result()
             self._compare({run.id: run for run in map(_run, self._abilities.pop("runs"))})
+            with suppress(Unavailable):  # gone again: the next one is configured
+                # One that was started by an earlier launcher has the options of that one.
+                await link.ask("configure", options=asdict(self._keeping))
             return
         raise Unavailable(f"the keeper of {self._data} does not answer; see keeper.log there")
 
@@ -220,6 +231,7 @@ class ProcessRuntime:
             "argv": list(order.argv),
             "environment": dict(order.environment),
             "log": str(order.log),
+            "log_group": order.log_group,
             "directory": order.directory,
             "user": order.user,
             "group": order.group,

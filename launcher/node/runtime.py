@@ -70,6 +70,8 @@ class Order:
     environment: Mapping[str, str]
     #: Its log goes there; ``launcher.node.logs`` knows the files by their names.
     log: Path
+    #: Logs of the same group share a budget: those of one Framework, or of one pod that belongs to none.
+    log_group: str = ""
     #: Inside the container.
     directory: str = "/"
     mounts: Sequence[Mount] = ()

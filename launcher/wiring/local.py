@@ -14,7 +14,7 @@ import socket
 import ssl
 import time
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +27,7 @@ from launcher.api.calls import is_probe, is_rendezvous
 from launcher.api.guard import LOOPBACK, Guard
 from launcher.api.health import Health
 from launcher.api.limits import Limits
-from launcher.api.metrics import Metrics
+from launcher.api.metrics import Gauge, Metrics
 from launcher.api.serving import make_runner
 from launcher.controller.loop import Controller
 from launcher.controller.mirror import Mirror
@@ -40,10 +40,11 @@ from launcher.discovery.programs import STAND_INS
 from launcher.jobs.foreign import FOREIGN
 from launcher.node import machine
 from launcher.node.collecting.collector import Collector
+from launcher.node.log_budget import LogBudget, LogBudgets
 from launcher.node.logs import Logs
 from launcher.node.nodes import NodeKeeper
 from launcher.node.pods.agent import Agent
-from launcher.node.process import ProcessRuntime
+from launcher.node.process import Keeping, ProcessRuntime
 from launcher.node.runtime import Runtime
 from launcher.node.scheduling.marking import LocalGangs
 from launcher.node.scheduling.scheduler import Scheduler
@@ -108,6 +109,7 @@ async def local_launcher(
             images=settings.images,
             clock=time.time,
             hidden=(settings.data, *settings.credentials),
+            keeping=_keeping(settings.log_budgets),
         )
         stack.push_async_callback(runtime.close, stop_keeper=throw_away)
         # Not before: what runs in pods has the limits that we had.
@@ -151,7 +153,9 @@ class _Works:
     ) -> None:
         self.logs = Logs(settings.data / "logs")
         self.discovering = _discovering(settings, sock, store)
-        self.metrics = Metrics(store, gauges=[self.discovering.waiting()])
+        running = EventWriter(store, time.time, "launcher-agent")
+        log_budget = LogBudget(store, settings.data / "logs", settings.log_budgets, running)
+        self.metrics = Metrics(store, gauges=[self.discovering.waiting(), *_log_gauges(log_budget)])
         self._controller = Controller(
             store,
             clock=time.time,
@@ -160,10 +164,10 @@ class _Works:
             attendants=[LocalGangs(store), Naming(store), self.discovering.introducer],
         )
         scheduling = EventWriter(store, time.time, "default-scheduler")
-        running = EventWriter(store, time.time, "launcher-agent")
         self._writers = (scheduling, running)
         self._others: tuple[Helper, ...] = (
             self.metrics,
+            log_budget,
             self.discovering.rooms,
             *(
                 Mirror(
@@ -251,6 +255,25 @@ async def _serving(
         works.discovering.rooms.close()
         limits.drain(_DRAIN)
         await asyncio.gather(*(runner.cleanup() for runner, _, _ in sites))
+
+
+def _keeping(budgets: LogBudgets) -> Keeping:
+    return Keeping(
+        log_budget=budgets.total, log_budget_framework=budgets.framework, log_reserve=budgets.reserve
+    )
+
+
+def _log_gauges(budget: LogBudget) -> Sequence[Gauge]:
+    return (
+        Gauge(
+            "launcher_log_bytes", "Bytes of all container logs on disk.", lambda: [((), budget.used_bytes)]
+        ),
+        Gauge(
+            "launcher_log_removed_bytes",
+            "Bytes of container logs removed since the start because a budget was exceeded.",
+            lambda: [((), budget.removed_bytes)],
+        ),
+    )
 
 
 def _discovering(settings: Settings, sock: socket.socket, store: SqliteStore) -> Discovering:

@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,9 +18,11 @@ from hypothesis import strategies as st
 import launcher
 from launcher.core.errors import BadRequest, NotFound
 from launcher.core.logview import LogView
+from launcher.node.keeper.log_limits import LEAST_FILE_BYTES, LogLimits
 from launcher.node.keeper.writer import LogWriter, records
 from launcher.node.logs import Logs
-from launcher.node.openlog import Lines
+from launcher.node.openlog import Lines, OpenLog
+from launcher.node.process import Keeping
 from tests.node.runtimes import LIMIT
 
 #: 2024-05-01T12:00:00Z, in nanoseconds.
@@ -36,7 +40,13 @@ def logs(tmp_path: Path) -> Logs:
 def a_writer(
     logs: Logs, restart: int = 0, *, most: int = 1 << 20, keep: int = 3, uid: str = "uid"
 ) -> LogWriter:
-    return LogWriter(str(logs.path("ns", "pod", uid, "main", restart)), most, keep)
+    path = logs.path("ns", "pod", uid, "main", restart)
+    return LogWriter(str(path), LogLimits(log_options(log_bytes=most, log_files=keep), 0.0))
+
+
+def log_options(**changed: int) -> dict[str, Any]:
+    """The options of a shim as they are by default, but for these."""
+    return asdict(replace(Keeping(), **changed))
 
 
 async def read(logs: Logs, view: LogView = ALL, uid: str | None = "uid") -> bytes:
@@ -333,8 +343,9 @@ def test_a_disk_that_is_really_full_is_no_harm(tmp_path: Path) -> None:
     program = f"""
 import os, sys
 sys.path.append({str(Path(launcher.__file__).parent.parent)!r})
+from launcher.node.keeper.log_limits import LogLimits
 from launcher.node.keeper.writer import LogWriter
-writer = LogWriter("disk/0.log", 10 << 20, 3)
+writer = LogWriter("disk/0.log", LogLimits({log_options(log_reserve=0)!r}, 0.0))
 for _ in range(1000):
     writer.write(b"stdout", b"x" * 999 + b"\\n", {NOON})
 assert writer.lost
@@ -355,3 +366,113 @@ print(open("disk/0.log").read()[-200:], end="")
     assert re.search(
         r"launcher: \d+ lines of the log were lost here: no space left on device\n.*F after\n$", done.stdout
     )
+
+
+def test_log_writes_stop_with_a_marker_before_the_disk_is_full(tmp_path: Path) -> None:
+    """A disk of its own, of 2 MiB, of which a twentieth is reserved."""
+    program = f"""
+import os, sys, time
+sys.path.append({str(Path(launcher.__file__).parent.parent)!r})
+from launcher.node.keeper import log_limits
+from launcher.node.keeper.log_limits import LogLimits
+from launcher.node.keeper.writer import LogWriter
+log_limits._CHECK_BYTES = 0
+writer = LogWriter("disk/0.log", LogLimits({log_options()!r}, 0.0))
+for _ in range(4000):
+    writer.write(b"stdout", b"x" * 999 + b"\\n", {NOON})
+    writer._limits.wrote(1000, writer.bucket, time.monotonic())
+disk = os.statvfs("disk")
+assert writer.lost
+assert disk.f_bavail * disk.f_frsize >= 64 * 1024, disk
+print(open("disk/0.log").read()[-150:], end="")
+os.unlink("disk/filler")
+writer.write(b"stdout", b"after\\n", {NOON})
+writer.close({NOON})
+print(open("disk/0.log").read()[-250:], end="")
+"""
+    (tmp_path / "disk").mkdir()
+    script = 'mount -t tmpfs -o size=2m none disk && head -c 1048576 /dev/zero >disk/filler && exec "$@"'
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", sys.executable]
+
+    done = subprocess.run(
+        [*command, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=LIMIT
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"stderr F launcher: the log stops here: the disk has less free space .*\n", done.stdout)
+    assert re.search(r"launcher: \d+ lines of the log were lost here: the disk .*\n.*F after\n$", done.stdout)
+
+
+async def test_without_hard_links_a_log_is_rotated_and_no_descriptor_is_left_open(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    writer = a_writer(logs, most=1000)
+    before = len(os.listdir("/proc/self/fd"))
+
+    for number in range(100):
+        writer.write(b"stdout", b"%08d\n" % number * 10, NOON)
+
+    assert len(os.listdir("/proc/self/fd")) == before
+    writer.close(NOON)
+    path = logs.path("ns", "pod", "uid", "main", 0)
+    assert sorted(one.name for one in path.parent.iterdir()) == ["0.log", "0.log.1", "0.log.2", "0.log.3"]
+    assert (await read(logs)).endswith(b"00000099\n")
+
+
+def test_a_log_that_is_just_being_rotated_without_hard_links_is_not_finished(logs: Logs) -> None:
+    path = logs.path("ns", "pod", "uid", "main", 0)
+    a_writer(logs)
+    log = OpenLog(path)
+    path.rename(path.with_name("0.log.1"))
+    path.with_name("0.log.new").touch()
+
+    assert not log.finished()
+    path.with_name("0.log.new").unlink()
+    assert log.finished()
+    log.close()
+
+
+def test_running_containers_share_the_budget_of_their_framework_and_of_all_logs() -> None:
+    limits = LogLimits(
+        log_options(log_bytes=1 << 20, log_files=3, log_budget=16 << 20, log_budget_framework=4 << 20), 0.0
+    )
+    limits.join("a")
+    alone = limits.file_bytes("a")
+    for _ in range(3):
+        limits.join("a")
+    shared = limits.file_bytes("a")
+    for _ in range(28):
+        limits.join("b")
+    crowded = limits.file_bytes("a")
+    for _ in range(1000):
+        limits.join("c")
+
+    assert (alone, shared, crowded) == (1 << 20, 1 << 18, 1 << 17)
+    assert limits.file_bytes("a") == LEAST_FILE_BYTES
+
+
+def test_a_run_that_exceeds_its_rate_waits_and_a_quiet_one_does_not() -> None:
+    limits = LogLimits(log_options(log_rate=1000, log_burst=2000), 0.0)
+    flood, quiet = limits.run_bucket(0.0), limits.run_bucket(0.0)
+
+    assert limits.wrote(1000, flood, 0.0) == 0
+    assert limits.wrote(500, flood, 0.0) == 1.0
+    assert limits.wrote(5000, flood, 0.0) > 5
+    assert limits.wrote(10, quiet, 0.0) == 0
+    assert limits.wrote(100, flood, 60.0) == 0
+
+
+def test_a_chunk_that_is_longer_than_a_file_is_divided_between_records(logs: Logs) -> None:
+    writer = a_writer(logs, most=1000)
+
+    writer.write(b"stdout", b"y\n" * 60, NOON)
+    writer.close(NOON)
+
+    path = logs.path("ns", "pod", "uid", "main", 0)
+    files = [one.read_bytes() for one in path.parent.iterdir()]
+    assert len(files) == 3
+    assert all(len(text) <= 1000 and text.endswith(b" y\n") for text in files)

@@ -13,6 +13,7 @@ from functools import partial
 
 from launcher.node.keeper import bubblewrap, child, inside, linux, records
 from launcher.node.keeper.cgroups import Cgroups, ran_out_of_memory
+from launcher.node.keeper.log_limits import LogLimits
 from launcher.node.keeper.loop import Loop
 from launcher.node.keeper.runs import Run
 from launcher.node.keeper.writer import LogWriter
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Exit code of a run whose end nobody saw.
 _UNSEEN = 137
+#: Seconds for which a run is not read at least, once its log has used up its rate.
+_LEAST_PAUSE = 0.02
 
 
 class Keeper:
@@ -35,7 +38,10 @@ class Keeper:
         self, data: str, loop: Loop, cgroups: Cgroups, users: tuple[int, int] | None, options: Json
     ) -> None:
         """*users*, the own user and group, are mapped to themselves in user namespaces, where those are needed."""
-        self._loop, self._cgroups, self._options = loop, cgroups, options
+        self._loop, self._cgroups = loop, cgroups
+        self._log_limits = LogLimits(options, time.monotonic())
+        #: Runs that are not read until that time, since their logs have used up their rate.
+        self._unread: dict[Run, float] = {}
         self._folder = f"{data}/runs"
         #: Two empty directories that runs mount on, each in its own namespace.
         self._stage, self._scratch = f"{data}/stage", f"{data}/scratch"
@@ -79,7 +85,7 @@ class Keeper:
         try:
             records.remove(run.directory)
             os.mkdir(run.directory, 0o700)
-            run.log = LogWriter(order["log"], self._options["log_bytes"], self._options["log_files"])
+            run.log = LogWriter(order["log"], self._log_limits, order["log_group"])
             run.cgroups = self._cgroups.make(run.id, order["memory"], order["cpu"])
             order["cgroups"] = [f"{path}/cgroup.procs" for path in run.cgroups]
             order["users"] = self._users
@@ -201,6 +207,7 @@ class Keeper:
         """As if it had never been: it could not be started."""
         for file in run.outputs:
             self._loop.leave(file)
+        self._unread.pop(run, None)
         self._stop_hearing(run)
         run.close()
         self._live.discard(run)
@@ -212,9 +219,30 @@ class Keeper:
         self._answer(run, words)
 
     def _read(self, run: Run, file: int, _: int) -> None:
+        before = run.log_bytes()
         if run.read(file) == 0:
             # Every process of it has closed this stream, which would be reported for ever.
             self._loop.leave(file)
+        if run.log is None or run.log_bytes() == before:
+            return
+        now = time.monotonic()
+        wait = self._log_limits.wrote(run.log_bytes() - before, run.log.bucket, now)
+        if wait:
+            self._unread[run] = now + max(wait, _LEAST_PAUSE)
+            for output in run.outputs:
+                self._loop.leave(output)
+
+    def read_again(self) -> float:
+        """Read those runs again whose pause is over. Seconds until the next one is; a second at most."""
+        now = time.monotonic()
+        for run in [run for run, until in self._unread.items() if until <= now]:
+            del self._unread[run]
+            self._watch_outputs(run)
+        return min((until - now for until in self._unread.values()), default=1.0)
+
+    def configure(self, options: Json) -> None:
+        """These options hold from now on."""
+        self._log_limits.configure(options, time.monotonic())
 
     def reap(self) -> None:
         """Every child that has ended is gone, and its run, if it was one, is over."""
@@ -261,6 +289,7 @@ class Keeper:
 
     def _end(self, run: Run, code: int, *, unseen: bool) -> None:
         self._stop_hearing(run)
+        self._unread.pop(run, None)
         run.read_all()
         out_of_memory = code != 0 and ran_out_of_memory(run.cgroups)
         run.ended = {"exit_code": code, "at": time.time(), "out_of_memory": out_of_memory, "unseen": unseen}
@@ -351,13 +380,13 @@ class Keeper:
         self._cgroups.remove_all_but({path for run in self.runs.values() for path in run.cgroups})
 
     def _go_on(self, run: Run, record: Json) -> None:
-        options = self._options
         run.pid, run.group, run.kill = record["pid"], record["group"], record["kill"]
         run.cgroups = record["cgroups"]
         if run.way == "bwrap" and (first := bubblewrap.first_process(run.directory)) is not None:
             run.group = run.kill = first
         try:
-            run.log = LogWriter(record["order"]["log"], options["log_bytes"], options["log_files"])
+            order = record["order"]
+            run.log = LogWriter(order["log"], self._log_limits, order.get("log_group", ""))
             run.open_outputs()
         except OSError as error:
             # It can go on without its output, and the others cannot wait for it.

@@ -120,7 +120,7 @@ def _turn(loop: Loop, keeper: Keeper, server: Server, linger: float) -> None:
     while True:
         hurry = keeper.look()
         server.flush()
-        loop.turn(0.001 if hurry else 1.0)
+        loop.turn(min(0.001 if hurry else 1.0, keeper.read_again()))
         now = time.monotonic()
         if now - ticked >= 1.0:
             keeper.tick()

@@ -86,6 +86,10 @@ class Run:
             self.log.write(self.outputs[file], data, time.time_ns())
         return len(data)
 
+    def log_bytes(self) -> int:
+        """Bytes of its log since it was opened; 0 without a log."""
+        return self.log.written if self.log is not None else 0
+
     def unwritten(self) -> bytes:
         """What the run said and is not in its log, taken out of its pipes."""
         said = b""

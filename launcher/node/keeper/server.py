@@ -95,6 +95,8 @@ class Server:
             self._keeper.signal(asked["run"], asked["number"])
         elif what == "forget":
             return {"forgotten": self._keeper.forget(asked["run"])}
+        elif what == "configure":
+            self._keeper.configure(asked["options"])
         elif what == "stop":
             self._keeper.kill_all()
             self.stopped = True

@@ -5,40 +5,62 @@ P in place of F is a part of a line; the next record of that stream goes on with
 read is written, so that neither a prompt without an end of line nor the death of a keeper hides anything.
 """
 
+from __future__ import annotations
+
 import os
 import time
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.node.keeper.log_limits import LogLimits
 
 #: The longest content of one record.
 LONGEST = 16 * 1024
 #: A log that nobody will write to any more may be read only: so a reader knows that it has seen all.
 WRITING, FINISHED = 0o640, 0o440
+_LOW_DISK = "the disk has less free space than is reserved (log-disk-reserve)"
 
 
 class LogWriter:
     """The log of one run. A full disk loses lines, never the run; how many is told in the log as soon as it can be."""
 
-    __slots__ = ("_broken", "_file", "_keep", "_most", "_path", "_size", "lost")
+    __slots__ = ("_broken", "_file", "_group", "_limits", "_path", "_size", "bucket", "lost", "written")
 
-    def __init__(self, path: str, most: int, keep: int) -> None:
-        """The log at *path*, continued when there is one. At *most* bytes a file is put aside, *keep* of them."""
-        self._path, self._most, self._keep = path, most, keep
+    def __init__(self, path: str, limits: LogLimits, group: str = "") -> None:
+        """The log at *path*, continued when there is one. *group* is the Framework whose budget it shares."""
+        self._path, self._limits, self._group = path, limits, group
         os.makedirs(os.path.dirname(path), exist_ok=True)
         self._file = _opened(path)
         self._size = os.fstat(self._file).st_size
+        limits.join(group)
+        self.bucket = limits.run_bucket(time.monotonic())
+        #: Bytes that were written to its files.
+        self.written = 0
         #: Lines that could not be written.
         self.lost = 0
         self._broken = ""
 
     def write(self, stream: bytes, data: bytes, now: int) -> None:
         """Add *data*, read from *stream* at *now* (nanoseconds since 1970)."""
+        if not self._limits.has_room(self._file, time.monotonic()):
+            self._pause(now)
+            self.lost += max(1, data.count(b"\n"))
+            return
         if self.lost and not self._tell_loss(now):
             self.lost += max(1, data.count(b"\n"))
             return
         text = records(stream, data, now)
-        if self._size + len(text) > self._most and self._size:
-            self._rotate()
-        if not self._append(text):
-            self.lost += max(1, data.count(b"\n"))
+        limit = self._limits.file_bytes(self._group)
+        while text:
+            if self._size and self._size + len(text) > limit:
+                self._rotate()
+            # What is longer than a file is divided between records; a single record may be longer.
+            end = len(text) if len(text) <= limit else text.rfind(b"\n", 0, limit) + 1 or text.find(b"\n") + 1
+            if not self._append(text[:end]):
+                self.lost += max(1, text.count(b"\n"))
+                return
+            text = text[end:]
 
     def close(self, now: int) -> None:
         """Nothing more comes."""
@@ -46,12 +68,21 @@ class LogWriter:
             self._tell_loss(now)
         os.fchmod(self._file, FINISHED)
         os.close(self._file)
+        self._limits.leave(self._group)
 
     def abandon(self) -> None:
         """As if there had been no run: an empty log goes."""
         os.close(self._file)
+        self._limits.leave(self._group)
         if not self._size:
             os.unlink(self._path)
+
+    def _pause(self, now: int) -> None:
+        """Write no more for the time being: the rest of the disk is for those who have to store their state."""
+        self._broken = _LOW_DISK
+        if not self.lost:
+            words = f"launcher: the log stops here: {_LOW_DISK}\n"
+            self._append(records(b"stderr", words.encode(), now))
 
     def _tell_loss(self, now: int) -> bool:
         words = f"launcher: {self.lost} lines of the log were lost here: {self._broken}\n"
@@ -72,25 +103,41 @@ class LogWriter:
             os.ftruncate(self._file, self._size)
             return False
         self._size += written
+        self.written += written
         return True
 
     def _rotate(self) -> None:
-        full, new = self._file, f"{self._path}.new"
         try:
             # Made before anything is moved: without room for it, all stays as it is.
-            self._file = _opened(new)
-            for number in range(self._keep, 1, -1):
+            fresh = _opened(new := f"{self._path}.new")
+        except OSError as error:
+            self._broken = os.strerror(error.errno or 0).lower()
+            return
+        try:
+            keep = self._limits.files
+            for number in range(keep, 1, -1):
                 if os.path.exists(newer := f"{self._path}.{number - 1}"):
                     os.rename(newer, f"{self._path}.{number}")
-            # At every moment there is a file at the log's own path: for its readers none would be the end.
-            if self._keep:
-                os.link(self._path, f"{self._path}.1")
+            if keep:
+                _put_aside(self._path, f"{self._path}.1")
             os.rename(new, self._path)
         except OSError as error:
             self._broken = os.strerror(error.errno or 0).lower()
-        else:
-            os.close(full)
-            self._size = 0
+            os.close(fresh)
+            with suppress(OSError):
+                os.unlink(new)
+            return
+        os.close(self._file)
+        self._file, self._size = fresh, 0
+
+
+def _put_aside(path: str, aside: str) -> None:
+    """Give the log's file another name, while it keeps its own where the filesystem has hard links."""
+    try:
+        os.link(path, aside)
+    except OSError:
+        # For a moment no file is at *path*: readers then look for the new one beside it.
+        os.rename(path, aside)
 
 
 def _opened(path: str) -> int:

@@ -7,19 +7,17 @@ and a pod of a Framework is named after it: ``<framework>-<role>-<index>``.
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from launcher.core.errors import NotFound, Unavailable
 from launcher.core.names import KIND
+from launcher.node.log_budget import framework_name
 from launcher.node.pods.tools import LogRoom
 from launcher.store.pauses import Pauses
 from launcher.store.port import FRAMEWORKS, Key, Object, Store
 
 log = logging.getLogger(__name__)
-
-_OF_FRAMEWORK = re.compile(r"(.+)-[a-z0-9]{1,63}-[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +75,9 @@ class PodLogs:
         """See to the logs of those pods, which were found on disk."""
         for key in kept:
             namespace, name = key
-            found = _OF_FRAMEWORK.fullmatch(name)
-            uid = self._frameworks.get((namespace, found[1])) if found else None
-            self._gone.put_nowait((key, Owner(found[1], uid) if found and uid else None))
+            framework = framework_name(name)
+            uid = self._frameworks.get((namespace, framework))
+            self._gone.put_nowait((key, Owner(framework, uid) if uid else None))
 
     async def run(self) -> None:
         """Remove what has to go, one after the other, until cancelled."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from launcher.core.actions import Notice
 from launcher.core.errors import NotFound
 from launcher.node.filenames import is_file_name
+from launcher.node.log_budget import log_group
 from launcher.node.pods.environment import Found, Reference, references_of
 from launcher.node.pods.environment import Sources as Values
 from launcher.node.pods.fields import Facts
@@ -52,6 +53,8 @@ class Starter:
         hosts = await self._tools.hosts.file_for(pod, self.address)
         place = Place(volumes, self._log(pod, container, restart), last_words, self._tools.path, hosts)
         order = order_for(container, restart, Values(self._facts(pod), found), place)
+        meta = pod["metadata"]
+        order = replace(order, log_group=log_group(meta["namespace"], meta["name"]))
         self._tell(pod, container, order)
         try:
             return await self._tools.runtime.start(order)

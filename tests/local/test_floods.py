@@ -1,0 +1,42 @@
+"""A container that writes as fast as it can harms neither the launcher nor the disk."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.core.manifests import a_framework, a_role
+from tests.local.conftest import Serve
+from tests.local.server import FRAMEWORKS, until
+
+MIB = 1024 * 1024
+
+
+def a_pod(*command: str) -> dict[str, Any]:
+    container = {"name": "main", "image": "none", "command": list(command)}
+    return {"spec": {"restartPolicy": "Never", "containers": [container]}}
+
+
+def log_bytes(data: Path) -> int:
+    return sum(path.stat().st_size for path in (data / "logs").rglob("*.log*") if path.is_file())
+
+
+def test_frameworks_run_and_requests_are_answered_while_containers_flood_their_logs(serve: Serve) -> None:
+    server = serve("--log-budget=8Mi", "--log-budget-framework=4Mi")
+    flood = a_framework(a_role(tasks=2, pod=a_pod("yes", "a line of a flood")), name="flood")
+    server.post(FRAMEWORKS, flood)
+    until(lambda: log_bytes(server.data) > 2 * MIB or None, "the flood has begun")
+
+    slowest = 0.0
+    for number in range(3):
+        server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_pod("true")), name=f"quiet{number}"))
+        done = server.completed(f"quiet{number}")
+        assert done["status"]["message"].startswith("Succeeded")
+        began = time.monotonic()
+        assert server.framework("flood")["status"]["state"] == "AttemptRunning"
+        slowest = max(slowest, time.monotonic() - began)
+        # Rotation makes the next file before the oldest goes.
+        assert log_bytes(server.data) <= 6 * MIB
+
+    assert slowest < 5.0
+    server.curl(f"{FRAMEWORKS}/flood", "-X", "DELETE")
+    until(lambda: True if server.framework("flood")["kind"] == "Status" else None, "the flood is deleted")

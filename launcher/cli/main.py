@@ -17,6 +17,7 @@ from launcher.cli import (
     running,
     serve,
     simpletfjob,
+    store,
     submitting,
     version,
     waiting,
@@ -38,6 +39,7 @@ _FAMILIES = (
     convert,
     arena,
     simpletfjob,
+    store,
     completion,
     version,
 )

@@ -36,7 +36,8 @@ def offered(line: str, directory: Path, capsys: pytest.CaptureFixture[str], **va
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        pytest.param("launcher st", {"story", "start", "stop"}, id="commands"),
+        pytest.param("launcher st", {"story", "start", "stop", "store"}, id="commands"),
+        pytest.param("launcher store r", {"restore"}, id="actions of a command"),
         pytest.param("launcher get --a", {"--all"}, id="options of a command"),
         pytest.param("launcher list -o ", {"wide", "json", "yaml", "name"}, id="words that an option takes"),
         pytest.param("launcher wait x --for S", {"Succeeded"}, id="behind an argument too"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from launcher.core.errors import StoreBroken, Unavailable
-from launcher.store import database
+from launcher.store import database_file
 from launcher.store.port import FRAMEWORKS, Object
 from launcher.store.sqlite import SqliteStore
 from tests.store.builders import NOW, PATIENCE, a_framework, uids, with_
@@ -200,7 +200,7 @@ async def test_an_older_file_is_brought_up_to_date_step_by_step(
         ["CREATE TABLE second (a)"],
         ["ALTER TABLE second RENAME TO third", "INSERT INTO third VALUES (7)"],
     )
-    monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, *steps))
+    monkeypatch.setattr(database_file, "MIGRATIONS", (*database_file.MIGRATIONS, *steps))
 
     for _ in range(2):
         store = await opened(path)
@@ -209,7 +209,7 @@ async def test_an_older_file_is_brought_up_to_date_step_by_step(
 
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT a FROM third").fetchall() == [(7,)]
-        assert connection.execute("PRAGMA user_version").fetchone() == (len(database.MIGRATIONS),)
+        assert connection.execute("PRAGMA user_version").fetchone() == (len(database_file.MIGRATIONS),)
     connection.close()
 
 
@@ -219,7 +219,9 @@ async def test_a_step_that_fails_leaves_the_file_as_it_was(
     path = tmp_path / "store.db"
     items = await filled(path)
     with monkeypatch.context() as future:
-        future.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, ["DROP TABLE objects", "nonsense"]))
+        future.setattr(
+            database_file, "MIGRATIONS", (*database_file.MIGRATIONS, ["DROP TABLE objects", "nonsense"])
+        )
         with pytest.raises(StoreBroken, match="nonsense"):
             await opened(path)
 

@@ -15,7 +15,7 @@ from launcher.controller.attending import Attendant
 from launcher.controller.desk import Check, Desk
 from launcher.controller.hands import Hands
 from launcher.controller.queue import Queue
-from launcher.controller.sequence import tell_sequence
+from launcher.controller.sequence import REASON, log_sequence
 from launcher.core.actions import Notice, ReadPods
 from launcher.core.errors import Conflict, LauncherError, NotFound, OutcomeUnknown
 from launcher.core.names import Mark
@@ -171,7 +171,7 @@ class Controller:
                 pods = self._shelf.of(key, obj["metadata"]["uid"])
                 desk = self._desks[key] = Desk(obj, self._rules, pods, self._check)
                 if not desk.framework.fault:
-                    tell_sequence(obj)
+                    self._report_sequence(desk, obj)
             elif not desk.observe(obj):
                 return
         except Exception as error:
@@ -180,6 +180,12 @@ class Controller:
             self._events.tell(obj, [Notice("CannotBeRead", f"{type(error).__name__}: {error}", warning=True)])
             raise
         self._queue.add(key)
+
+    def _report_sequence(self, desk: Desk, obj: Object) -> None:
+        """Log the order of the roles; for a new Framework it is an event as well, which its user can read."""
+        message = log_sequence(obj)
+        if message is not None and not obj.get("status"):
+            self._events.tell(desk.reference, [Notice(REASON, message)])
 
     def framework_gone(self, key: Key) -> None:
         self._desks.pop(key, None)

@@ -210,6 +210,8 @@ def test_38_logs_are_those_of_the_chief_unless_another_is_named(job: World, caps
     assert printed(capsys, "logs", "tf-dist", "-i", "tf-dist-ps-0", "--tail=1") == ["hello from tf-dist-ps-0"]
     assert printed(capsys, "logs", "tf-dist", "--since", "1h30m") == ["hello from tf-dist-worker-0"]
     assert printed(capsys, "logs", "tf-dist", "--since-time", "2999-01-01T00:00:00Z") == []
+    named_as_in_the_first_version = ("-i", "tf-dist-tfjob-ps-0", "--tail=1")
+    assert printed(capsys, "logs", "tf-dist", *named_as_in_the_first_version) == ["hello from tf-dist-ps-0"]
     assert main(["arena", "logs", "tf-dist", "-i", "tf-dist-ps-7"]) == 1
     assert "it has tf-dist-ps-0, tf-dist-worker-0, tf-dist-worker-1" in capsys.readouterr().err
 

@@ -97,8 +97,39 @@ def test_a_job_is_told_of_as_arena_tells_of_it(world: World, capsys: Capture) ->
     assert "Flag --workerImage has been deprecated, use --worker-image instead" in lines
     assert lines[-2:] == [
         "INFO[0000] The Job tf-dist-git has been submitted successfully",
-        "INFO[0000] You can run `arena get tf-dist-git --type tfjob -n default` to check the job status",
+        "INFO[0000] You can run `arena get tf-dist-git --type tfjob` to check the job status",
     ]
+
+
+def test_the_service_of_tensorboard_is_reported_when_the_launcher_has_created_it(
+    world: World, capsys: Capture
+) -> None:
+    assert main(["arena", "submit", *GANG, "--tensorboard"]) == 0
+
+    assert capsys.readouterr().out.splitlines() == [
+        "framework.launcher.microsoft.com/tf-dist-git created",
+        "service/tf-dist-git-tensorboard created",
+    ]
+    assert "tf-dist-git-tensorboard" in objects(world, SERVICES)
+
+
+def test_a_service_that_is_not_created_is_not_reported(world: World, capsys: Capture) -> None:
+    assert main(["arena", "submit", *GANG, "--tensorboard", "--queue"]) == 0
+
+    assert capsys.readouterr().out == "framework.launcher.microsoft.com/tf-dist-git created\n"
+
+
+def test_another_namespace_is_part_of_the_hint(world: World, capsys: Capture) -> None:
+    world._call(
+        world.store.create(
+            Kind("", "v1", "namespaces", "Namespace", namespaced=False),
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
+        )
+    )
+
+    assert main(["arena", "-n", "team", "submit", *GANG]) == 0
+
+    assert "`arena get tf-dist-git --type tfjob -n team`" in capsys.readouterr().err
 
 
 def test_32_a_gang_is_accepted_without_a_word_of_doubt_and_waits_for_all(

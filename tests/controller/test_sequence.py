@@ -3,8 +3,8 @@ import logging
 import pytest
 
 from launcher.controller.loop import Controller
-from launcher.controller.sequence import tell_sequence
-from launcher.store.port import FRAMEWORKS, PODS
+from launcher.controller.sequence import log_sequence
+from launcher.store.port import EVENTS, FRAMEWORKS, PODS
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.node.clusters import NOW, a_store, running, until
 
@@ -26,7 +26,7 @@ def test_11_the_sequence_is_logged_in_the_words_that_users_look_for(
     metadata = {"name": "tf", "namespace": "default", "uid": "u", "annotations": annotations}
 
     with caplog.at_level(logging.INFO):
-        tell_sequence({"metadata": metadata, "spec": {"roleSequence": ROLES}})
+        log_sequence({"metadata": metadata, "spec": {"roleSequence": ROLES}})
 
     (record,) = caplog.records
     assert record.getMessage() == f"the Role Sequence of job tf is: [{written}]"
@@ -45,7 +45,7 @@ def test_a_sequence_that_stands_in_the_annotation_alone_is_logged_too(
     roles = [{"name": "worker"}, {"name": "ps"}]
 
     with caplog.at_level(logging.INFO):
-        tell_sequence({"metadata": metadata, "spec": {"taskRoles": roles}})
+        log_sequence({"metadata": metadata, "spec": {"taskRoles": roles}})
 
     assert [record.getMessage() for record in caplog.records] == [
         "the Role Sequence of job f is: [PS Worker]"
@@ -74,8 +74,33 @@ async def test_a_framework_with_the_annotation_is_created_in_that_order_from_its
     ]
 
 
+async def test_the_sequence_is_an_event_of_a_new_framework_once() -> None:
+    store = a_store()
+    framework = a_framework("f", a_role("worker", 1), a_role("ps", 1))
+    framework["metadata"]["annotations"] = {"job-role-sequence": "PS,Worker"}
+    await store.create(FRAMEWORKS, framework)
+
+    async def are_there() -> bool:
+        return len((await store.list(PODS)).items) == 2
+
+    async def sequences() -> list[str]:
+        events = (await store.list(EVENTS)).items
+        return [event["message"] for event in events if event["reason"] == "RoleSequence"]
+
+    async def is_recorded() -> bool:
+        return bool(await sequences())
+
+    async with running(Controller(store, clock=lambda: NOW, chance=lambda: 0.0)):
+        await until(are_there)
+        await until(is_recorded)
+    async with running(Controller(store, clock=lambda: NOW, chance=lambda: 0.0)):
+        await until(are_there)
+
+    assert await sequences() == ["the Role Sequence of job f is: [PS Worker]"]
+
+
 def test_without_a_sequence_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        tell_sequence({"metadata": {"name": "tf", "namespace": "default", "uid": "u"}, "spec": {}})
+        log_sequence({"metadata": {"name": "tf", "namespace": "default", "uid": "u"}, "spec": {}})
 
     assert caplog.records == []

@@ -86,12 +86,19 @@ def told(world: World, shell: Shell, name: str, count: int) -> dict[str, str]:
 def test_arenas_job_with_a_role_sequence(world: World, shell: Shell) -> None:
     roles = ("worker", "chief", "ps", "evaluator", "tensorboard")
 
-    shell(command("000", "arena submit"))
+    printed = shell(command("000", "arena submit"))
     pods = all_run(world, *(f"tf-distributed-test-{role}-0" for role in roles))
     instances = told(world, shell, "tf-distributed-test", len(roles) - 1)
     selected = world.kubectl("get", "po", "-l", "tf-job-name=tf-distributed-test", "-o", "name").split()
+    events = f"launcher events tf-distributed-test -n {world.namespace}"
+    sequence = shell(f'{events} | grep "the Role Sequence" | tail -n 1')
     shell("arena delete tf-distributed-test")
 
+    assert printed.splitlines() == [
+        "framework.launcher.microsoft.com/tf-distributed-test created",
+        "service/tf-distributed-test-tensorboard created",
+    ]
+    assert "the Role Sequence of job tf-distributed-test is: [Worker Chief PS Evaluator]" in sequence
     # TensorBoard is beside the job, not one of its instances.
     assert set(instances) == {f"tf-distributed-test-{role}-0" for role in roles if role != "tensorboard"}
     assert selected == [f"pod/{name}" for name in sorted(instances)]

@@ -71,10 +71,16 @@ def test_arenas_job_with_a_role_sequence(serve: Serve, tmp_path: Path) -> None:
     server = serve(*flags, "--node=gpus,nvidia.com/gpu=4")
     shell = shell_for(server, tmp_path)
 
-    shell(submit)
+    printed = shell(submit)
     framework = server.completed("tf-distributed-test")
 
+    assert printed.splitlines() == [
+        "framework.launcher.microsoft.com/tf-distributed-test created",
+        "service/tf-distributed-test-tensorboard created",
+    ]
     assert ended(framework) == "Succeeded"
+    found = shell('launcher events tf-distributed-test | grep "the Role Sequence" | tail -n 1')
+    assert "the Role Sequence of job tf-distributed-test is: [Worker Chief PS Evaluator]" in found
     assert framework["spec"]["roleSequence"] == ["worker", "chief", "ps", "evaluator"]
     assert server.log("tf-distributed-test-chief-0") == "chief 0\n"
     pod = server.get(f"{PODS}/tf-distributed-test-chief-0")

@@ -36,13 +36,19 @@ def logs(given: argparse.Namespace) -> int:
 
 
 def instance_of(job: Job, name: str | None) -> Instance:
-    """The instance of that name, or else the chief. Raises Complaint."""
+    """
+    The instance of that name, or else the chief. Raises Complaint.
+
+    Arena's first version named instances ``JOB-tfjob-worker-0``, and its guides still print that.
+    """
     if name is None:
         if job.chief is not None:
             return job.chief
         raise Complaint(f"{job.name} has no chief; choose with -i one of {_names(job)}")
+    first_version = f"{job.name}-tfjob-"
+    current = f"{job.name}-{name.removeprefix(first_version)}" if name.startswith(first_version) else name
     for instance in job.instances:
-        if instance.name == name:
+        if instance.name == current:
             return instance
     raise Complaint(f"{job.name} has no instance {name}; it has {_names(job)}")
 

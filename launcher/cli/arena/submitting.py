@@ -5,6 +5,7 @@ import asyncio
 import getpass
 import random
 from collections.abc import Iterator
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from launcher.cli.arena.told import Teller
 from launcher.cli.client import CONFIG_MAPS, FRAMEWORKS, PODS, SERVICES, Api, talk
 from launcher.cli.complaint import Complaint, Refused
 from launcher.cli.output import as_yaml
+from launcher.cli.watching import changes
 from launcher.core.errors import AlreadyExists, Forbidden, InvalidObject, LauncherError
 from launcher.core.manifest import check_framework
 from launcher.core.names import API_VERSION, KIND
@@ -25,11 +27,14 @@ from launcher.intake.arena.given import Given
 from launcher.intake.arena.job import Around
 from launcher.intake.arena.ports import used_ports
 from launcher.intake.arena.submit import Submitted, submitted
+from launcher.intake.arena.tensorboard import ROLE as TENSORBOARD
 
 Json = dict[str, Any]
 
 #: Objects that are made at the same time.
 _AT_ONCE = 16
+#: The Service of TensorBoard is created by the launcher, most often within a tenth of a second.
+_SERVICE_SECONDS = 5.0
 
 
 def submit(given: argparse.Namespace) -> int:
@@ -49,7 +54,8 @@ def submit(given: argparse.Namespace) -> int:
         await _make(api, found, teller)
         name = found.framework["metadata"]["name"]
         teller.info(f"The Job {name} has been submitted successfully")
-        teller.info(f"You can run `arena get {name} --type tfjob -n {api.namespace}` to check the job status")
+        where = "" if api.namespace == "default" else f" -n {api.namespace}"
+        teller.info(f"You can run `arena get {name} --type tfjob{where}` to check the job status")
         return 0
 
     return talk(given, work)
@@ -117,6 +123,27 @@ async def _make(api: Api, found: Submitted, teller: Teller) -> None:
     except* LauncherError as errors:
         await api.delete(FRAMEWORKS, name, {"propagationPolicy": "Foreground"})
         raise Complaint(f"{errors.exceptions[0]}; the job {name} has been taken back") from errors
+    if _has_tensorboard(framework) and framework["spec"]["executionType"] == "Start":
+        await _report_service(api, framework, f"{name}-{TENSORBOARD}")
+
+
+def _has_tensorboard(framework: Json) -> bool:
+    return any(role["name"] == TENSORBOARD for role in framework["spec"]["taskRoles"])
+
+
+async def _report_service(api: Api, framework: Json, name: str) -> None:
+    """Print that the launcher has created the Service of TensorBoard; nothing if it does not within a moment."""
+    with suppress(TimeoutError, LauncherError):
+        selector = f"metadata.name={name}"
+        async with (
+            asyncio.timeout(_SERVICE_SECONDS),
+            aclosing(changes(api, SERVICES, fields=selector)) as seen,
+        ):
+            async for change in seen:
+                owners = () if change is None else change.object["metadata"].get("ownerReferences") or ()
+                if any(owner["uid"] == framework["metadata"]["uid"] for owner in owners):
+                    print(f"service/{name} created", flush=True)
+                    return
 
 
 async def _make_companions(api: Api, framework: Json, companions: tuple[Json, ...]) -> None:

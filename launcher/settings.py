@@ -21,6 +21,7 @@ from launcher.api.unix_socket import LONGEST_SOCKET_PATH, UNIX, UnixListener
 from launcher.core.checking.guess import meant
 from launcher.core.errors import LauncherError
 from launcher.core.quantity import quantity
+from launcher.core.reading.decode import Decoded, Media, text_of
 from launcher.node.log_budget import LogBudgets
 from launcher.node.nodes import NodeSpec, named_nodes, this_machine
 
@@ -31,6 +32,16 @@ LEAST_LOG_BUDGET_BYTES = 1024 * 1024
 _SHORTEST_TOKEN = 16
 #: Of a server, perhaps with a path before ours; nothing that a shell or a query could trip over.
 _URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?")
+
+_HOST = re.compile(
+    r"[0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*|[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?"
+)
+_PORT = re.compile(r"[0-9]{1,5}")
+#: Set by the kubelet in every container.
+_POD_VARIABLE = "KUBERNETES_SERVICE_HOST"
+#: Modes of a file with a secret: others use it in any way or the group changes it; others change it.
+_USE_BY_OTHERS = stat.S_IRWXO | stat.S_IWGRP
+_WRITE_BY_OTHERS = stat.S_IWOTH
 
 
 class BadSetting(LauncherError):
@@ -152,53 +163,80 @@ _YES_OR_NO = {"1": True, "true": True, "yes": True, "0": False, "false": False, 
 
 
 class _Said:
-    """What flags, environment and config file say together."""
+    """What flags, environment and config file say together, and where each setting was given."""
 
     def __init__(self, given: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-        """*given* are flags by name, None or empty when not given. Raises BadSetting for a config file that is none."""
+        """*given* are flags by name, None or no values when not given. Raises BadSetting for an invalid config file."""
         self._given, self._environment = given, environment
-        self._config = given.get("config") or environment.get("LAUNCHER_CONFIG")
-        self._filed = _config(Path(self._config)) if self._config else {}
+        self._config = _ConfigFile()
+        if config := self.one("config"):
+            self._config = _ConfigFile.read(self.source("config"), Path(config))
+
+    def source(self, name: str) -> str:
+        """The flag, the variable or the line of the config file that sets *name*."""
+        if self._is_flag(name):
+            return f"--{name}"
+        if _variable(name) in self._environment:
+            return _variable(name)
+        return self._config.source(name)
 
     def one(self, name: str) -> str | None:
-        value: str | None = (
-            self._given.get(name) or self._environment.get(_variable(name)) or self._filed.get(name)
-        )
-        return value
+        """The value; None when it is not set. Raises BadSetting for an empty one."""
+        value = self._raw(name)
+        return None if value is None else self._text(name, value)
 
     def several(self, name: str) -> Sequence[str]:
-        variable = self._environment.get(_variable(name), "").split()
-        values: Sequence[str] = self._given.get(name) or variable or self._filed.get(name, ())
-        return values
+        """The values; those of a variable are separated by blanks. Raises BadSetting for an empty one."""
+        values = self._raw(name)
+        if isinstance(values, str):
+            values = values.split() or [""]
+        return [self._text(name, value) for value in values or ()]
 
     def yes(self, name: str) -> bool:
-        if self._given.get(name):
-            return True
-        word = self._environment.get(_variable(name))
-        if word:
-            if word.lower() not in _YES_OR_NO:
-                raise BadSetting(f"{_variable(name)}: {word!r} is neither true nor false")
-            return _YES_OR_NO[word.lower()]
-        return bool(self._filed.get(name, False))
+        value = self._raw(name)
+        if isinstance(value, str):
+            if value.lower() not in _YES_OR_NO:
+                raise BadSetting(f"{self.source(name)}: {value!r} is neither true nor false")
+            return _YES_OR_NO[value.lower()]
+        return bool(value)
 
     def refuse(self, names: Iterable[str], why: str) -> None:
         """Raises BadSetting when one of these was said all the same."""
         for name in names:
-            if self.several(name) if name in REPEATED else self.one(name):
-                raise BadSetting(f"{name}: {why}")
+            if self._raw(name) is not None:
+                raise BadSetting(f"{self.source(name)}: {why}")
+
+    def file(self, name: str) -> Path | None:
+        """The absolute path of a file that can be read. Raises BadSetting."""
+        path = self.one(name)
+        return None if path is None else _readable(self.source(name), Path(path))
+
+    def secret_file(self, name: str) -> Path | None:
+        """As ``file``, for a file that other users can neither read nor change."""
+        path = self.file(name)
+        if path is not None:
+            _check_private(self.source(name), path, in_pod=_POD_VARIABLE in self._environment)
+        return path
 
     def tls(self) -> Tls | None:
-        cert, key = self.one("tls-cert"), self.one("tls-key")
-        if bool(cert) != bool(key):
+        if (self.one("tls-cert") is None) != (self.one("tls-key") is None):
             raise BadSetting("tls-cert and tls-key belong together: give both or none")
-        if not (cert and key):
-            return None
-        return Tls(_readable("tls-cert", Path(cert)), _readable("tls-key", Path(key)))
+        cert, key = self.file("tls-cert"), self.secret_file("tls-key")
+        return Tls(cert, key) if cert and key else None
+
+    def hosts(self) -> tuple[str, ...]:
+        hosts = tuple(self.several("host"))
+        for host in hosts:
+            if not _HOST.fullmatch(host):
+                raise BadSetting(
+                    f"{self.source('host')}: {host!r} is not a host name; write it without scheme and port"
+                )
+        return hosts
 
     def credentials(self) -> tuple[Path, ...]:
         """Token, key and config file, and the directory in which systemd shows credentials to a service."""
         found = (
-            self._config,
+            self._config.path,
             self.one("token-file"),
             self.one("tls-key"),
             self._environment.get("CREDENTIALS_DIRECTORY"),
@@ -206,7 +244,21 @@ class _Said:
         return tuple(Path(path).absolute() for path in found if path)
 
     def policy(self) -> Policy:
-        return _policy(self._filed.get("policy", {}))
+        return self._config.policy()
+
+    def _raw(self, name: str) -> Any:
+        if self._is_flag(name):
+            return self._given[name]
+        return self._environment.get(_variable(name), self._config.values.get(name))
+
+    def _is_flag(self, name: str) -> bool:
+        # A repeated flag that is not given has no values, and a switch is false.
+        return self._given.get(name) not in (None, [], (), False)
+
+    def _text(self, name: str, value: str) -> str:
+        if not value.strip() or "\0" in value:
+            raise BadSetting(f"{self.source(name)}: the value is empty; set one, or leave the setting out")
+        return value
 
 
 def is_for_kubernetes(given: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
@@ -223,10 +275,10 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
     said = _Said(given, environment)
     said.refuse(_KUBERNETES_ONLY, "only with --kubernetes; without, the launcher runs pods on this machine")
     listen = said.one("listen") or DEFAULT_LISTEN
-    unix_socket = _unix_socket(listen)
-    host, port = ("localhost", 0) if unix_socket else _address(listen)
-    token_file = said.one("token-file")
-    token = _token(Path(token_file)) if token_file else None
+    unix_socket = _unix_socket(said.source("listen"), listen)
+    host, port = ("localhost", 0) if unix_socket else _address(said.source("listen"), listen)
+    token_file = said.secret_file("token-file")
+    token = _token(said.source("token-file"), token_file) if token_file else None
     tls = said.tls()
     if tls and unix_socket:
         raise BadSetting(
@@ -237,17 +289,17 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
     return Settings(
         host=host,
         port=port,
-        data=Path(said.one("data") or default_data(environment)).expanduser().resolve(),
-        nodes=_nodes(said.several("node")),
-        images=_directories("image", said.several("image")),
-        nfs=_directories("nfs", said.several("nfs")),
-        claims=_directories("claim", said.several("claim")),
+        data=Path(os.path.realpath(_absolute(said.source("data"), said.one("data") or _default_data(environment)))),
+        nodes=_nodes(said.source("node"), said.several("node")),
+        images=_directories(said.source("image"), "image", said.several("image")),
+        nfs=_directories(said.source("nfs"), "nfs", said.several("nfs")),
+        claims=_directories(said.source("claim"), "claim", said.several("claim")),
         token=token,
         tls=tls,
-        hosts=tuple(said.several("host")),
+        hosts=said.hosts(),
         policy=said.policy(),
         path=environment.get("PATH", ""),
-        discovery_url=_url("discovery-url", said.one("discovery-url") or ""),
+        discovery_url=_url(said.source("discovery-url"), said.one("discovery-url") or ""),
         unix_socket=unix_socket,
         credentials=(*said.credentials(), *([unix_socket] if unix_socket else [])),
         log_budgets=_log_budgets(said),
@@ -261,11 +313,12 @@ def cluster_settings_from(given: Mapping[str, Any], environment: Mapping[str, st
         _LOCAL_ONLY, "not with --kubernetes: pods, their nodes and who may call are the cluster's matter"
     )
     listen = said.one("listen") or DEFAULT_LISTEN
-    if _unix_socket(listen):
+    if _unix_socket(said.source("listen"), listen):
         raise BadSetting(
-            "listen: unix: not with --kubernetes, whose API server calls the launcher; set HOST:PORT"
+            f"{said.source('listen')}: no unix socket with --kubernetes, whose API server calls the launcher; "
+            "set HOST:PORT"
         )
-    host, port = _address(listen)
+    host, port = _address(said.source("listen"), listen)
     tls, secret = said.tls(), said.one("tls-secret")
     if tls and secret:
         raise BadSetting("tls-secret: not beside tls-cert and tls-key; give the one or the other")
@@ -279,18 +332,18 @@ def cluster_settings_from(given: Mapping[str, Any], environment: Mapping[str, st
         port=port,
         cluster=_cluster(said, environment),
         tls=tls or secret,
-        client_ca=_readable("client-ca", Path(client_ca)) if client_ca else None,
-        hosts=tuple(said.several("host")),
+        client_ca=said.file("client-ca"),
+        hosts=said.hosts(),
         policy=said.policy(),
         frameworkcontroller=said.yes("serve-frameworkcontroller"),
-        discovery_url=_url("discovery-url", said.one("discovery-url") or ""),
+        discovery_url=_url(said.source("discovery-url"), said.one("discovery-url") or ""),
     )
 
 
 def _cluster(said: _Said, environment: Mapping[str, str]) -> Kubeconfig | InPod:
     """Whatever is named goes first; a pod that is told nothing means the cluster around it."""
     files, context = said.one("kubeconfig"), said.one("context")
-    service = environment.get("KUBERNETES_SERVICE_HOST")
+    service = environment.get(_POD_VARIABLE)
     if service and not files and not context:
         return InPod(service, environment.get("KUBERNETES_SERVICE_PORT", "443"))
     return Kubeconfig(files or environment.get("KUBECONFIG") or None, context)
@@ -303,11 +356,11 @@ def for_run(
     return Settings(
         host="127.0.0.1",
         port=0,
-        data=data.resolve(),
-        nodes=_nodes(nodes),
-        images=_directories("image", images),
-        nfs=_directories("nfs", nfs),
-        claims=_directories("claim", claims),
+        data=data.absolute(),
+        nodes=_nodes("node", nodes),
+        images=_directories("image", "image", images),
+        nfs=_directories("nfs", "nfs", nfs),
+        claims=_directories("claim", "claim", claims),
         token=secrets.token_urlsafe(32),
         path=os.environ.get("PATH", ""),
     )
@@ -330,41 +383,49 @@ def url_of(settings: Settings | ClusterSettings, sock: socket.socket) -> str:
     return f"{'https' if settings.tls else 'http'}://{shown}:{port}"
 
 
-def default_data(environment: Mapping[str, str]) -> Path:
+def _default_data(environment: Mapping[str, str]) -> str:
     """Where a user's programs keep their data."""
-    base = environment.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path("~/.local/share").expanduser()) / "framework-launcher"
+    return f"{environment.get('XDG_DATA_HOME') or '~/.local/share'}/framework-launcher"
+
+
+def _absolute(source: str, text: str) -> Path:
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:
+        raise BadSetting(
+            f"{source}: the home directory of {text!r} is not known; set an absolute path"
+        ) from error
 
 
 def _variable(name: str) -> str:
     return "LAUNCHER_" + name.upper().replace("-", "_")
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(source: str, text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise BadSetting(f"listen: {text!r} is not HOST:PORT; for instance {DEFAULT_LISTEN}")
+    if not _HOST.fullmatch(host) or not _PORT.fullmatch(port) or int(port) > 65535:
+        raise BadSetting(f"{source}: {text!r} is not HOST:PORT; for instance {DEFAULT_LISTEN}")
     return host, int(port)
 
 
-def _unix_socket(text: str) -> Path | None:
+def _unix_socket(source: str, text: str) -> Path | None:
     """The path of ``unix:PATH``; None for an address."""
     if not text.startswith(UNIX):
         return None
-    path = Path(text.removeprefix(UNIX)).expanduser().absolute()
+    path = _absolute(source, text.removeprefix(UNIX))
     if path == Path.cwd() or len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
         raise BadSetting(
-            f"listen: {text!r} is not unix:PATH with a path of at most {LONGEST_SOCKET_PATH} bytes; "
+            f"{source}: {text!r} is not unix:PATH with a path of at most {LONGEST_SOCKET_PATH} bytes; "
             "for instance unix:/run/user/1000/launcher.sock"
         )
     return path
 
 
-def _url(name: str, text: str) -> str:
+def _url(source: str, text: str) -> str:
     if text and not _URL.fullmatch(text):
         raise BadSetting(
-            f"{name}: {text!r} is no URL of a server; for instance https://launcher.example:8443"
+            f"{source}: {text!r} is no URL of a server; for instance https://launcher.example:8443"
         )
     return text.rstrip("/")
 
@@ -372,91 +433,148 @@ def _url(name: str, text: str) -> str:
 def _log_budgets(said: _Said) -> LogBudgets:
     usual = LogBudgets()
     return LogBudgets(
-        _bytes("log-budget", said.one("log-budget"), usual.total, LEAST_LOG_BUDGET_BYTES),
-        _bytes(
-            "log-budget-framework",
-            said.one("log-budget-framework"),
-            usual.framework,
-            LEAST_LOG_BUDGET_BYTES,
-        ),
-        _bytes("log-disk-reserve", said.one("log-disk-reserve"), usual.reserve, 0),
+        _bytes(said, "log-budget", usual.total, LEAST_LOG_BUDGET_BYTES),
+        _bytes(said, "log-budget-framework", usual.framework, LEAST_LOG_BUDGET_BYTES),
+        _bytes(said, "log-disk-reserve", usual.reserve, 0),
     )
 
 
-def _bytes(name: str, text: str | None, usual: int, least: int) -> int:
+def _bytes(said: _Said, name: str, usual: int, least: int) -> int:
+    text = said.one(name)
     if text is None:
         return usual
     try:
         amount = int(quantity(text))
     except ValueError as error:
-        raise BadSetting(f"{name}: {error}") from error
+        raise BadSetting(f"{said.source(name)}: {error}") from error
     if amount < least:
-        raise BadSetting(f"{name}: {text} is less than the least possible, {least} bytes")
+        raise BadSetting(f"{said.source(name)}: {text} is less than the least possible, {least} bytes")
     return amount
 
 
-def _nodes(texts: Sequence[str]) -> tuple[NodeSpec, ...]:
+def _nodes(source: str, texts: Sequence[str]) -> tuple[NodeSpec, ...]:
     if not texts:
         return (this_machine(),)
     try:
         return named_nodes(texts)
     except ValueError as error:
-        raise BadSetting(f"node: {error}") from error
+        raise BadSetting(f"{source}: {error}") from error
 
 
-def _directories(name: str, texts: Sequence[str]) -> dict[str, Path]:
+def _directories(source: str, name: str, texts: Sequence[str]) -> dict[str, Path]:
     """``KEY=DIR`` by its key. A key may hold no ``=``, a directory may."""
     found: dict[str, Path] = {}
     for text in texts:
         key, equals, directory = text.partition("=")
         if not (key and equals and directory):
-            raise BadSetting(f"{name}: {text!r} is not KEY=DIR; for instance {_DIRECTORIES[name]}")
-        path = Path(directory).expanduser().absolute()
-        if not path.is_dir():
-            raise BadSetting(f"{name}: {key}: {path} is no directory")
+            raise BadSetting(f"{source}: {text!r} is not KEY=DIR; for instance {_DIRECTORIES[name]}")
+        path = _absolute(source, directory)
+        if not os.path.isdir(path):
+            raise BadSetting(f"{source}: {key}: {path} is no directory")
         found[key] = path
     return found
 
 
-def _token(path: Path) -> str:
-    _readable("token-file", path)
-    if path.stat().st_mode & stat.S_IROTH:
-        raise BadSetting(f"token-file: everybody can read {path}; run: chmod 600 {path}")
+def _token(source: str, path: Path) -> str:
     token = path.read_text(errors="replace").strip()
     if len(token) < _SHORTEST_TOKEN or not token.isprintable() or " " in token:
         raise BadSetting(
-            f"token-file: {path} has to hold one word of at least {_SHORTEST_TOKEN} characters; "
+            f"{source}: {path} has to hold one word of at least {_SHORTEST_TOKEN} characters; "
             f"make one with: openssl rand -hex 32 > {path}"
         )
     return token
 
 
-def _readable(name: str, path: Path) -> Path:
-    if not (path.is_file() and os.access(path, os.R_OK)):
-        raise BadSetting(f"{name}: {path} is no file that can be read")
+def _readable(source: str, path: Path) -> Path:
+    if not (os.path.isfile(path) and os.access(path, os.R_OK)):
+        raise BadSetting(f"{source}: {path} is no file that can be read")
     return path.absolute()
 
 
-def _config(path: Path) -> dict[str, Any]:
-    """The config file, each setting of the type that it has to be."""
-    import yaml  # slow to import, and most start without a config file
+def _check_private(source: str, path: Path, *, in_pod: bool) -> None:
+    """
+    Raises BadSetting when other users can read or change the file.
 
-    _readable("config", path)
-    try:
-        value = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
-    except yaml.YAMLError as error:
-        raise BadSetting(f"config: {path}: {error}") from error
-    known = (*SINGLE, *REPEATED, *SWITCHES, "policy")
-    for name, setting in _mapping(f"config: {path}", value or {}).items():
+    Its group may read it, as the group ssl-cert of Debian does. In a pod, every process that sees a mounted Secret
+    belongs to the launcher, so its mode, 0644 by default, only must not let others write.
+    """
+    found = path.stat()
+    if found.st_mode & (_WRITE_BY_OTHERS if in_pod else _USE_BY_OTHERS):
+        mode = "600" if found.st_uid == os.geteuid() else "640"
+        raise BadSetting(
+            f"{source}: other users can read or change {path} (mode {stat.S_IMODE(found.st_mode):04o}); "
+            f"run: chmod {mode} {path}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _ConfigFile:
+    """The settings of the config file, each of the type that it has to be."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+    data: bytes = b""
+
+    @classmethod
+    def read(cls, source: str, path: Path) -> "_ConfigFile":
+        """Raises BadSetting, with the line, for what is no setting."""
+        # Slow to import, and most start without a config file.
+        from launcher.core.reading.yaml_text import read_yaml
+
+        path = _readable(source, path)
+        data = path.read_bytes()
+        try:
+            text = text_of(data)
+            # What is not a comment or the start of a document.
+            lines = (line.strip() for line in text.splitlines())
+            found = (
+                read_yaml(text) if any(line.strip("-") and line[0] != "#" for line in lines) else Decoded({})
+            )
+        except LauncherError as error:
+            raise BadSetting(f"config: {path}: {error}") from error
+        if not isinstance(found.value, dict):
+            raise BadSetting(f"config: {path} has to be a mapping of settings")
+        config = cls(found.value, path, data)
+        for name in found.duplicates:
+            raise config.bad(name, f"{name} is set twice; remove one of them")
+        for name, value in found.value.items():
+            config._check(name, value)
+        return config
+
+    def source(self, name: str) -> str:
+        """Where the setting is given: file, line and name; only the name when there is no file."""
+        return name if self.path is None else f"{self._line(name)}: {name}"
+
+    def bad(self, field: str, why: str) -> BadSetting:
+        return BadSetting(f"{self._line(field)}: {why}")
+
+    def policy(self) -> Policy:
+        """``host-path-prefixes: [/srv]`` and so on, as the fields of Policy. Raises BadSetting."""
+        known = {entry.name.replace("_", "-"): entry.name for entry in fields(Policy)}
+        values: dict[str, Any] = {}
+        for name, value in self.values.get("policy", {}).items():
+            if name not in known:
+                raise self.bad(
+                    f"policy.{name}", f"policy: there is no setting {name!r}{_perhaps(name, known)}"
+                )
+            if why := _policy_problem(name, value):
+                raise self.bad(f"policy.{name}", f"policy: {name} has to be {why}")
+            values[known[name]] = tuple(value) if isinstance(value, list) else value
+        return Policy(**values)
+
+    def _check(self, name: str, value: Any) -> None:
+        known = (*SINGLE, *REPEATED, *SWITCHES, "policy")
         if name not in known:
-            raise BadSetting(f"config: {path}: there is no setting {name!r}{_perhaps(name, known)}")
+            raise self.bad(name, f"there is no setting {name!r}{_perhaps(name, known)}")
         wanted = _type_of(name)
-        if not isinstance(setting, wanted) or (
-            wanted is list and not all(isinstance(s, str) for s in setting)
-        ):
+        if not isinstance(value, wanted) or (wanted is list and not _is_texts(value)):
             what = {str: "text", list: "a list of texts", dict: "a mapping", bool: "true or false"}[wanted]
-            raise BadSetting(f"config: {path}: {name} has to be {what}")
-    return value or {}
+            raise self.bad(name, f"{name} has to be {what}")
+
+    def _line(self, field: str) -> str:
+        from launcher.core.reading.places import locate
+
+        return f"config: {self.path}: line {locate(self.data, field, Media.YAML)[0]}"
 
 
 def _type_of(name: str) -> type[Any]:
@@ -465,30 +583,24 @@ def _type_of(name: str) -> type[Any]:
     return str if name in SINGLE else dict if name == "policy" else list
 
 
-def _policy(given: Mapping[str, Any]) -> Policy:
-    """``host-path-prefixes: [/srv]`` and so on, as the fields of Policy."""
-    known = {entry.name.replace("_", "-"): entry.name for entry in fields(Policy)}
-    values: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in known:
-            raise BadSetting(f"config: policy: there is no setting {name!r}{_perhaps(name, known)}")
-        if name in ("host-path-prefixes", "nfs-servers"):
-            if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-                raise BadSetting(f"config: policy: {name} has to be a list of texts")
-            value = tuple(value)
-        elif name == "max-tasks":
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise BadSetting(f"config: policy: {name} has to be a number of at least 1")
-        elif not isinstance(value, bool):
-            raise BadSetting(f"config: policy: {name} has to be true or false")
-        values[known[name]] = value
-    return Policy(**values)
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
-def _mapping(where: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise BadSetting(f"{where} has to be a mapping of settings")
-    return value
+def _policy_problem(name: str, value: Any) -> str | None:
+    """What the setting of the policy has to be instead; None when it is right."""
+    if name == "host-path-prefixes":
+        # Without its slash a prefix would stand for every path.
+        right = _is_texts(value) and all(
+            path.startswith("/") and ".." not in path.split("/") for path in value
+        )
+        return None if right else "a list of texts, each an absolute path without '..'"
+    if name == "nfs-servers":
+        return None if _is_texts(value) and all(value) else "a list of texts, none of them empty"
+    if name == "max-tasks":
+        right = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        return None if right else "a number of at least 1"
+    return None if isinstance(value, bool) else "true or false"
 
 
 def _perhaps(name: Any, known: Iterable[str]) -> str:

@@ -99,9 +99,9 @@ def test_a_token_and_a_certificate_open_it_to_other_machines(tmp_path: Path) -> 
 
     assert settings_from(given, {}).token == TOKEN
     with pytest.raises(BadSetting, match="TLS"):
-        settings_from({**given, "tls-cert": "", "tls-key": ""}, {})
+        settings_from({**given, "tls-cert": None, "tls-key": None}, {})
     with pytest.raises(BadSetting, match="token"):
-        settings_from({**given, "token-file": ""}, {})
+        settings_from({**given, "token-file": None}, {})
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,26 @@ def test_what_cannot_be_followed_is_named(given: dict[str, object], told: str) -
         pytest.param("policy: {max-tasks: 0}", "at least 1", id="no tasks"),
         pytest.param("policy: {privileged: maybe}", "true or false", id="neither yes nor no"),
         pytest.param("policy: {nfs-servers: a}", "list of texts", id="one server"),
+        pytest.param("policy: {nfs-servers: ['']}", "none of them empty", id="an empty server"),
+        pytest.param("policy: {host-path-prefixes: ['']}", "an absolute path", id="an empty prefix"),
+        pytest.param("policy: {host-path-prefixes: [srv]}", "an absolute path", id="a relative prefix"),
+        pytest.param("policy: {host-path-prefixes: [/a/../b]}", "an absolute path", id="a prefix with dots"),
+        pytest.param("data: a\n\ndata: b", "line 3: data is set twice", id="a setting twice"),
+        pytest.param(
+            "policy:\n  max-tasks: 1\n  max-tasks: 2",
+            "line 3: policy.max-tasks is set twice",
+            id="a rule twice",
+        ),
+        pytest.param("\nlisten: 80", "line 2: listen has to be text", id="the line of a wrong type"),
+        pytest.param("\n\nlisten: x", "line 3: listen: 'x' is not HOST:PORT", id="the line of a wrong value"),
+        pytest.param("policy:\n  privileged: 1", "line 2: policy: privileged has to be", id="a rule's line"),
+        pytest.param("listen:", "line 1: listen has to be text", id="nothing"),
+        pytest.param("policy:", "policy has to be a mapping", id="no policy"),
+        pytest.param("data: ''", "line 1: data: the value is empty", id="an empty text"),
+        pytest.param('data: "a\\0b"', "line 1: data: the value is empty", id="a text with a zero byte"),
+        pytest.param("host: ['']", "line 1: host: the value is empty", id="an empty text in a list"),
+        pytest.param("? [a]\n: b", "a key has to be text", id="a list as a key"),
+        pytest.param("[" * 5000, "levels deep", id="too deep"),
     ],
 )
 def test_what_is_wrong_in_the_config_file_is_named(tmp_path: Path, config: str, told: str) -> None:
@@ -149,12 +169,41 @@ def test_what_is_wrong_in_the_config_file_is_named(tmp_path: Path, config: str, 
     assert told in str(refused.value)
 
 
+@pytest.mark.parametrize("name", [*SINGLE, *REPEATED, "config"])
+@pytest.mark.parametrize("value", ["", "  "])
+@pytest.mark.parametrize("settings", [settings_from, cluster_settings_from])
+def test_an_empty_flag_or_variable_is_named(
+    settings: Callable[..., Settings | ClusterSettings], name: str, value: str
+) -> None:
+    variable = "LAUNCHER_" + name.upper().replace("-", "_")
+
+    with pytest.raises(BadSetting, match=f"^(--{name}|tls-cert and tls-key)"):
+        settings({name: [value] if name in REPEATED else value}, {})
+    with pytest.raises(BadSetting, match=f"^({variable}|tls-cert and tls-key)"):
+        settings({}, {variable: value})
+
+
+def test_an_empty_config_file_sets_nothing(tmp_path: Path) -> None:
+    for config in ("", "\n", "# listen: x\n", "---\n# nothing\n"):
+        assert settings_of(tmp_path, config) == settings_from({}, {})
+
+
+@pytest.mark.parametrize("host", ["http://a", "a:80", "a/b", "a b", "-" * 64, "[::1]"])
+def test_a_host_that_is_no_name_is_refused(host: str) -> None:
+    with pytest.raises(BadSetting, match=r"--host: .* is not a host name; write it without scheme and port"):
+        settings_from({"host": [host]}, {})
+
+
 @pytest.mark.parametrize(
     ("text", "mode", "told"),
     [
         pytest.param(TOKEN, 0o644, "chmod 600", id="everybody can read it"),
+        pytest.param(TOKEN, 0o602, "chmod 600", id="everybody can write it"),
+        pytest.param(TOKEN, 0o620, "chmod 600", id="its group can write it"),
         pytest.param("short", 0o600, "at least 16", id="too short"),
         pytest.param("two words of some length", 0o600, "one word", id="two words"),
+        pytest.param("", 0o600, "one word", id="empty"),
+        pytest.param(" \n\t\n", 0o600, "one word", id="nothing but blanks"),
     ],
 )
 def test_a_token_that_protects_nothing_is_refused(tmp_path: Path, text: str, mode: int, told: str) -> None:
@@ -164,6 +213,46 @@ def test_a_token_that_protects_nothing_is_refused(tmp_path: Path, text: str, mod
 
     with pytest.raises(BadSetting, match=told):
         settings_from({"token-file": str(path)}, {})
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o640, 0o440])
+def test_a_token_may_be_readable_by_its_group(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "token"
+    path.write_text(TOKEN)
+    path.chmod(mode)
+
+    assert settings_from({"token-file": str(path)}, {}).token == TOKEN
+
+
+@pytest.mark.parametrize("settings", [settings_from, cluster_settings_from])
+@pytest.mark.parametrize("mode", [0o644, 0o602, 0o620])
+def test_a_key_that_other_users_can_use_is_refused(
+    tmp_path: Path, settings: Callable[..., Settings | ClusterSettings], mode: int
+) -> None:
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    certificate.write_text("")
+    key.write_text("")
+    key.chmod(mode)
+
+    with pytest.raises(BadSetting, match=f"--tls-key: .* run: chmod 600 {key}"):
+        settings({"tls-cert": str(certificate), "tls-key": str(key)}, {})
+
+
+def test_a_mounted_secret_is_accepted_in_a_pod_unless_all_can_write_it(tmp_path: Path) -> None:
+    # As the kubelet mounts it: a link into a directory that is replaced as a whole.
+    (tmp_path / "..2026_01").mkdir()
+    (tmp_path / "..data").symlink_to("..2026_01")
+    for name in ("tls.crt", "tls.key"):
+        (tmp_path / "..data" / name).write_text("")
+        (tmp_path / "..data" / name).chmod(0o644)
+        (tmp_path / name).symlink_to(f"..data/{name}")
+    given = {"tls-cert": str(tmp_path / "tls.crt"), "tls-key": str(tmp_path / "tls.key")}
+
+    assert cluster_settings_from(given, IN_POD).tls == Tls(tmp_path / "tls.crt", tmp_path / "tls.key")
+
+    (tmp_path / "tls.key").chmod(0o646)
+    with pytest.raises(BadSetting, match="--tls-key: other users can read or change"):
+        cluster_settings_from(given, IN_POD)
 
 
 def test_a_launcher_for_one_framework_has_a_token_of_its_own(tmp_path: Path) -> None:
@@ -228,6 +317,7 @@ def test_a_certificate_in_files_or_in_a_secret_opens_the_front_door_to_other_mac
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     for path in (certificate, key):
         path.write_text("")
+        path.chmod(0o600)
     open_to_all = {"listen": "0.0.0.0:8443"}
 
     files = cluster_settings_from(
@@ -274,6 +364,7 @@ def test_what_cannot_be_followed_on_a_cluster_is_named(given: dict[str, object],
 def test_a_certificate_comes_from_one_place(tmp_path: Path) -> None:
     path = tmp_path / "pem"
     path.write_text("")
+    path.chmod(0o600)
 
     with pytest.raises(BadSetting, match="give the one or the other"):
         cluster_settings_from({"tls-cert": str(path), "tls-key": str(path), "tls-secret": "s"}, {})

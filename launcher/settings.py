@@ -289,7 +289,9 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
     return Settings(
         host=host,
         port=port,
-        data=Path(os.path.realpath(_absolute(said.source("data"), said.one("data") or _default_data(environment)))),
+        data=Path(
+            os.path.realpath(_absolute(said.source("data"), said.one("data") or _default_data(environment)))
+        ),
         nodes=_nodes(said.source("node"), said.several("node")),
         images=_directories(said.source("image"), "image", said.several("image")),
         nfs=_directories(said.source("nfs"), "nfs", said.several("nfs")),

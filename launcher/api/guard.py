@@ -31,6 +31,11 @@ class Guard:
     def __init__(self, hosts: frozenset[str], token: str | None = None) -> None:
         """*hosts* are the names, without ports, under which clients know the server."""
         self._hosts = frozenset(host.lower() for host in hosts)
+        self._token: bytes | None = None
+        self.set_token(token)
+
+    def set_token(self, token: str | None) -> None:
+        """From now on, requests must carry this token; None: they need none."""
         self._token = None if token is None else _digest(token)
 
     @web.middleware

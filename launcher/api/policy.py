@@ -5,7 +5,7 @@ Paths are compared as they are written. What a path leads to over symbolic links
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -15,9 +15,13 @@ from launcher.core.errors import Problem
 from launcher.core.replicas import tasks_of_roles
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Policy:
-    """The admin's rules; None allows everything."""
+    """
+    The admin's rules; None allows everything.
+
+    A reload of the settings changes them in place, so that they hold everywhere from the same moment on.
+    """
 
     #: hostPath volumes must be one of these directories or stand below one.
     host_path_prefixes: tuple[str, ...] | None = None
@@ -27,6 +31,11 @@ class Policy:
     privileged: bool = True
     #: Of one Framework, over all of its roles.
     max_tasks: int | None = 10_000
+
+    def replace_with(self, other: "Policy") -> None:
+        """Take the rules of *other*."""
+        for rule in fields(self):
+            setattr(self, rule.name, getattr(other, rule.name))
 
     def problems(self, framework: dict[str, Any]) -> Sequence[Problem]:
         """Everything that the Framework asks for and may not; what has not its proper shape is passed over."""

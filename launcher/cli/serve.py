@@ -2,11 +2,13 @@
 
 import argparse
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
     from launcher.settings import ClusterSettings, Settings
     from launcher.store.kube.access import Access
@@ -108,14 +110,19 @@ def _serve(given: argparse.Namespace) -> int:
 def _serve_locally(given: argparse.Namespace) -> int:
     from launcher.settings import settings_from
 
-    settings = settings_from(vars(given), os.environ)
-    sock = _listening(settings)
-    with sock:
-        return _serve_on(settings, sock, verbose=given.verbose)
+    def read() -> "Settings":
+        return settings_from(vars(given), os.environ)
+
+    settings = read()
+    with _listening(settings) as sock:
+        return _serve_on(settings, sock, read, verbose=given.verbose)
 
 
-def _serve_on(settings: "Settings", sock: "socket.socket", *, verbose: bool) -> int:
+def _serve_on(
+    settings: "Settings", sock: "socket.socket", read: "Callable[[], Settings]", *, verbose: bool
+) -> int:
     _check_data(settings)
+    _ignore_hangup()
     # Clients can connect from here on; what is slow to import and to read comes after.
     _announce(settings, sock)
     import asyncio
@@ -127,7 +134,7 @@ def _serve_on(settings: "Settings", sock: "socket.socket", *, verbose: bool) -> 
 
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
     try:
-        going = asyncio.run(serve(settings, sock))
+        going = asyncio.run(serve(settings, sock, read))
     except LauncherError as error:
         return _refused(str(error))
     if going:
@@ -145,8 +152,12 @@ def _serve_cluster(given: argparse.Namespace) -> int:
     from launcher.settings import cluster_settings_from, url_of
     from launcher.wiring.kubernetes import serve
 
-    settings = cluster_settings_from(vars(given), os.environ)
+    def read() -> "ClusterSettings":
+        return cluster_settings_from(vars(given), os.environ)
+
+    settings = read()
     sock = _listening(settings)
+    _ignore_hangup()
 
     def announce(access: "Access") -> None:
         print(
@@ -158,10 +169,15 @@ def _serve_cluster(given: argparse.Namespace) -> int:
     # A cluster's admin has nothing but the log to see who leads.
     log_to_stderr(logging.DEBUG if given.verbose else logging.INFO)
     try:
-        asyncio.run(serve(settings, sock, announce))
+        asyncio.run(serve(settings, sock, announce, read))
     except LauncherError as error:
         return _refused(str(error))
     return 0
+
+
+def _ignore_hangup() -> None:
+    """Until the launcher runs, and reloads its settings on SIGHUP; one that starts has just read them."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def _listening(settings: "Settings | ClusterSettings") -> "socket.socket":

@@ -36,7 +36,7 @@ class Certified:
         self._shown = True
         match settings.tls:
             case Tls() as files:
-                self._files, self._certificate = _files(files), files.certificate
+                self._files, self._certificate = certificate_files(files), files.certificate
                 self.context = self._files.context
             case str() as secret:
                 self._keeper = CertificateKeeper(store, namespace, names=settings.hosts, secret=secret)
@@ -72,6 +72,11 @@ class Certified:
             self._patience = 0.0  # who comes next need not wait as long for nothing
             raise NotFound("the launcher has no certificate yet that pods could trust") from error
 
+    def refresh(self) -> None:
+        """Take up files that have changed; what cannot be used is logged, and the old certificate stays."""
+        if self._files is not None:
+            self._files.refresh()
+
     async def run(self, granted: Callable[[], Awaitable[None]]) -> None:
         """Keep the certificate fresh until cancelled; nothing is asked of the cluster before it is *granted*."""
         if self._files is not None:
@@ -83,7 +88,8 @@ class Certified:
             await self._keeper.run()
 
 
-def _files(files: Tls) -> CertificateFiles:
+def certificate_files(files: Tls) -> CertificateFiles:
+    """What follows these files. Raises BadSetting when they hold no certificate and its key."""
     try:
         return CertificateFiles(files.certificate, files.key)
     except OSError as error:

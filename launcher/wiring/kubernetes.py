@@ -43,7 +43,8 @@ from launcher.store.port import FRAMEWORKS, PODS, Kind, Object, Store
 from launcher.wiring.certified import Certified
 from launcher.wiring.discovering import Discovering, allow_many_connections, found_at
 from launcher.wiring.jobs import ClusterJobs
-from launcher.wiring.signals import asked_to_stop
+from launcher.wiring.reload import reload
+from launcher.wiring.signals import asked_to_stop, reload_on_hangup
 from launcher.wiring.together import Together
 
 #: Seconds over which watches and logs are ended when the launcher stops.
@@ -65,10 +66,16 @@ _PACE = Pace(
 )
 
 
-async def serve(settings: ClusterSettings, sock: socket.socket, announce: Callable[[Access], None]) -> None:
+async def serve(
+    settings: ClusterSettings,
+    sock: socket.socket,
+    announce: Callable[[Access], None],
+    read: Callable[[], ClusterSettings],
+) -> None:
     """
     Return when SIGTERM or SIGINT has ended the serving; *announce* is called when it is known which cluster it is for.
 
+    On SIGHUP the settings are *read* again.
     Raises LauncherError when the admin has to change something, and an exception group when a part fails.
     """
     # What is read from the cluster stays: to look at all of it again and again while it comes is half of a start.
@@ -79,7 +86,8 @@ async def serve(settings: ClusterSettings, sock: socket.socket, announce: Callab
         access = await _access(settings.cluster)
         announce(access)
         try:
-            async with _cluster_launcher(settings, sock, access):
+            async with _cluster_launcher(settings, sock, access) as replica:
+                reload_on_hangup(lambda: reload(settings, read, replica.apply))
                 await stop.wait()
         except ExceptionGroup as failed:
             told, others = failed.split(LauncherError)
@@ -107,7 +115,7 @@ async def _access(cluster: Kubeconfig | InPod) -> Access:
 @asynccontextmanager
 async def _cluster_launcher(
     settings: ClusterSettings, sock: socket.socket, access: Access
-) -> AsyncGenerator[None]:
+) -> AsyncGenerator["_Replica"]:
     async with AsyncExitStack() as stack:
         store = await KubeStore.open(access)
         stack.push_async_callback(store.close)
@@ -120,7 +128,7 @@ async def _cluster_launcher(
         await stack.enter_async_context(replica.serving(group))
         # Ended first: another launcher leads while this one still answers.
         await stack.enter_async_context(replica.leading(group))
-        yield
+        yield replica
 
 
 class _Replica:
@@ -150,6 +158,11 @@ class _Replica:
             clock=time.time,
             chance=random.random,
         )
+
+    def apply(self, new: ClusterSettings) -> None:
+        """Take what can change while the launcher runs."""
+        self._settings.policy.replace_with(new.policy)
+        self._certified.refresh()
 
     @asynccontextmanager
     async def leading(self, group: asyncio.TaskGroup) -> AsyncGenerator[None]:

@@ -11,10 +11,9 @@ import logging
 import os
 import random
 import socket
-import ssl
 import time
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +23,8 @@ from aiohttp import web
 
 from launcher.api.app import Parts, make_app, make_rendezvous_app
 from launcher.api.calls import is_probe, is_rendezvous
+from launcher.api.certificate import CertificateFiles
+from launcher.api.exposure import refusal
 from launcher.api.guard import LOOPBACK, Guard
 from launcher.api.health import Health
 from launcher.api.limits import Limits
@@ -48,9 +49,10 @@ from launcher.node.process import Keeping, ProcessRuntime
 from launcher.node.runtime import Runtime
 from launcher.node.scheduling.marking import LocalGangs
 from launcher.node.scheduling.scheduler import Scheduler
-from launcher.settings import Settings, Tls, listening, url_of
+from launcher.settings import BadSetting, Settings, listening, url_of
 from launcher.store.events import EventWriter
 from launcher.store.sqlite import SqliteStore
+from launcher.wiring.certified import certificate_files
 from launcher.wiring.data_directory import prepare
 from launcher.wiring.discovering import (
     Discovering,
@@ -59,7 +61,8 @@ from launcher.wiring.discovering import (
     found_at,
     rendezvous_listener,
 )
-from launcher.wiring.signals import asked_to_stop
+from launcher.wiring.reload import reload
+from launcher.wiring.signals import asked_to_stop, reload_on_hangup
 from launcher.wiring.together import Helper
 
 log = logging.getLogger(__name__)
@@ -77,6 +80,8 @@ class Running:
     url: str
     token: str | None
     runtime: Runtime
+    guard: Guard
+    certificate: CertificateFiles | None
 
     @property
     def containers(self) -> int:
@@ -99,6 +104,8 @@ async def local_launcher(
     has the data, and an exception group when a part fails while it runs; then the block is cancelled.
     """
     prepare(settings.data)
+    certificate = certificate_files(settings.tls) if settings.tls else None
+    guard = Guard(_hosts(settings), settings.token)
     async with AsyncExitStack() as stack:
         sock = sock or listening(settings)
         stack.callback(sock.close)
@@ -122,16 +129,35 @@ async def local_launcher(
             stack.callback(pod_sock.close)
         works = _Works(settings, pod_sock, store, runtime, rules)
         await stack.enter_async_context(works.running(group))
-        await stack.enter_async_context(_serving(settings, sock, pod_sock, store, works))
-        yield Running(url_of(settings, sock), settings.token, runtime)
+        if certificate is not None:
+            following = group.create_task(certificate.run())
+            stack.callback(following.cancel)
+        serving = _Serving(settings, sock, pod_sock, guard, certificate)
+        await stack.enter_async_context(serving.open(store, works))
+        yield Running(url_of(settings, sock), settings.token, runtime, guard, certificate)
 
 
-async def serve(settings: Settings, sock: socket.socket) -> int:
-    """How many containers go on running after SIGTERM or SIGINT has ended the serving. Raises as ``local_launcher``."""
+async def serve(settings: Settings, sock: socket.socket, read: Callable[[], Settings]) -> int:
+    """
+    How many containers go on running after SIGTERM or SIGINT has ended the serving. Raises as ``local_launcher``.
+
+    On SIGHUP the settings are *read* again.
+    """
     # What is read from the store stays: to look at all of it again and again while it comes is half of a start.
     gc.set_threshold(50_000, 20, 100)
     stop = asked_to_stop()
     async with local_launcher(settings, sock) as running:
+
+        def apply(new: Settings) -> None:
+            # Where it listens does not change before a restart, and must not become open to other machines.
+            if why := refusal(settings.host, token=new.token is not None, tls=settings.tls is not None):
+                raise BadSetting(why)
+            running.guard.set_token(new.token)
+            settings.policy.replace_with(new.policy)
+            if running.certificate is not None:
+                running.certificate.refresh()
+
+        reload_on_hangup(lambda: reload(settings, read, apply))
         if os.geteuid() == 0 and not settings.token and not settings.unix_socket:
             log.warning(
                 "every user of this machine can run commands as root: set --token-file FILE or --listen unix:PATH"
@@ -218,43 +244,45 @@ class _Works:
             await asyncio.wait([controlling, *writing, *others])
 
 
-@asynccontextmanager
-async def _serving(
-    settings: Settings, sock: socket.socket, pod_sock: socket.socket, store: SqliteStore, works: _Works
-) -> AsyncGenerator[None]:
-    limits = Limits(free=lambda request: is_probe(request) or is_rendezvous(request))
-    guard = Guard(_hosts(settings), settings.token)
-    parts = Parts(
-        store=store,
-        clock=time.time,
-        logs=works.logs,
-        guard=guard,
-        limits=limits,
-        policy=settings.policy,
-        metrics=works.metrics,
-        health=Health(
-            {
-                "not-draining": limits.not_draining,
-                "store": store.check,
-                "disk": partial(_has_room, settings.data),
-            }
-        ),
-        rendezvous=works.discovering.rendezvous,
-    )
-    context = _tls(settings.tls) if settings.tls else None
-    sites = [(make_runner(make_app(parts)), sock, context)]
-    if pod_sock is not sock:
-        pods = make_rendezvous_app(replace(parts, guard=Guard(LOOPBACK)))
-        sites.append((make_runner(pods), pod_sock, None))
-    try:
-        for runner, listener, tls in sites:
-            await runner.setup()
-            await web.SockSite(runner, listener, ssl_context=tls).start()
-        yield
-    finally:
-        works.discovering.rooms.close()
-        limits.drain(_DRAIN)
-        await asyncio.gather(*(runner.cleanup() for runner, _, _ in sites))
+@dataclass(frozen=True, slots=True)
+class _Serving:
+    """What clients connect to; pods connect to a socket of their own where the first is none that they can use."""
+
+    settings: Settings
+    sock: socket.socket
+    pod_sock: socket.socket
+    guard: Guard
+    certificate: CertificateFiles | None
+
+    @asynccontextmanager
+    async def open(self, store: SqliteStore, works: _Works) -> AsyncGenerator[None]:
+        limits = Limits(free=lambda request: is_probe(request) or is_rendezvous(request))
+        disk = partial(_has_room, self.settings.data)
+        parts = Parts(
+            store=store,
+            clock=time.time,
+            logs=works.logs,
+            guard=self.guard,
+            limits=limits,
+            policy=self.settings.policy,
+            metrics=works.metrics,
+            health=Health({"not-draining": limits.not_draining, "store": store.check, "disk": disk}),
+            rendezvous=works.discovering.rendezvous,
+        )
+        sites = [(make_runner(make_app(parts)), self.sock, self.certificate)]
+        if self.pod_sock is not self.sock:
+            pods = make_rendezvous_app(replace(parts, guard=Guard(LOOPBACK)))
+            sites.append((make_runner(pods), self.pod_sock, None))
+        try:
+            for runner, sock, certificate in sites:
+                await runner.setup()
+                context = certificate.context if certificate else None
+                await web.SockSite(runner, sock, ssl_context=context).start()
+            yield
+        finally:
+            works.discovering.rooms.close()
+            limits.drain(_DRAIN)
+            await asyncio.gather(*(runner.cleanup() for runner, _, _ in sites))
 
 
 def _keeping(budgets: LogBudgets) -> Keeping:
@@ -302,13 +330,6 @@ def _hosts(settings: Settings) -> frozenset[str]:
     """The names by which clients may call: those configured, this machine's own, and loopback."""
     ours = {settings.host, socket.gethostname(), socket.getfqdn()} if settings.tls else {settings.host}
     return LOOPBACK | ours | set(settings.hosts)
-
-
-def _tls(files: Tls) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(files.certificate, files.key)
-    return context
 
 
 def _new_uid() -> str:

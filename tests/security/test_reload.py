@@ -1,0 +1,170 @@
+"""SIGHUP reloads token, certificate and policy; bad settings change nothing."""
+
+import os
+import signal
+import ssl
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.pki import Authority
+from tests.core.manifests import Json, a_framework, a_pod, a_role
+from tests.local.conftest import Serve
+from tests.local.server import FRAMEWORKS, Server, until
+
+OLD, NEW = "old-token-0123456789", "new-token-0123456789"
+
+
+def ready(server: Server, *options: str) -> Server:
+    until(lambda: server.curl("/readyz", *options) == "ok" or None, "the launcher is ready")
+    return server
+
+
+def hang_up(server: Server) -> None:
+    os.kill(server.pid, signal.SIGHUP)
+
+
+def secret(path: Path, text: str) -> Path:
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return path
+
+
+def code(server: Server, token: str) -> str:
+    status = ("-o", "/dev/null", "-w", "%{http_code}", "-H", f"Authorization: Bearer {token}")
+    return server.curl(FRAMEWORKS, *status)
+
+
+def two_tasks(name: str) -> Json:
+    return a_framework(a_role(tasks=2), name=name)
+
+
+def logged(server: Server, words: str) -> str:
+    """The line of the log with these words."""
+
+    def look() -> str | None:
+        return next((line for line in server.errors().splitlines() if words in line), None)
+
+    return until(look, f"{words!r} in the log")
+
+
+def test_a_new_token_replaces_the_old_one(serve: Serve, tmp_path: Path) -> None:
+    token = secret(tmp_path / "token", OLD)
+    server = ready(serve("--token-file", str(token)))
+    assert (code(server, OLD), code(server, NEW)) == ("200", "401")
+
+    token.write_text(NEW)
+    hang_up(server)
+
+    until(lambda: code(server, NEW) == "200" or None, "the new token is accepted")
+    assert code(server, OLD) == "401"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"), [("short", 0o600), ("", 0o600), (NEW, 0o644)], ids=["short", "empty", "readable by all"]
+)
+def test_a_token_that_cannot_be_used_keeps_the_old_one(
+    serve: Serve, tmp_path: Path, text: str, mode: int
+) -> None:
+    token = secret(tmp_path / "token", OLD)
+    server = ready(serve("--token-file", str(token)))
+
+    token.write_text(text)
+    token.chmod(mode)
+    hang_up(server)
+
+    assert "--token-file" in logged(server, "settings not reloaded")
+    assert code(server, OLD) == "200"
+
+
+def test_a_new_policy_holds_for_the_next_framework(serve: Serve, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("policy: {max-tasks: 2}\n")
+    server = ready(serve("--config", str(config)))
+    assert server.post(FRAMEWORKS, two_tasks("before"))["kind"] == "Framework"
+
+    config.write_text("policy: {max-tasks: 1}\n")
+    hang_up(server)
+
+    def refused() -> bool | None:
+        answer = server.post(f"{FRAMEWORKS}?dryRun=All", two_tasks("after"))
+        return True if answer.get("code") == 422 else None
+
+    until(refused, "the new policy holds")
+
+
+def test_a_bad_config_file_keeps_the_old_policy_and_names_the_field(serve: Serve, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("policy: {max-tasks: 1}\n")
+    server = ready(serve("--config", str(config)))
+
+    config.write_text("policy:\n  max-tasks: none\n")
+    hang_up(server)
+
+    assert "line 2: policy: max-tasks has to be" in logged(server, "settings not reloaded")
+    assert server.post(FRAMEWORKS, two_tasks("after"))["code"] == 422
+
+
+def test_a_changed_setting_that_needs_a_restart_is_named(serve: Serve, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("host: [a.example]\n")
+    server = ready(serve("--config", str(config)))
+
+    config.write_text("host: [b.example]\n")
+    hang_up(server)
+
+    assert "setting='host'" in logged(server, "needs a restart")
+    assert server.get(FRAMEWORKS)["kind"] == "FrameworkList"
+
+
+def test_a_rotated_certificate_is_shown_to_new_clients(serve: Serve, tmp_path: Path) -> None:
+    old, new = Authority(tmp_path / "old").server(), Authority(tmp_path / "new").server()
+    certificate, key = tmp_path / "tls.crt", secret(tmp_path / "tls.key", old.key.read_text())
+    certificate.write_bytes(old.certificate.read_bytes())
+    server = ready(serve("--tls-cert", str(certificate), "--tls-key", str(key)), "--insecure")
+    port = int(server.url.rpartition(":")[2])
+
+    def shown() -> str:
+        return ssl.get_server_certificate(("127.0.0.1", port), timeout=10)
+
+    assert shown() == old.certificate.read_text()
+    certificate.write_bytes(new.certificate.read_bytes())
+    key.write_bytes(new.key.read_bytes())
+
+    until(lambda: shown() == new.certificate.read_text() or None, "the new certificate is shown")
+
+
+def test_the_token_of_a_launcher_that_other_machines_reach_cannot_be_reloaded_away(
+    serve: Serve, tmp_path: Path
+) -> None:
+    pair = Authority(tmp_path / "authority").server()
+    token, config = secret(tmp_path / "token", OLD), tmp_path / "config.yaml"
+    config.write_text(
+        f"listen: 0.0.0.0:0\ntoken-file: {token}\ntls-cert: {pair.certificate}\ntls-key: {pair.key}\n"
+    )
+    # Without the flag --listen of the fixture, which would override the file.
+    shell = f'exec "$1" -m launcher serve --data "$8" --config {config}'
+    server = serve(under=("sh", "-c", shell, "sh"))
+    server.url = server.url.replace("0.0.0.0", "127.0.0.1")
+    ready(server, "--insecure")
+
+    # Valid for a start on loopback, but this launcher listens on every address until it is restarted.
+    config.write_text(f"listen: 127.0.0.1:0\ntls-cert: {pair.certificate}\ntls-key: {pair.key}\n")
+    hang_up(server)
+
+    assert "set a token" in logged(server, "settings not reloaded")
+    answer = server.curl(FRAMEWORKS, "--insecure", "-o", "/dev/null", "-w", "%{http_code}")
+    assert answer == "401"
+
+
+def test_pods_do_not_ignore_sighup(serve: Serve) -> None:
+    server = ready(serve())
+    container = {"name": "main", "image": "none", "command": ["cat", "/proc/self/status"]}
+    server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_pod(containers=[container])), name="signals"))
+    server.completed("signals")
+
+    status = dict(
+        line.split(":\t", 1) for line in server.log("signals-worker-0").splitlines() if ":\t" in line
+    )
+
+    assert not int(status["SigIgn"], 16) & 1 << (signal.SIGHUP - 1)

@@ -152,6 +152,9 @@ async def serve(settings: Settings, sock: socket.socket, read: Callable[[], Sett
             # Where it listens does not change before a restart, and must not become open to other machines.
             if why := refusal(settings.host, token=new.token is not None, tls=settings.tls is not None):
                 raise BadSetting(why)
+            if new.credentials != settings.credentials:
+                # Containers that run do not have the new files hidden from them.
+                raise BadSetting("token-file and tls-key: a new path needs a restart; the content may change")
             running.guard.set_token(new.token)
             settings.policy.replace_with(new.policy)
             if running.certificate is not None:

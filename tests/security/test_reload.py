@@ -117,6 +117,20 @@ def test_a_changed_setting_that_needs_a_restart_is_named(serve: Serve, tmp_path:
     assert server.get(FRAMEWORKS)["kind"] == "FrameworkList"
 
 
+def test_a_token_at_another_path_keeps_the_old_one(serve: Serve, tmp_path: Path) -> None:
+    old, new = secret(tmp_path / "old", OLD), secret(tmp_path / "new", NEW)
+    config = tmp_path / "config.yaml"
+    config.write_text(f"token-file: {old}\n")
+    server = ready(serve("--config", str(config)))
+
+    # Pods that run were not kept from reading it.
+    config.write_text(f"token-file: {new}\n")
+    hang_up(server)
+
+    assert "a new path needs a restart" in logged(server, "settings not reloaded")
+    assert (code(server, OLD), code(server, NEW)) == ("200", "401")
+
+
 def test_a_rotated_certificate_is_shown_to_new_clients(serve: Serve, tmp_path: Path) -> None:
     old, new = Authority(tmp_path / "old").server(), Authority(tmp_path / "new").server()
     certificate, key = tmp_path / "tls.crt", secret(tmp_path / "tls.key", old.key.read_text())

@@ -286,12 +286,12 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
         )
     if why := refusal(host, token=token is not None, tls=tls is not None):
         raise BadSetting(why)
+    named = said.one("data")
+    data = _absolute(said.source("data"), named) if named else default_data(environment)
     return Settings(
         host=host,
         port=port,
-        data=Path(
-            os.path.realpath(_absolute(said.source("data"), said.one("data") or _default_data(environment)))
-        ),
+        data=Path(os.path.realpath(data)),
         nodes=_nodes(said.source("node"), said.several("node")),
         images=_directories(said.source("image"), "image", said.several("image")),
         nfs=_directories(said.source("nfs"), "nfs", said.several("nfs")),
@@ -385,9 +385,10 @@ def url_of(settings: Settings | ClusterSettings, sock: socket.socket) -> str:
     return f"{'https' if settings.tls else 'http'}://{shown}:{port}"
 
 
-def _default_data(environment: Mapping[str, str]) -> str:
-    """Where a user's programs keep their data."""
-    return f"{environment.get('XDG_DATA_HOME') or '~/.local/share'}/framework-launcher"
+def default_data(environment: Mapping[str, str]) -> Path:
+    """Where a user's programs keep their data. Raises BadSetting when the user has no home directory."""
+    base = environment.get("XDG_DATA_HOME") or "~/.local/share"
+    return _absolute("data", base) / "framework-launcher"
 
 
 def _absolute(source: str, text: str) -> Path:

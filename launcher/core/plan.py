@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from launcher.core import gang, retry
 from launcher.core.actions import Action, DeleteFramework, Notice, ReadPods, Step
 from launcher.core.board import Board, Finished
-from launcher.core.codes import Code, Completion, predefined
+from launcher.core.codes import PREDEFINED, Code, Completion, predefined
 from launcher.core.crew import Crew, first_wait, start_wait
 from launcher.core.ending import (
     ALWAYS_STOPS,
@@ -38,6 +38,7 @@ from launcher.core.times import Time
 #: Far more rounds of thought than any role can give cause for.
 _ROUNDS = 50
 _RUNNING = "a task runs"
+_POD_DELETED = PREDEFINED[Code.POD_EXTERNAL_DELETED].phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +209,9 @@ class Planner:
     def _looked(self) -> Look:
         # What tasks did comes first: it is why the Framework did what it did.
         steps, notices = self.board.steps + self._known.steps, self.board.notices + self._known.notices
+        if self._framework.deleting:
+            # Whoever deletes a Framework deletes its pods.
+            notices = [notice for notice in notices if notice.reason != _POD_DELETED]
         for told in (self._known.steps, self.board.steps, self._known.notices, self.board.notices):
             told.clear()
         wakes = [*self._wakes, *([] if self.board.next_wake is None else [self.board.next_wake])]

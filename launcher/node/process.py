@@ -212,6 +212,11 @@ class ProcessRuntime:
     def _hear(self, words: Json) -> None:
         if "ended" in words:
             self._see(_run(words["ended"]))
+        elif "changed" in words:
+            run = _run(words["changed"])
+            if (known := self._runs.get(run.id)) is not None and known.ended is None:
+                self._runs[run.id] = run
+                self._ends.put_nowait(run)
 
     def _see(self, run: Run) -> None:
         before = self._runs.get(run.id)
@@ -304,7 +309,12 @@ async def _retire(link: Link) -> None:
 
 def _run(told: Json) -> Run:
     ended = told["ended"]
-    return Run(RunId(told["id"]), told["started"], Ended(**ended) if ended is not None else None)
+    return Run(
+        RunId(told["id"]),
+        told["started"],
+        Ended(**ended) if ended is not None else None,
+        told["oom_kills"],
+    )
 
 
 async def _each(ends: asyncio.Queue[Run]) -> AsyncIterator[Run]:

@@ -107,6 +107,8 @@ class Run:
     started: float
     #: None while it runs.
     ended: Ended | None = None
+    #: How many of its processes the kernel has killed because the run exceeded its memory limit.
+    oom_kills: int = 0
 
 
 class Runtime(Protocol):
@@ -125,7 +127,11 @@ class Runtime(Protocol):
         ...
 
     def ends(self) -> AsyncIterator[Run]:
-        """Every run that ends from now on. One reader at a time; after an interruption, look at ``runs`` again."""
+        """
+        Every run that ends from now on, or has a process killed for memory.
+
+        One reader at a time; after an interruption, look at ``runs`` again.
+        """
         ...
 
     async def signal(self, run: RunId, number: int) -> None:

@@ -426,3 +426,24 @@ def test_looking_again_at_a_framework_that_waits_changes_nothing() -> None:
     world.after(5)
 
     assert len(world.saved) == saved
+
+
+def test_the_deletion_of_a_framework_is_no_warning_about_its_pods() -> None:
+    world = running(a_role("w", 2))
+    world.notices.clear()
+
+    world.delete_framework()
+    world.sync()
+    world.after(5)
+
+    assert world.task_code("w0") == Code.POD_EXTERNAL_DELETED
+    assert [notice for notice in world.notices if notice.warning] == []
+
+
+def test_the_deletion_of_a_pod_by_its_user_is_a_warning() -> None:
+    world = running(a_role("w", 2))
+
+    world.delete_pod("w0")
+    world.sync()
+
+    assert "PodExternalDeleted" in [notice.reason for notice in world.notices if notice.warning]

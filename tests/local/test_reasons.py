@@ -57,3 +57,19 @@ def test_a_framework_that_waits_says_what_for(serve: Serve, tmp_path: Path) -> N
     assert "worker[0]: SchedulingGated" in when_message_has(server, "gated", "SchedulingGated")
     assert "last exit code 3" in when_message_has(server, "crash", "worker[0]: CrashLoopBackOff")
     server.curl(FRAMEWORKS, "-X", "DELETE")
+
+
+def test_the_deletion_of_a_framework_leaves_no_warning(serve: Serve) -> None:
+    server = serve()
+    for number in range(5):
+        server.post(FRAMEWORKS, a_framework(a_role(pod=a_pod("sleep", "600")), name=f"f{number}"))
+        server.runs(f"f{number}-worker-1")
+        server.curl(f"{FRAMEWORKS}/f{number}", "-X", "DELETE")
+    names = [f"f{number}" for number in range(5)]
+    until(
+        lambda: True if all(server.framework(name)["kind"] == "Status" for name in names) else None,
+        "the Frameworks are deleted",
+    )
+
+    assert events(server, "Scheduled")
+    assert events(server, "PodExternalDeleted") == []

@@ -108,6 +108,12 @@ class FakeRuntime:
             for listener in self._listeners:
                 listener.put_nowait(self._runs[run])
 
+    def kill_for_memory(self, run: RunId) -> None:
+        """The kernel kills a process of the run, which goes on."""
+        self._runs[run] = replace(self._runs[run], oom_kills=self._runs[run].oom_kills + 1)
+        for listener in self._listeners:
+            listener.put_nowait(self._runs[run])
+
     def lose(self, run: RunId) -> None:
         """Nothing is known of the run any more."""
         self._timers.pop(run).cancel()

@@ -427,6 +427,25 @@ def test_containers_that_were_killed_for_memory_or_unseen_are_told_as_such(tmp_p
     in_virtual_time(scenario, tmp_path)
 
 
+def test_a_process_that_was_killed_for_memory_in_a_container_that_goes_on_has_an_event(
+    tmp_path: Path,
+) -> None:
+    async def scenario(world: World) -> None:
+        container = a_container("main", "sleep", "99", resources={"limits": {"memory": "64Mi"}})
+        async with world.agent():
+            await world.create(a_pod("p", container))
+            pod = await world.when("p", phase("Running"))
+            world.runtime.kill_for_memory(run(pod, "main"))
+            [event] = await world.events("OOMKilling")
+            world.runtime.end(run(pod, "main"), 0)
+            done = await world.when("p", phase("Succeeded"))
+
+        assert event == "A process of container main was killed: out of memory (limit 64Mi)"
+        assert state(done)["terminated"]["reason"] == "Completed"
+
+    in_virtual_time(scenario, tmp_path)
+
+
 def test_last_words_come_from_their_file_or_else_from_the_log(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         fallback = {"terminationMessagePolicy": "FallbackToLogsOnError"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.node.keeper import cgroups
-from launcher.node.keeper.cgroups import Cgroups, ran_out_of_memory
+from launcher.node.keeper.cgroups import Cgroups, oom_kills
 
 
 @pytest.fixture
@@ -120,11 +120,11 @@ def test_without_any_control_groups_that_is_told() -> None:
 def test_a_kill_for_memory_is_seen(tmp_path: Path, file: str) -> None:
     path = tmp_path / file
     path.write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 0\n")
-    before = ran_out_of_memory([str(tmp_path)])
+    before = oom_kills([str(tmp_path)])
 
     path.write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
 
-    assert (before, ran_out_of_memory([str(tmp_path)])) == (False, True)
+    assert (before, oom_kills([str(tmp_path)])) == (0, 2)
 
 
 def test_a_group_that_is_still_busy_goes_later(first: Cgroups, tmp_path: Path) -> None:
@@ -153,4 +153,4 @@ def test_groups_of_runs_that_nobody_knows_go(first: Cgroups, tmp_path: Path) -> 
     first.remove_all_but({str(place / "known")})
 
     assert os.listdir(place) == ["known"]
-    assert cgroups.ran_out_of_memory([str(place / "unknown")]) is False
+    assert cgroups.oom_kills([str(place / "unknown")]) == 0

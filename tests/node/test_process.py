@@ -326,3 +326,21 @@ async def test_a_run_that_uses_too_much_memory_is_told_so_where_that_can_be_limi
     facts = os.stat(tmp_path)
     ours = f"framework-launcher-{facts.st_dev:x}-{facts.st_ino:x}"
     assert not [where for where, _, _ in os.walk("/sys/fs/cgroup") if where.endswith(ours)]
+
+
+async def test_a_child_that_is_killed_for_memory_is_counted_while_the_container_goes_on(
+    tmp_path: Path,
+) -> None:
+    script = "x = bytearray(300_000_000); x[::4096] = bytes(len(x[::4096]))"
+    order = shell(
+        tmp_path, f"{sys.executable} -S -c '{script}'; exec sleep 60", limits=Limits(memory=50_000_000)
+    )
+    async with a_runtime(tmp_path) as runtime:
+        if any(sentence.startswith("Memory limits") for sentence in runtime.cannot(order)):
+            pytest.skip("memory limits cannot be set here")
+        run = await runtime.start(order)
+        await until(lambda: runtime.runs()[run.id].oom_kills)
+        await runtime.signal(run.id, 9)
+        over = await ended(runtime)
+
+    assert over.oom_kills == 1

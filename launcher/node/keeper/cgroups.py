@@ -82,10 +82,10 @@ class Cgroups:
         self.remove(place for place, _ in self._places.values())
 
 
-def ran_out_of_memory(paths: Iterable[str]) -> bool:
-    """Whether the kernel has killed a process of the group because the group used too much."""
-    return any(
-        line.split()[1] != "0"
+def oom_kills(paths: Iterable[str]) -> int:
+    """How many processes of the group the kernel has killed because the group used too much memory."""
+    return sum(
+        int(line.split()[1])
         for path in paths
         for file in ("memory.events", "memory.oom_control")
         for line in _lines(f"{path}/{file}")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from launcher.node.keeper import bubblewrap, child, inside, linux, records
-from launcher.node.keeper.cgroups import Cgroups, ran_out_of_memory
+from launcher.node.keeper.cgroups import Cgroups, oom_kills
 from launcher.node.keeper.log_limits import LogLimits
 from launcher.node.keeper.loop import Loop
 from launcher.node.keeper.runs import Run
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _UNSEEN = 137
 #: Seconds for which a run is not read at least, once its log has used up its rate.
 _LEAST_PAUSE = 0.02
+#: Runs whose memory events are read in one tick, so that many of them delay nothing else.
+_COUNTED_AT_ONCE = 500
 
 
 class Keeper:
@@ -60,6 +62,10 @@ class Keeper:
         self._unwritten: set[Run] = set()
         #: Called with each run that has ended.
         self.tell: Callable[[Run], None] = lambda _: None
+        #: Called with each run that goes on after one of its processes was killed for memory.
+        self.report_changed: Callable[[Run], None] = lambda _: None
+        #: Runs whose killed processes are to be counted before the others are again.
+        self._uncounted: list[Run] = []
 
     def running(self) -> int:
         return len(self._live)
@@ -291,7 +297,8 @@ class Keeper:
         self._stop_hearing(run)
         self._unread.pop(run, None)
         run.read_all()
-        out_of_memory = code != 0 and ran_out_of_memory(run.cgroups)
+        run.oom_kills = oom_kills(run.cgroups)
+        out_of_memory = code != 0 and run.oom_kills > 0
         run.ended = {"exit_code": code, "at": time.time(), "out_of_memory": out_of_memory, "unseen": unseen}
         for file in run.outputs:
             self._loop.leave(file)
@@ -320,9 +327,20 @@ class Keeper:
         for run in list(self._unwritten):
             self._write_end(run)
         self._cgroups.remove(())
+        self._count_oom_kills()
         for run in [run for run in self._live if run.pid not in self._children and run.adopted < 0]:
             if not _lives(records.read(run.directory, records.RECORD) or {}):
                 self._lost(run)
+
+    def _count_oom_kills(self) -> None:
+        """Count killed processes of some runs; the others have their turn at a later tick."""
+        if not self._uncounted:
+            self._uncounted = [run for run in self._live if run.cgroups]
+        for _ in range(min(len(self._uncounted), _COUNTED_AT_ONCE)):
+            run = self._uncounted.pop()
+            if run in self._live and (kills := oom_kills(run.cgroups)) > run.oom_kills:
+                run.oom_kills = kills
+                self.report_changed(run)
 
     def signal(self, run: str, number: int) -> None:
         """Nothing happens to a run that is over or not known."""

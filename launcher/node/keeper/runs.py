@@ -36,6 +36,7 @@ class Run:
         "kill",
         "killed",
         "log",
+        "oom_kills",
         "outputs",
         "pid",
         "socket",
@@ -48,6 +49,8 @@ class Run:
         self.id, self.directory = run, directory
         self.started = 0.0
         self.ended: Json | None = None
+        #: How many of its processes were killed because it exceeded its memory limit.
+        self.oom_kills = 0
         self.way = ""
         #: The process whose end is the end of the run.
         self.pid = 0
@@ -68,7 +71,7 @@ class Run:
         self.code: int | None = None
 
     def told(self) -> Json:
-        return {"id": self.id, "started": self.started, "ended": self.ended}
+        return {"id": self.id, "started": self.started, "ended": self.ended, "oom_kills": self.oom_kills}
 
     def open_outputs(self) -> None:
         """Begin to read what the run says; from where an earlier keeper has left off."""

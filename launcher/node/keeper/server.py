@@ -36,6 +36,7 @@ class Server:
         self.stopped = False
         listening.setblocking(False)
         keeper.tell = self._tell
+        keeper.report_changed = self._report_changed
         loop.watch(listening.fileno(), lambda _: self._accept())
 
     def busy(self) -> bool:
@@ -105,6 +106,10 @@ class Server:
     def _tell(self, run: Run) -> None:
         for connection in self._connections.values():
             self._send(connection, {"ended": run.told()})
+
+    def _report_changed(self, run: Run) -> None:
+        for connection in self._connections.values():
+            self._send(connection, {"changed": run.told()})
 
     def _send(self, connection: _Connection, words: Json) -> None:
         connection.going.append(json.dumps(words).encode() + b"\n")

@@ -76,6 +76,8 @@ class PodWorker:
         #: When the pod as a whole began to end.
         self._ending: float | None = None
         self._gone = False
+        #: By run: how many of its processes were killed for memory, as far as events say so.
+        self._oom_kills: dict[RunId, int] = {}
         self._changed = asyncio.Event()
 
     def saw(self, pod: Object) -> None:
@@ -153,6 +155,8 @@ class PodWorker:
                 continue
             assert record.attempt is not None
             run = self._starter.run_of(self._stored.object, container, record.attempt.restart)
+            if run is not None:
+                self._report_oom_kills(container, run)
             if run is not None and run.ended is None:
                 self._records[container.name] = care.seen(container, record)
                 continue
@@ -160,6 +164,13 @@ class PodWorker:
             ended = replace(record.attempt, end=end)
             self._records[container.name] = replace(record, attempt=ended, started=False, ready=False)
             care.leave(container)
+
+    def _report_oom_kills(self, container: Container, run: Run) -> None:
+        if run.oom_kills > self._oom_kills.get(run.id, 0):
+            self._oom_kills[run.id] = run.oom_kills
+            limit = ((container.spec.get("resources") or {}).get("limits") or {}).get("memory")
+            message = f"A process of container {container.name} was killed: out of memory (limit {limit})"
+            self._tell(Notice("OOMKilling", message, warning=True))
 
     def _adopt(self, care: Care, container: Container, record: Record) -> None:
         """Take on the next run of the container if it is there: the answer to its start may have been lost."""

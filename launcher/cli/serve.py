@@ -97,13 +97,14 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def _serve(given: argparse.Namespace) -> int:
-    from launcher.settings import BadSetting, is_for_kubernetes
+    from launcher.core.errors import LauncherError
+    from launcher.settings import is_for_kubernetes
 
     try:
         if is_for_kubernetes(vars(given), os.environ):
             return _serve_cluster(given)
         return _serve_locally(given)
-    except BadSetting as error:
+    except LauncherError as error:
         return _refused(str(error))
 
 
@@ -122,6 +123,10 @@ def _serve_on(
     settings: "Settings", sock: "socket.socket", read: "Callable[[], Settings]", *, verbose: bool
 ) -> int:
     _check_data(settings)
+    if settings.tls:
+        from launcher.wiring.certified import certificate_files
+
+        certificate_files(settings.tls)
     _ignore_hangup()
     # Clients can connect from here on; what is slow to import and to read comes after.
     _announce(settings, sock)
@@ -129,14 +134,10 @@ def _serve_on(
     import logging
 
     from launcher.cli.logline import log_to_stderr
-    from launcher.core.errors import LauncherError
     from launcher.wiring.local import serve
 
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
-    try:
-        going = asyncio.run(serve(settings, sock, read))
-    except LauncherError as error:
-        return _refused(str(error))
+    going = asyncio.run(serve(settings, sock, read))
     if going:
         what = "1 container is" if going == 1 else f"{going} containers are"
         print(f"{what} still running; the next launcher serve with this data finds them again")
@@ -148,7 +149,6 @@ def _serve_cluster(given: argparse.Namespace) -> int:
     import logging
 
     from launcher.cli.logline import log_to_stderr
-    from launcher.core.errors import LauncherError
     from launcher.settings import cluster_settings_from, url_of
     from launcher.wiring.kubernetes import serve
 
@@ -168,10 +168,7 @@ def _serve_cluster(given: argparse.Namespace) -> int:
 
     # A cluster's admin has nothing but the log to see who leads.
     log_to_stderr(logging.DEBUG if given.verbose else logging.INFO)
-    try:
-        asyncio.run(serve(settings, sock, announce, read))
-    except LauncherError as error:
-        return _refused(str(error))
+    asyncio.run(serve(settings, sock, announce, read))
     return 0
 
 
@@ -190,18 +187,24 @@ def _listening(settings: "Settings | ClusterSettings") -> "socket.socket":
         return listening(settings)
     except OSError as error:
         raise BadSetting(
-            f"cannot listen on {place}: {error.strerror or error}; "
+            f"cannot listen on {place}: {(error.strerror or str(error)).partition(' (while')[0]}; "
             "stop what listens there, or choose another place with --listen"
         ) from error
 
 
 def _check_data(settings: "Settings") -> None:
     from launcher.settings import BadSetting
+    from launcher.store.database import Lock
     from launcher.wiring.data_directory import prepare
 
+    if os.path.lexists(settings.data) and not os.path.isdir(settings.data):
+        raise BadSetting(f"data: {settings.data} is no directory; choose another with --data DIR")
     try:
         warning = prepare(settings.data)
         writable = os.access(settings.data, os.W_OK | os.X_OK)
+        if writable:
+            # Raises StoreBroken when another launcher has it.
+            Lock(settings.data / "store.db").release()
     except OSError as error:
         raise BadSetting(
             f"data: {settings.data}: {error.strerror}; choose another with --data DIR"

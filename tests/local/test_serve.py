@@ -19,6 +19,8 @@ def refused(*flags: str) -> tuple[int, str]:
     """Exit code and complaint of a launcher that does not start."""
     command = [sys.executable, "-m", "launcher", "serve", *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, cwd=PROJECT)
+    # It does not claim to listen.
+    assert done.stdout == ""
     return done.returncode, done.stderr
 
 
@@ -30,7 +32,7 @@ def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
 
     assert code == 2
     assert complaint.count("\n") == 1
-    assert f"127.0.0.1:{port}" in complaint
+    assert f"127.0.0.1:{port}: Address already in use;" in complaint
     assert "--listen" in complaint
 
 
@@ -42,6 +44,40 @@ def test_data_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
     assert code == 2
     assert complaint.count("\n") == 1
     assert "--data" in complaint
+
+
+def test_data_that_is_a_file_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    code, complaint = refused("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file"))
+
+    assert code == 2
+    assert (
+        complaint
+        == f"launcher serve: data: {tmp_path}/file is no directory; choose another with --data DIR\n"
+    )
+
+
+def test_a_lock_that_cannot_be_opened_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "store.db.lock").mkdir()
+
+    code, complaint = refused("--listen", "127.0.0.1:0", "--data", str(tmp_path))
+
+    assert code == 2
+    assert complaint.count("\n") == 1
+    assert f"data: {tmp_path}: Is a directory; choose another with --data DIR" in complaint
+
+
+def test_a_certificate_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
+    for name in ("tls.crt", "tls.key"):
+        (tmp_path / name).touch(mode=0o600)
+    files = ("--tls-cert", str(tmp_path / "tls.crt"), "--tls-key", str(tmp_path / "tls.key"))
+
+    code, complaint = refused("--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"), *files)
+
+    assert code == 2
+    assert complaint.count("\n") == 1
+    assert f"tls-cert: {tmp_path}/tls.crt" in complaint
 
 
 def test_a_second_launcher_on_the_same_data_is_refused_and_the_first_goes_on(serve: Serve) -> None:

@@ -4,17 +4,22 @@ from collections.abc import Sequence
 
 from launcher.api.bodies import explained
 from launcher.api.policy import Policy
+from launcher.core.checking.podrules import part
 from launcher.core.checking.schema import status_problems
 from launcher.core.checking.unknown import unknown_fields
 from launcher.core.errors import BadRequest, InvalidObject, Problem
 from launcher.core.manifest import Manifest, check_framework, read_framework
 from launcher.core.reading.decode import Media
-from launcher.core.replicas import followed
+from launcher.core.replicas import followed, tasks_of_roles
+from launcher.core.status import State
 from launcher.core.validate import change_problems, warnings_in
 from launcher.store.port import Object
 
 #: Said by the checks to whoever writes a file; over HTTP a status comes along with every object that was read before.
 _STATUS_DROPPED = "status: dropped"
+_WITHOUT_EFFECT = (
+    "the Framework has ended: another executionType or number of tasks has no effect; create a new one"
+)
 
 
 class FrameworkRules:
@@ -51,8 +56,9 @@ class FrameworkRules:
         if strict and found:
             raise InvalidObject(tuple(found))
         self._admit(manifest.object)
+        ended = (_WITHOUT_EFFECT,) if old is not None and _is_too_late(old, manifest.object) else ()
         said = {problem.message for problem in known} | set(() if old is None else warnings_in(old))
-        return Manifest(manifest.object, tuple(each for each in manifest.warnings if each not in said))
+        return Manifest(manifest.object, (*(each for each in manifest.warnings if each not in said), *ended))
 
     def change_problems(self, old: Object, new: Object) -> Sequence[Problem]:
         """What may not be changed from *old* to *new*."""
@@ -65,6 +71,16 @@ class FrameworkRules:
     def _admit(self, obj: Object) -> None:
         if problems := self._policy.problems(obj):
             raise InvalidObject(tuple(problems))
+
+
+def _is_too_late(old: Object, new: Object) -> bool:
+    """Whether *new* asks something of a Framework that has ended."""
+    before, after = part(old.get("spec")), new["spec"]
+    has_ended = part(old.get("status")).get("state") == State.COMPLETED
+    return has_ended and (
+        before.get("executionType") != after.get("executionType")
+        or list(tasks_of_roles(before)) != list(tasks_of_roles(after))
+    )
 
 
 def _metadata_first(error: InvalidObject) -> InvalidObject | BadRequest:

@@ -13,7 +13,7 @@ from launcher.api.errors import InvalidOptions, aim
 from launcher.core.checking.podrules import items, part
 from launcher.core.checking.problems import forbidden
 from launcher.core.errors import BadRequest, NotFound, Problem
-from launcher.core.logview import LogView
+from launcher.core.logview import POD_UID_HEADER, LogView
 from launcher.store.port import PODS, Object, Store
 
 #: Larger numbers mean nothing, and not everything can reckon with them.
@@ -33,6 +33,10 @@ class PodLogs(Protocol):
         """The containers that have a log."""
         ...
 
+    def uid_before(self, namespace: str, pod: str, uid: str | None) -> str | None:
+        """The uid of the pod of that name before this one; None if there was none."""
+        ...
+
     def read(
         self, namespace: str, pod: str, uid: str | None, container: str, view: LogView
     ) -> AsyncIterator[bytes]:
@@ -50,6 +54,8 @@ class _Asked:
 
     container: str
     uid: str | None
+    #: The log of the pod of that name before this one is wanted.
+    previous_pod: bool
     view: LogView
 
 
@@ -65,6 +71,11 @@ class PodLogHandler:
         aim(request, PODS, name)
         asked = _asked(name, request.query, self._clock())
         pod = await self._pod(namespace, name, asked.uid)
+        if asked.previous_pod:
+            current = asked.uid if pod is None else pod["metadata"]["uid"]
+            if (before := self._logs.uid_before(namespace, name, current)) is None:
+                raise BadRequest(f'there was no pod "{name}" before this one')
+            asked, pod = replace(asked, uid=before), None
         if pod is None:
             container = self._container_of_gone(namespace, name, asked)
             uid, flows = asked.uid, False
@@ -76,7 +87,10 @@ class PodLogHandler:
         # Of a run that is over, there is nothing to wait for.
         view = replace(asked.view, follow=asked.view.follow and flows)
         return await _streamed(
-            request, self._logs.read(namespace, name, uid, container, view), at_once=view.follow
+            request,
+            self._logs.read(namespace, name, uid, container, view),
+            at_once=view.follow,
+            headers={POD_UID_HEADER: uid} if uid else {},
         )
 
     async def _pod(self, namespace: str, name: str, uid: str | None) -> Object | None:
@@ -144,10 +158,10 @@ def _container_status(pod: Object, container: str) -> Mapping[str, Any]:
 
 
 async def _streamed(
-    request: web.Request, chunks: AsyncIterator[bytes], *, at_once: bool
+    request: web.Request, chunks: AsyncIterator[bytes], *, at_once: bool, headers: Mapping[str, str]
 ) -> web.StreamResponse:
     """The answer, begun with the first piece; or *at_once*, when the first piece may be long in coming."""
-    response = web.StreamResponse(headers=_HEADERS)
+    response = web.StreamResponse(headers={**_HEADERS, **headers})
     async with _closing(chunks):
         # Until the first piece has come, an error is still an answer.
         first = b"" if at_once else await anext(chunks, b"")
@@ -196,7 +210,7 @@ def _asked(pod: str, query: Mapping[str, str], now: float) -> _Asked:
         tail_lines=tail,
         limit_bytes=limit,
     )
-    return _Asked(query.get("container", ""), query.get("uid") or None, view)
+    return _Asked(query.get("container", ""), query.get("uid") or None, flag(query, "previousPod"), view)
 
 
 def _whole(query: Mapping[str, str], name: str, least: int, problems: list[Problem]) -> int | None:

@@ -15,7 +15,7 @@ import orjson
 
 from launcher.api.unix_socket import UNIX
 from launcher.cli.answers import error_of, warnings_of
-from launcher.cli.complaint import Complaint, Refused
+from launcher.cli.complaint import Complaint, Refused, tell
 from launcher.cli.names import namespace_segment, path_segment
 from launcher.cli.options import DEFAULT_SERVER
 from launcher.core.errors import (
@@ -27,6 +27,7 @@ from launcher.core.errors import (
     TooLarge,
     Unavailable,
 )
+from launcher.core.logview import POD_UID_HEADER
 
 Json = dict[str, Any]
 
@@ -239,12 +240,25 @@ class Api:
         return await self._object("DELETE", path, {}, orjson.dumps(options), "application/json")
 
     @asynccontextmanager
-    async def log(self, pod: str, parameters: Mapping[str, str]) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The lines of a container's log, without their ends. Raises NotFound, BadRequest when there is none."""
+    async def log(
+        self, pod: str, parameters: Mapping[str, str], *, previous_pod: bool = False
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """
+        The lines of a container's log, without their ends; with *previous_pod*, of the pod of that name before it.
+
+        Raises NotFound, BadRequest when there is none.
+        """
         path = PODS.path(self.namespace, pod, "log")
+        if previous_pod:
+            parameters = {**parameters, "previousPod": "true"}
         async with self._asked("GET", path, parameters, timeout=_FOLLOWING) as response:
             if response.status == _NO_CONTENT:
                 raise NotFound(f"{pod} has not been given a node yet, so it has written nothing")
+            if previous_pod and POD_UID_HEADER not in response.headers:
+                # A cluster does not know this parameter, and answers with the log of the current pod.
+                raise NotFound(
+                    f"the log of the pod before {pod} is gone: this cluster keeps none of deleted pods"
+                )
             yield lines_of(response)
 
     @asynccontextmanager
@@ -270,9 +284,10 @@ class Api:
         return str((await self._object("GET", "/version"))["gitVersion"])
 
     async def _patch(self, resource: Resource, name: str, patch: Any, media: str) -> Json:
-        return await self._object(
-            "PATCH", resource.path(self.namespace, name), {}, orjson.dumps(patch), media
-        )
+        path = resource.path(self.namespace, name)
+        async with self._asked("PATCH", path, {}, orjson.dumps(patch), media) as response:
+            tell(*(f"warning: {each}" for each in warnings_of(response.headers.getall("Warning", []))))
+            return _decoded(await response.read(), self._target)
 
     async def _object(
         self,

@@ -1,7 +1,8 @@
 """``events``: what happened to Frameworks and their pods."""
 
 import argparse
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from launcher.cli.names import framework_name
 from launcher.cli.options import SubParsers, add_command, add_output, add_server
@@ -27,7 +28,8 @@ def add(commands: SubParsers) -> None:
 
 
 def _events(given: argparse.Namespace) -> int:
-    from launcher.cli.client import talk
+    from launcher.cli.client import FRAMEWORKS, talk
+    from launcher.core.errors import NotFound
 
     async def work(api: "Api") -> int:
         import sys
@@ -39,7 +41,12 @@ def _events(given: argparse.Namespace) -> int:
         from launcher.cli.tables import table_with_reasons
         from launcher.cli.terminal import width_of
 
-        events = await events_of(api, given.name)
+        framework: dict[str, Any] | str | None = given.name
+        if given.name is not None:
+            # Events outlive the Framework that they are about.
+            with suppress(NotFound):
+                framework = await api.get(FRAMEWORKS, given.name)
+        events = await events_of(api, framework)
         whole = {"apiVersion": "v1", "kind": "List", "items": events}
         if given.output == "json":
             print(as_json(whole))

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from launcher.cli.client import EVENTS, Api
+from launcher.cli.states import record_of
 from launcher.cli.terminal import one_line
 from launcher.core.ages import age_of
 
@@ -12,10 +13,36 @@ Json = dict[str, Any]
 EVENT_HEADER = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 
 
-async def events_of(api: Api, framework: str | None) -> list[Json]:
-    """The events about the Framework and its pods, or about everything, oldest first."""
+async def events_of(api: Api, framework: Json | str | None) -> list[Json]:
+    """
+    The events about a Framework and its pods, or about everything, oldest first.
+
+    Of a Framework that exists, those about others that had its name are left out; of a name alone, all of them count.
+    """
     events, _ = await api.list(EVENTS)
-    return sorted((event for event in events if concerns(event, framework)), key=_order)
+    name = framework["metadata"]["name"] if isinstance(framework, dict) else framework
+    found = [event for event in events if concerns(event, name)]
+    if isinstance(framework, dict):
+        known = _uids(framework)
+        found = [event for event in found if _is_of(event, framework["metadata"], known)]
+    return sorted(found, key=_order)
+
+
+def _uids(framework: Json) -> set[str]:
+    """The uid of the Framework and of the pods of its current attempts."""
+    record = record_of(framework)
+    tasks = [task for role in record.roles for task in role.tasks] if record else []
+    return {framework["metadata"]["uid"], *(task.attempt.pod_uid for task in tasks if task.attempt.pod_uid)}
+
+
+def _is_of(event: Json, metadata: Json, known: set[str]) -> bool:
+    """Whether the event is about that Framework, and not about a deleted one that had its name."""
+    uid = event["involvedObject"].get("uid")
+    if not uid or uid in known:
+        return True
+    # Pods of earlier attempts are no longer in the status, but began after their Framework.
+    is_pod = event["involvedObject"].get("kind") == "Pod"
+    return is_pod and first_seen(event) > str(metadata["creationTimestamp"])
 
 
 def concerns(event: Json, framework: str | None) -> bool:
@@ -39,6 +66,11 @@ def last_seen(event: Json) -> str:
     """When it last happened, RFC 3339 so that later is greater."""
     seen = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp")
     return str(seen or "")
+
+
+def first_seen(event: Json) -> str:
+    """When it first happened, RFC 3339."""
+    return str(event.get("firstTimestamp") or last_seen(event))
 
 
 def _order(event: Json) -> tuple[str, int]:

@@ -85,7 +85,7 @@ def _describe(given: argparse.Namespace) -> int:
 
     async def work(api: "Api") -> int:
         framework = await api.get(FRAMEWORKS, given.name)
-        for line in description(framework, await events_of(api, given.name)):
+        for line in description(framework, await events_of(api, framework)):
             print(line)
         return 0
 

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from launcher.cli.client import EVENTS, PODS, Api
+from launcher.cli.client import Api
 from launcher.cli.complaint import Complaint
-from launcher.cli.happenings import last_seen
 from launcher.cli.loglines import Choice, Source, View, Write
 from launcher.core.errors import BadRequest, NotFound, RequestError
 
@@ -32,33 +31,19 @@ async def _print(api: Api, source: Source, view: View, write: Write) -> None:
     try:
         await copy_log(api, source, view.parameters, write)
     except (NotFound, BadRequest):
-        # No earlier run in this pod: then the pod before it, if events still tell its uid.
-        uid = await _earlier_pod(api, source)
-        if uid is None:
-            raise
+        # No earlier run of the container in this pod: the previous attempt had a pod of its own.
         parameters = {name: value for name, value in view.parameters.items() if name != "previous"}
-        await copy_log(api, source, {**parameters, "uid": uid}, write)
+        await copy_log(api, source, parameters, write, previous_pod=True)
 
 
-async def copy_log(api: Api, source: Source, parameters: dict[str, str], write: Write) -> None:
+async def copy_log(
+    api: Api, source: Source, parameters: dict[str, str], write: Write, *, previous_pod: bool = False
+) -> None:
     """Write what is there now of one log. Raises NotFound, BadRequest when there is none."""
-    async with api.log(source.pod, {**parameters, "container": source.container}) as lines:
+    asked = {**parameters, "container": source.container}
+    async with api.log(source.pod, asked, previous_pod=previous_pod) as lines:
         async for line in lines:
             write(source, line)
-
-
-async def _earlier_pod(api: Api, source: Source) -> str | None:
-    """The uid of the pod that served the task before the current one."""
-    try:
-        current = (await api.get(PODS, source.pod))["metadata"]["uid"]
-    except NotFound:
-        current = None
-    fields = f"involvedObject.kind=Pod,involvedObject.name={source.pod}"
-    events, _ = await api.list(EVENTS, fields=fields)
-    uids = [event["involvedObject"].get("uid") for event in sorted(events, key=last_seen)]
-    if current is None and uids:
-        current = uids[-1]
-    return next((uid for uid in reversed(uids) if uid and uid != current), None)
 
 
 def _nothing(framework: Json, missing: list[RequestError]) -> str:

@@ -153,11 +153,25 @@ def summary(role: RoleStatus, most: int) -> Iterator[Row]:
     words = ", ".join(f"{count} {state}" for state, count in counts.most_common())
     yield Row(f"{role.name} ({len(role.tasks)})", words)
     usual = counts.most_common(1)[0][0] if counts else ""
-    odd = [task for task in role.tasks if task_state(task) != usual]
-    for task in odd[:most]:
-        yield task_row(role, task)
-    if odd[most:]:
-        yield Row(f"{role.name}-…", f"{len(odd) - most} more")
+    # Tasks that are alike in state, exit code and reason share one row, so that each reason is shown.
+    alike: dict[tuple[str, str, str], list[TaskStatus]] = {}
+    for task in role.tasks:
+        row = task_row(role, task)
+        if row.state != usual or row.reason:
+            alike.setdefault((row.state, row.exit, row.reason), []).append(task)
+    rows = [_folded(role, tasks) for tasks in alike.values()]
+    yield from rows[:most]
+    if rows[most:]:
+        rest = list(alike.values())[most:]
+        yield Row(f"{role.name}-…", f"{sum(map(len, rest))} more")
+
+
+def _folded(role: RoleStatus, tasks: list[TaskStatus]) -> Row:
+    """The row of one task, or of several that are alike."""
+    row = task_row(role, tasks[0])
+    if len(tasks) == 1:
+        return row
+    return Row(f"{row.task} … {tasks[-1].index} ({len(tasks)})", row.state, exit=row.exit, reason=row.reason)
 
 
 def task_row(role: RoleStatus, task: TaskStatus) -> Row:

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+#: A header of the answer with a log: the uid of the pod that wrote it.
+POD_UID_HEADER = "Launcher-Pod-Uid"
+
 
 @dataclass(frozen=True, slots=True)
 class LogView:

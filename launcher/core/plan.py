@@ -39,6 +39,7 @@ from launcher.core.times import Time
 _ROUNDS = 50
 _RUNNING = "a task runs"
 _POD_DELETED = PREDEFINED[Code.POD_EXTERNAL_DELETED].phrase
+_NO_TASKS = "scaled to 0 tasks: nothing runs until a role is scaled up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +395,11 @@ class Planner:
     def _explain(self) -> None:
         """Have the message of a Framework under way name what it waits for."""
         known, crews = self._known, self.board.crews.values()
-        if self._is_ending or gang.is_waiting(known.status) or not any(each.tasks for each in crews):
+        if self._is_ending or gang.is_waiting(known.status):
+            return
+        if not any(each.tasks for each in crews):
+            if known.state is State.RUNNING:
+                known.say(_NO_TASKS)
             return
         match known.state:
             case State.CREATION_PENDING:

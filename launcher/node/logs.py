@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -55,6 +55,22 @@ class Logs:
                     left -= len(text)
                     if left <= 0:
                         return
+
+    def begin(self, namespace: str, pod: str, uid: str) -> None:
+        """Give a pod its directory, so that it counts among the pods of its name also if it never writes a log."""
+        if all(map(is_file_name, (namespace, pod, uid))):
+            # Without it, only the order of the logs is lost.
+            with suppress(OSError):
+                (self._root / namespace / pod / uid).mkdir(parents=True, exist_ok=True)
+
+    def uid_before(self, namespace: str, pod: str, uid: str | None) -> str | None:
+        """The uid of the pod of that name before the one with *uid*; None is the newest pod of that name."""
+        if not (is_file_name(namespace) and is_file_name(pod)):
+            return None
+        folder = self._root / namespace / pod
+        uids = sorted(_names(folder), key=lambda name: (folder / name).stat().st_mtime_ns)
+        at = uids.index(uid) if uid in uids else len(uids) - (uid is None)
+        return uids[at - 1] if at > 0 else None
 
     def tail(self, path: Path, lines: int, most: int) -> str:
         """The last *lines* of the log of one run, and of those the last *most* bytes; nothing when there is none."""

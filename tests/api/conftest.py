@@ -31,6 +31,9 @@ class NoLogs:
     def containers(self, namespace: str, pod: str, uid: str | None) -> Sequence[str]:
         return ()
 
+    def uid_before(self, namespace: str, pod: str, uid: str | None) -> str | None:
+        return None
+
     async def read(
         self, namespace: str, pod: str, uid: str | None, container: str, view: LogView
     ) -> AsyncIterator[bytes]:

@@ -30,6 +30,10 @@ class FakeLogs:
     def containers(self, namespace: str, pod: str, uid: str | None) -> Sequence[str]:
         return [container for name, whose, container in self.kept if (name, whose) == (pod, uid)]
 
+    def uid_before(self, namespace: str, pod: str, uid: str | None) -> str | None:
+        uids = [whose for name, whose, _ in self.kept if name == pod]
+        return uids[uids.index(uid) - 1] if uid in uids[1:] else None
+
     async def read(
         self, namespace: str, pod: str, uid: str | None, container: str, view: LogView
     ) -> AsyncIterator[bytes]:

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -6,6 +7,9 @@ import pytest
 import yaml
 
 from launcher.cli.main import main
+from launcher.cli.states import summary
+from launcher.core.spec import RoleName
+from launcher.core.status import RoleStatus, new_task
 from launcher.store.port import FRAMEWORKS
 from tests.cli.terminals import Terminal, launcher
 from tests.cli.world import World
@@ -189,3 +193,69 @@ def test_events_are_those_of_the_framework_and_its_pods(world: World, capsys: Ca
     ]
     assert ours[2].endswith("twice as long")
     assert len(everything) == 5
+
+
+@pytest.mark.parametrize("command", ["describe", "events"])
+def test_events_of_a_deleted_framework_of_the_same_name_are_left_out(
+    command: str, world: World, capsys: Capture
+) -> None:
+    world.happen("Framework", "mnist", "OldFramework", "before", uid="old-1", age=60)
+    world.happen("Pod", "mnist-worker-0", "OldPod", "before", uid="old-2", age=60)
+    world.create(a_framework())
+    world.run("mnist-worker-0")
+    world.happen("Framework", "mnist", "NewFramework", "now", uid=world.get("mnist")["metadata"]["uid"])
+    world.happen("Pod", "mnist-worker-0", "NewPod", "now", uid=world.uid("mnist-worker-0"))
+    world.happen("Pod", "mnist-worker-0", "EarlierAttempt", "now", uid="earlier", age=-2)
+    world.until("mnist", "AttemptRunning")
+
+    assert main([command, "mnist"]) == 0
+    shown = capsys.readouterr().out
+    assert all(reason in shown for reason in ("NewFramework", "NewPod", "EarlierAttempt"))
+    assert "OldFramework" not in shown
+    assert "OldPod" not in shown
+
+
+def test_events_outlive_their_framework(world: World, capsys: Capture) -> None:
+    world.happen("Framework", "mnist", "OldFramework", "before", uid="old-1", age=60)
+
+    assert main(["events", "mnist"]) == 0
+    assert "OldFramework" in capsys.readouterr().out
+
+
+def a_role_of(*messages: str) -> RoleStatus:
+    """A role with a waiting task for each message."""
+    tasks = (replace(new_task(at, 0), message=message) for at, message in enumerate(messages))
+    return RoleStatus(RoleName("worker"), tuple(tasks))
+
+
+def test_of_many_tasks_each_reason_is_shown_once() -> None:
+    rows = list(summary(a_role_of(*["no node fits"] * 60, "", *["the volume is missing"] * 2), 20))
+
+    assert [(row.task, row.reason) for row in rows] == [
+        ("worker (63)", ""),
+        ("worker-0 … 59 (60)", "no node fits"),
+        ("worker-61 … 62 (2)", "the volume is missing"),
+    ]
+
+
+def test_of_many_reasons_only_some_are_shown() -> None:
+    rows = list(summary(a_role_of(*(f"reason {number}" for number in range(60))), 20))
+
+    assert len(rows) == 22
+    assert (rows[-1].task, rows[-1].state) == ("worker-…", "40 more")
+
+
+def test_a_framework_that_is_scaled_to_nothing_says_so(world: World, capsys: Capture) -> None:
+    world.create(a_framework(a_role("worker", 1)))
+    world.run("mnist-worker-0")
+    world.until("mnist", "AttemptRunning")
+
+    assert main(["scale", "mnist", "worker=0"]) == 0
+    world.remove("mnist-worker-0")
+    world.until_message("mnist", "scaled to 0 tasks: nothing runs until a role is scaled up")
+    capsys.readouterr()
+    assert main(["get", "mnist"]) == 0
+    assert "scaled to 0 tasks" in capsys.readouterr().out
+    assert main(["scale", "mnist", "worker=1"]) == 0
+    world.run("mnist-worker-0")
+    world.until_message("mnist", "a task runs")

@@ -2,9 +2,10 @@ import re
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from launcher.cli.main import main
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, Served
 from tests.cli.terminals import Piped, Terminal, launcher
 from tests.cli.world import World
 from tests.core.manifests import a_framework, a_pod, a_role
@@ -61,15 +62,49 @@ def test_logs_of_a_pod_that_is_gone_are_still_there(mnist: World, capsys: Captur
 
 def test_previous_is_the_attempt_before_the_current_one(world: World, capsys: Capture) -> None:
     role = a_role(tasks=1)
-    role["task"]["retryPolicy"] = {"maxRetryCount": 1}
+    role["task"]["retryPolicy"] = {"maxRetryCount": 2}
     world.create(a_framework(role))
-    world.run("mnist-worker-0", "first try")
-    world.happen("Pod", "mnist-worker-0", "Started", "it runs", uid=world.uid("mnist-worker-0"))
-    world.end("mnist-worker-0", 137)
-    world.run("mnist-worker-0", "second try")
+    for text in ("first try", "second try"):
+        world.run("mnist-worker-0", text)
+        world.happen("Pod", "mnist-worker-0", "Started", "it runs", uid=world.uid("mnist-worker-0"))
+        uid = world.uid("mnist-worker-0")
+        world.end("mnist-worker-0", 137)
+        world.until_replaced("mnist-worker-0", uid)
+    world.run("mnist-worker-0", "third try")
 
-    assert printed(capsys, "mnist", "worker/0") == ["second try"]
-    assert printed(capsys, "mnist", "worker/0", "--previous") == ["first try"]
+    assert printed(capsys, "mnist", "worker/0") == ["third try"]
+    assert printed(capsys, "mnist", "worker/0", "--previous") == ["second try"]
+
+
+def test_of_a_first_attempt_there_is_no_previous_log(mnist: World, capsys: Capture) -> None:
+    mnist.run("mnist-worker-0", "first try")
+
+    assert main(["logs", "mnist", "worker/0", "-p"]) == 1
+    assert capsys.readouterr().err == 'there was no pod "mnist-worker-0" before this one\n'
+
+
+def test_a_cluster_that_keeps_no_logs_of_deleted_pods_is_no_previous_log(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    async def framework(_: web.Request) -> web.Response:
+        return web.json_response(a_framework(a_role(tasks=1)))
+
+    async def log(request: web.Request) -> web.Response:
+        # As a kubelet answers, which does not know previousPod.
+        if "previous" in request.query:
+            status = {"kind": "Status", "code": 400, "reason": "BadRequest", "message": "previous not found"}
+            return web.json_response(status, status=400)
+        return web.Response(text="the current attempt\n")
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}/frameworks/mnist", framework)
+    app.router.add_get("/{path:.*}/log", log)
+    monkeypatch.setenv("LAUNCHER_SERVER", f"http://127.0.0.1:{served(app, None)}")
+
+    assert main(["logs", "mnist", "-p"]) == 1
+    printed_ = capsys.readouterr()
+    assert printed_.out == ""
+    assert "the log of the pod before mnist-worker-0 is gone" in printed_.err
 
 
 @pytest.mark.parametrize(

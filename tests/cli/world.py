@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Thread
 from typing import Any, TypeVar
 from urllib.request import urlopen
@@ -43,6 +43,11 @@ class WrittenLogs:
 
     def containers(self, namespace: str, pod: str, uid: str | None) -> Sequence[str]:
         return [key[2] for key in self._lines if key[0] == pod and uid in (None, key[1])]
+
+    def uid_before(self, namespace: str, pod: str, uid: str | None) -> str | None:
+        uids = list(dict.fromkeys(key[1] for key in self._lines if key[0] == pod))
+        at = uids.index(uid) if uid in uids else len(uids) - (uid is None)
+        return uids[at - 1] if at > 0 else None
 
     async def read(
         self, namespace: str, pod: str, uid: str | None, container: str, view: LogView
@@ -159,6 +164,15 @@ class World:
         """The Framework, once it is in that state."""
         return self._call(self._until(lambda: self._in_state(name, state), f"{name} is never {state}"))
 
+    def until_message(self, name: str, message: str) -> None:
+        """Wait until the status of the Framework says this."""
+
+        async def look() -> bool | None:
+            status = (await self.store.get(FRAMEWORKS, "default", name)).get("status") or {}
+            return True if status.get("message") == message else None
+
+        self._call(self._until(look, f"{name} never says: {message}"))
+
     def names(self) -> list[str]:
         """Of every Framework there is."""
         page = self._call(self.store.list(FRAMEWORKS))
@@ -172,10 +186,18 @@ class World:
         )
 
     def happen(
-        self, kind: str, name: str, reason: str, message: str, *, uid: str = "", warning: bool = False
+        self,
+        kind: str,
+        name: str,
+        reason: str,
+        message: str,
+        *,
+        uid: str = "",
+        warning: bool = False,
+        age: int = 0,
     ) -> None:
-        """Write an event about something."""
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        """Write an event about something, as of *age* seconds ago."""
+        now = (datetime.now(UTC) - timedelta(seconds=age)).strftime("%Y-%m-%dT%H:%M:%SZ")
         event = {
             "apiVersion": "v1",
             "kind": "Event",
@@ -206,6 +228,15 @@ class World:
     def uid(self, pod: str) -> str:
         """The uid of that pod."""
         return str(self._call(self.store.get(PODS, "default", pod))["metadata"]["uid"])
+
+    def until_replaced(self, pod: str, uid: str) -> None:
+        """Wait until there is another pod of that name."""
+
+        async def look() -> bool | None:
+            found = await self._pod(pod)
+            return True if found is not None and found["metadata"]["uid"] != uid else None
+
+        self._call(self._until(look, f"there is no other {pod}"))
 
     def write(self, pod: str, *lines: str) -> None:
         """Have the container write more."""

@@ -273,6 +273,19 @@ async def test_of_pods_of_one_name_the_newest_is_shown(logs: Logs) -> None:
     assert logs.containers("ns", "pod", None) == ["main"]
 
 
+def test_the_pod_before_is_known_by_its_uid_also_if_it_wrote_nothing(logs: Logs) -> None:
+    assert logs.uid_before("ns", "pod", None) is None
+    for uid, age in (("b", 300), ("a", 200), ("c", 100)):
+        logs.begin("ns", "pod", uid)
+        folder = logs.path("ns", "pod", uid, "main", 0).parent.parent
+        os.utime(folder, (time.time() - age, time.time() - age))
+    a_writer(logs, uid="d").close(NOON)
+
+    assert [logs.uid_before("ns", "pod", uid) for uid in ("b", "a", "c", "d")] == [None, "b", "a", "c"]
+    assert logs.uid_before("ns", "pod", None) == "c"
+    assert logs.uid_before("ns", "pod", "has no directory yet") == "d"
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "../ns", "a/b", "gone", "a\0b"])
 async def test_only_logs_can_be_asked_for(logs: Logs, tmp_path: Path, name: str) -> None:
     a_writer(logs).close(NOON)

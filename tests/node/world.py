@@ -39,6 +39,9 @@ class FakeLogs:
     def path(self, namespace: str, pod: str, uid: str, container: str, restart: int) -> Path:
         return self.root / namespace / pod / uid / container / f"{restart}.log"
 
+    def begin(self, namespace: str, pod: str, uid: str) -> None:
+        pass
+
     def tail(self, path: Path, lines: int, most: int) -> str:
         return self.ends.get(path.parent.name, "")[-most:]
 

@@ -38,6 +38,8 @@ class Starter:
 
     async def prepare(self, pod: Object) -> Sources:
         """The pod's volumes, ready. Raises VolumeFailed."""
+        meta = pod["metadata"]
+        self._tools.logs.begin(meta["namespace"], meta["name"], meta["uid"])
         found = await self._found(pod, volume_references(pod))
         sources = await self._tools.volumes.prepare(self._facts(pod), found)
         remarks = [f'volume "{name}": {source.remark}' for name, source in sources.items() if source.remark]

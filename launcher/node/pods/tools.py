@@ -23,6 +23,10 @@ class LogRoom(Protocol):
         """The log of one run."""
         ...
 
+    def begin(self, namespace: str, pod: str, uid: str) -> None:
+        """Note that there is such a pod, whether it writes a log or not."""
+        ...
+
     def tail(self, path: Path, lines: int, most: int) -> str:
         """The last lines of that log, in at most so many bytes."""
         ...

@@ -1,0 +1,28 @@
+"""Changes to a Framework that has ended are stored, with a warning that they have no effect."""
+
+import pytest
+
+from launcher.store.port import FRAMEWORKS
+from tests.api.conftest import Api
+from tests.core.manifests import a_framework, a_role
+
+PATH = "/apis/launcher.microsoft.com/v1/namespaces/default/frameworks"
+
+
+@pytest.mark.parametrize(
+    ("spec", "warned"),
+    [
+        ({"executionType": "Stop"}, True),
+        ({"taskRoles": [a_role(tasks=5)]}, True),
+        ({"description": "seen"}, False),
+    ],
+)
+async def test_a_change_without_effect_is_warned_of(api: Api, spec: dict[str, object], warned: bool) -> None:
+    await api.post(PATH, a_framework(a_role(tasks=2)))
+    stored = await api.store.get(FRAMEWORKS, "default", "mnist")
+    await api.store.update_status(FRAMEWORKS, {**stored, "status": {"state": "Completed"}})
+
+    answer = await api.patch(f"{PATH}/mnist", {"spec": spec})
+
+    assert answer.status == 200
+    assert ["the Framework has ended" in each for each in answer.warnings] == ([True] if warned else [])

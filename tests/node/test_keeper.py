@@ -197,11 +197,17 @@ async def test_a_command_runs_inside_a_run_of_a_killed_keeper(
     assert answer == (0, b"hello\n")
 
 
-async def test_a_run_that_ends_while_there_is_no_keeper_has_its_exit_code(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["unshare", "plain"])
+async def test_a_run_that_ends_while_there_is_no_keeper_has_its_exit_code_and_its_last_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    use_way(way, tmp_path, monkeypatch)
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     runtime = await ProcessRuntime.open(tmp_path, images={}, clock=time.time)
-    await runtime.start(shell(tmp_path, f"read line <{fifo}; echo last words; exit 9"))
+    script = f"echo first; read line <{fifo}; seq 1 5000; echo last words; echo oops >&2; exit 9"
+    await runtime.start(shell(tmp_path, script))
+    await until(lambda: log_of(tmp_path).stat().st_size)
     init = json.loads((tmp_path / "runs" / "pod.main.0" / "run.json").read_text())["pid"]
     await runtime.close(stop_keeper=False)
     os.kill(keeper_of(runtime), signal.SIGKILL)
@@ -213,6 +219,7 @@ async def test_a_run_that_ends_while_there_is_no_keeper_has_its_exit_code(tmp_pa
 
     assert run.ended is not None
     assert (run.ended.exit_code, run.ended.unseen) == (9, False)
+    assert said(tmp_path).split() == ["first", *map(str, range(1, 5001)), "last", "words", "oops"]
 
 
 async def test_an_end_that_nobody_has_seen_is_told_as_such(

@@ -9,11 +9,13 @@ nothing to a first process, so the program is the second.
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import resource
 import signal
 import time
+from contextlib import suppress
 
 from launcher.node.keeper import confinement, linux, mounts, records
 
@@ -24,9 +26,11 @@ if TYPE_CHECKING:
     from launcher.node.keeper.records import Json
 
 #: Where an init has its descriptors, after 0, 1 and 2.
-_KEEPER, _END = 3, 4
+_KEEPER, _END, _LOCK = 3, 4, 5
 #: Exit code of a run that never came to run its program.
 NEVER_RAN = 128
+#: No pipe holds more, unless root has changed it.
+_MOST_LEFT = 1024 * 1024
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _FILES_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -57,7 +61,8 @@ def live(order: Json, descriptors: list[int], stage: str, scratch: str) -> NoRet
     """
     Be the first process of a run.
 
-    *descriptors*: input, output, errors, the keeper's socket, and the file for the last word.
+    *descriptors*: input, output, errors, the keeper's socket, the file for the last word, and the file that a keeper
+    locks as long as it is there.
     """
     if order["way"] == "bwrap":
         _be_bubblewrap(order, descriptors)
@@ -84,6 +89,8 @@ def _init(order: Json, descriptors: list[int], stage: str, scratch: str) -> NoRe
         if order["way"] == "plain":
             _end_descendants()
         os.write(_END, json.dumps({"exit-code": code, "at": time.time()}).encode() + b"\n")
+        with suppress(OSError):  # a full disk: the exit code counts for more
+            _keep_output()
     except Refused as error:
         _refuse(error.reason, str(error))
     except Exception as error:  # whatever it is, the keeper must not take it for a start
@@ -124,6 +131,25 @@ def _wait_for(main: int) -> int:
         if pid == main:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
+
+
+def _keep_output() -> None:
+    """Record the output that is left in the pipes where no keeper is there to read it: it goes with this process."""
+    try:
+        # Held until this process is over: a keeper that starts meanwhile waits, and then finds the record.
+        fcntl.flock(_LOCK, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    left = {}
+    for name, file in zip(records.OUTPUTS, (1, 2), strict=True):
+        os.set_blocking(file, False)
+        try:
+            left[name] = os.read(file, _MOST_LEFT).decode("latin-1")
+        except BlockingIOError:
+            continue
+    text = json.dumps({"output": left}).encode() + b"\n"
+    while text:
+        text = text[os.write(_END, text) :]
 
 
 def _end_descendants() -> None:

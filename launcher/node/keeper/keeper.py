@@ -44,7 +44,7 @@ class Keeper:
         self._log_limits = LogLimits(options, time.monotonic())
         #: Runs that are not read until that time, since their logs have used up their rate.
         self._unread: dict[Run, float] = {}
-        self._folder = f"{data}/runs"
+        self._folder, self._lock = f"{data}/runs", f"{data}/{records.LOCK}"
         #: Two empty directories that runs mount on, each in its own namespace.
         self._stage, self._scratch = f"{data}/stage", f"{data}/scratch"
         for path in (self._folder, self._stage, self._scratch):
@@ -117,14 +117,15 @@ class Keeper:
         last_word = os.open(f"{run.directory}/{records.LAST_WORD}", flags, 0o600)
         # Opened for reading too: then a run does not die of its output while no keeper is there to read it.
         outputs = [os.open(f"{run.directory}/{name}", os.O_RDWR | os.O_CLOEXEC) for name in records.OUTPUTS]
-        descriptors = [self._null, *outputs, theirs.fileno(), last_word]
+        lock = os.open(self._lock, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptors = [self._null, *outputs, theirs.fileno(), last_word, lock]
         try:
             run.started = time.time()
             run.pid = self._forked(order)
             if not run.pid:
                 child.live(order, descriptors, self._stage, self._scratch)
         finally:
-            for file in (*outputs, last_word):
+            for file in (*outputs, last_word, lock):
                 os.close(file)
             theirs.close()
             run.socket = ours.detach()
@@ -297,6 +298,7 @@ class Keeper:
         self._stop_hearing(run)
         self._unread.pop(run, None)
         run.read_all()
+        run.read_kept()
         run.oom_kills = oom_kills(run.cgroups)
         out_of_memory = code != 0 and run.oom_kills > 0
         run.ended = {"exit_code": code, "at": time.time(), "out_of_memory": out_of_memory, "unseen": unseen}

@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 
-from launcher.node.keeper import child, linux, probe
+from launcher.node.keeper import child, linux, probe, records
 from launcher.node.keeper.cgroups import Cgroups
 from launcher.node.keeper.keeper import Keeper
 from launcher.node.keeper.loop import Loop
@@ -32,7 +32,7 @@ def main(data: str, options: str) -> None:
     os.umask(0o077)
     os.makedirs(data, exist_ok=True)
     folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    lock = os.open(f"{data}/keeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(f"{data}/{records.LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     listening = _claimed(lock, folder)
     if listening is None:
         return  # another keeper is there, and listens

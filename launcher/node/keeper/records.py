@@ -8,6 +8,8 @@ import os
 RECORD = "run.json"
 ENDED = "ended.json"
 OUTPUTS = ("stdout", "stderr")
+#: Locked by the keeper of the data directory as long as it is there.
+LOCK = "keeper.lock"
 #: Written by the container's own init: exit code and time, also when no keeper is there to see them.
 LAST_WORD = "end"
 #: The first line of that file, as soon as the program is allowed to run.

@@ -109,6 +109,13 @@ class Run:
             while self.read(file):
                 pass
 
+    def read_kept(self) -> None:
+        """What its own init has kept of its output, while no keeper was there, is in its log."""
+        kept = (records.word(self.directory, "output") or {}).get("output") or {}
+        for name in records.OUTPUTS:
+            if kept.get(name) and self.log is not None:
+                self.log.write(name.encode(), kept[name].encode("latin-1"), time.time_ns())
+
     def signal(self, number: int) -> None:
         """Send it to every process of the run."""
         try:

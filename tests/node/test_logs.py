@@ -386,10 +386,8 @@ def test_log_writes_stop_with_a_marker_before_the_disk_is_full(tmp_path: Path) -
     program = f"""
 import os, sys, time
 sys.path.append({str(Path(launcher.__file__).parent.parent)!r})
-from launcher.node.keeper import log_limits
 from launcher.node.keeper.log_limits import LogLimits
 from launcher.node.keeper.writer import LogWriter
-log_limits._CHECK_BYTES = 0
 writer = LogWriter("disk/0.log", LogLimits({log_options()!r}, 0.0))
 for _ in range(4000):
     writer.write(b"stdout", b"x" * 999 + b"\\n", {NOON})

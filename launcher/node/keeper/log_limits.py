@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LEAST_FILE_BYTES = 64 * 1024
 #: Of a small disk at most this part is reserved.
 _RESERVED_PART = 20
-#: The free space of the disk is read again after so many bytes, or seconds.
+#: The free space of the disk is read again after so many bytes at most, or seconds.
 _CHECK_BYTES = 4 * 1024 * 1024
 _CHECK_SECONDS = 1.0
 
@@ -59,7 +59,7 @@ class LogLimits:
         self._live_of: dict[str, int] = {}
         self._rate = TokenBucket(options["log_rate"], options["log_burst"], now)
         self._has_room = True
-        self._unchecked_bytes = 0
+        self._unchecked_bytes = self._check_bytes = 0
         self._checked_at = -_CHECK_SECONDS
 
     @property
@@ -109,9 +109,12 @@ class LogLimits:
 
     def has_room(self, file: int, now: float) -> bool:
         """Whether the disk of *file* has more left than the reserve, as of a moment ago."""
-        if self._unchecked_bytes >= _CHECK_BYTES or not 0 <= now - self._checked_at < _CHECK_SECONDS:
+        is_recent = 0 <= now - self._checked_at < _CHECK_SECONDS
+        if not (self._has_room and is_recent and self._unchecked_bytes < self._check_bytes):
             disk = os.fstatvfs(file)
             reserve = min(self._options["log_reserve"], disk.f_blocks * disk.f_frsize // _RESERVED_PART)
-            self._has_room = disk.f_bavail * disk.f_frsize > reserve
+            self._has_room = disk.f_bavail * disk.f_frsize >= reserve
             self._unchecked_bytes, self._checked_at = 0, now
+            # Not so seldom that the reserve could be used up in between.
+            self._check_bytes = min(_CHECK_BYTES, reserve // 4)
         return self._has_room

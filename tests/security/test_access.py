@@ -1,4 +1,4 @@
-"""What a launcher that others can reach does with those who should not get through."""
+"""Requests that must not get through: without the token, from pages of other sites, or against the policy."""
 
 import subprocess
 from pathlib import Path
@@ -89,6 +89,20 @@ def test_a_browser_on_a_strangers_page_can_start_nothing(serve: Serve, header: s
     body = orjson.dumps(a_framework(name="planted")).decode()
 
     answer = orjson.loads(server.curl(FRAMEWORKS, "-H", header, "-H", "Content-Type:", "--data-binary", body))
+
+    assert answer["code"] == 403
+    assert server.get(FRAMEWORKS)["items"] == []
+
+
+@pytest.mark.parametrize(
+    "media", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
+def test_a_post_that_browsers_send_without_asking_first_is_refused(serve: Serve, media: str) -> None:
+    server = serve()
+    body = orjson.dumps(a_framework(name="planted")).decode()
+    headers = ("-H", "Origin: http://evil.example", "-H", f"Content-Type: {media}".rstrip())
+
+    answer = orjson.loads(server.curl(FRAMEWORKS, *headers, "--data-binary", body))
 
     assert answer["code"] == 403
     assert server.get(FRAMEWORKS)["items"] == []

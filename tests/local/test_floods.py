@@ -38,5 +38,8 @@ def test_frameworks_run_and_requests_are_answered_while_containers_flood_their_l
         assert log_bytes(server.data) <= 6 * MIB
 
     assert slowest < 5.0
+    metrics = server.curl("/metrics")
+    assert "\nlauncher_log_bytes " in metrics
+    assert "\nlauncher_log_removed_bytes " in metrics
     server.curl(f"{FRAMEWORKS}/flood", "-X", "DELETE")
     until(lambda: True if server.framework("flood")["kind"] == "Status" else None, "the flood is deleted")

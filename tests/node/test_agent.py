@@ -103,9 +103,11 @@ def test_a_pod_whose_node_is_not_there_yet_waits_for_it(tmp_path: Path) -> None:
             await world.create(a_pod("p"))
             await asyncio.sleep(5)
             assert world.runtime.orders == []
+            [event] = await world.events("NodeNotReady")
             await world.store.create(NODES, a_node(address="127.0.0.9"))
             done = await world.when("p", phase("Succeeded"))
 
+        assert event == "Node n1 is not registered; the pod waits for it"
         assert done["status"]["podIP"] == "127.0.0.9"
 
     in_virtual_time(scenario, tmp_path)

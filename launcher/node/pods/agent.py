@@ -190,6 +190,8 @@ class Agent:
         try:
             starter = await self._starter(life)
             if starter is None:
+                message = f"Node {node_name(life.pod)} is not registered; the pod waits for it"
+                self._tools.tell(life.pod, Notice("NodeNotReady", message, warning=True))
                 return False
             life.worker = PodWorker(life.pod, starter, self._tools)
             if life.gone:

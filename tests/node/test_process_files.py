@@ -96,21 +96,21 @@ async def test_a_mount_may_stand_on_what_is_there_and_behind_a_link(
 async def test_a_file_can_be_mounted_on_a_file_and_on_nothing(
     runtime: ProcessRuntime, tmp_path: Path, volume: Path, home: Path
 ) -> None:
+    # Names that no machine has: some have a /dev/termination-log.
+    device, directory = f"/dev/launcher-test-{os.getpid()}", f"/etc/launcher-test-{os.getpid()}"
     mounts = [
         Mount(volume / "file", f"{home}/file"),
-        Mount(volume / "file", "/dev/termination-log"),
-        Mount(volume / "file", "/etc/new/place"),
+        Mount(volume / "file", device),
+        Mount(volume / "file", f"{directory}/place"),
     ]
-    script = (
-        f"cat {home}/file /etc/new/place; echo said >/dev/termination-log; ls /etc/passwd; echo x >/dev/null"
-    )
+    script = f"cat {home}/file {directory}/place; echo said >{device}; ls /etc/passwd; echo x >/dev/null"
 
     assert await finished(runtime, shell(tmp_path, script, mounts=mounts)) == 0
 
     assert said(tmp_path) == "of the volume\nof the volume\n/etc/passwd\n"
     assert (volume / "file").read_text() == "said\n"
-    assert not is_there("/dev/termination-log")
-    assert not is_there("/etc/new")
+    assert not is_there(device)
+    assert not is_there(directory)
 
 
 async def test_a_read_only_mount_cannot_be_written_to(

@@ -16,7 +16,7 @@ class Pretend(Protocol):
 
 
 class MakeImage(Protocol):
-    def __call__(self, *tools: str, shell: str = "dash") -> Image: ...
+    def __call__(self, *tools: str, shell: str = "sh") -> Image: ...
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def pretend() -> Iterator[Pretend]:
 @pytest.fixture
 def image(tmp_path: Path) -> MakeImage:
     """An image with these tools."""
-    return lambda *tools, shell="dash": an_image(tmp_path / "image", *tools, shell=shell)
+    return lambda *tools, shell="sh": an_image(tmp_path / "image", *tools, shell=shell)
 
 
 @pytest.fixture(params=SHELLS)

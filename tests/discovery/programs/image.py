@@ -12,8 +12,8 @@ import pytest
 
 #: What every image with a shell has.
 _BASE = ("cat", "chmod", "date", "env", "grep", "mkdir", "mktemp", "mv", "rm", "sed", "sleep", "sort", "true")
-#: The shells that programs are run by, each with the words before a script.
-SHELLS = {"dash": ("dash",), "ash": ("busybox", "sh"), "bash": ("bash",)}
+#: The shells that programs are run by: this machine's own, and bash. ``make test-node`` runs them by busybox's, too.
+SHELLS = ("sh", "bash")
 #: What can ask the launcher.
 ASKERS = ("curl", "python3", "wget", "busybox wget")
 #: Seconds that a program may take: far more than it does, even on a busy machine.
@@ -58,23 +58,23 @@ class Image:
 
 
 def an_image(
-    directory: Path, *tools: str, shell: str = "dash", environment: Mapping[str, str] | None = None
+    directory: Path, *tools: str, shell: str = "sh", environment: Mapping[str, str] | None = None
 ) -> Image:
     """An image with these tools; a test that needs one which is not on this machine is left out, and says so."""
     path, work = directory / "bin", directory / "work"
     path.mkdir(parents=True)
     work.mkdir()
-    words = SHELLS[shell]
-    for tool in ("sh", *_BASE):
-        _put(path, tool, found(words[0]) if tool == "sh" else found(tool))
+    _put(path, "sh", found(shell))
+    for tool in _BASE:
+        _put(path, tool, found(tool))
     for tool in tools:
         if tool == "python3":
             _put(path, tool, Path(sys.executable).resolve())
         elif tool.startswith("busybox "):
-            _put(path, tool.split()[1], found("busybox"))
+            _put_stand_in(path, tool.removeprefix("busybox "))
         else:
             _put(path, tool, found(tool))
-    return Image((str(found(words[0])), *words[1:]), path, work, dict(environment or {}))
+    return Image((str(found(shell)),), path, work, dict(environment or {}))
 
 
 def found(tool: str) -> Path:
@@ -83,6 +83,15 @@ def found(tool: str) -> Path:
     if place is None:
         pytest.skip(f"{tool} is not on this machine")
     return Path(place).resolve()
+
+
+def _put_stand_in(path: Path, name: str) -> None:
+    """Put in the stand-in for that tool of busybox; its interpreter has the tool's name in lists of processes."""
+    interpreter = path.parent / f"{name}-python"
+    interpreter.symlink_to(Path(sys.executable).resolve())
+    program = path / name
+    program.write_text(f"#!{interpreter} -I\n{Path(__file__).with_name(f'busybox_{name}.py').read_text()}")
+    program.chmod(0o755)
 
 
 def _put(path: Path, name: str, program: Path) -> None:

@@ -1,0 +1,65 @@
+"""
+The wget of busybox, as far as the programs for users' containers use it: its options, messages and exit codes.
+
+It stands in for the real one, which not every machine has. ``make test-node`` runs the programs in real busybox images.
+It is a program of its own: nothing of the project is imported.
+"""
+
+import getopt
+import http.client
+import os
+import sys
+from urllib.parse import urlsplit
+
+USAGE = """\
+BusyBox v1.36.1 () multi-call binary.
+
+Usage: wget [-cqS] [--spider] [-O FILE] [-o LOGFILE] [--header STR]
+\t[--post-data STR | --post-file FILE] [-Y on/off]
+\t[-P DIR] [-U AGENT] [-T SEC] URL...
+
+Retrieve files via HTTP or FTP
+
+\t-T SEC\tNetwork read timeout is SEC seconds
+\t-O FILE\tSave to FILE ('-' for stdout)
+\t-Y\tUse proxy
+"""
+
+
+def main(words: list[str]) -> None:
+    try:
+        options, (url,) = getopt.getopt(
+            words, "cqSO:o:Y:P:U:T:", ["header=", "spider", "post-data=", "post-file="]
+        )
+    except (getopt.GetoptError, ValueError) as error:
+        sys.exit(f"wget: {error}\n{USAGE}")
+    given = dict(options)
+    address = urlsplit(url)
+    host, port = address.hostname or "", address.port or 80
+    if given.get("-Y") != "off" and os.environ.get("http_proxy"):
+        proxy = urlsplit(os.environ["http_proxy"])
+        host, port = proxy.hostname or "", proxy.port or 80
+    headers = dict(value.split(": ", 1) for name, value in options if name == "--header")
+    print(f"Connecting to {host}:{port} ({host}:{port})", file=sys.stderr)
+    seconds = float(given.get("-T", "900"))
+    connection = http.client.HTTPConnection(host, port, timeout=seconds)
+    try:
+        connection.request("GET", f"{address.path}?{address.query}", headers=headers)
+        response = connection.getresponse()
+        if response.status >= 300:
+            sys.exit(f"wget: server returned error: HTTP/1.1 {response.status} {response.reason}")
+        body = response.read()
+    except TimeoutError:
+        sys.exit("wget: download timed out")
+    except http.client.IncompleteRead:
+        sys.exit("wget: connection closed prematurely")
+    except http.client.HTTPException:
+        sys.exit("wget: error getting response")
+    except OSError as error:
+        sys.exit(f"wget: can't connect to remote host ({host}): {error.strerror}")
+    with open(given["-O"], "wb") as file:
+        file.write(body)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

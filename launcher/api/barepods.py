@@ -6,11 +6,13 @@ from dataclasses import replace
 from launcher.api.coreobjects import CoreRules
 from launcher.api.policy import Policy
 from launcher.core.checking.podrules import part
+from launcher.core.checking.podspecrules import pod_problems
 from launcher.core.checking.problems import forbidden, required
+from launcher.core.checking.schema import shape_problems
+from launcher.core.checking.servicerules import service_problems
 from launcher.core.checking.unknown import unknown_fields
 from launcher.core.errors import Problem
 from launcher.core.names import API_VERSION, KIND
-from launcher.core.validate import problems_in
 from launcher.store.port import PODS, Object
 
 #: Where the template of a Framework's only role stands.
@@ -43,9 +45,14 @@ class PodRules(CoreRules):
         if not isinstance(obj.get("spec"), dict):
             yield required("spec", "a pod needs at least one container")
             return
-        # A pod is the only one of a Framework, as far as its rules go.
-        for problem in problems_in(_alone(obj)):
-            if problem.field.startswith(_IN_FRAMEWORK):
+        # A pod is the only one of a Framework, as far as its structure goes.
+        shape = [
+            problem for problem in shape_problems(_alone(obj)) if problem.field.startswith(_IN_FRAMEWORK)
+        ]
+        known = {problem.field for problem in shape}
+        field = _IN_FRAMEWORK.removesuffix(".")
+        for problem in (*shape, *pod_problems(obj, field), *service_problems(obj, field)):
+            if problem in shape or problem.field not in known:
                 yield replace(problem, field=problem.field.removeprefix(_IN_FRAMEWORK))
 
     def _findings(self, obj: Object, old: Object | None) -> tuple[Problem, ...]:

@@ -16,6 +16,7 @@ from launcher.core.checking.problems import (
     invalid,
     required,
     shown,
+    strict_errors,
     told,
     unsupported,
     wrong_kind,
@@ -60,9 +61,14 @@ class CoreRules:
         if problems := tuple(self._problems(shaped)):
             raise InvalidObject(told(problems))
         findings = self._findings(shaped, old)
-        if strict and findings:
-            raise InvalidObject(findings)
+        if strict and (errors := strict_errors(findings)):
+            raise InvalidObject(errors)
         return Manifest(shaped, tuple(finding.message for finding in findings))
+
+    def creation_problems(self, new: Object) -> Sequence[Problem]:
+        """What keeps *new*, which has been read or checked, from being created."""
+        del new
+        return ()
 
     def change_problems(self, old: Object, new: Object) -> Sequence[Problem]:
         """What may not be changed from *old* to *new*."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from launcher.api.bodies import explained
 from launcher.api.policy import Policy
 from launcher.core.checking.podrules import part
+from launcher.core.checking.problems import strict_errors
 from launcher.core.checking.schema import status_problems
 from launcher.core.checking.unknown import unknown_fields
 from launcher.core.errors import BadRequest, InvalidObject, Problem
@@ -12,7 +13,7 @@ from launcher.core.manifest import Manifest, check_framework, read_framework
 from launcher.core.reading.decode import Media
 from launcher.core.replicas import followed, tasks_of_roles
 from launcher.core.status import State
-from launcher.core.validate import change_problems, warnings_in
+from launcher.core.validate import change_problems, creation_problems, warnings_in
 from launcher.store.port import Object
 
 #: Said by the checks to whoever writes a file; over HTTP a status comes along with every object that was read before.
@@ -53,12 +54,16 @@ class FrameworkRules:
             manifest = check_framework({name: obj[name] for name in obj if name != "status"})
         except InvalidObject as error:
             raise _metadata_first(error) from error
-        if strict and found:
-            raise InvalidObject(tuple(found))
+        if strict and (errors := strict_errors(found)):
+            raise InvalidObject(errors)
         self._admit(manifest.object)
         ended = (_WITHOUT_EFFECT,) if old is not None and _is_too_late(old, manifest.object) else ()
         said = {problem.message for problem in known} | set(() if old is None else warnings_in(old))
         return Manifest(manifest.object, (*(each for each in manifest.warnings if each not in said), *ended))
+
+    def creation_problems(self, new: Object) -> Sequence[Problem]:
+        """What keeps *new*, which has been read or checked, from being created."""
+        return creation_problems(new)
 
     def change_problems(self, old: Object, new: Object) -> Sequence[Problem]:
         """What may not be changed from *old* to *new*."""

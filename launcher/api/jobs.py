@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from launcher.api.coreobjects import CoreRules, without_nulls
 from launcher.api.policy import Policy
 from launcher.core.checking.podrules import part
-from launcher.core.checking.problems import forbidden, invalid, told
+from launcher.core.checking.problems import forbidden, invalid, strict_errors, told
 from launcher.core.checking.schema import Validator
 from launcher.core.checking.unknown import unknown_fields
 from launcher.core.errors import BadRequest, InvalidObject, Problem
 from launcher.core.manifest import Manifest
-from launcher.core.validate import problems_in
+from launcher.core.validate import creation_problems, problems_in
 from launcher.intake.mapped import Mapped
 from launcher.jobs.foreign import Foreign, mapped, translated
 from launcher.jobs.schema import status_schema
@@ -37,10 +37,15 @@ class JobRules(CoreRules):
         known = self._known(old)
         found = self._mapped(obj)
         findings = [each for each in self._unknown(obj, found) if each.message not in known]
-        if strict and findings:
-            raise InvalidObject(told(findings))
+        if strict and (errors := strict_errors(findings)):
+            raise InvalidObject(told(errors))
         notes = [note for note in found.notes if note not in known]
         return Manifest(obj, (*(each.message for each in findings), *notes))
+
+    def creation_problems(self, new: Object) -> Sequence[Problem]:
+        """What keeps *new*, which has been read or checked, from being created."""
+        found = creation_problems(mapped(self._foreign, new).framework)
+        return [translated(self._foreign, new, problem) for problem in found]
 
     def change_problems(self, old: Object, new: Object) -> Sequence[Problem]:
         """What may not be changed from *old* to *new*."""

@@ -33,6 +33,10 @@ class Rules(Protocol):
         """What a patch has made of *old*, or has made anew. Raises BadRequest, InvalidObject."""
         ...
 
+    def creation_problems(self, new: Object) -> Sequence[Problem]:
+        """What keeps *new*, which has been read or checked, from being created."""
+        ...
+
     def change_problems(self, old: Object, new: Object) -> Sequence[Problem]:
         """What may not be changed from *old* to *new*."""
         ...
@@ -59,6 +63,8 @@ class Keeper:
         return await self._create({**obj, "metadata": metadata}, writing)
 
     async def _create(self, obj: Object, writing: Writing) -> Object:
+        if problems := self._rules.creation_problems(obj):
+            raise InvalidObject(tuple(problems))
         await self._check_namespace(obj["metadata"])
         return await self._store.create(self.kind, obj, dry_run=writing.dry_run)
 

@@ -15,6 +15,7 @@ from launcher.core.names import KIND
 from launcher.core.reading.decode import Media, text_of
 from launcher.core.reading.json_text import read_json
 from launcher.core.spec import FrameworkName
+from launcher.core.validate import creation_problems
 from launcher.core.wire import spec_from_json
 
 if TYPE_CHECKING:
@@ -113,11 +114,18 @@ def documents_in(path: Path) -> list[Text]:
 
 
 def check(text: Text, *, strict: bool = False) -> Manifest:
-    """The Framework or job that *text* spells. Raises Refused."""
+    """The new Framework or job that *text* spells. Raises Refused."""
     try:
         if (kind := text.job_kind) is not None:
-            return _job_rules(kind).read(text.data, text.media, strict=strict)
-        return read_framework(text.data, media=text.media, strict=strict)
+            rules = _job_rules(kind)
+            manifest = rules.read(text.data, text.media, strict=strict)
+            problems = tuple(rules.creation_problems(manifest.object))
+        else:
+            manifest = read_framework(text.data, media=text.media, strict=strict)
+            problems = creation_problems(manifest.object)
+        if problems:
+            raise InvalidObject(problems)
+        return manifest
     except InvalidObject as error:
         raise Refused(*text.located(error.problems)) from error
     except RequestError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from launcher.core.checking.problems import duplicate_field, shown, told, unsupported
+from launcher.core.checking.problems import duplicate_field, shown, strict_errors, told, unsupported
 from launcher.core.checking.unknown import unknown_fields, without_unknown
 from launcher.core.defaults import defaulted
 from launcher.core.errors import BadRequest, InvalidObject
@@ -75,7 +75,7 @@ def _read(text: str, media: Media) -> Decoded:
 def _checked(decoded: Decoded, strict: bool) -> Manifest:
     obj = _enveloped(decoded.value)
     findings = (*map(duplicate_field, decoded.duplicates), *(unknown := unknown_fields(obj)))
-    problems = (*problems_in(obj), *(findings if strict else ()))
+    problems = (*problems_in(obj), *(strict_errors(findings) if strict else ()))
     if problems:
         raise InvalidObject(told(problems))
     known = without_unknown(obj) if unknown else obj

@@ -8,14 +8,18 @@ from typing import Any
 
 from launcher.core.checking.discoveryrules import discovery_problems
 from launcher.core.checking.gangrules import gang_problems
-from launcher.core.checking.podrules import items, part, pod_problems
+from launcher.core.checking.guess import meant
+from launcher.core.checking.placeholders import Fill, filled_by, has_placeholders, placeholder_problems
+from launcher.core.checking.podrules import items, part
+from launcher.core.checking.podspecrules import pod_problems
 from launcher.core.checking.problems import MOST, duplicate, forbidden, invalid, not_found, required
 from launcher.core.checking.roleorder import SEQUENCE_ANNOTATION, annotated, rings, spelt
 from launcher.core.checking.schema import shape_problems
 from launcher.core.checking.servicerules import service_problems
 from launcher.core.errors import Problem
+from launcher.core.names import Mark, config_map_name, pod_name
 from launcher.core.replicas import tasks_of_roles, whole
-from launcher.core.spec import ExecutionType
+from launcher.core.spec import ExecutionType, FrameworkName, RoleName
 from launcher.core.wire import threshold
 
 #: The longest name of a host, and so of a pod that should know its own.
@@ -51,9 +55,15 @@ def _sense_problems(obj: Mapping[str, Any]) -> Iterator[Problem]:
         if role.name:
             known.setdefault(role.name, role)
     yield from _name_problems(part(obj.get("metadata")), roles)
+    yield from _count_problems(spec, roles)
     for role in roles:
-        yield from pod_problems(part(role.json.get("task")).get("pod"), f"{role.field}.task.pod")
-        yield from service_problems(part(role.json.get("task")).get("pod"), f"{role.field}.task.pod")
+        pod, field = part(role.json.get("task")).get("pod"), f"{role.field}.task.pod"
+        if has_placeholders(pod):
+            yield from placeholder_problems(pod, field)
+            yield from pod_problems(pod, field, _fill(part(obj.get("metadata")), role))
+        else:
+            yield from pod_problems(pod, field)
+        yield from service_problems(pod, field)
         yield from _index_problems(role)
         yield from _exit_code_problems(role)
     yield from _sequence_problems(spec, known)
@@ -77,6 +87,50 @@ def _roles(spec: Mapping[str, Any]) -> tuple[_Role, ...]:
             zip(items(spec.get("taskRoles")), tasks_of_roles(spec), strict=True)
         )
     )
+
+
+def _fill(metadata: Mapping[str, Any], role: _Role) -> Fill:
+    """Texts of the role's template as the pod of its last task has them."""
+    name = str(metadata.get("name") or f"{metadata.get('generateName') or 'x'}xxxxx")
+    index = max(role.tasks - 1, 0)
+    return filled_by(
+        {
+            Mark.FRAMEWORK_NAMESPACE: str(metadata.get("namespace") or "default"),
+            Mark.FRAMEWORK_NAME: name,
+            Mark.TASKROLE_NAME: role.name or "x",
+            Mark.TASK_INDEX: str(index),
+            Mark.CONFIGMAP_NAME: config_map_name(FrameworkName(name)),
+            Mark.POD_NAME: pod_name(FrameworkName(name), RoleName(role.name or "x"), index),
+        }
+    )
+
+
+def _count_problems(spec: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[Problem]:
+    """Roles that do not say how many tasks they have, most often because the field is misspelled."""
+    if spec.get("taskRoles") is None:
+        yield required("spec.taskRoles", f"the groups of tasks to run{_spelled(spec, 'taskRoles')}")
+    for role in roles:
+        if role.json.get("taskNumber") is None and spec.get("replicas") is None:
+            must = f"how many tasks the role has, such as 1{_spelled(role.json, 'taskNumber')}"
+            yield required(f"{role.field}.taskNumber", must)
+
+
+def _spelled(owner: Mapping[str, Any], field: str) -> str:
+    """What to do about a field of *owner* that may be *field*, misspelled."""
+    misspelled = next((name for name in owner if meant(name, [field]) and name != field), None)
+    return f'; write "{field}" instead of "{misspelled}"' if misspelled else ""
+
+
+def creation_problems(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
+    """What a new object, valid otherwise, may not be; an existing one may be scaled to that."""
+    spec = part(obj.get("spec"))
+    if sum(tasks_of_roles(spec)) > 0:
+        return ()
+    roles = items(spec.get("taskRoles"))
+    must = "a Framework without tasks would never end: give at least one role a taskNumber of 1 or more"
+    if len(roles) == 1 and spec.get("replicas") is None:
+        return (invalid("spec.taskRoles[0].taskNumber", 0, must),)
+    return (invalid("spec.replicas", 0, must),) if len(roles) == 1 else (required("spec.taskRoles", must),)
 
 
 def _name_problems(metadata: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[Problem]:
@@ -263,9 +317,7 @@ def _role_warnings(field: str, role: Mapping[str, Any], tasks: int) -> Iterator[
     for name in ("minFailedTaskCount", "minSucceededTaskCount"):
         if policy.get(name) == 0:
             yield f"{field}.frameworkAttemptCompletionPolicy.{name}: 0 is read as -1, which is never"
-    if role.get("taskNumber") is None and not tasks:
-        yield f"{field}.taskNumber: left out, which is 0: the role has no tasks"
-    elif (policy.get("minSucceededTaskCount") or 0) > tasks:
+    if (policy.get("minSucceededTaskCount") or 0) > tasks:
         yield (
             f"{field}.frameworkAttemptCompletionPolicy.minSucceededTaskCount: "
             f"{policy['minSucceededTaskCount']} can never be reached with {tasks} tasks"

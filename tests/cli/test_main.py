@@ -35,11 +35,10 @@ def test_the_story_tells_of_a_retry_and_why(capsys: pytest.CaptureFixture[str]) 
 
 _ROLE = {"name": "w", "task": {"pod": {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}}}
 ODD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "no role at all": ({"name": "odd"}, {"taskRoles": []}, "goes on from here: AttemptPreparing"),
     "a role without tasks": (
         {"name": "odd"},
-        {"taskRoles": [{**_ROLE, "taskNumber": 0}]},
-        "goes on from here",
+        {"taskRoles": [{**_ROLE, "name": "v", "taskNumber": 0}, {**_ROLE, "taskNumber": 1}]},
+        "odd: 0 x v, 1 x w",
     ),
     "a name yet to be made": ({"generateName": "odd-"}, {}, "odd-xxxxx"),
     "a hold": ({"name": "odd"}, {"executionType": "Create"}, "goes on from here: AttemptCreationPending"),

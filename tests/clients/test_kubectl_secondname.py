@@ -55,6 +55,39 @@ def test_an_applied_file_may_be_changed_and_applied_again(space: Space, kubectl:
     assert kubectl("get", "fw", "mnist", "-o", "jsonpath={.spec.description}") == "another"
 
 
+def test_a_stateful_service_with_a_misspelled_deadline_is_created_with_a_warning(
+    space: Space, kubectl: Kubectl
+) -> None:
+    framework = second(space.held())
+    framework["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["ActiveDeadlineSeconds"] = 60
+    selector = {"FC_FRAMEWORK_NAME": "mnist", "FC_TASKROLE_NAME": "worker"}
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "serverstateful"},
+        "spec": {"selector": selector, "ports": [{"port": 80}], "type": "NodePort"},
+    }
+
+    done = kubectl.run("create", "-f", "-", given=yaml.safe_dump_all([framework, service]))
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "framework.frameworkcontroller.microsoft.com/mnist created",
+        "service/serverstateful created",
+    ]
+    assert 'pod.spec.ActiveDeadlineSeconds"; it is ignored' in done.stderr
+
+
+def test_a_framework_of_openpai_is_created_with_a_warning(space: Space, kubectl: Kubectl) -> None:
+    framework = second(space.held())
+    framework["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["privileged"] = False
+
+    done = kubectl.run("create", "-f", "-", given=framework)
+
+    assert done.returncode == 0, done.stderr
+    assert 'pod.spec.privileged"; it is ignored' in done.stderr
+
+
 def test_a_misspelt_field_is_refused_under_this_name_too(space: Space, kubectl: Kubectl) -> None:
     framework = second(space.held())
     framework["spec"]["taskRole"] = []

@@ -9,7 +9,7 @@ Metadata is left out: the store validates the metadata of every kind in the same
 import json
 from pathlib import Path
 
-from tests.core.make_schema import PodDefinitions, definitions_of_kubernetes, one_of
+from tests.core.make_schema import PORT, PodDefinitions, definitions_of_kubernetes, one_of
 from tests.core.schema_parts import Schema, kinds_of
 
 SCHEMA_FILE = Path(__file__).parents[2] / "schemas" / "kubernetes.schema.json"
@@ -17,7 +17,6 @@ SCHEMA_FILE = Path(__file__).parents[2] / "schemas" / "kubernetes.schema.json"
 KINDS = ("ConfigMap", "Event", "Namespace", "Secret", "Service")
 _GROUP = "io.k8s.api.core.v1"
 
-PORT = {"minimum": 1, "maximum": 65535}
 PORT_OR_NONE = {"minimum": 0, "maximum": 65535}
 TIGHTER: dict[tuple[str, str], Schema] = {
     ("ServiceSpec", "type"): one_of("ClusterIP", "NodePort", "LoadBalancer", "ExternalName"),

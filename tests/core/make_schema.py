@@ -34,6 +34,8 @@ STATUS = "FrameworkStatus"
 POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 
 POSITIVE = {"minimum": 1, "maximum": INT32}
+PORT = {"minimum": 1, "maximum": 65535}
+FILE_MODE = {"minimum": 0, "maximum": 0o777}
 ROLE_NAME = {"pattern": "^[a-z0-9]{1,63}$", "x-must": "must be 1 to 63 lower-case letters and digits"}
 
 
@@ -310,13 +312,62 @@ def one_of(*words: str) -> Schema:
 
 #: Rules that spare users a pod that Kubernetes would refuse, beyond names and types.
 TIGHTER: dict[tuple[str, str], Schema] = {
-    ("PodSpec", "restartPolicy"): {"enum": ["Always", "OnFailure", "Never", None]},
+    ("PodSpec", "restartPolicy"): one_of("Always", "OnFailure", "Never"),
+    ("PodSpec", "dnsPolicy"): one_of("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"),
+    ("PodSpec", "preemptionPolicy"): one_of("PreemptLowerPriority", "Never"),
+    ("PodSpec", "activeDeadlineSeconds"): {"minimum": 1, "maximum": INT32},
     # The time at which a grace ends has to be one that can be written.
     ("PodSpec", "terminationGracePeriodSeconds"): {"maximum": INT32},
-    ("Container", "imagePullPolicy"): {"enum": ["Always", "IfNotPresent", "Never", None]},
-    ("ContainerPort", "containerPort"): {"minimum": 1, "maximum": 65535},
+    ("PodSecurityContext", "fsGroupChangePolicy"): one_of("OnRootMismatch", "Always"),
+    ("Container", "imagePullPolicy"): one_of("Always", "IfNotPresent", "Never"),
+    ("Container", "restartPolicy"): one_of("Always", "OnFailure", "Never"),
+    ("Container", "terminationMessagePolicy"): one_of("File", "FallbackToLogsOnError"),
+    ("ContainerPort", "containerPort"): PORT,
     ("ContainerPort", "hostPort"): {"minimum": 0, "maximum": 65535},
-    ("ContainerPort", "protocol"): {"enum": ["TCP", "UDP", "SCTP", None]},
+    ("ContainerPort", "protocol"): one_of("TCP", "UDP", "SCTP"),
+    ("HTTPGetAction", "port"): PORT,
+    ("HTTPGetAction", "scheme"): one_of("HTTP", "HTTPS"),
+    ("TCPSocketAction", "port"): PORT,
+    ("GRPCAction", "port"): PORT,
+    ("Probe", "initialDelaySeconds"): {"minimum": 0},
+    ("Probe", "timeoutSeconds"): {"minimum": 0},
+    ("Probe", "periodSeconds"): {"minimum": 0},
+    ("Probe", "successThreshold"): {"minimum": 0},
+    ("Probe", "failureThreshold"): {"minimum": 0},
+    ("VolumeMount", "mountPropagation"): one_of("None", "HostToContainer", "Bidirectional"),
+    ("HostPathVolumeSource", "type"): one_of(
+        "",
+        "DirectoryOrCreate",
+        "Directory",
+        "FileOrCreate",
+        "File",
+        "Socket",
+        "CharDevice",
+        "BlockDevice",
+    ),
+    **{
+        (source, "defaultMode"): FILE_MODE
+        for source in ("ConfigMapVolumeSource", "SecretVolumeSource", "DownwardAPIVolumeSource")
+    },
+    ("ProjectedVolumeSource", "defaultMode"): FILE_MODE,
+    ("KeyToPath", "mode"): FILE_MODE,
+    ("DownwardAPIVolumeFile", "mode"): FILE_MODE,
+    ("NodeSelectorRequirement", "operator"): one_of("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
+    ("LabelSelectorRequirement", "operator"): one_of("In", "NotIn", "Exists", "DoesNotExist"),
+    ("PreferredSchedulingTerm", "weight"): {"minimum": 1, "maximum": 100},
+    ("WeightedPodAffinityTerm", "weight"): {"minimum": 1, "maximum": 100},
+    ("Toleration", "operator"): one_of("", "Exists", "Equal", "Lt", "Gt"),
+    ("Toleration", "effect"): one_of("", "NoSchedule", "PreferNoSchedule", "NoExecute"),
+    ("TopologySpreadConstraint", "maxSkew"): {"minimum": 1},
+    ("TopologySpreadConstraint", "whenUnsatisfiable"): one_of("DoNotSchedule", "ScheduleAnyway"),
+    **{
+        (context, field): {"minimum": 0, "maximum": INT32}
+        for context in ("PodSecurityContext", "SecurityContext")
+        for field in ("runAsUser", "runAsGroup")
+    },
+    ("PodSecurityContext", "fsGroup"): {"minimum": 0, "maximum": INT32},
+    ("SeccompProfile", "type"): one_of("RuntimeDefault", "Unconfined", "Localhost"),
+    ("AppArmorProfile", "type"): one_of("RuntimeDefault", "Unconfined", "Localhost"),
 }
 
 

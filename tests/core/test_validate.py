@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from launcher.core.validate import change_problems, problems_in, warnings_in
+from launcher.core.validate import change_problems, creation_problems, problems_in, warnings_in
 from tests.core.manifests import a_framework, a_pod, a_role, full_framework, json_values
 
 
@@ -436,11 +436,6 @@ RESTART = "spec.taskRoles[0].task.pod.spec.restartPolicy"
             id="restarted always",
         ),
         pytest.param(
-            {"taskNumber": None},
-            "spec.taskRoles[0].taskNumber: left out, which is 0: the role has no tasks",
-            id="no task number",
-        ),
-        pytest.param(
             {"frameworkAttemptCompletionPolicy": {"minFailedTaskCount": -1}},
             "spec.taskRoles: no role has a threshold, so the Framework ends as Succeeded whatever its tasks do",
             id="no threshold",
@@ -529,3 +524,69 @@ def test_everything_else_may_change() -> None:
     )
 
     assert change_problems(old, new) == ()
+
+
+@pytest.mark.parametrize(
+    ("role", "hint"),
+    [
+        pytest.param({}, "", id="left out"),
+        pytest.param({"taskNumber": None}, "", id="null"),
+        pytest.param({"taskNum": 2}, '; write "taskNumber" instead of "taskNum"', id="misspelled"),
+    ],
+)
+def test_a_role_says_how_many_tasks_it_has(role: dict[str, Any], hint: str) -> None:
+    obj = a_framework({"name": "worker", "task": {"pod": a_pod()}, **role})
+
+    message = "spec.taskRoles[0].taskNumber: Required value: how many tasks the role has, such as 1"
+    assert told(obj) == [message + hint]
+    obj["spec"]["replicas"] = 2
+    assert told(obj) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "hint"),
+    [
+        pytest.param({}, "", id="left out"),
+        pytest.param(
+            {"taskroles": [a_role()]}, '; write "taskRoles" instead of "taskroles"', id="misspelled"
+        ),
+    ],
+)
+def test_a_framework_lists_its_roles(spec: dict[str, Any], hint: str) -> None:
+    obj = {**a_framework(), "spec": spec}
+
+    assert told(obj) == [f"spec.taskRoles: Required value: the groups of tasks to run{hint}"]
+
+
+NO_TASKS = "a Framework without tasks would never end: give at least one role a taskNumber of 1 or more"
+
+
+@pytest.mark.parametrize(
+    ("obj", "message"),
+    [
+        pytest.param(
+            a_framework(a_role(tasks=0)),
+            f"spec.taskRoles[0].taskNumber: Invalid value: 0: {NO_TASKS}",
+            id="one role",
+        ),
+        pytest.param(
+            a_framework(a_role("a", 0), a_role("b", 0)),
+            f"spec.taskRoles: Required value: {NO_TASKS}",
+            id="two roles",
+        ),
+        pytest.param(
+            a_framework(a_role(tasks=5), replicas=0),
+            f"spec.replicas: Invalid value: 0: {NO_TASKS}",
+            id="scaled to nothing",
+        ),
+    ],
+)
+def test_a_new_framework_has_tasks_and_an_existing_one_may_have_none(
+    obj: dict[str, Any], message: str
+) -> None:
+    assert [str(problem) for problem in creation_problems(obj)] == [message]
+    assert problems_in(obj) == ()
+
+
+def test_a_new_framework_may_have_a_role_without_tasks_beside_others() -> None:
+    assert creation_problems(a_framework(a_role("a", 0), a_role("b", 1))) == ()

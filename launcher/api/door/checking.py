@@ -63,6 +63,9 @@ class DoorChecks:
         data = await body_of(request)
         manifest = await self._read(request, data, media, writing, place)
         new = placed(place.kind, manifest.object, place.namespace, place.name)
+        if place.name is None and (problems := self._rules[place.kind].creation_problems(new)):
+            _aim(request, place.kind, new)
+            raise InvalidObject(tuple(problems))
         if place.kind == FRAMEWORKS:
             new = scalable(new)
         elif place.name is None:

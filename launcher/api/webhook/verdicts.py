@@ -101,7 +101,11 @@ class Judge:
             # It got in while nobody looked. There is nothing in it to go by.
             old = None
         manifest = rules.check(request.object, old, strict=request.validation is Validation.STRICT)
-        if old is not None and (problems := rules.change_problems(old, manifest.object)):
+        if request.old is None:
+            problems = rules.creation_problems(manifest.object)
+        else:
+            problems = () if old is None else rules.change_problems(old, manifest.object)
+        if problems:
             raise InvalidObject(tuple(problems))
         if request.validation is Validation.IGNORE:
             return without_findings(manifest.warnings)

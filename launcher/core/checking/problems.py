@@ -11,6 +11,8 @@ from launcher.core.reading.decode import short
 #: Reasons for what only strict reading refuses.
 UNKNOWN_FIELD = "FieldUnknown"
 DUPLICATE_FIELD = "FieldDuplicate"
+#: The reason for an unknown field that even strict reading only warns about.
+IGNORED_FIELD = "FieldIgnored"
 
 #: More of one object is not told: nobody reads on, and an answer has to stay small.
 MOST = 100
@@ -75,6 +77,17 @@ def not_found(field: str, value: Any, known: Iterable[str], what: str) -> Proble
 def unknown_field(field: str, guess: str | None) -> Problem:
     """``unknown field "spec.taskRole"; did you mean "taskRoles"?``."""
     return Problem(field, f'unknown field "{_bare(field)}"{_question(guess)}', UNKNOWN_FIELD)
+
+
+def ignored_field(field: str, guess: str | None, writer: str) -> Problem:
+    """``unknown field "spec.privileged"; it is ignored, as it was by OpenPAI``."""
+    message = f'unknown field "{_bare(field)}"; it is ignored, as it was by {writer}{_question(guess)}'
+    return Problem(field, message, IGNORED_FIELD)
+
+
+def strict_errors(findings: Iterable[Problem]) -> tuple[Problem, ...]:
+    """The findings that strict reading refuses."""
+    return tuple(finding for finding in findings if finding.reason != IGNORED_FIELD)
 
 
 def duplicate_field(field: str) -> Problem:

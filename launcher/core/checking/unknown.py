@@ -9,9 +9,14 @@ from typing import Any
 from launcher.core.checking import fieldpath
 from launcher.core.checking.fieldpath import Path
 from launcher.core.checking.guess import meant
-from launcher.core.checking.problems import MOST, unknown_field
+from launcher.core.checking.problems import MOST, ignored_field, unknown_field
 from launcher.core.checking.schema import Schema, framework_schema
 from launcher.core.errors import Problem
+
+_POD_SPEC = ("task", "pod", "spec")
+#: Fields that no pod spec has, and that Frameworks of other systems have all the same; by whom they are written.
+#: kubectl asks for strict reading, and those Frameworks must be accepted by it.
+_TOLERATED = {"privileged": "OpenPAI", "ActiveDeadlineSeconds": "FrameworkController"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +36,16 @@ def unknown_fields(obj: Any) -> tuple[Problem, ...]:
     A part that is not a list or object where it should be one is passed over: the schema tells about that.
     """
     return tuple(
-        unknown_field(fieldpath.written(path), meant(str(path[-1]), known))
+        _finding(path, meant(str(path[-1]), known))
         for path, known in islice(_unknown(obj, _framework_shape(), ()), MOST)
     )
+
+
+def _finding(path: Path, guess: str | None) -> Problem:
+    field = fieldpath.written(path)
+    if path[-4:-1] == _POD_SPEC and (writer := _TOLERATED.get(str(path[-1]))):
+        return ignored_field(field, guess, writer)
+    return unknown_field(field, guess)
 
 
 def without_unknown(obj: dict[str, Any]) -> dict[str, Any]:

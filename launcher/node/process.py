@@ -155,6 +155,7 @@ class ProcessRuntime:
             "files": True,
             "memory": order.limits.memory is not None,
             "cpu": order.limits.cpu is not None,
+            "hostname": bool(order.hostname),
         }
         return [sentence for what, sentence in self._abilities["cannot"].items() if asked[what]]
 
@@ -243,7 +244,7 @@ class ProcessRuntime:
             "groups": list(order.groups),
             "memory": order.limits.memory,
             "cpu": order.limits.cpu,
-            "hostname": order.hostname,
+            "hostname": order.hostname if self._abilities["hostname"] else "",
             "capabilities": None
             if order.confinement.capabilities is None
             else [*order.confinement.capabilities],
@@ -288,7 +289,9 @@ class ProcessRuntime:
             )
             if way == "unshare":
                 return {"way": way, "steps": [to_wire(step) for step in steps]}
-            return {"way": way, "bwrap": self._abilities["bwrap"], "arguments": bubblewrap_arguments(steps)}
+            named = ["--unshare-uts", "--hostname", order.hostname] if order.hostname else []
+            arguments = [*named, *bubblewrap_arguments(steps)]
+            return {"way": way, "bwrap": self._abilities["bwrap"], "arguments": arguments}
 
         try:
             if image is None and all(mount.source.is_relative_to(self._data) for mount in order.mounts):

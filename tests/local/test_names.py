@@ -120,7 +120,7 @@ def test_a_program_that_runs_hears_of_the_new_address_of_a_task_that_has_moved(
 ) -> None:
     server = serve("--node=a,ip=127.0.0.2", "--node=b,ip=127.0.0.3")
     name = "mnist-ps-0.mnist"
-    wait = f'until [ -e "{server.data}/%s" ]; do sleep 0.1; done'
+    wait = f'until [ -e "{server.data.parent}/%s" ]; do sleep 0.1; done'
     watcher = f"{_LOOK_UP}; set -- {name} 127.0.0.3; {_LOOK_UP}; {wait % 'end'}; echo done"
 
     def roles(node: str) -> list[Json]:
@@ -141,11 +141,11 @@ def test_a_program_that_runs_hears_of_the_new_address_of_a_task_that_has_moved(
     if restart:
         server.kill()
         server.start()
-    (server.data / "fail").write_text("")
+    (server.data.parent / "fail").write_text("")
     says(server, "mnist-worker-0", [f"{name} is 127.0.0.3"])
 
     assert server.get(f"{SERVICES}/mnist")["metadata"]["uid"] == service
-    (server.data / "end").write_text("")
+    (server.data.parent / "end").write_text("")
     assert ended(server.completed("mnist")) == "Succeeded"
     assert server.log("mnist-worker-0") == f"{name} is 127.0.0.2\n{name} is 127.0.0.3\ndone\n"
     until(lambda: not services(server) or None, "a Framework that is over has no names")

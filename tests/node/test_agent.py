@@ -463,7 +463,7 @@ def test_last_words_come_from_their_file_or_else_from_the_log(tmp_path: Path) ->
             )
             await world.when("p", phase("Running"))
             [order] = [order for order in world.runtime.orders if ".both." in order.id]
-            [mount] = order.mounts
+            mount = order.mounts[-1]
             mount.source.write_text("x" * 5000 + "the end")
             done = await world.when("p", phase("Failed"))
 

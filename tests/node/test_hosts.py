@@ -143,7 +143,7 @@ def mounted(world: World, run: int = -1) -> Mount | None:
 
 def names_in(mount: Mount | None) -> set[str]:
     assert mount is not None
-    found = [line.split() for line in mount.source.read_text().splitlines() if ".svc" in line]
+    found = [line.split() for line in mount.source.read_text().splitlines() if ".svc " in line]
     return {f"{words[0]} {words[-1]}" for words in found}
 
 
@@ -198,14 +198,16 @@ def test_a_file_is_right_before_the_container_starts(tmp_path: Path) -> None:
     in_virtual_time(scenario, tmp_path)
 
 
-def test_who_knows_no_names_gets_no_file(tmp_path: Path) -> None:
+def test_a_pod_without_services_gets_a_file_with_its_own_name_until_it_is_over(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         async with world.agent():
-            await world.create(a_task())
+            await world.create(a_task(0, "f", a_container("main", "sleep", "60")))
             await world.when("f-w-0", runs())
-
-        assert mounted(world) is None
-        assert not (tmp_path / "hosts").exists()
+            file = mounted(world)
+            assert file is not None
+            assert file.source.read_text().splitlines()[-1] == "127.0.0.2 f-w-0"
+            await world.when("f-w-0", phase("Succeeded"))
+            await eventually(lambda: not file.source.exists())
 
     in_virtual_time(scenario, tmp_path)
 
@@ -221,14 +223,17 @@ def test_who_knows_no_names_gets_no_file(tmp_path: Path) -> None:
         pytest.param({"dnsPolicy": "ClusterFirst"}, True, id="else it asks the cluster's"),
     ],
 )
-def test_a_pod_that_would_not_ask_the_cluster_gets_no_file(tmp_path: Path, spec: Object, asks: bool) -> None:
+def test_a_pod_that_would_not_ask_the_cluster_gets_no_names_of_services(
+    tmp_path: Path, spec: Object, asks: bool
+) -> None:
     async def scenario(world: World) -> None:
         await world.store.create(SERVICES, a_service())
         async with world.agent():
             await world.create(a_task(**spec))
             await world.when("f-w-0", runs())
 
-        assert (mounted(world) is not None) is asks
+        file = mounted(world)
+        assert (file is not None and file.source.parent.name == "default") is asks
 
     in_virtual_time(scenario, tmp_path)
 
@@ -244,7 +249,7 @@ def test_what_the_user_mounts_there_stays(tmp_path: Path, path: str) -> None:
             await world.when("f-w-0", runs())
 
         targets = [mount.target for mount in world.runtime.orders[0].mounts]
-        assert targets == [path, "/dev/termination-log"]
+        assert [target for target in targets if target != "/etc/hostname"] == [path, "/dev/termination-log"]
 
     in_virtual_time(scenario, tmp_path)
 
@@ -337,10 +342,10 @@ def test_services_that_were_made_before_the_pod_are_known_however_slowly_they_ar
         working = asyncio.create_task(hosts.run())
         annotations = {ANNOTATION: "PerTask"}
         plain, named = await world.create(a_task(0)), await world.create(a_task(1, annotations=annotations))
-        assert await hosts.file_for(named, "127.0.0.2") is None
+        assert str(await hosts.file_for(named, "127.0.0.2")).endswith(".hosts")
         await store.create(SERVICES, a_service("f-w-1"))
 
-        assert await hosts.file_for(plain, "127.0.0.2") is None
+        assert str(await hosts.file_for(plain, "127.0.0.2")).endswith(".hosts")
         assert await hosts.file_for(named, "127.0.0.2") == tmp_path / "hosts" / "default" / "f"
         working.cancel()
 
@@ -370,7 +375,8 @@ def test_pods_without_services_resolve_the_names_of_nodes(tmp_path: Path, spec: 
 
         working.cancel()
         assert file is not None
-        assert file.read_text().splitlines() == ["127.0.0.1 localhost", *NODE_LINES]
+        own = [] if spec.get("hostNetwork") else ["127.0.0.51 f-w-0"]
+        assert file.read_text().splitlines() == ["127.0.0.1 localhost", *own, *NODE_LINES]
 
     in_virtual_time(scenario, tmp_path)
 
@@ -390,11 +396,16 @@ def test_pods_with_services_resolve_the_names_of_nodes_too(tmp_path: Path) -> No
     in_virtual_time(scenario, tmp_path)
 
 
-def test_a_pod_with_a_dns_policy_of_none_gets_no_names(tmp_path: Path) -> None:
-    async def scenario(world: World) -> None:
-        hosts = Hosts(world.store, tmp_path / "hosts", nodes=NODES)
+def test_a_pod_with_a_dns_policy_of_none_gets_no_names_but_its_own(tmp_path: Path) -> None:
+    (tmp_path / "machine").write_text("127.0.0.1 localhost\n")
 
-        assert await hosts.file_for(await world.create(a_task(0, dnsPolicy="None")), "127.0.0.51") is None
+    async def scenario(world: World) -> None:
+        hosts = Hosts(world.store, tmp_path / "hosts", tmp_path / "machine", NODES)
+
+        file = await hosts.file_for(await world.create(a_task(0, dnsPolicy="None")), "127.0.0.51")
+
+        assert file is not None
+        assert file.read_text().splitlines() == ["127.0.0.1 localhost", "127.0.0.51 f-w-0"]
 
     in_virtual_time(scenario, tmp_path)
 

@@ -22,6 +22,11 @@ _NONE = (
     "or start the launcher as root."
 )
 
+_NO_HOSTNAME = (
+    "Containers have the host name of this machine, not that of their pod: the launcher may not make UTS namespaces or "
+    "set a host name in them (in a systemd unit, leave out ProtectHostname=)."
+)
+
 
 def abilities(data: str) -> Json:
     """Which ways work, whether overlays do, and what does not: a sentence for each thing."""
@@ -38,18 +43,32 @@ def abilities(data: str) -> Json:
     # Our own way is faster, can become another user and lays directories over each other; bubblewrap may do what we may
     # not, where only programs that the machine's admin knows can make namespaces.
     ways = [way for way, works in (("unshare", working), ("bwrap", bwrap)) if works]
+    # A systemd unit with ProtectHostname= may not set it, for instance.
+    hostname = (
+        _works(working[0], partial(linux.set_hostname, "localhost"), linux.NEW_UTS)
+        if working
+        else bool(bwrap)
+    )
+    cannot = {} if ways else {"files": _NONE}
+    if not hostname:
+        cannot["hostname"] = _NO_HOSTNAME
     return {
         "ways": ways,
         "bwrap": bwrap,
         "users": working[0] if working else None,
         "overlay": bool(working) and _works(working[0], layered),
-        "cannot": {} if ways else {"files": _NONE},
+        "hostname": hostname,
+        "cannot": cannot,
     }
 
 
-def _works(users: tuple[int, int] | None, attempt: Callable[[], None]) -> bool:
-    """Whether *attempt* succeeds as the first process of new namespaces; *users* are mapped to themselves."""
-    spaces = linux.NEW_MOUNTS | linux.NEW_PIDS
+def _works(users: tuple[int, int] | None, attempt: Callable[[], None], more: int = 0) -> bool:
+    """
+    Whether *attempt* succeeds as the first process of new namespaces, *more* beside those of mounts and processes.
+
+    *users* are mapped to themselves.
+    """
+    spaces = linux.NEW_MOUNTS | linux.NEW_PIDS | more
     try:
         pid = linux.clone(spaces if users is None else spaces | linux.NEW_USERS)
     except OSError:

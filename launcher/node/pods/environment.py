@@ -16,6 +16,7 @@ from typing import Any
 
 from launcher.node.pods.expansion import expanded
 from launcher.node.pods.fields import Facts, UnknownField, field_value, resource_value
+from launcher.node.pods.hostnames import host_name
 from launcher.node.runtime import CannotStart
 from launcher.store.port import CONFIG_MAPS, SECRETS, Kind, Object
 
@@ -72,11 +73,10 @@ def data_of(kind: Kind, obj: Object) -> dict[str, bytes]:
 
 def base_environment(facts: Facts, path: str, user: int | None) -> dict[str, str]:
     """What every container has; *path* is the launcher's own PATH, *user* whom it runs as if that is said."""
-    spec = facts.pod["spec"]
     return {
         "PATH": _search_path(path),
         "HOME": _home(user),
-        "HOSTNAME": spec.get("hostname") or facts.pod["metadata"]["name"],
+        "HOSTNAME": host_name(facts.pod, "") or facts.pod["metadata"]["name"],
     }
 
 

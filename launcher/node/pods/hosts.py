@@ -2,9 +2,10 @@
 The files that stand at ``/etc/hosts`` in containers, so that pods know the names of Services here as on a cluster.
 
 There is one for each Framework, and one for the other pods of a namespace: in it are this machine's own names, those of
-the Framework's Services, those of Services that no Framework owns, and those of the nodes. It is rewritten in place
-when pods come, go or move, so that programs which run see the change. Pods that do not use cluster DNS, and pods
-without any Service, get a file with the names of the nodes alone, or none where only this machine is a node.
+the pods themselves, of the Framework's Services, of Services that no Framework owns, and of the nodes. It is rewritten
+in place when pods come, go or move, so that programs which run see the change. Pods that do not use cluster DNS, and
+pods without any Service, get a file with their own name and those of the nodes. On the host network a pod has no name
+of its own: there it gets none where only this machine is a node.
 """
 
 import asyncio
@@ -16,8 +17,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from launcher.core.names import Mark
+from launcher.core.pods import is_over
 from launcher.core.services import ANNOTATION
 from launcher.node.filenames import is_file_name
+from launcher.node.pods.hostnames import pod_names
 from launcher.node.pods.hostsfile import (
     NamedPod,
     NamedService,
@@ -26,6 +29,7 @@ from launcher.node.pods.hostsfile import (
     named_pod,
     named_service,
     node_lines,
+    own_lines,
 )
 from launcher.store.informer import Informer
 from launcher.store.port import SERVICES, Key, Object, Store, key_of
@@ -46,6 +50,8 @@ _SHARE = 0.1
 _NOBODYS = "_"
 #: The file with the names of nodes alone: no namespace can be called so.
 _NODES = "_nodes"
+#: The directory of files of single pods: no namespace can be called so.
+_OF_PODS = "_pods"
 
 
 class Hosts:
@@ -61,6 +67,7 @@ class Hosts:
         """*machine* is where this machine's own names are; *nodes* are the addresses of nodes with other names."""
         self._store, self._directory, self._machine = store, directory, machine
         self._node_lines = list(node_lines(nodes or {}))
+        self._uids: dict[Key, str] = {}
         self._informer = Informer(store, SERVICES, self)
         #: Those that no Framework owns are nobody's.
         self._services: dict[Scope, dict[str, NamedService]] = {}
@@ -84,12 +91,12 @@ class Hosts:
 
     async def file_for(self, pod: Object, address: str) -> Path | None:
         """
-        What is to stand at ``/etc/hosts`` in the pod, up to date; None if it knows neither Services nor nodes by name.
+        What is to stand at ``/etc/hosts`` in the pod, up to date; None where this machine's own file does.
 
         The pod is about to start at that *address*: its programs may ask for their own name first of all.
         """
         if not _asks_cluster(pod):
-            return None if pod["spec"].get("dnsPolicy") == "None" else self._nodes_file()
+            return self._file_without_services(pod, address)
         await self._informer.synced.wait()
         scope = _scope_of(pod)
         if not is_file_name(scope[0]) or not is_file_name(scope[1] or _NOBODYS):
@@ -97,7 +104,7 @@ class Hosts:
         if scope[1] and _uses_names(pod) and scope not in self._services:
             await self._look_up(scope)
         if not self._in_scope(scope):
-            return self._nodes_file()
+            return self._file_without_services(pod, address)
         key = key_of(pod)
         self._addresses[key] = pod["metadata"]["uid"], address
         if key[1] not in self._pods.get(scope, {}):
@@ -107,9 +114,41 @@ class Hosts:
         await self._files[scope].wait()
         return self._path(scope)
 
+    def hostname_file(self, pod: Object, name: str) -> Path | None:
+        """What is to stand at ``/etc/hostname`` in the pod of that host *name*; None where there is no such file."""
+        if not self._machine.with_name("hostname").exists():
+            return None
+        return self._write_for(pod, "hostname", f"{name}\n".encode())
+
+    def _file_without_services(self, pod: Object, address: str) -> Path | None:
+        spec = pod["spec"]
+        if spec.get("hostNetwork"):
+            return None if spec.get("dnsPolicy") == "None" else self._nodes_file()
+        own = " ".join((address, *pod_names(pod)))
+        nodes = [] if spec.get("dnsPolicy") == "None" else self._node_lines
+        return self._write_for(pod, "hosts", _text([*self._machines_lines(), own, *nodes]))
+
+    def _write_for(self, pod: Object, kind: str, text: bytes) -> Path | None:
+        path = self._directory / _OF_PODS / f"{pod['metadata']['uid']}.{kind}"
+        try:
+            rewrite(path, text)
+        except OSError as error:
+            log.warning("names of a pod not written", extra={"pod": key_of(pod), "why": str(error)})
+            return None
+        return path
+
+    def _remove_files_of(self, uid: str) -> None:
+        for kind in ("hosts", "hostname"):
+            (self._directory / _OF_PODS / f"{uid}.{kind}").unlink(missing_ok=True)
+
     def recover(self) -> None:
         """Every pod is known: go on with the files of an earlier launcher, and remove those that nobody has."""
+        uids = set(self._uids.values())
         for path in self._directory.glob("*/*"):
+            if path.parent.name == _OF_PODS:
+                if path.stem not in uids:
+                    path.unlink(missing_ok=True)
+                continue
             scope = (path.parent.name, "" if path.name == _NOBODYS else path.name)
             if scope not in self._members:
                 path.unlink(missing_ok=True)
@@ -128,6 +167,10 @@ class Hosts:
 
     def pod_seen(self, key: Key, pod: Object) -> None:
         """A pod of this machine is there, or has changed."""
+        uid = pod["metadata"]["uid"]
+        if self._uids.get(key, uid) != uid or is_over(pod):
+            self._remove_files_of(self._uids.get(key, uid))
+        self._uids[key] = uid
         scope = _scope_of(pod)
         if self._scopes.get(key, scope) != scope:
             self.pod_gone(key)
@@ -137,6 +180,8 @@ class Hosts:
 
     def pod_gone(self, key: Key) -> None:
         """A pod is no longer there."""
+        if (uid := self._uids.pop(key, None)) is not None:
+            self._remove_files_of(uid)
         scope = self._scopes.pop(key, None)
         self._addresses.pop(key, None)
         if scope is None:
@@ -244,9 +289,10 @@ class Hosts:
         return path
 
     def _write(self, scope: Scope) -> None:
+        own = own_lines(sorted(self._pods.get(scope, {}).values(), key=lambda pod: pod.name))
         named = hosts_lines(self._in_scope(scope), self._pods_for(scope))
         try:
-            rewrite(self._path(scope), _text([*self._machines_lines(), *named, *self._node_lines]))
+            rewrite(self._path(scope), _text([*self._machines_lines(), *own, *named, *self._node_lines]))
         except OSError as error:
             # Whoever starts next tries again.
             del self._files[scope]

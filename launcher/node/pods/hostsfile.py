@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from launcher.core.names import KIND
 from launcher.core.pods import is_over
+from launcher.node.pods.hostnames import DOMAIN, pod_names
 from launcher.store.port import Object
 
-DOMAIN = "cluster.local"
 #: Some C libraries read no longer lines.
 _LONGEST_LINE = 500
 
@@ -28,6 +28,8 @@ class NamedPod:
     is_ready: bool
     hostname: str
     subdomain: str
+    #: The names under which it knows itself; none on the host network, where they are those of its node.
+    own_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ def named_pod(pod: Object) -> NamedPod | None:
         ready and "deletionTimestamp" not in pod["metadata"],
         spec.get("hostname") or "",
         spec.get("subdomain") or "",
+        () if spec.get("hostNetwork") else pod_names(pod),
     )
 
 
@@ -96,6 +99,13 @@ def hosts_lines(services: Iterable[NamedService], pods: Sequence[NamedPod]) -> I
             for pod in found:
                 if pod.hostname and pod.subdomain == service.name:
                     yield from _lines(pod.address, f"{pod.hostname}.{service.name}", service.namespace)
+
+
+def own_lines(pods: Iterable[NamedPod]) -> Iterator[str]:
+    """A line for every pod by which it finds itself: its canonical name first, as ``hostname -f`` shows it."""
+    for pod in pods:
+        if pod.own_names:
+            yield " ".join((pod.address, *pod.own_names))
 
 
 def node_lines(nodes: Mapping[str, str]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from launcher.store.port import Object
 _REASON = "CreateContainerConfigError"
 _TERMINATION_LOG = "/dev/termination-log"
 _HOSTS = "/etc/hosts"
+_HOSTNAME = "/etc/hostname"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,9 @@ class Place:
     path: str
     #: The file that stands at /etc/hosts; None where that of this machine does.
     hosts: Path | None = None
+    #: What gethostname() answers, and the file that stands at /etc/hostname; nothing where those of this machine do.
+    hostname: str = ""
+    hostname_file: Path | None = None
 
 
 def order_for(container: Container, restart: int, values: Values, place: Place) -> Order:
@@ -57,6 +61,7 @@ def order_for(container: Container, restart: int, values: Values, place: Place) 
         read_only_root=bool(own_root),
         limits=limits_of(spec),
         confinement=confinement_of(pod, spec),
+        hostname=place.hostname,
     )
 
 
@@ -88,6 +93,8 @@ def _mounts(spec: Mapping[str, Any], place: Place, variables: Mapping[str, str])
     if place.hosts is not None and not any(_covers(mount, _HOSTS) for mount in mounts):
         # All pods of a Framework have the same file, so that none may change it.
         mounts.append(Mount(place.hosts, _HOSTS, read_only=True))
+    if place.hostname_file is not None and not any(_covers(mount, _HOSTNAME) for mount in mounts):
+        mounts.append(Mount(place.hostname_file, _HOSTNAME, read_only=True))
     return (*mounts, Mount(place.last_words, target))
 
 

@@ -1,5 +1,6 @@
 """Starting containers of one pod: its volumes, what its environment is made of, and the order to the runtime."""
 
+import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from launcher.node.log_budget import log_group
 from launcher.node.pods.environment import Found, Reference, references_of
 from launcher.node.pods.environment import Sources as Values
 from launcher.node.pods.fields import Facts
+from launcher.node.pods.hostnames import host_name
 from launcher.node.pods.orders import Place, order_for
 from launcher.node.pods.podspec import Container, run_id, uid_of
 from launcher.node.pods.records import End, end_of
@@ -53,7 +55,16 @@ class Starter:
         found = await self._found(pod, references_of(container.spec))
         last_words = self._tools.last_words.file(run_id(uid_of(pod), container.name, restart))
         hosts = await self._tools.hosts.file_for(pod, self.address)
-        place = Place(volumes, self._log(pod, container, restart), last_words, self._tools.path, hosts)
+        hostname = host_name(pod, socket.gethostname())
+        place = Place(
+            volumes,
+            self._log(pod, container, restart),
+            last_words,
+            self._tools.path,
+            hosts,
+            hostname,
+            self._tools.hosts.hostname_file(pod, hostname) if hostname else None,
+        )
         order = order_for(container, restart, Values(self._facts(pod), found), place)
         meta = pod["metadata"]
         order = replace(order, log_group=log_group(meta["namespace"], meta["name"]))

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from launcher.api.answers import answer
 from launcher.api.bodies import body_of, media_of, object_in
+from launcher.api.jobowned import deletion_warnings
 from launcher.api.negotiation import MANY, ONE, look_of
 from launcher.api.options import deletion_of, listing_of
 from launcher.api.views import Viewer, include_of
@@ -34,9 +35,15 @@ class Remover:
         look = look_of(request, ONE)
         how, dry_run = deletion_of(request, await self._options(request))
         last = await self._delete(namespace, name, how, dry_run=dry_run)
+        warnings = self._warnings(last)
         if self._kind in _SHOWN or await self._waits(last, dry_run=dry_run):
-            return await written(request, self._kind, look, last, self._clock)
-        return await answer(request, look, _gone(self._kind, last))
+            return await written(request, self._kind, look, last, self._clock, warnings)
+        return await answer(request, look, _gone(self._kind, last), warnings=warnings)
+
+    def _warnings(self, *deleted: Object) -> list[str]:
+        if self._kind != FRAMEWORKS:
+            return []
+        return [text for obj in deleted for text in deletion_warnings(obj)]
 
     async def _delete(self, namespace: str, name: str, how: Deletion, *, dry_run: bool) -> Object:
         stored = await self._store.get(self._kind, namespace, name)
@@ -57,7 +64,8 @@ class Remover:
             done = await asyncio.gather(*(self._delete_if_there(obj, how, dry_run=dry_run) for obj in batch))
             went += [obj for obj, is_done in zip(batch, done, strict=True) if is_done]
         metadata = {"resourceVersion": str(self._store.version)}
-        return await answer(request, look, viewer.many(metadata, map(orjson.dumps, went)))
+        texts = map(orjson.dumps, went)
+        return await answer(request, look, viewer.many(metadata, texts), warnings=self._warnings(*went))
 
     async def _delete_if_there(self, obj: Object, how: Deletion, *, dry_run: bool) -> bool:
         metadata = obj["metadata"]

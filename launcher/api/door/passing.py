@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from http import HTTPStatus
 
 import aiohttp
+import orjson
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
@@ -15,9 +17,16 @@ from launcher.api.door.headers import back, onward
 from launcher.api.door.paths import check_path, place_of
 from launcher.api.door.upgrades import SWITCHED, ask, tunnel, wish_of
 from launcher.api.door.upstream import Body, Upstream
+from launcher.api.jobowned import deletion_warnings
+from launcher.api.warnings import warning_headers
+from launcher.core.checking.podrules import part
+from launcher.core.errors import LauncherError
+from launcher.store.port import FRAMEWORKS
 
 #: Seconds in which a caller has to take something of what is there for it; whoever does not is as good as gone.
 _STALL = 60.0
+#: Seconds in which the API server has to show the Framework that a request deletes.
+_ASK_SECONDS = 5.0
 _METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 _WARNING = "Warning"
 
@@ -54,6 +63,8 @@ class Passage:
         if alias is not None:
             asks_plainly(headers)
         body, warnings = await self._body(request, headers, alias)
+        if request.method == "DELETE":
+            warnings = await _deletion_warnings(upstream, request, headers, alias)
         return await _passed(upstream, request, headers, body, warnings, alias)
 
     def _identified(self, request: web.Request, headers: CIMultiDict[str]) -> Upstream:
@@ -82,6 +93,28 @@ class Passage:
         if hdrs.CONTENT_LENGTH in request.headers:
             headers[hdrs.CONTENT_LENGTH] = request.headers[hdrs.CONTENT_LENGTH]
         return request.content.iter_any(), ()
+
+
+async def _deletion_warnings(
+    upstream: Upstream, request: web.Request, headers: CIMultiDict[str], alias: Alias | None
+) -> tuple[str, ...]:
+    """What the caller has to know about the Framework that it deletes, if it may read that."""
+    path = request.rel_url.raw_path if alias is None else alias.path.partition("?")[0]
+    place = place_of(path)
+    if place is None or place.kind != FRAMEWORKS or place.name is None:
+        return ()
+    asked = CIMultiDict(
+        (name, value)
+        for name, value in headers.items()
+        if name.lower() not in (hdrs.CONTENT_TYPE.lower(), hdrs.CONTENT_LENGTH.lower())
+    )
+    asked[hdrs.ACCEPT], asked[hdrs.ACCEPT_ENCODING] = "application/json", "identity"
+    try:
+        async with asyncio.timeout(_ASK_SECONDS), upstream.answer("GET", path, asked) as answer:
+            found = part(orjson.loads(await answer.read())) if answer.status == HTTPStatus.OK else {}
+    except (LauncherError, aiohttp.ClientError, TimeoutError, ValueError):
+        return ()  # the deletion itself is what counts
+    return tuple(warning_headers(deletion_warnings(found)))
 
 
 async def _passed(

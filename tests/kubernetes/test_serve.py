@@ -1,5 +1,7 @@
 """``launcher serve --kubernetes`` as an admin starts it: what it says, what it waits for, and how it ends."""
 
+import os
+import signal
 import ssl
 import subprocess
 import sys
@@ -92,6 +94,25 @@ def test_it_says_which_cluster_it_works_for_and_that_it_leads(cluster: ControlPl
     )
     assert "launcher_leader 1" in launcher.curl("/metrics")
     assert launcher.errors() == ""
+
+
+def test_sighup_reloads_the_policy(world: World, launch: Launch, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("policy: {max-tasks: 5}\n")
+    launcher = launch("--config", str(config))
+    launcher.ready()
+    launcher.told("leading")
+
+    config.write_text("policy: {max-tasks: 1}\n")
+    os.kill(launcher.pid, signal.SIGHUP)
+    launcher.told("settings reloaded")
+    world.submit(a_framework(a_role(tasks=2, pod=a_task_pod())))
+
+    world.kubectl("wait", "--for=condition=Valid=False", "fw/mnist", "--timeout=60s")
+    assert world.pods() == {}
+    config.write_text("policy: {max-tasks: none}\n")
+    os.kill(launcher.pid, signal.SIGHUP)
+    assert "max-tasks has to be" in launcher.told("settings not reloaded")
 
 
 def test_asked_to_end_it_saves_what_it_knows_and_lets_another_lead(
@@ -233,6 +254,7 @@ def test_asked_to_end_while_its_cluster_cannot_be_reached_it_ends(nobody: Nobody
 def test_certificate_files_are_read_again_when_they_change(launch: Launch, tmp_path: Path) -> None:
     old, new = (Authority(tmp_path / name).server() for name in ("old", "new"))
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    key.touch(mode=0o600)
     certificate.write_bytes(old.certificate.read_bytes())
     key.write_bytes(old.key.read_bytes())
 

@@ -28,6 +28,7 @@ _SWITCHES = {
 _CONDITIONS = {
     "webhook.yaml": "if .Values.webhook.enabled",
     "network.yaml": "if .Values.networkPolicy.enabled",
+    "disruption.yaml": "if .Values.podDisruptionBudget.enabled",
     "rbac-certificate.yaml": "if not .Values.certManager.enabled",
 }
 #: The release's namespace instead of ours, wherever we say it.
@@ -128,6 +129,8 @@ def _with_values(obj: Any) -> Any:
             return {**obj, "data": {"config.yaml": Said(text)}}
         case "Deployment":
             return _deployment(obj)
+        case "PodDisruptionBudget":
+            return _budget(obj)
         case _:
             return obj
 
@@ -137,7 +140,8 @@ def _deployment(obj: Any) -> Any:
     pod = template_["spec"]
     (container,) = pod["containers"]
     container["image"] = Said(
-        '"{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"'
+        '"{{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}'
+        '{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}"'
     )
     container["imagePullPolicy"] = Said("{{ .Values.image.pullPolicy }}")
     container["resources"] = Said("{{- toYaml .Values.resources | nindent 10 }}")
@@ -149,6 +153,18 @@ def _deployment(obj: Any) -> Any:
     for name in ("imagePullSecrets", "nodeSelector", "tolerations"):
         pod[name] = Block(f"with .Values.{name}", {name: Said("{{- toYaml . | nindent 8 }}")})
     return obj
+
+
+def _budget(obj: Any) -> Any:
+    given = ".Values.podDisruptionBudget.minAvailable"
+    block = Block(
+        # 0 is a number of replicas, too.
+        f'if not (kindIs "invalid" {given})',
+        {"minAvailable": Said(f"{{{{ {given} }}}}")},
+        {"maxUnavailable": Said("{{ .Values.podDisruptionBudget.maxUnavailable }}")},
+    )
+    others = {name: value for name, value in obj["spec"].items() if name != "maxUnavailable"}
+    return {**obj, "spec": {"available": block, **others}}
 
 
 def _at_home(text: str) -> str:

@@ -36,6 +36,9 @@ SAME: list[Any] = [
 ]
 
 
+DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+
+
 def rendered(
     helm: Path, values: Mapping[str, Any], *words: str, namespace: str = "framework-launcher"
 ) -> list[Object]:
@@ -123,7 +126,10 @@ def test_every_value_changes_something(helm: Path) -> None:
     others = {
         "image.repository": "registry.example.com/launcher",
         "image.tag": "9.9.9",
+        "image.digest": DIGEST,
         "image.pullPolicy": "Always",
+        "podDisruptionBudget.maxUnavailable": 2,
+        "podDisruptionBudget.minAvailable": 1,
         "imagePullSecrets": [{"name": "registry"}],
         "replicas": 3,
         "resources": {"requests": {"cpu": "1"}},
@@ -165,6 +171,40 @@ def test_values_reach_the_pod(helm: Path) -> None:
     assert pod["tolerations"] == [{"key": "system", "operator": "Exists"}]
 
 
+def test_an_image_can_be_named_by_its_digest(helm: Path) -> None:
+    objects = by_name(
+        rendered(helm, {"image.repository": "r/launcher", "image.tag": "1", "image.digest": DIGEST})
+    )
+
+    pod = objects["Deployment", "framework-launcher"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"] == f"r/launcher@{DIGEST}"
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({"maxUnavailable": "50%"}, {"maxUnavailable": "50%"}),
+        ({"minAvailable": 0}, {"minAvailable": 0}),
+        ({"minAvailable": "50%", "maxUnavailable": 1}, {"minAvailable": "50%"}),
+    ],
+)
+def test_the_disruption_budget_has_the_limit_that_was_given(
+    helm: Path, told: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    values = {f"podDisruptionBudget.{name}": value for name, value in told.items()}
+
+    budget = by_name(rendered(helm, values))["PodDisruptionBudget", "framework-launcher"]["spec"]
+
+    limits = ("minAvailable", "maxUnavailable")
+    assert {name: budget[name] for name in limits if name in budget} == expected
+
+
+def test_there_is_no_disruption_budget_where_it_is_turned_off(helm: Path) -> None:
+    objects = by_name(rendered(helm, {"podDisruptionBudget.enabled": False}))
+
+    assert ("PodDisruptionBudget", "framework-launcher") not in objects
+
+
 def test_a_changed_policy_is_one_that_the_launcher_takes_and_starts_it_anew(
     helm: Path, tmp_path: Path
 ) -> None:
@@ -191,6 +231,8 @@ def test_a_changed_policy_is_one_that_the_launcher_takes_and_starts_it_anew(
         pytest.param("replica=3", "replica", id="spelt wrong"),
         pytest.param("replicas=none", "replicas", id="no number"),
         pytest.param("image.pullPolicy=Sometimes", "pullPolicy", id="none of the choices"),
+        pytest.param("image.digest=latest", "digest", id="no digest"),
+        pytest.param("podDisruptionBudget.maxUnavailable=half", "maxUnavailable", id="no percentage"),
     ],
 )
 def test_a_value_that_means_nothing_is_refused(helm: Path, value: str, told: str) -> None:

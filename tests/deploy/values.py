@@ -12,6 +12,9 @@ _TEXT: Any = {"type": "string"}
 _YES: Any = {"type": "boolean"}
 _MAPPING: Any = {"type": "object"}
 _LIST: Any = {"type": "array"}
+_NUMBER_OR_PERCENTAGE: Any = {
+    "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+%$"}]
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,12 @@ def values() -> tuple[Value, ...]:
         ),
         Value("image.tag", "The version of the chart if it is empty.", "", _TEXT),
         Value(
+            "image.digest",
+            "sha256:…; instead of the tag: always the same image.",
+            "",
+            {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
+        ),
+        Value(
             "image.pullPolicy",
             "",
             container["imagePullPolicy"],
@@ -46,6 +55,19 @@ def values() -> tuple[Value, ...]:
             "One of them works, all of them answer requests.",
             deployment["replicas"],
             {"type": "integer", "minimum": 1},
+        ),
+        Value("podDisruptionBudget.enabled", "Drains leave replicas running.", True, _YES),
+        Value(
+            "podDisruptionBudget.maxUnavailable",
+            "A number of replicas, or a percentage.",
+            named(base_objects(), "PodDisruptionBudget", "framework-launcher")["spec"]["maxUnavailable"],
+            _NUMBER_OR_PERCENTAGE,
+        ),
+        Value(
+            "podDisruptionBudget.minAvailable",
+            "Instead of maxUnavailable, if it is given.",
+            None,
+            {"anyOf": [{"type": "null"}, _NUMBER_OR_PERCENTAGE]},
         ),
         Value("resources", "", container["resources"], _MAPPING),
         Value("nodeSelector", "", {}, _MAPPING),

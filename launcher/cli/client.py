@@ -1,6 +1,7 @@
 """The HTTP API from Python: requests as any client makes them, answers as plain JSON, failures as our errors."""
 
 import asyncio
+import errno
 import os
 import ssl
 from argparse import Namespace
@@ -36,6 +37,9 @@ _PATIENCE = aiohttp.ClientTimeout(total=75, sock_connect=10)
 #: A stream may be silent for long, but a watch brings a bookmark every minute.
 _WATCHING = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=150)
 _NO_CONTENT = 204
+#: Verify codes of OpenSSL: the host or the address is not in the certificate; the certificate has expired.
+_ANOTHER_HOST, _EXPIRED = (62, 64), 10
+_UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)
 #: The body of kube-apiserver's answer at the path of an API group that it does not have.
 _PAGE_NOT_FOUND = b"404 page not found"
 #: How several streams share a socket, the best way first.
@@ -345,18 +349,53 @@ def _our_errors(target: Target) -> Iterator[None]:
     try:
         yield
     except aiohttp.ClientConnectorCertificateError as error:
-        why = error.certificate_error
+        raise Unavailable(_untrusted(target, error.certificate_error)) from error
+    except aiohttp.ClientSSLError as error:
+        plain = f"http://{target.url.removeprefix('https://')}"
         raise Unavailable(
-            f"the certificate of {target.url} is not trusted ({why}); name its authority with --ca FILE"
+            f"{target.url} does not speak TLS ({error.strerror or error}); if it serves plain HTTP, write --server "
+            f"{plain}"
         ) from error
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+    except aiohttp.ClientConnectorDNSError as error:
+        raise Unavailable(
+            f"there is no host {error.host} ({error.strerror}); correct --server {target.url}"
+        ) from error
+    except aiohttp.ConnectionTimeoutError as error:
+        raise Unavailable(
+            f"{target.url} does not answer within {_PATIENCE.sock_connect:g} s; check the host, the port and firewalls"
+        ) from error
+    except aiohttp.ClientConnectorError as error:
+        if error.os_error.errno in _UNREACHABLE:
+            raise Unavailable(f"{target.url} cannot be reached: {error.os_error.strerror}") from error
         raise Unavailable(
             f"no server answers at {target.url}; start one with: launcher serve, or name yours with --server"
+        ) from error
+    except (aiohttp.ServerDisconnectedError, aiohttp.ClientResponseError, aiohttp.ClientOSError) as error:
+        raise Unavailable(
+            f"the connection to {target.url} was lost: {str(error) or 'no answer'}{_maybe_tls(target)}"
         ) from error
     except aiohttp.InvalidURL as error:
         raise BadRequest(f"--server: {target.url} is no address of a server") from error
     except (aiohttp.ClientError, TimeoutError) as error:
         raise Unavailable(f"the connection to {target.url} was lost: {str(error) or 'no answer'}") from error
+
+
+def _untrusted(target: Target, error: Exception) -> str:
+    """Why the certificate is not accepted, and the way out."""
+    code = error.verify_code if isinstance(error, ssl.SSLCertVerificationError) else None
+    why = getattr(error, "verify_message", "") or str(error)
+    if code in _ANOTHER_HOST:
+        return f"the certificate of {target.url} is for another host ({why}); write --server with a name that it has"
+    if code == _EXPIRED:
+        return f"the certificate of {target.url} has expired ({why}); renew it"
+    return f"the certificate of {target.url} is not trusted ({why}); name its authority with --ca FILE"
+
+
+def _maybe_tls(target: Target) -> str:
+    """The way out where plain HTTP meets a server that may speak TLS."""
+    if not target.url.startswith("http://"):
+        return ""
+    return f"; if it serves HTTPS, write --server https://{target.url.removeprefix('http://')}"
 
 
 async def _failure(response: aiohttp.ClientResponse, target: Target) -> LauncherError:

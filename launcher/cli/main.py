@@ -77,6 +77,7 @@ def make_parser() -> argparse.ArgumentParser:
     """The parser of every command; ``given.run`` is the function to call."""
     parser = argparse.ArgumentParser(
         prog="launcher",
+        allow_abbrev=False,
         description="Run Frameworks: groups of task roles that start, retry and finish together.",
         epilog="example: launcher run examples/hello.yaml (COMMAND --help tells more of each)",
         formatter_class=_Help,

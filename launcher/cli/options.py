@@ -27,6 +27,7 @@ def add_command(
     """The parser of a new command, with *help* in the list of commands and *more* in its own help."""
     parser = commands.add_parser(
         name,
+        allow_abbrev=False,
         help=help,
         description=f"{help[0].upper()}{help[1:]}." + (f" {more}" if more else ""),
         epilog=f"example: {example}",

@@ -68,6 +68,7 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
     """The parser of ``serve``."""
     serve = commands.add_parser(
         "serve",
+        allow_abbrev=False,
         help="run the launcher as a service on this machine",
         description="Accept Frameworks over HTTP, and run their pods as processes of this machine,\n"
         "or with --kubernetes on a cluster.\n\n"

@@ -18,6 +18,7 @@ def add(commands: SubParsers) -> None:
     """The parser of ``store`` and of its actions."""
     store = commands.add_parser(
         "store",
+        allow_abbrev=False,
         help="check, back up or restore the store of a launcher on this machine",
         description="Check, back up or restore the store of a launcher on this machine: all objects of its API. Logs "
         "and volumes are files of the data directory, and no part of it.",

@@ -8,7 +8,8 @@ A node is written ``NAME[,PART…]``. The parts are
 * ``nvidia.com/gpu=4``: any other resource. A key with a domain and a whole number is one, unless the domain is
   Kubernetes' own (``kubernetes.io``, ``k8s.io`` and those below them),
 * ``taint=KEY[=VALUE]:EFFECT``, as often as wanted,
-* ``KEY=VALUE``: everything else is a label; ``label:KEY=VALUE`` is one without any doubt.
+* ``KEY=VALUE``: everything else is a label, except for a number with the word for a resource, such as ``gpu=4``, which
+  is an error; ``label:KEY=VALUE`` is a label without any doubt.
 """
 
 import asyncio
@@ -52,6 +53,23 @@ _PLAIN_RESOURCES = re.compile(r"cpu|memory|pods|ephemeral-storage|hugepages-.+")
 _KUBERNETES = re.compile(r"(.+\.)?(kubernetes|k8s)\.io")
 _TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^=:]*))?:(?P<effect>[A-Za-z]+)")
 _WHOLE = re.compile(r"[0-9]+")
+
+
+#: Words that users write for a resource, and its name; as the key of a number they are no labels.
+_RESOURCE_WORDS = {
+    "gpu": "nvidia.com/gpu",
+    "gpus": "nvidia.com/gpu",
+    "nvidia": "nvidia.com/gpu",
+    "cpu": "cpu",
+    "cpus": "cpu",
+    "cores": "cpu",
+    "memory": "memory",
+    "mem": "memory",
+    "ram": "memory",
+    "disk": "ephemeral-storage",
+    "storage": "ephemeral-storage",
+    "pods": "pods",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +153,7 @@ def parse(text: str) -> NodeSpec:
         elif _is_resource(key, value):
             capacity[key] = _amount(name, key, value)
         else:
+            _check_word(name, key, value)
             labels[key] = _label(name, key, value)
     return NodeSpec(name, address, labels, capacity, tuple(taints))
 
@@ -144,6 +163,16 @@ def _is_resource(key: str, value: str) -> bool:
         return True
     domain, sign, _ = key.partition("/")
     return bool(sign and _WHOLE.fullmatch(value)) and not _KUBERNETES.fullmatch(domain)
+
+
+def _check_word(name: str, key: str, value: str) -> None:
+    """Raise ValueError for a number with the word for a resource, which nobody means as a label."""
+    meant = _RESOURCE_WORDS.get(key.lower())
+    if meant is not None and value[:1].isdecimal():
+        part = f"{key}={value}"
+        raise ValueError(
+            f"node {name}: {part!r} is no resource; write {meant}={value}, or label:{part} for a label"
+        )
 
 
 def _address(name: str, value: str) -> str:

@@ -53,6 +53,8 @@ class Keeping:
     log_burst: int = 64 * 1024**2
     #: Seconds after which a keeper that nobody needs ends.
     linger: float = 10.0
+    #: Containers are killed when the launcher's connection ends, also after SIGKILL.
+    ends_with_launcher: bool = False
 
 
 _AS_USUAL = Keeping()

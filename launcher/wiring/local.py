@@ -116,7 +116,7 @@ async def local_launcher(
             images=settings.images,
             clock=time.time,
             hidden=(settings.data, *settings.credentials),
-            keeping=_keeping(settings.log_budgets),
+            keeping=_keeping(settings.log_budgets, ends_with_launcher=throw_away),
         )
         stack.push_async_callback(runtime.close, stop_keeper=throw_away)
         # Not before: what runs in pods has the limits that we had.
@@ -288,9 +288,12 @@ class _Serving:
             await asyncio.gather(*(runner.cleanup() for runner, _, _ in sites))
 
 
-def _keeping(budgets: LogBudgets) -> Keeping:
+def _keeping(budgets: LogBudgets, *, ends_with_launcher: bool) -> Keeping:
     return Keeping(
-        log_budget=budgets.total, log_budget_framework=budgets.framework, log_reserve=budgets.reserve
+        log_budget=budgets.total,
+        log_budget_framework=budgets.framework,
+        log_reserve=budgets.reserve,
+        ends_with_launcher=ends_with_launcher,
     )
 
 

@@ -1,10 +1,13 @@
 """What users are told when there is no answer, or not the one they hoped for."""
 
+import asyncio
+import errno
 import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 from aiohttp import web
 
@@ -27,6 +30,52 @@ def test_without_a_server_one_line_says_how_to_start_one(free_port: int, capsys:
     assert capsys.readouterr().err == (
         f"no server answers at {url}; start one with: launcher serve, or name yours with --server\n"
     )
+
+
+def test_a_host_that_does_not_exist_is_named(capsys: Capture) -> None:
+    assert main(["list", "--server", "http://no-such-host.invalid:8080"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("there is no host no-such-host.invalid (")
+    assert line.endswith("; correct --server http://no-such-host.invalid:8080")
+
+
+def test_https_to_a_plain_server_says_which_address_to_write(served: Served, capsys: Capture) -> None:
+    port = served(web.Application(), None)
+
+    assert main(["list", "--server", f"https://127.0.0.1:{port}"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"https://127.0.0.1:{port} does not speak TLS (")
+    assert line.endswith(f"if it serves plain HTTP, write --server http://127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), "start one with: launcher serve"),
+        (OSError(errno.EHOSTUNREACH, "No route to host"), "cannot be reached: No route to host"),
+    ],
+)
+def test_a_connection_that_fails_names_the_right_way_out(
+    error: OSError, hint: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("asyncio.selector_events.BaseSelectorEventLoop.sock_connect", fail)
+
+    assert main(["list", "--server", "http://127.0.0.1:9"]) == 1
+    assert hint in capsys.readouterr().err
+
+
+def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    async def wait(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("asyncio.selector_events.BaseSelectorEventLoop.sock_connect", wait)
+    monkeypatch.setattr("launcher.cli.client._PATIENCE", aiohttp.ClientTimeout(total=5, sock_connect=0.1))
+
+    assert main(["list", "--server", "http://127.0.0.1:9"]) == 1
+    assert "http://127.0.0.1:9 does not answer within 0.1 s; check the host" in capsys.readouterr().err
 
 
 def test_the_version_is_ours_and_that_of_the_server_if_there_is_one(
@@ -114,9 +163,7 @@ def test_a_certificate_is_trusted_when_its_authority_is_named(
     served: Served, tmp_path: Path, capsys: Capture
 ) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    making = (
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=localhost"
-    )
+    making = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=launcher"
     subprocess.run(
         [*making.split(), "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)],
         check=True,
@@ -133,6 +180,12 @@ def test_a_certificate_is_trusted_when_its_authority_is_named(
     app.router.add_get("/{path:.*}", version)
     url = f"https://127.0.0.1:{served(app, tls)}"
 
+    plain = url.replace("https", "http")
+    assert main(["list", "--server", plain]) == 1
+    assert capsys.readouterr().err.rstrip().endswith(f"if it serves HTTPS, write --server {url}")
+    named = url.replace("127.0.0.1", "localhost")
+    assert main(["list", "--server", named, "--ca", str(cert)]) == 1
+    assert f"the certificate of {named} is for another host" in capsys.readouterr().err
     assert main(["list", "--server", url]) == 1
     assert f"the certificate of {url} is not trusted" in (refused := capsys.readouterr().err)
     assert refused.endswith("name its authority with --ca FILE\n")

@@ -197,3 +197,22 @@ def test_help_is_answered_without_importing_the_engine() -> None:
         "yaml",
     }
     assert heavy.isdisjoint(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["serve", "--nod", "a"],
+        ["run", "--nod", "a", "f.yaml"],
+        ["list", "--all-name"],
+        ["delete", "--al"],
+        ["store", "restore", "--forc", "f"],
+    ],
+)
+def test_options_are_not_abbreviated(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert ended.value.code == 2
+    option = next(each for each in arguments if each.startswith("--"))
+    assert f"unrecognized arguments: {option}" in capsys.readouterr().err

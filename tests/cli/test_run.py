@@ -1,6 +1,7 @@
 """``launcher run``, as a process with real tasks."""
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import orjson
 import pytest
 
 from launcher.cli.main import main
-from tests.cli.terminals import PROJECT, Piped, Terminal, launcher
+from tests.cli.terminals import PATIENCE, PROJECT, Piped, Terminal, launcher
 from tests.core.manifests import a_framework, a_role
 
 #: Says that it is up, and when it is asked to end says goodbye.
@@ -156,6 +157,20 @@ def test_on_a_terminal_a_table_of_the_tasks_stands_below_the_lines(tmp_path: Pat
     assert "\x1b[?25l" in terminal.seen
     assert terminal.seen.rindex("\x1b[?25h") > terminal.seen.rindex("\x1b[?25l")
     assert not terminal.seen.rpartition("\x1b[?25h")[2].startswith("TASK")
+
+
+def test_tasks_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
+    mark = f"sleep 10{tmp_path.stat().st_ino}"
+    with Piped(tmp_path, "run", a_file(tmp_path, f"trap '' TERM; echo up; {mark}")) as command:
+        command.until("worker-0 | up")
+        assert _commands_with(mark)
+        command.process.kill()
+        command.end()
+
+    ends = time.monotonic() + PATIENCE
+    while _commands_with(mark):
+        assert time.monotonic() < ends, "the task goes on"
+        time.sleep(0.05)
 
 
 def _commands_with(text: str) -> list[str]:

@@ -44,7 +44,7 @@ def a_writer(
     return LogWriter(str(path), LogLimits(log_options(log_bytes=most, log_files=keep), 0.0))
 
 
-def log_options(**changed: int) -> dict[str, Any]:
+def log_options(**changed: Any) -> dict[str, Any]:
     """The options of a shim as they are by default, but for these."""
     return asdict(replace(Keeping(), **changed))
 

@@ -62,6 +62,23 @@ def test_what_is_a_resource_and_what_a_label(part: str, resource: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("part", "meant"),
+    [
+        ("gpu=4", "nvidia.com/gpu=4"),
+        ("GPUs=4", "nvidia.com/gpu=4"),
+        ("CPU=8", "cpu=8"),
+        ("ram=4Gi", "memory=4Gi"),
+    ],
+)
+def test_a_number_with_the_word_for_a_resource_is_no_label(part: str, meant: str) -> None:
+    with pytest.raises(
+        ValueError, match=f"{part!r} is no resource; write {meant}, or label:{part} for a label"
+    ):
+        parse(f"gpu0,{part}")
+    assert parse(f"gpu0,label:{part}").labels == dict([part.split("=")])
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         pytest.param("", "must begin with the node's name", id="nothing"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Connection:
-    __slots__ = ("coming", "file", "full", "going")
+    __slots__ = ("coming", "ends_runs", "file", "full", "going")
 
     def __init__(self, file: int) -> None:
         self.file = file
@@ -24,6 +24,8 @@ class _Connection:
         self.going: list[bytes] = []
         #: Whether the other side has not read what it was sent.
         self.full = False
+        #: Whether the containers are killed when this connection ends.
+        self.ends_runs = False
 
 
 class Server:
@@ -77,6 +79,8 @@ class Server:
         self._loop.leave(connection.file)
         os.close(connection.file)
         del self._connections[connection.file]
+        if connection.ends_runs:
+            self._stop()
 
     def _request(self, connection: _Connection, asked: Json) -> None:
         number, what = asked["n"], asked["op"]
@@ -86,6 +90,10 @@ class Server:
 
         if what == "start":
             self._keeper.start(asked["order"], answer)
+        elif what == "configure":
+            connection.ends_runs = asked["options"].get("ends_with_launcher", False)
+            self._keeper.configure(asked["options"])
+            answer({})
         elif what == "execute":
             self._keeper.execute(asked["run"], asked["argv"], asked["within"], answer)
         else:
@@ -96,12 +104,13 @@ class Server:
             self._keeper.signal(asked["run"], asked["number"])
         elif what == "forget":
             return {"forgotten": self._keeper.forget(asked["run"])}
-        elif what == "configure":
-            self._keeper.configure(asked["options"])
         elif what == "stop":
-            self._keeper.kill_all()
-            self.stopped = True
+            self._stop()
         return {}
+
+    def _stop(self) -> None:
+        self._keeper.kill_all()
+        self.stopped = True
 
     def _tell(self, run: Run) -> None:
         for connection in self._connections.values():

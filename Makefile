@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-cluster test-node check format simulate bench bench-cluster schema lock clean help
+.PHONY: run test test-cluster test-node check format simulate fuzz bench bench-cluster schema lock clean help
 
 run: $(VENV)/.runtime  ## serve on 127.0.0.1:8080 until Ctrl-C
 	$(BIN)/launcher serve
@@ -37,6 +37,11 @@ format: $(VENV)/.dev  ## write the code the way `make check` wants it
 SEEDS ?= 1000
 simulate: $(VENV)/.dev  ## the controller in virtual time under every trouble: make simulate SEEDS=1000 [CASE=…]
 	$(BIN)/python -m tests.controller.simulation --seeds $(SEEDS) $(if $(CASE),--case $(CASE))
+
+REQUESTS ?= 100000
+SEED ?= 1
+fuzz: $(VENV)/.dev  ## random requests with restarts in between, against a real launcher: make fuzz [REQUESTS=100000] [SEED=1]
+	$(BIN)/python -m tests.fuzz --requests $(REQUESTS) --seed $(SEED)
 
 bench: $(VENV)/.dev  ## figures, as ratios within one run, into build/bench/
 	$(BIN)/python -m tests.bench

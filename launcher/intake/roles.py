@@ -182,7 +182,12 @@ def _told(container: Any, job: Job, replica: Replica, variables: Mapping[str, st
 
 def _overruled(container: Json, variables: Mapping[str, str]) -> list[Json]:
     """What the template itself says about these variables."""
-    return [each for each in objects_in(container.get("env")) if each.get("name") in variables]
+    # A name of another type than text is reported by the validation of the pod.
+    return [
+        each
+        for each in objects_in(container.get("env"))
+        if isinstance(name := each.get("name"), str) and name in variables
+    ]
 
 
 def _notes(job: Job, manner: Manner) -> Iterator[str]:

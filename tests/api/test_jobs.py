@@ -50,6 +50,15 @@ spec:
     assert applied.json()["spec"] == again.json()["spec"]
 
 
+@pytest.mark.parametrize("name", [{"a": "b"}, ["a"], 7])
+async def test_the_name_of_a_variable_that_is_no_text_is_rejected_with_its_field(api: Api, name: Any) -> None:
+    job = a_tfjob(Worker=replicas(2, env=[{"name": name, "value": "x"}]))
+
+    status = (await api.post(V1, job)).refused(422, "Invalid")
+
+    assert "spec.tfReplicaSpecs.Worker.template.spec.containers[0].env[0].name" in causes(status)
+
+
 @pytest.mark.parametrize("shown", VERSIONS)
 async def test_each_version_has_the_same_objects(api: Api, shown: str) -> None:
     path = V1.replace("/v1/", f"/{shown}/")

@@ -109,6 +109,14 @@ class Server:
         assert self._process is not None
         return self._process.pid
 
+    def state(self, within: float) -> str:
+        """Whether its process still runs after so many seconds, or has ended and how."""
+        assert self._process is not None
+        try:
+            return f"it ended with code {self._process.wait(within)}"
+        except subprocess.TimeoutExpired:
+            return "it runs"
+
     def kill(self) -> None:
         """End the launcher without a word of warning; its pods know nothing of it."""
         self._end(signal.SIGKILL)

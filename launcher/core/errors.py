@@ -13,6 +13,7 @@ What can go wrong, and whose turn it is then.
     * TooLarge              it is over a limit
   * Unavailable           nobody's: nothing has changed, and the same call may work later
     * TooManyRequests       the same call may work after a pause
+    * DiskFull              free space on the disk of the store
     * NotServed             the store does not know this kind of object, or not yet
     * OutcomeUnknown        the call may or may not have taken effect: read before calling again
   * StoreBroken           the admin's: data on disk that must not be touched before somebody has looked
@@ -94,6 +95,10 @@ class TooManyRequests(Unavailable):
     def __init__(self, message: str, retry_after: float = 1.0) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class DiskFull(Unavailable):
+    """The disk of the store has no room for what would be stored."""
 
 
 class NotServed(Unavailable):

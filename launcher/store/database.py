@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from launcher.core.errors import LauncherError, OutcomeUnknown, StoreBroken, Unavailable
+from launcher.core.errors import DiskFull, LauncherError, OutcomeUnknown, StoreBroken, Unavailable
 from launcher.store.commit_record import CommitRecord, State, lost, record_path
 from launcher.store.database_file import (
     OF_STATUS,
@@ -29,6 +29,7 @@ from launcher.store.database_file import (
     our_errors,
     records,
 )
+from launcher.store.disk_reserve import DiskReserve
 from launcher.store.port import Happened, Version
 from launcher.store.rows import Entry, Row, stored_row
 
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 
 #: The log is merged into the file when it has so many pages (16 MiB). What is written again before is merged once.
 _LOG_PAGES = 1024
+#: The same while the disk is almost full.
+_SHORT_LOG_PAGES = 32
 #: SQLite takes 32766 values in one statement.
 _ROWS_AT_ONCE = 4096
 _Value = int | str | bytes | None
@@ -81,6 +84,8 @@ class Database:
         with our_errors(path):
             self._lock = Lock(path)
             try:
+                #: Room for what must work on a full disk.
+                self.reserve = DiskReserve(path)
                 record = checked_record(path)
                 found = inspect(path)
                 if how := lost(found.state, record):
@@ -97,6 +102,7 @@ class Database:
                 raise
 
     def _connect(self) -> sqlite3.Connection:
+        self._short_log = False
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=1.0)
         try:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
@@ -107,6 +113,8 @@ class Database:
         except BaseException:
             connection.close()
             raise
+        if self.reserve.low():
+            self._extend_log()
         return connection
 
     def close(self) -> None:
@@ -178,13 +186,25 @@ class Database:
         Raises Unavailable when none of them was written, and OutcomeUnknown when that cannot be found out now; then
         ``version`` tells as soon as it can be asked.
         """
-        self.check_files()
         changes = _Changes(entries)
+        try:
+            self._commit(changes)
+        except DiskFull:
+            new = any(entry.happened is Happened.ADDED for entry in entries)
+            if new or not self.reserve.release():
+                raise
+            self._extend_log()
+            self._commit(changes)
+
+    def _commit(self, changes: "_Changes") -> None:
+        self.check_files()
         with our_errors(self._path):
             self._record.begin(State(changes.version, _digest_after(self._checksums, changes.checksums)))
         self._under_way = changes
         try:
-            self._write(self._connected(), changes)
+            connection = self._connected()
+            self._bound_log(connection)
+            self._write(connection, changes)
         except sqlite3.Error as error:
             if not self._has_written(changes, error):
                 raise meaning(self._path, error) from error
@@ -204,6 +224,22 @@ class Database:
             self._record.end()
             _update(self._checksums, changes.checksums)
         self._under_way = None
+
+    def _bound_log(self, connection: sqlite3.Connection) -> None:
+        """Merges the log early while the disk is almost full, so that it needs no more room than it has."""
+        if (low := self.reserve.low()) is not self._short_log:
+            self._short_log = low
+            pages = _SHORT_LOG_PAGES if self._short_log else _LOG_PAGES
+            connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
+
+    def _extend_log(self) -> None:
+        """Gives the log blocks for a short one, before another program takes them. SQLite ignores the empty end."""
+        with suppress(OSError):
+            log_file = os.open(f"{self._path}-wal", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                os.posix_fallocate(log_file, 0, 2 * _SHORT_LOG_PAGES * PAGE_BYTES)
+            finally:
+                os.close(log_file)
 
     def _write(self, connection: sqlite3.Connection, changes: "_Changes") -> None:
         statements = changes.statements()

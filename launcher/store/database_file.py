@@ -1,5 +1,6 @@
 """The file of a database: its tables, how it is created, and what it holds, found without changing it."""
 
+import errno
 import os
 import sqlite3
 import zlib
@@ -9,7 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from launcher.core.errors import LauncherError, StoreBroken, Unavailable
+from launcher.core.errors import DiskFull, LauncherError, StoreBroken, Unavailable
 from launcher.store.commit_record import Recorded, State, recorded
 from launcher.store.port import Version
 from launcher.store.rows import Row, stored_row
@@ -56,13 +57,16 @@ def our_errors(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         raise meaning(path, error) from error
     except OSError as error:
-        raise Unavailable(f"{path}: {error.strerror}") from error
+        kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unavailable
+        raise kind(f"{path}: {error.strerror}") from error
 
 
 def meaning(path: Path, error: sqlite3.Error) -> LauncherError:
     """Our error for one of SQLite's."""
     if error_code(error) in _BROKEN:
         return damaged(path, str(error))
+    if error_code(error) == sqlite3.SQLITE_FULL:
+        return DiskFull(f"{path}: {error}")
     return Unavailable(f"{path}: {error}")
 
 

@@ -243,11 +243,16 @@ def deleted(kind: Kind, stored: Object, how: Deletion, now: float) -> Object | N
     return {**stored, "metadata": new}
 
 
+def is_being_deleted(obj: Object) -> bool:
+    """Whether the object was deleted, and waits for its finalizers or its grace."""
+    return "deletionTimestamp" in obj["metadata"]
+
+
 def is_over(obj: Object) -> bool:
     """Whether nothing holds this object back any more: it was deleted, and its finalizers and its grace are gone."""
     metadata = obj["metadata"]
     return (
-        "deletionTimestamp" in metadata
+        is_being_deleted(obj)
         and not metadata.get("finalizers")
         and metadata["deletionGracePeriodSeconds"] == 0
     )

@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Self
 
 from launcher.core.errors import LauncherError, OutcomeUnknown, StoreBroken, Unavailable
+from launcher.store import rules
 from launcher.store.database import Database
 from launcher.store.history import History
 from launcher.store.local import LocalStore
 from launcher.store.port import Happened, Key, Version
 from launcher.store.rows import Entry, Row
+
+#: Bytes by which an object may grow on a full disk: enough to stop a Framework, and to mark it for deletion.
+_SMALL_GROWTH_BYTES = 1024
 
 _CLOSED = "the store is closed"
 
@@ -100,6 +104,10 @@ class SqliteStore(LocalStore):
         """A check for ``/readyz``. Raises Unavailable when writes cannot be stored."""
         self._database.check_files()
 
+    async def check_disk(self) -> None:
+        """A check for ``/readyz``. Raises DiskFull when nothing new is stored."""
+        self._database.reserve.check()
+
     async def _ready(self) -> None:
         if self._doubtful:
             async with self._clearing:
@@ -118,6 +126,8 @@ class SqliteStore(LocalStore):
         return self._taken + 1
 
     async def _save(self, entry: Entry) -> None:
+        if _grows(entry):
+            self._database.reserve.check()
         batch = self._gathering
         if self._committing is None and not batch.entries:
             # Not at once: others who are ready to run may have writes that can share the disk's one turn.
@@ -183,6 +193,16 @@ class SqliteStore(LocalStore):
             entries, self._doubtful = self._doubtful, []
             if version >= entries[-1].version:
                 self._show_all(entries)
+
+
+def _grows(entry: Entry) -> bool:
+    """Whether the write needs room that a full disk does not have. What is being deleted always may change."""
+    if entry.happened is Happened.ADDED:
+        return True
+    before, row = entry.before, entry.row
+    if entry.happened is Happened.DELETED or before is None or row.main is before.main:
+        return False
+    return len(row.main) > len(before.main) + _SMALL_GROWTH_BYTES and not rules.is_being_deleted(row.object())
 
 
 def _read(path: Path) -> tuple[Database, Version, list[Row]]:

@@ -16,8 +16,6 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
 
 from aiohttp import web
 
@@ -33,7 +31,6 @@ from launcher.api.serving import make_runner
 from launcher.controller.loop import Controller
 from launcher.controller.mirror import Mirror
 from launcher.controller.naming import Naming
-from launcher.core.errors import Unavailable
 from launcher.core.rules import Rules
 from launcher.discovery.attendant import Whereabouts
 from launcher.discovery.keys import filed_key
@@ -67,8 +64,6 @@ from launcher.wiring.together import Helper
 
 log = logging.getLogger(__name__)
 
-#: Bytes on disk without which nothing can be stored.
-_LEAST_ROOM = 1024 * 1024
 #: Seconds over which watches and logs are ended when the launcher stops.
 _DRAIN = 2.0
 
@@ -260,7 +255,6 @@ class _Serving:
     @asynccontextmanager
     async def open(self, store: SqliteStore, works: _Works) -> AsyncGenerator[None]:
         limits = Limits(free=lambda request: is_probe(request) or is_rendezvous(request))
-        disk = partial(_has_room, self.settings.data)
         parts = Parts(
             store=store,
             clock=time.time,
@@ -269,7 +263,9 @@ class _Serving:
             limits=limits,
             policy=self.settings.policy,
             metrics=works.metrics,
-            health=Health({"not-draining": limits.not_draining, "store": store.check, "disk": disk}),
+            health=Health(
+                {"not-draining": limits.not_draining, "store": store.check, "disk": store.check_disk}
+            ),
             rendezvous=works.discovering.rendezvous,
         )
         sites = [(make_runner(make_app(parts)), self.sock, self.certificate)]
@@ -320,16 +316,6 @@ def _discovering(settings: Settings, sock: socket.socket, store: SqliteStore) ->
         return Whereabouts(url, authority_of(settings.tls.certificate) if settings.tls else "")
 
     return Discovering(store, key, where)
-
-
-async def _has_room(data: Path) -> None:
-    """A check for ``/readyz``. Raises Unavailable when nothing more can be stored."""
-    try:
-        disk = os.statvfs(data)
-    except OSError as error:
-        raise Unavailable(f"{data}: {error.strerror}") from error
-    if disk.f_bavail * disk.f_frsize < _LEAST_ROOM:
-        raise Unavailable(f"the disk of {data} is full")
 
 
 def _hosts(settings: Settings) -> frozenset[str]:

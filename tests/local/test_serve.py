@@ -160,3 +160,28 @@ def test_on_a_full_disk_it_says_so_and_goes_on_when_there_is_room(small_disk: Pa
     assert created["kind"] == "Framework"
     assert server.completed("late")["status"]["state"] == "Completed"
     assert server.curl("/readyz") == "ok"
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_running_framework_can_be_deleted_on_a_full_disk(
+    small_disk: Path, serve: Serve, restarted: bool
+) -> None:
+    container = {"name": "main", "image": "none", "command": ["sleep", "600"]}
+    server = serve(at=small_disk)
+    server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_pod(containers=[container])), name="running"))
+    server.runs("running-worker-0")
+    if restarted:
+        server.kill()
+    with (small_disk / "fill").open("wb", buffering=0) as fill:
+        for size in (65536, 4096, 1):
+            with suppress(OSError):
+                while fill.write(bytes(size)):
+                    pass
+    if restarted:
+        server.start()
+
+    deleted = server.curl(f"{FRAMEWORKS}/running", "-X", "DELETE")
+
+    assert '"code":503' not in deleted, deleted
+    until(lambda: server.framework("running").get("code") == 404 or None, "the Framework is gone")
+    until(lambda: server.get(PODS)["items"] == [] or None, "its pod is gone")

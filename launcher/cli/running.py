@@ -86,10 +86,10 @@ def _run(given: argparse.Namespace) -> int:
         with tempfile.TemporaryDirectory(prefix="launcher-", ignore_cleanup_errors=True) as made:
             return _play(given, texts, Path(made))
     try:
+        if given.keep.exists() and any(given.keep.iterdir()):
+            raise Refused(f"--keep: {given.keep} is not empty; name a new directory")
         if warning := prepare(given.keep):
             tell(f"launcher run: warning: {warning}")
-        if any(given.keep.iterdir()):
-            raise Refused(f"--keep: {given.keep} is not empty; name a new directory")
     except OSError as error:
         raise Refused(f"--keep: {given.keep}: {error.strerror}") from error
     return _play(given, texts, given.keep)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 #: The permissions of a group and of all other users.
 OTHERS = 0o077
+#: Directories that several parts of the launcher write to; the modes below them are those of the umask.
+_DIRECTORIES = ("hosts", "logs", "pods")
 
 
 def prepare(data: Path) -> str | None:
@@ -15,7 +17,8 @@ def prepare(data: Path) -> str | None:
     The mode of a directory that exists is the admin's: the result is a warning when others can enter it, else None.
     Raises OSError.
     """
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for directory in (data, *(data / name for name in _DIRECTORIES)):
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     with os.scandir(data) as entries:
         for entry in entries:
             _close_to_others(entry)

@@ -118,6 +118,8 @@ class ClusterSettings:
     policy: Policy = field(default_factory=Policy)
     #: Whether Frameworks can be had under FrameworkController's name, too.
     frameworkcontroller: bool = False
+    #: Whether the cluster is asked who may read ``/metrics``.
+    metrics_auth: bool = False
     #: Where pods find us; empty: at our Service, or where we listen when we are outside of the cluster.
     discovery_url: str = ""
 
@@ -139,7 +141,7 @@ SINGLE = (
     "log-disk-reserve",
 )
 REPEATED = ("node", "image", "nfs", "claim", "host")
-SWITCHES = ("kubernetes", "serve-frameworkcontroller")
+SWITCHES = ("kubernetes", "serve-frameworkcontroller", "metrics-auth")
 #: Settings that mean something in one mode only: what pods run on is the cluster's matter, and so is who may call.
 _LOCAL_ONLY = (
     "data",
@@ -274,6 +276,10 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
     """
     said = _Said(given, environment)
     said.refuse(_KUBERNETES_ONLY, "only with --kubernetes; without, the launcher runs pods on this machine")
+    if said.yes("metrics-auth"):
+        raise BadSetting(
+            f"{said.source('metrics-auth')}: only with --kubernetes; on this machine --token-file is for all requests"
+        )
     listen = said.one("listen") or DEFAULT_LISTEN
     unix_socket = _unix_socket(said.source("listen"), listen)
     host, port = ("localhost", 0) if unix_socket else _address(said.source("listen"), listen)
@@ -338,6 +344,7 @@ def cluster_settings_from(given: Mapping[str, Any], environment: Mapping[str, st
         hosts=said.hosts(),
         policy=said.policy(),
         frameworkcontroller=said.yes("serve-frameworkcontroller"),
+        metrics_auth=said.yes("metrics-auth"),
         discovery_url=_url(said.source("discovery-url"), said.one("discovery-url") or ""),
     )
 

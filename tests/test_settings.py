@@ -302,6 +302,13 @@ def test_frameworkcontrollers_name_is_served_when_it_is_asked_for() -> None:
     ).frameworkcontroller
 
 
+def test_metrics_are_open_unless_authentication_is_asked_for() -> None:
+    assert not cluster_settings_from({}, IN_POD).metrics_auth
+    assert cluster_settings_from({"metrics-auth": True}, IN_POD).metrics_auth
+    with pytest.raises(BadSetting, match="metrics-auth: only with --kubernetes"):
+        settings_from({"metrics-auth": True}, {})
+
+
 def test_a_pod_that_is_told_nothing_means_the_cluster_around_it() -> None:
     assert cluster_settings_from({}, IN_POD).cluster == InPod("10.96.0.1", "6443")
     assert cluster_settings_from({"context": "other"}, IN_POD).cluster == Kubeconfig(None, "other")

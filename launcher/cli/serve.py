@@ -48,6 +48,7 @@ SWITCHES = {
     "kubernetes": "run Frameworks on a cluster: the one around this pod, or the one of the kubeconfig",
     "serve-frameworkcontroller": "with --kubernetes: serve Frameworks as frameworkcontroller.microsoft.com/v1, too (on "
     "this machine they always are)",
+    "metrics-auth": "with --kubernetes: serve /metrics to callers alone whose token the cluster lets get that path",
 }
 REPEATED = {
     "node": (

@@ -226,6 +226,7 @@ class _Replica:
             certificates=self._settings.client_ca is not None,
             are_ours=self._own_jobs.are_ours,
             second_name=self._settings.frameworkcontroller,
+            metrics_auth=self._settings.metrics_auth,
         )
         runner = make_runner(make_door(parts))
         await runner.setup()

@@ -22,6 +22,7 @@ _SWITCHES = {
     "cert-manager": ".Values.certManager.enabled",
     "client-certificates": ".Values.clientCertificates.enabled",
     "service-monitor": ".Values.serviceMonitor.enabled",
+    "metrics-auth": ".Values.metricsAuth.enabled",
     **{foreign.singular: f".Values.{foreign.singular}.enabled" for foreign in FOREIGN},
 }
 #: Files of the base that are there only on a condition.

@@ -22,6 +22,7 @@ SAME: list[Any] = [
     pytest.param(["cert-manager"], {"certManager.enabled": True}, id="cert-manager"),
     pytest.param(["service-monitor"], {"serviceMonitor.enabled": True}, id="service-monitor"),
     pytest.param(["client-certificates"], {"clientCertificates.enabled": True}, id="client-certificates"),
+    pytest.param(["metrics-auth"], {"metricsAuth.enabled": True}, id="metrics-auth"),
     pytest.param(["without-crd"], {"crd.enabled": False}, id="without-crd"),
     pytest.param(["without-webhook"], {"webhook.enabled": False}, id="without-webhook"),
     *(
@@ -29,8 +30,13 @@ SAME: list[Any] = [
         for foreign in FOREIGN
     ),
     pytest.param(
-        ["service-monitor", "cert-manager", "client-certificates"],
-        {"serviceMonitor.enabled": True, "certManager.enabled": True, "clientCertificates.enabled": True},
+        ["service-monitor", "cert-manager", "client-certificates", "metrics-auth"],
+        {
+            "serviceMonitor.enabled": True,
+            "certManager.enabled": True,
+            "clientCertificates.enabled": True,
+            "metricsAuth.enabled": True,
+        },
         id="all together",
     ),
 ]

@@ -95,12 +95,14 @@ def test_the_launcher_takes_the_arguments_that_the_deployment_gives_it(tmp_path:
 
 
 def test_the_launcher_takes_what_the_components_change(kubectl: Path, tmp_path: Path) -> None:
-    both = built(kubectl, composed(tmp_path / "both", ["cert-manager", "client-certificates"]))
+    components = ["cert-manager", "client-certificates", "metrics-auth"]
+    all_ = built(kubectl, composed(tmp_path / "all", components))
 
-    settings = settings_of(both, tmp_path)
+    settings = settings_of(all_, tmp_path)
 
     assert isinstance(settings.tls, Tls)
     assert settings.client_ca is not None
+    assert settings.metrics_auth
 
 
 def test_selectors_find_the_pods() -> None:

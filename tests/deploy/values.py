@@ -77,6 +77,12 @@ def values() -> tuple[Value, ...]:
         Value("networkPolicy.enabled", "", True, _YES),
         Value("serviceMonitor.enabled", "Needs the Prometheus operator.", False, _YES),
         Value(
+            "metricsAuth.enabled",
+            "The cluster decides who may get /metrics; bind framework-launcher-metrics-reader to Prometheus.",
+            False,
+            _YES,
+        ),
+        Value(
             "certManager.enabled",
             "The certificate is cert-manager's and not of the launcher's making.",
             False,

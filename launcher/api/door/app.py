@@ -15,6 +15,7 @@ from aiohttp import web
 
 from launcher.api.calls import is_rendezvous
 from launcher.api.door.checking import DoorChecks
+from launcher.api.door.metrics_access import Handler, MetricsAccess
 from launcher.api.door.passing import Passage, Passed
 from launcher.api.door.upstream import Upstream
 from launcher.api.errors import SERVER, common_headers, errors_as_status
@@ -55,6 +56,8 @@ class DoorParts:
     are_ours: Callable[[Foreign], bool] = lambda _: False
     #: Whether Frameworks can be had under FrameworkController's name, too.
     second_name: bool = False
+    #: Whether the cluster is asked who may read ``/metrics``.
+    metrics_auth: bool = False
 
 
 def make_door(parts: DoorParts) -> web.Application:
@@ -96,11 +99,19 @@ def ask_for_certificates(context: ssl.SSLContext, authority: Path) -> None:
 
 def _add_own(app: web.Application, parts: DoorParts) -> None:
     parts.health.add_to(app)
-    app.router.add_get("/metrics", parts.metrics.expose)
+    app.router.add_get("/metrics", _metrics(app, parts))
     if parts.webhook is not None:
         parts.webhook.add_to(app)
     if parts.rendezvous is not None:
         parts.rendezvous.add_to(app)
+
+
+def _metrics(app: web.Application, parts: DoorParts) -> Handler:
+    if not parts.metrics_auth:
+        return parts.metrics.expose
+    reviews = Upstream(parts.access, parts.access.tls, parts.access.credentials)
+    app.cleanup_ctx.append(reviews.connected)
+    return MetricsAccess(reviews, parts.metrics.expose).handle
 
 
 def _passage(app: web.Application, parts: DoorParts) -> Passage:

@@ -2,7 +2,7 @@
 
 import logging
 import platform
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version as installed_version
 
@@ -10,12 +10,15 @@ import orjson
 from aiohttp import web
 
 from launcher.core.errors import LauncherError
+from launcher.store.object_errors import ObjectError
 
 log = logging.getLogger(__name__)
 
 #: Returns when all is well; whatever it raises tells what is not.
 Check = Callable[[], Awaitable[None]]
 
+#: Objects with errors that ``?verbose`` names.
+_MAX_OBJECT_LINES = 100
 #: The Kubernetes release that the API keeps to. kubectl warns when it is of quite another one.
 _KUBERNETES = (1, 34)
 
@@ -39,8 +42,12 @@ _PATHS = (
 class Health:
     """Answers for probes. Every check is part of ``/readyz``; ``/livez`` only shows that the server answers at all."""
 
-    def __init__(self, checks: Mapping[str, Check]) -> None:
+    def __init__(
+        self, checks: Mapping[str, Check], errors: Callable[[], Sequence[ObjectError]] = lambda: ()
+    ) -> None:
+        """*errors* are those of single objects: ``?verbose`` lists them, and no check fails for them."""
         self._ready = {"ping": _ping, **checks}
+        self._errors = errors
         #: What the log has told of, and need not tell again.
         self._failing: set[str] = set()
 
@@ -92,6 +99,8 @@ class Health:
             lines.append(f"warn: some health checks cannot be excluded: no matches for {', '.join(unknown)}")
         if well and "verbose" not in request.query:
             return _text(200, "ok")
+        if "verbose" in request.query:
+            lines += _object_lines(self._errors())
         lines.append(f"{endpoint} check {'passed' if well else 'failed'}")
         return _text(200 if well else 500, "\n".join(lines) + "\n")
 
@@ -109,6 +118,14 @@ class Health:
             return False
         self._failing.discard(name)
         return True
+
+
+def _object_lines(errors: Sequence[ObjectError]) -> Iterator[str]:
+    """One line for each object; the text of the error is in the log alone, since the caller may be anybody."""
+    for each in errors[:_MAX_OBJECT_LINES]:
+        yield f"warn: object cannot be handled and is skipped: {each.called}: {each.reason}"
+    if (more := len(errors) - _MAX_OBJECT_LINES) > 0:
+        yield f"warn: {more} more objects cannot be handled and are skipped"
 
 
 async def _ping() -> None:

@@ -14,7 +14,7 @@ from launcher.core.errors import BadRequest, InvalidObject, Problem
 from launcher.core.manifest import Manifest
 from launcher.core.validate import creation_problems, problems_in
 from launcher.intake.mapped import Mapped
-from launcher.jobs.foreign import Foreign, mapped, translated
+from launcher.jobs.foreign import Foreign, mapped, task_count, translated
 from launcher.jobs.schema import status_schema
 from launcher.store.port import Kind, Object
 
@@ -67,7 +67,11 @@ class JobRules(CoreRules):
 
     def _mapped(self, obj: Object) -> Mapped:
         """The job's Framework. Raises InvalidObject with all that is wrong with either."""
-        problems = list(_name_problems(part(obj.get("metadata"))))
+        # The admin's limit is compared with the counts alone, before anything is made for each replica.
+        size = self._policy.size_problems(
+            task_count(self._foreign, obj), f"spec.{self._foreign.family.field}"
+        )
+        problems = [*_name_problems(part(obj.get("metadata"))), *size]
         try:
             found = mapped(self._foreign, obj)
         except InvalidObject as error:

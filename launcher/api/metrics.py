@@ -20,6 +20,7 @@ from launcher.api.kinds import SERVED
 from launcher.core.checking.podrules import part
 from launcher.core.status import State
 from launcher.store.informer import Informer
+from launcher.store.object_errors import ObjectErrors
 from launcher.store.port import FRAMEWORKS, PODS, Key, Kind, Object, Store
 
 #: Upper bounds in seconds.
@@ -56,6 +57,20 @@ def counted(kind: Kind, counts: Callable[[], Mapping[str, int] | None]) -> Gauge
     return Gauge(f"launcher_{kind.plural}", f"{kind.kind}s, by {label}.", samples)
 
 
+def object_error_gauge(errors: ObjectErrors) -> Gauge:
+    """The number of objects that cannot be handled at present."""
+
+    def samples() -> Iterator[tuple[Labels, float]]:
+        for (component, kind), count in errors.counts().items():
+            yield (("component", component), ("kind", kind)), count
+
+    return Gauge(
+        "launcher_object_errors",
+        "Objects that cannot be handled and are skipped, by component and kind.",
+        samples,
+    )
+
+
 class Metrics:
     """Counts requests as they pass, and objects as they come and go while ``run`` runs."""
 
@@ -74,7 +89,7 @@ class Metrics:
         kinds = [served.kind for served in SERVED] if store is not None else []
         self._censuses = {kind: _Census(_state_of(kind)) for kind in kinds}
         self._informers = (
-            [Informer(store, kind, census) for kind, census in self._censuses.items()]
+            [Informer(store, kind, census, component="metrics") for kind, census in self._censuses.items()]
             if store is not None
             else []
         )

@@ -47,15 +47,16 @@ class Policy:
 
     def _framework_problems(self, framework: dict[str, Any]) -> Iterator[Problem]:
         spec = part(framework.get("spec"))
-        yield from self._size_problems(sum(tasks_of_roles(spec)))
+        yield from self.size_problems(sum(tasks_of_roles(spec)), "spec.taskRoles")
         for index, role in enumerate(items(spec.get("taskRoles"))):
             pod = part(part(part(role).get("task")).get("pod"))
             yield from self._pod_problems(pod, f"spec.taskRoles[{index}].task.pod.spec")
 
-    def _size_problems(self, tasks: int) -> Iterator[Problem]:
+    def size_problems(self, tasks: int, field: str) -> Iterator[Problem]:
+        """Of a Framework with so many tasks, which *field* holds."""
         if self.max_tasks is not None and tasks > self.max_tasks:
             yield forbidden(
-                "spec.taskRoles",
+                field,
                 f"the roles have {tasks} tasks together, and a Framework may have {self.max_tasks} here",
             )
 

@@ -3,6 +3,8 @@
 import math
 from datetime import UTC, datetime
 
+from launcher.core.checking.podrules import part
+from launcher.core.replicas import whole
 from launcher.store.port import LEASES, Object
 
 
@@ -18,12 +20,13 @@ def new_lease(namespace: str, name: str) -> Object:
 
 def holder_of(lease: Object) -> str:
     """Who holds the lease; empty when nobody does."""
-    return _spec(lease).get("holderIdentity") or ""
+    return str(_spec(lease).get("holderIdentity") or "")
 
 
 def seconds_of(lease: Object, default: float) -> float:
     """For how long the holder's word counts: the holder says so itself, since it gives up by its own settings."""
-    return _spec(lease).get("leaseDurationSeconds") or default
+    seconds = _spec(lease).get("leaseDurationSeconds") or default
+    return seconds if isinstance(seconds, int | float) else default
 
 
 def held(lease: Object, identity: str, seconds: float, now: float) -> Object:
@@ -31,7 +34,7 @@ def held(lease: Object, identity: str, seconds: float, now: float) -> Object:
     before = _spec(lease)
     mine = before.get("holderIdentity") == identity
     began = before.get("acquireTime") if mine else None
-    changes = before.get("leaseTransitions") or 0
+    changes = whole(before.get("leaseTransitions"))
     first = not before.get("acquireTime")
     return lease | {
         "spec": before
@@ -54,8 +57,7 @@ def given_back(lease: Object, now: float) -> Object:
 
 
 def _spec(lease: Object) -> Object:
-    spec: Object = lease.get("spec") or {}
-    return spec
+    return part(lease.get("spec"))
 
 
 def _spelt(now: float) -> str:

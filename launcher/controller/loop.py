@@ -27,6 +27,7 @@ from launcher.core.status import State
 from launcher.core.validate import problems_in
 from launcher.store.events import EventWriter
 from launcher.store.informer import Ears, Informer
+from launcher.store.object_errors import object_errors
 from launcher.store.port import FRAMEWORKS, PODS, Key, Kind, Object, Store, version_of
 from launcher.store.selectors import parse
 
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds by which a timer may ring before its time: what the clock of a loop cannot tell apart, and more.
 _EARLY = 0.001
+_COMPONENT, _RECONCILER = "controller", "framework-reconciler"
 #: Only pods that say they belong to a Framework are of interest.
 OURS = parse(labels=Mark.FRAMEWORK_NAME)
 
@@ -116,9 +118,15 @@ class Controller:
         self._gathering: set[Key] = set()
         self._shelf = PodShelf()
         self._frameworks = Informer(
-            store, FRAMEWORKS, Ears(self.framework_seen, self.framework_gone), chance=chance
+            store,
+            FRAMEWORKS,
+            Ears(self.framework_seen, self.framework_gone),
+            chance=chance,
+            component=_COMPONENT,
         )
-        self._pods = Informer(store, PODS, Ears(self.pod_seen, self.pod_gone), OURS, chance=chance)
+        self._pods = Informer(
+            store, PODS, Ears(self.pod_seen, self.pod_gone), OURS, chance=chance, component=_COMPONENT
+        )
         self._events = EventWriter(store, clock, pause=self._pace.event_pause)
         self._hands = Hands(store, self._pods, self._pace.calls, attendants)
 
@@ -191,6 +199,7 @@ class Controller:
         self._desks.pop(key, None)
         self._gathering.discard(key)
         self._queue.forget(key)
+        object_errors.resolve(_RECONCILER, FRAMEWORKS.plural, key)
 
     def pod_seen(self, key: Key, obj: Object) -> None:
         pod = pod_from_json(obj)
@@ -227,15 +236,17 @@ class Controller:
             return
         try:
             await self._reconcile(desk)
+            object_errors.resolve(_RECONCILER, FRAMEWORKS.plural, key)
             return
         except LauncherError as error:
             log.warning("framework could not be worked on", extra={"framework": key, "why": str(error)})
             self._hands.obey(desk, error)
         except Exception as error:  # a bug shows on one Framework, and must not end the others
-            log.exception("framework could not be worked on", extra={"framework": key})
-            self._events.tell(
-                desk.reference, [Notice("InternalError", f"{type(error).__name__}: {error}", warning=True)]
-            )
+            if object_errors.record(_RECONCILER, FRAMEWORKS.plural, key, error):
+                self._events.tell(
+                    desk.reference,
+                    [Notice("InternalError", f"{type(error).__name__}: {error}", warning=True)],
+                )
         desk.planner.board.touch_all()  # whatever was to be done is thought of again
         desk.failed = True
         self._come_back(desk)
@@ -359,6 +370,8 @@ class Controller:
                     await self._save(desk)
             except LauncherError as error:
                 log.warning("status not saved at the end", extra={"framework": desk.key, "why": str(error)})
+            except Exception as error:  # the others are still to be saved
+                object_errors.record(_RECONCILER, FRAMEWORKS.plural, desk.key, error)
 
     def _come_back(self, desk: Desk) -> None:
         """See to it that whatever is left undone is looked at again."""

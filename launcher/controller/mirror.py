@@ -22,6 +22,7 @@ from launcher.jobs.progress import NOTHING_YET, Progress, progress_of
 from launcher.jobs.status import Story, blocked, is_finished, looked, news, running, same, suspended
 from launcher.store.events import EventWriter
 from launcher.store.informer import Ears, Informer
+from launcher.store.object_errors import object_errors
 from launcher.store.pauses import Pauses
 from launcher.store.port import FRAMEWORKS, Deletion, Key, MergePatch, Object, Propagation, Store, key_of
 from launcher.store.selectors import Where
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 GENERATION = "launcher.microsoft.com/job-generation"
 
 _WORKERS = 4
+_COMPONENT, _RECONCILER = "job-controller", "job-reconciler"
 #: However far away the end of a job's time is: look again after this many seconds, should the clock have jumped.
 _LONGEST_NAP = 600.0
 
@@ -86,9 +88,16 @@ class Mirror:
         self._events = EventWriter(store, clock, foreign.family.operator)
         ours = Where.labelled({JOB_KIND: foreign.family.kind})
         self._frameworks = Informer(
-            store, FRAMEWORKS, Ears(self.framework_seen, self.framework_gone), ours, chance=chance
+            store,
+            FRAMEWORKS,
+            Ears(self.framework_seen, self.framework_gone),
+            ours,
+            chance=chance,
+            component=_COMPONENT,
         )
-        self._told = Informer(store, foreign.kind, Ears(self.job_seen, self.job_gone), chance=chance)
+        self._told = Informer(
+            store, foreign.kind, Ears(self.job_seen, self.job_gone), chance=chance, component=_COMPONENT
+        )
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -111,6 +120,7 @@ class Mirror:
         for shelf in (self._jobs, self._wishes, self._pauses):
             shelf.pop(key, None)
         self._queue.forget(key)
+        object_errors.resolve(_RECONCILER, self._foreign.plural, key)
 
     def framework_seen(self, key: Key, obj: Object) -> None:
         meta = obj["metadata"]
@@ -126,7 +136,7 @@ class Mirror:
         self._queue.add(key)
 
     def framework_gone(self, key: Key) -> None:
-        del self._known[key]
+        self._known.pop(key, None)
         self._queue.add(key)
 
     # Work.
@@ -145,11 +155,12 @@ class Mirror:
         except LauncherError as error:
             log.info("job could not be worked on", extra={"job": key, "why": str(error)})
             self._later(key)
-        except Exception:  # a bug shows on one job, and must not end the others
-            log.exception("job could not be worked on", extra={"job": key})
+        except Exception as error:  # a bug shows on one job, and must not end the others
+            object_errors.record(_RECONCILER, self._foreign.plural, key, error)
             self._later(key)
         else:
             self._pauses.pop(key, None)
+            object_errors.resolve(_RECONCILER, self._foreign.plural, key)
 
     def _later(self, key: Key) -> None:
         pauses = self._pauses.setdefault(key, Pauses(first=0.1, most=30.0))

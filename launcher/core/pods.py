@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.core.belonging import controller_of
+from launcher.core.checking.podrules import part
 from launcher.core.names import Membership, membership_of
 from launcher.core.spec import PodName
 from launcher.core.times import Time, from_wire
@@ -52,7 +53,8 @@ class Pod:
 
 def is_over(obj: Mapping[str, Any]) -> bool:
     """Whether that pod has ended and will never run again."""
-    return (obj.get("status") or {}).get("phase") in ENDED
+    phase = part(obj.get("status")).get("phase")
+    return isinstance(phase, str) and phase in ENDED
 
 
 def pod_from_json(obj: Mapping[str, Any]) -> Pod:

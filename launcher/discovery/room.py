@@ -31,12 +31,15 @@ from launcher.discovery.roster import (
     wanted_from_json,
 )
 from launcher.store.informer import Informer
+from launcher.store.object_errors import object_errors
 from launcher.store.pauses import Pauses
 from launcher.store.port import FRAMEWORKS, PODS, Key, MergePatch, Object, Store
 from launcher.store.selectors import Where
 
 log = logging.getLogger(__name__)
 
+#: How errors call the rendezvous.
+COMPONENT = "rendezvous"
 #: Seconds between two looks at the Framework, at least.
 _PACE = 1.0
 #: Seconds after which somebody who comes has it looked at again.
@@ -79,7 +82,12 @@ class Room:
         self._store, self._key = store, key
         self._attendance = Attendance()
         self._informer = Informer(
-            store, PODS, self, Where.labelled({Mark.FRAMEWORK_NAME: key[1]}), namespace=key[0]
+            store,
+            PODS,
+            self,
+            Where.labelled({Mark.FRAMEWORK_NAME: key[1]}),
+            namespace=key[0],
+            component=COMPONENT,
         )
         self._files: dict[Later, Files] = {}
         #: Nothing has happened since these were made.
@@ -187,7 +195,9 @@ class Room:
                     continue
                 pauses.reset()
             await self._informer.synced.wait()
-            self._publish()
+            with object_errors.handling(COMPONENT, FRAMEWORKS.plural, self._key):
+                self._publish()
+            self._opened.set()
 
     async def _read(self) -> None:
         self._must_read = False
@@ -220,7 +230,6 @@ class Room:
             # Only those who can be told something: all the others still wait for somebody.
             for later in found.keys() & self._waiting.keys():
                 self._waiting.pop(later).set()
-        self._opened.set()
 
     def _wake_all(self) -> None:
         """Let everybody look for himself what there is."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from launcher.core.errors import Problem
+from launcher.core.replicas import whole
 from launcher.intake.convert import FAMILIES
 from launcher.intake.mapped import Mapped
 from launcher.intake.replicas import Family
@@ -122,6 +123,15 @@ def replica_paths(foreign: Foreign, job: Json) -> list[str]:
         *(f"spec.{foreign.family.field}.{type_}" for type_ in _part(spec.get(foreign.family.field))),
         *(f"spec.replicaSpecs[{at}]" for at in range(len(listed) if isinstance(listed, list) else 0)),
     ]
+
+
+def task_count(foreign: Foreign, job: Json) -> int:
+    """How many replicas there are of all types, as far as that can be read; nothing is made for each of them."""
+    spec = {name[:1].lower() + name[1:]: value for name, value in _part(job.get("spec")).items()}
+    listed = spec.get("replicaSpecs")
+    types = [*_part(spec.get(foreign.family.field)).values(), *(listed if isinstance(listed, list) else ())]
+    given = (_part(each).get("replicas") for each in types)
+    return sum(1 if count is None else max(whole(count), 0) for count in given)
 
 
 def type_name(role: str) -> str:

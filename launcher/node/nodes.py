@@ -22,12 +22,14 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Final
 
+from launcher.core.checking.podrules import items, part
 from launcher.core.checking.syntax import label_key_fault, label_value_fault, name_fault
 from launcher.core.errors import AlreadyExists, LauncherError, NotFound
 from launcher.core.quantity import quantity
 from launcher.core.times import to_wire
 from launcher.node import machine
 from launcher.node.scheduling.site import Taint
+from launcher.store.object_errors import object_errors
 from launcher.store.pauses import Pauses
 from launcher.store.port import NODES, Deletion, Object, Store
 
@@ -131,17 +133,17 @@ def _free_addresses(taken: set[str]) -> Iterator[str]:
 
 def parse(text: str) -> NodeSpec:
     """The node that *text* writes, as the module says. Raises ValueError, which names the part and the way out."""
-    name, *parts = [part.strip() for part in text.split(",")]
+    name, *parts = [entry.strip() for entry in text.split(",")]
     if not name or "=" in name:
         raise ValueError(f"{text!r} must begin with the node's name, such as gpu-1,cpu=8,memory=16Gi")
     if fault := name_fault(name):
         raise ValueError(f"{name!r} is no name for a node: {fault}")
     address, labels, capacity, taints = "", {}, {}, []
-    for part in parts:
-        marked = part.startswith("label:")
-        key, sign, value = part.removeprefix("label:").partition("=")
+    for entry in parts:
+        marked = entry.startswith("label:")
+        key, sign, value = entry.removeprefix("label:").partition("=")
         if not sign or not key:
-            raise ValueError(f"node {name}: {part!r} must be written KEY=VALUE")
+            raise ValueError(f"node {name}: {entry!r} must be written KEY=VALUE")
         if key in labels or key in capacity or (key == "ip" and address):
             raise ValueError(f"node {name}: {key} is given twice")
         if marked:
@@ -235,7 +237,8 @@ class NodeKeeper:
         stored = {node["metadata"]["name"]: node for node in (await self._store.list(NODES)).items}
         for name, node in stored.items():
             if name not in self._specs:
-                await self._remove(node)
+                with object_errors.handling("node-keeper", NODES.plural, ("", name)):
+                    await self._remove(node)
         for name, spec in self._specs.items():
             await self._register(spec, stored.get(name))
 
@@ -267,7 +270,7 @@ class NodeKeeper:
             for taint in spec.taints
         ]
         node_spec: Object = {"taints": taints} if taints else {}
-        if stored is not None and (stored.get("spec") or {}).get("unschedulable"):
+        if stored is not None and part(stored.get("spec")).get("unschedulable"):
             node_spec["unschedulable"] = True
         return {
             "apiVersion": NODES.api_version,
@@ -301,7 +304,8 @@ class NodeKeeper:
 
     def _conditions(self, stored: Object | None) -> list[Object]:
         now = to_wire(int(self._clock()))
-        before = {one["type"]: one for one in ((stored or {}).get("status") or {}).get("conditions") or ()}
+        conditions = map(part, items(part((stored or {}).get("status")).get("conditions")))
+        before = {str(one.get("type")): one for one in conditions}
         return [
             {
                 "type": kind,

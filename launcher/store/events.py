@@ -12,6 +12,7 @@ from math import inf
 from launcher.core.actions import Notice
 from launcher.core.errors import AlreadyExists, LauncherError
 from launcher.core.times import to_wire
+from launcher.store.object_errors import object_errors
 from launcher.store.port import EVENTS, MergePatch, Object, Store
 
 log = logging.getLogger(__name__)
@@ -93,6 +94,9 @@ class EventWriter:
                     await self._write(name, waiting)
                 except LauncherError as error:
                     log.info("event not written", extra={"event": waiting.notice.reason, "why": str(error)})
+                except Exception as error:  # an event that is stored already may be unreadable
+                    key = _namespace(waiting.about), name
+                    object_errors.record("event-recorder", EVENTS.plural, key, error)
 
     async def _rest(self) -> None:
         """Return when the next event may be written: after its pause, or when there is no more time for pauses."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from launcher.core.errors import Expired, RequestError, TooManyRequests, Unavailable
+from launcher.store.object_errors import object_errors
 from launcher.store.pauses import Pauses
 from launcher.store.port import Happened, Key, Kind, Object, Store, Version, key_of, version_of
 from launcher.store.selectors import EVERYTHING, Where
@@ -53,14 +54,15 @@ class Informer:
         *,
         namespace: str | None = None,
         chance: Callable[[], float] = random.random,
+        component: str = "informer",
     ) -> None:
         """
-        Of one *namespace*, or of all.
+        Of one *namespace*, or of all. Errors of the handler are reported as those of *component*.
 
         *chance* gives numbers from 0 to 1: not all who wait for the same store come back at the same time.
         """
         self._store, self._kind, self._where, self._handler = store, kind, where, handler
-        self._namespace = namespace
+        self._namespace, self._component = namespace, component
         self._chance = chance
         self._versions: dict[Key, Version] = {}
         #: Everything up to here has been heard of.
@@ -163,11 +165,10 @@ class Informer:
         version = version_of(obj)
         if version > self._versions.get(key, 0):
             self._versions[key] = version
-            try:
+            with object_errors.handling(self._component, self._kind.plural, key):
                 self._handler.seen(key, obj)
-            except Exception:  # whatever is wrong with one object, the others go on
-                log.exception("object cannot be read", extra={"kind": self._kind.plural, "object": key})
 
     def _lose(self, key: Key) -> None:
         del self._versions[key]
-        self._handler.gone(key)
+        with object_errors.handling(self._component, self._kind.plural, key):
+            self._handler.gone(key)

@@ -33,6 +33,21 @@ def shaped(metadata: Any) -> Object:
     return result
 
 
+def wrong_fields(metadata: Object) -> list[str]:
+    """The fields that have another type than they should."""
+    return [field for field, value in metadata.items() if not _is_readable(field, value)]
+
+
+def _is_readable(field: str, value: Any) -> bool:
+    read = _READERS.get(field)
+    try:
+        if read is not None and value:
+            read(field, value)
+    except BadRequest:
+        return False
+    return True
+
+
 def _dropped(_field: str, _value: Any) -> None:
     return None
 

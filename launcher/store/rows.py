@@ -1,5 +1,6 @@
 """Objects as the embedded stores keep them: JSON text, small, never changed."""
 
+import logging
 import re
 import sys
 from collections.abc import Mapping
@@ -8,9 +9,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from launcher.core.errors import TooLarge
+from launcher.store.metadata import wrong_fields
 from launcher.store.port import Happened, Key, Object, Version, key_of
 from launcher.store.rules import encoded
 from launcher.store.selectors import Where
+
+log = logging.getLogger(__name__)
 
 MAX_BYTES = 3 * 1024 * 1024
 
@@ -107,8 +111,20 @@ def new_row(resource: str, key: Key, obj: Object, version: Version) -> Row:
 
 
 def stored_row(resource: str, number: int, version: Version, main: bytes, status: bytes | None) -> Row:
-    """A row as it was written down. Raises ValueError or KeyError when it cannot have been."""
+    """
+    A row as it was written down. Raises ValueError or KeyError when it cannot have been.
+
+    Fields of its metadata that have another type than they should are dropped: nothing could be done with the object,
+    not even its deletion, as long as they are there.
+    """
     obj = orjson.loads(main)
+    if wrong := wrong_fields(obj["metadata"]):
+        log.error(
+            "stored metadata dropped, since it has a wrong type",
+            extra={"resource": resource, "object": key_of(obj), "fields": wrong},
+        )
+        obj["metadata"] = {name: value for name, value in obj["metadata"].items() if name not in wrong}
+        main = _text(obj)
     return Row(resource, key_of(obj), number, obj["metadata"]["uid"], version, main, status, _labels_of(obj))
 
 

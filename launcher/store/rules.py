@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from launcher.core.checking.podrules import items, part
 from launcher.core.errors import BadRequest, Conflict, InvalidObject, Problem
 from launcher.core.times import from_wire, to_wire
 from launcher.store.metadata import OWN_FIELDS, problems_in, shaped
@@ -110,14 +111,14 @@ def bound(kind: Kind, stored: Object, obj: Object, now: float) -> Object:
     """*obj*, which takes the place of *stored*; a pod that has just been given its node says so in its status."""
     if kind != PODS or not _node_of(obj) or _node_of(stored):
         return obj
-    status = obj.get("status") or {}
-    others = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
+    status = part(obj.get("status"))
+    others = [one for one in items(status.get("conditions")) if part(one).get("type") != "PodScheduled"]
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": timestamp(now)}
     return {**obj, "status": {**status, "conditions": [*others, scheduled]}}
 
 
 def _node_of(pod: Object) -> str | None:
-    node: str | None = (pod.get("spec") or {}).get("nodeName")
+    node: str | None = part(pod.get("spec")).get("nodeName")
     return node
 
 
@@ -191,7 +192,11 @@ def _replaced(kind: Kind, stored: Object, obj: Object) -> Object:
             )
             for name in late
         ]
-    _refuse_if_any([*problems, *problems_in(kind, new)])
+    if found := problems_in(kind, new):
+        # What is stored already may break rules that are newer, and must still be changed and deleted.
+        known = problems_in(kind, old)
+        problems += [problem for problem in found if problem not in known]
+    _refuse_if_any(problems)
     for field in OWN_FIELDS:
         new.pop(field, None)
         if field in old:
@@ -239,7 +244,7 @@ def deleted(kind: Kind, stored: Object, how: Deletion, now: float) -> Object | N
     if "deletionTimestamp" not in old:
         new["generation"] = old["generation"] + 1
     if kind == NAMESPACES:
-        return {**stored, "metadata": new, "status": {**stored.get("status", {}), "phase": "Terminating"}}
+        return {**stored, "metadata": new, "status": {**part(stored.get("status")), "phase": "Terminating"}}
     return {**stored, "metadata": new}
 
 
@@ -293,13 +298,15 @@ def _end(kind: Kind, stored: Object, grace: int | None, now: float) -> tuple[str
 def _first_grace(kind: Kind, stored: Object, grace: int | None) -> int:
     if kind != PODS:
         return 0
-    spec = stored.get("spec") or {}
+    spec = part(stored.get("spec"))
     # Nobody runs it, so nobody needs time to stop it.
-    if not spec.get("nodeName") or (stored.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+    if not spec.get("nodeName") or part(stored.get("status")).get("phase") in ("Succeeded", "Failed"):
         return 0
     if grace is None:
         grace = spec.get("terminationGracePeriodSeconds")
-    return _DEFAULT_GRACE if grace is None else min(grace, _MOST_GRACE)
+    if not isinstance(grace, int):
+        return _DEFAULT_GRACE
+    return min(grace, _MOST_GRACE) if grace >= 0 else 1  # as Kubernetes reads it
 
 
 def timestamp(now: float) -> str:

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from launcher.api.door.app import DoorParts, door_limits, make_door
 from launcher.api.health import Health
-from launcher.api.metrics import Gauge, Metrics, counted
+from launcher.api.metrics import Gauge, Metrics, counted, object_error_gauge
 from launcher.api.reach import Reach
 from launcher.api.serving import make_runner
 from launcher.api.webhook.review import Webhook
@@ -39,6 +39,7 @@ from launcher.node.capacity import Capacity
 from launcher.settings import ClusterSettings, InPod, Kubeconfig
 from launcher.store.kube.access import Access, from_kubeconfig, from_service_account
 from launcher.store.kube.store import KubeStore
+from launcher.store.object_errors import object_errors
 from launcher.store.port import FRAMEWORKS, PODS, Kind, Object, Store
 from launcher.wiring.certified import Certified
 from launcher.wiring.discovering import Discovering, allow_many_connections, found_at
@@ -219,8 +220,15 @@ class _Replica:
             access=self._access,
             policy=self._settings.policy,
             limits=limits,
-            metrics=Metrics(gauges=[self._leads(), *self._counts(), self._discovering.waiting()]),
-            health=Health(checks),
+            metrics=Metrics(
+                gauges=[
+                    self._leads(),
+                    *self._counts(),
+                    self._discovering.waiting(),
+                    object_error_gauge(object_errors),
+                ]
+            ),
+            health=Health(checks, object_errors.current),
             webhook=Webhook(self._settings.policy),
             rendezvous=self._discovering.rendezvous,
             certificates=self._settings.client_ca is not None,

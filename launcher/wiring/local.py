@@ -26,7 +26,7 @@ from launcher.api.exposure import refusal
 from launcher.api.guard import LOOPBACK, Guard
 from launcher.api.health import Health
 from launcher.api.limits import Limits
-from launcher.api.metrics import Gauge, Metrics
+from launcher.api.metrics import Gauge, Metrics, object_error_gauge
 from launcher.api.serving import make_runner
 from launcher.controller.loop import Controller
 from launcher.controller.mirror import Mirror
@@ -48,6 +48,7 @@ from launcher.node.scheduling.marking import LocalGangs
 from launcher.node.scheduling.scheduler import Scheduler
 from launcher.settings import BadSetting, Settings, listening, url_of
 from launcher.store.events import EventWriter
+from launcher.store.object_errors import object_errors
 from launcher.store.sqlite import SqliteStore
 from launcher.wiring.certified import certificate_files
 from launcher.wiring.data_directory import prepare
@@ -179,7 +180,10 @@ class _Works:
         self.discovering = _discovering(settings, sock, store)
         running = EventWriter(store, time.time, "launcher-agent")
         log_budget = LogBudget(store, settings.data / "logs", settings.log_budgets, running)
-        self.metrics = Metrics(store, gauges=[self.discovering.waiting(), *_log_gauges(log_budget)])
+        self.metrics = Metrics(
+            store,
+            gauges=[self.discovering.waiting(), object_error_gauge(object_errors), *_log_gauges(log_budget)],
+        )
         self._controller = Controller(
             store,
             clock=time.time,
@@ -264,7 +268,8 @@ class _Serving:
             policy=self.settings.policy,
             metrics=works.metrics,
             health=Health(
-                {"not-draining": limits.not_draining, "store": store.check, "disk": store.check_disk}
+                {"not-draining": limits.not_draining, "store": store.check, "disk": store.check_disk},
+                object_errors.current,
             ),
             rendezvous=works.discovering.rendezvous,
         )

@@ -6,6 +6,7 @@ import pytest
 
 from launcher.api.health import Check, Health
 from launcher.core.errors import Unavailable
+from launcher.store.object_errors import ObjectErrors
 from tests.api.around import application, running
 from tests.api.client import Client
 
@@ -92,3 +93,19 @@ async def test_the_root_says_where_to_look() -> None:
         paths = (await client.get("/")).json()["paths"]
 
     assert {"/apis", "/openapi/v3", "/metrics"} <= set(paths)
+
+
+async def test_verbose_names_objects_with_errors_and_no_check_fails_for_them() -> None:
+    errors = ObjectErrors()
+    errors.record("scheduler", "pods", ("default", "bad"), TypeError("a secret value"))
+    parts = Health({}, errors.current)
+    app = application()
+    parts.add_to(app)
+
+    async with running(app) as server:
+        plain, verbose = [await server.client.get(path) for path in ("/readyz", "/readyz?verbose")]
+
+    assert (plain.status, plain.body) == (200, b"ok")
+    assert verbose.status == 200
+    assert b"scheduler: pods default/bad: TypeError" in verbose.body
+    assert b"secret" not in verbose.body

@@ -15,7 +15,7 @@ def test_what_is_asked_for_many_times_is_seen_to_once() -> None:
         async def see_to(what: str) -> None:
             done.append(what)
 
-        chores = Chores(see_to)
+        chores = Chores(see_to, "things")
         for what in ("a", "b", "a", "a"):
             chores.add(what)
         async with running(chores):
@@ -34,7 +34,7 @@ def test_what_is_asked_for_while_it_is_seen_to_is_seen_to_again_afterwards() -> 
             await asyncio.sleep(1)
             done.append(f"end {what}")
 
-        chores = Chores(see_to)
+        chores = Chores(see_to, "things")
         chores.add("a")
         async with running(chores):
             await asyncio.sleep(0.5)
@@ -54,7 +54,7 @@ def test_what_fails_comes_again_after_growing_pauses() -> None:
             if len(times) < 4:
                 raise Unavailable("not yet")
 
-        chores = Chores(see_to)
+        chores = Chores(see_to, "things")
         chores.add("a")
         async with running(chores):
             await asyncio.sleep(100)
@@ -70,7 +70,7 @@ def test_what_can_wait_is_seen_to_later_unless_it_is_asked_for_sooner() -> None:
         async def see_to(what: str) -> None:
             done.append((what, round(asyncio.get_running_loop().time(), 1)))
 
-        chores = Chores(see_to)
+        chores = Chores(see_to, "things")
         async with running(chores):
             chores.later("a", 10)
             chores.later("b", 10)

@@ -9,7 +9,7 @@ gang of which some were let through when it ended is let through whole.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Final, Protocol
 
 from launcher.controller.desk import framework_from_json
@@ -23,12 +23,14 @@ from launcher.core.gang import is_placed
 from launcher.core.pods import is_over
 from launcher.store.events import EventWriter
 from launcher.store.informer import Ears, Informer
+from launcher.store.object_errors import object_errors
 from launcher.store.pauses import Pauses
 from launcher.store.port import FRAMEWORKS, NODES, PODS, Key, MergePatch, Object, Store
 from launcher.store.selectors import FieldRequirement, Where
 
 log = logging.getLogger(__name__)
 
+_COMPONENT: Final = "gang-admission"
 #: Pods behind gates of ours, and those that were.
 OURS: Final = Where.labelled({BACKEND_LABEL: Own.GATES.value})
 #: Pods that take something of a node.
@@ -91,7 +93,14 @@ class GateKeeper:
         self._store, self._make_room, self._events, self._chance = store, room, events, chance
         self._line = Line()
         self._called, self._news = asyncio.Event(), asyncio.Event()
-        self._members = Informer(store, PODS, Ears(self.member_seen, self.member_gone), OURS, chance=chance)
+        self._members = Informer(
+            store,
+            PODS,
+            Ears(self.member_seen, self.member_gone),
+            OURS,
+            chance=chance,
+            component=_COMPONENT,
+        )
         #: While somebody waits for it.
         self._room: Room | None = None
         self._pauses = Pauses(first=0.2, most=30.0)
@@ -138,16 +147,21 @@ class GateKeeper:
     async def _complete(self) -> None:
         """Whoever was left behind by its gang follows."""
         for party in self._line.followers():
-            if self._room is not None:
-                self._room.take([*party.gated.values()], 0)
-            await self._let_through(party)
+            with self._handling(party):
+                if self._room is not None:
+                    self._room.take([*party.gated.values()], 0)
+                await self._let_through(party)
         now = asyncio.get_running_loop().time()
         for party in self._line.incomplete():
             if party.ask_at is None:
                 party.ask_at = now + _LOOK_AGAIN  # until then, most likely, its pods are being created
             if party.has_lost or now >= party.ask_at:
                 party.has_lost, party.ask_at = False, now + _LOOK_AGAIN
-                await self._ask_about(party)
+                with self._handling(party):
+                    await self._ask_about(party)
+
+    def _handling(self, party: Party) -> AbstractContextManager[None]:
+        return object_errors.handling(_COMPONENT, FRAMEWORKS.plural, (party.namespace, party.framework))
 
     async def _ask_about(self, party: Party) -> None:
         """Tasks may have been given up since, or be over with their pods gone: the Framework knows."""
@@ -169,8 +183,10 @@ class GateKeeper:
     async def _find_room(self) -> None:
         """Return when nobody waits for room any more."""
         room = self._room = self._make_room()
-        nodes = Informer(self._store, NODES, _Nodes(self, room), chance=self._chance)
-        placed = Informer(self._store, PODS, _Placed(self, room), _PLACED, chance=self._chance)
+        nodes = Informer(self._store, NODES, _Nodes(self, room), chance=self._chance, component=_COMPONENT)
+        placed = Informer(
+            self._store, PODS, _Placed(self, room), _PLACED, chance=self._chance, component=_COMPONENT
+        )
         try:
             async with asyncio.TaskGroup() as group:
                 ears = [group.create_task(nodes.run()), group.create_task(placed.run())]
@@ -189,7 +205,8 @@ class GateKeeper:
             await self._complete()
             began = paused = clock()
             for party in self._line.waiting():
-                await self._try(room, party)
+                with self._handling(party):
+                    await self._try(room, party)
                 if clock() - paused > _BREATH:
                     await asyncio.sleep(0)  # others get their turn
                     paused = clock()

@@ -6,18 +6,24 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 from launcher.core.errors import LauncherError
+from launcher.store.object_errors import object_errors
 from launcher.store.pauses import Pauses
+from launcher.store.port import Key
 
 log = logging.getLogger(__name__)
+
+#: How errors call the garbage collector.
+COMPONENT = "garbage-collector"
 
 K = TypeVar("K", bound=Hashable)
 
 
 class Chores(Generic[K]):
-    """Calls *see_to* with everything that was added, a few at a time; what raises a LauncherError comes again."""
+    """Calls *see_to* with everything that was added, a few at a time; what raises an error comes again."""
 
-    def __init__(self, see_to: Callable[[K], Awaitable[None]], workers: int = 16) -> None:
-        self._see_to, self._workers = see_to, workers
+    def __init__(self, see_to: Callable[[K], Awaitable[None]], kind: str, workers: int = 16) -> None:
+        """*kind* is what errors call the things that are seen to."""
+        self._see_to, self._kind, self._workers = see_to, kind, workers
         self._queue: asyncio.Queue[K] = asyncio.Queue()
         #: In the queue, or, while worked on, to be put there again.
         self._dirty: set[K] = set()
@@ -56,11 +62,28 @@ class Chores(Generic[K]):
             self._busy.add(what)
             try:
                 await self._see_to(what)
-                self._pauses.pop(what, None)
             except LauncherError as error:
                 log.info("chore failed", extra={"chore": what, "why": str(error)})
-                self.later(what, self._pauses.setdefault(what, Pauses(first=0.1, most=30.0)).next())
+                self._again(what)
+            except Exception as error:
+                object_errors.record(COMPONENT, self._kind, _key(what), error)
+                self._again(what)
+            else:
+                self._pauses.pop(what, None)
+                object_errors.resolve(COMPONENT, self._kind, _key(what))
             finally:
                 self._busy.discard(what)
             if what in self._dirty:
                 self._queue.put_nowait(what)
+
+    def _again(self, what: K) -> None:
+        self.later(what, self._pauses.setdefault(what, Pauses(first=0.1, most=30.0)).next())
+
+
+def _key(what: Hashable) -> Key:
+    """How errors call it: an object's key, or the name or uid that stands for one."""
+    match what:
+        case (str() as namespace, str() as name):
+            return namespace, name
+        case _:
+            return "", str(what)

@@ -20,7 +20,7 @@ from typing import Final
 
 from launcher.core.errors import NotFound
 from launcher.core.names import Mark
-from launcher.node.collecting.chores import Chores
+from launcher.node.collecting.chores import COMPONENT, Chores
 from launcher.node.collecting.lost import LostPods
 from launcher.node.collecting.ownership import FOREGROUND, KINDS, ORPHAN, Graph, Item, Owner, item_of
 from launcher.node.collecting.sweeping import NamespaceSweeper, old_events
@@ -61,16 +61,18 @@ class Collector:
         """Events are kept for so many seconds after they were last written."""
         self._store, self._clock, self._events_kept = store, clock, events_kept
         self._graph = Graph()
-        self._chores: Chores[str] = Chores(self._attend)
+        self._chores: Chores[str] = Chores(self._attend, "objects")
         self._lost = LostPods(store, clock)
         self._namespaces = NamespaceSweeper(store)
-        self._informers = {kind: Informer(store, kind, _Items(self, kind)) for kind in KINDS}
+        self._informers = {
+            kind: Informer(store, kind, _Items(self, kind), component=COMPONENT) for kind in KINDS
+        }
         #: Set once everything is known: before that, an owner that is not known proves nothing.
         self._complete = False
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            nodes = Informer(self._store, NODES, self._lost.nodes)
+            nodes = Informer(self._store, NODES, self._lost.nodes, component=COMPONENT)
             informers = [*self._informers.values(), nodes]
             for informer in informers:
                 group.create_task(informer.run())
@@ -79,7 +81,8 @@ class Collector:
             self._complete = True
             for item in self._graph.items():
                 self._consider(item)
-            group.create_task(Informer(self._store, NAMESPACES, self._namespaces).run())
+            namespaces = Informer(self._store, NAMESPACES, self._namespaces, component=COMPONENT)
+            group.create_task(namespaces.run())
             group.create_task(self._chores.run())
             group.create_task(self._namespaces.run())
             group.create_task(self._lost.run())

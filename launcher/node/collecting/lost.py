@@ -6,8 +6,9 @@ from contextlib import suppress
 from typing import Final
 
 from launcher.core.actions import Notice
+from launcher.core.checking.podrules import part
 from launcher.core.errors import NotFound
-from launcher.core.pods import ENDED
+from launcher.core.pods import is_over
 from launcher.node.collecting.chores import Chores
 from launcher.store.events import EventWriter
 from launcher.store.port import NODES, PODS, Deletion, Key, Object, Store, key_of
@@ -27,7 +28,7 @@ class LostPods:
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self._store = store
         self._events = EventWriter(store, clock, "garbage-collector")
-        self._chores: Chores[Key] = Chores(self._attend)
+        self._chores: Chores[Key] = Chores(self._attend, PODS.plural)
         self._names: set[str] = set()
         #: The uid of every pod that has a node, and the node's name.
         self._placed: dict[Key, tuple[str, str]] = {}
@@ -46,7 +47,7 @@ class LostPods:
 
     def seen(self, pod: Object) -> None:
         key = key_of(pod)
-        node = (pod.get("spec") or {}).get("nodeName") or ""
+        node = part(pod.get("spec")).get("nodeName") or ""
         placed = (pod["metadata"]["uid"], node)
         if node and self._placed.get(key) != placed:
             self.gone(key)
@@ -92,8 +93,8 @@ class LostPods:
         return True
 
     async def _end(self, pod: Object, node: str) -> None:
-        meta, status = pod["metadata"], pod.get("status") or {}
-        if status.get("phase") not in ENDED:
+        meta, status = pod["metadata"], part(pod.get("status"))
+        if not is_over(pod):
             why = {"phase": "Failed", "reason": "NodeLost", "message": f"there is no node {node}"}
             pod = await self._store.update_status(PODS, {**pod, "status": {**status, **why}})
             self._events.tell(pod, [Notice("NodeLost", why["message"], warning=True)])

@@ -67,16 +67,20 @@ def item_of(kind: Kind, obj: Object) -> Item:
         key=key_of(obj),
         uid=meta["uid"],
         version=version_of(obj),
-        owners=tuple(_owner(reference) for reference in meta.get("ownerReferences") or ()),
+        owners=tuple(_owners(meta)),
         finalizers=tuple(meta.get("finalizers") or ()),
         deleting="deletionTimestamp" in meta,
     )
 
 
-def _owner(reference: Object) -> Owner:
-    group, _, _ = reference["apiVersion"].rpartition("/")
-    kind = _BY_NAME.get((group, reference["kind"]))
-    return Owner(reference["uid"], kind, reference["name"], reference.get("blockOwnerDeletion") is True)
+def _owners(meta: Object) -> Iterator[Owner]:
+    """The references that can be read: what another one means is not known, and it holds nothing."""
+    for reference in meta.get("ownerReferences") or ():
+        fields = [reference.get(name) for name in ("apiVersion", "kind", "uid", "name")]
+        if all(isinstance(field, str) for field in fields):
+            version, kind, uid, name = fields
+            owner = _BY_NAME.get((version.rpartition("/")[0], kind))
+            yield Owner(uid, owner, name, reference.get("blockOwnerDeletion") is True)
 
 
 class Graph:

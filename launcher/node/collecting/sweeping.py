@@ -54,7 +54,7 @@ class NamespaceSweeper:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._chores: Chores[str] = Chores(self._empty, workers=4)
+        self._chores: Chores[str] = Chores(self._empty, NAMESPACES.plural, workers=4)
 
     async def run(self) -> None:
         await self._chores.run()
@@ -128,9 +128,9 @@ async def _sweep_events(store: Store, before: float) -> None:
 
 def _written(event: Object) -> float:
     """When it last happened, as far as it says; else when it was made."""
-    times = (event.get("lastTimestamp"), event.get("eventTime"), event["metadata"]["creationTimestamp"])
+    times = (event.get("lastTimestamp"), event.get("eventTime"), event["metadata"].get("creationTimestamp"))
     moments = []
     for text in times:
         with suppress(ValueError, TypeError):
             moments.append(from_wire(text))
-    return max(moments)
+    return max(moments, default=0.0)

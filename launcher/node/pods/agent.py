@@ -27,6 +27,7 @@ from launcher.node.volumes.nfs import Nfs
 from launcher.node.volumes.volumes import Volumes
 from launcher.store.events import EventWriter
 from launcher.store.informer import Informer
+from launcher.store.object_errors import object_errors
 from launcher.store.pauses import Pauses
 from launcher.store.port import FRAMEWORKS, NODES, PODS, Key, Object, Store, key_of
 
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds until the runtime is listened to again.
 _DEAF = 0.5
+_COMPONENT, _WORKER = "node-agent", "pod-worker"
 
 
 @dataclass(slots=True)
@@ -64,6 +66,8 @@ class _Life:
     def wake(self) -> None:
         if self.worker:
             self.worker.wake()
+        else:
+            self.changed.set()
 
 
 class Agent:
@@ -99,10 +103,10 @@ class Agent:
         self._volumes = Volumes(data, self._nfs, claims, host_paths)
         self._last_words = LastWords(data / "ends")
         self._hosts = Hosts(store, data / "hosts", nodes=addresses)
-        self._pods = Informer(store, PODS, self)
+        self._pods = Informer(store, PODS, self, component=_COMPONENT)
         self._logs = PodLogs(store, logs, lambda key: key in self._known)
         self._log_room = logs
-        self._frameworks = Informer(store, FRAMEWORKS, self._logs)
+        self._frameworks = Informer(store, FRAMEWORKS, self._logs, component=_COMPONENT)
         self._tools = Tools(
             store,
             runtime,
@@ -145,7 +149,9 @@ class Agent:
         if node_name(pod) not in self._nodes:
             return
         self._known[key] = owner_of(pod)
-        self._hosts.pod_seen(key, pod)
+        # A pod that cannot be named is still one to run, or to end.
+        with object_errors.handling("hosts-files", PODS.plural, key):
+            self._hosts.pod_seen(key, pod)
         life = self._lives.get(key)
         if life is not None and uid_of(life.pod) == uid_of(pod):
             life.saw(pod)
@@ -154,7 +160,8 @@ class Agent:
 
     def gone(self, key: Key) -> None:
         """A pod is no longer there."""
-        self._hosts.pod_gone(key)
+        with object_errors.handling("hosts-files", PODS.plural, key):
+            self._hosts.pod_gone(key)
         if key in self._known:
             self._logs.pod_gone(key, self._known.pop(key))
         if life := self._lives.get(key):
@@ -180,6 +187,7 @@ class Agent:
             while not await self._try_to_live(life):
                 await happens(life.changed, pauses.next())
         finally:
+            object_errors.resolve(_WORKER, PODS.plural, key)
             del self._wakers[uid]
             if self._lives.get(key) is life:
                 del self._lives[key]
@@ -198,23 +206,27 @@ class Agent:
                 life.worker.gone()
             await life.worker.run()
         except Exception as error:  # whatever is wrong with one pod, the others go on
-            log.exception("pod not run", extra={"pod": key_of(life.pod)})
-            self._tools.tell(
-                life.pod, Notice("FailedSync", f"the pod cannot be run: {error!r}", warning=True)
-            )
-            # Without a worker nothing of it ever ran, so nothing has to be ended.
-            return life.worker is None and await self._let_go(life)
+            if object_errors.record(_WORKER, PODS.plural, key_of(life.pod), error):
+                self._tools.tell(
+                    life.pod, Notice("FailedSync", f"the pod cannot be run: {error!r}", warning=True)
+                )
+            return await self._let_go(life)
         finally:
             life.worker = None
         return True
 
     async def _let_go(self, life: _Life) -> bool:
-        """Have the store drop a pod that cannot be read, if it is deleted. Whether it is gone."""
-        if is_deleted(life.pod) and not life.gone:
+        """End what runs of a pod that cannot be worked on, and have the store drop it, if it is deleted or gone."""
+        if not life.gone and not is_deleted(life.pod):
+            return False
+        uid = uid_of(life.pod)
+        named = ((run, run_name(run)) for run in self._runtime.runs())
+        runs = [run for run, name in named if name is not None and name.uid == uid]
+        await end_runs(self._runtime, runs, life.changed)
+        if not life.gone:
             with suppress(Gone):
                 await StoredPod(life.pod, self._tools).remove()
-            return True
-        return life.gone
+        return True
 
     async def _starter(self, life: _Life) -> Starter | None:
         """Whoever starts the pod's containers; None while its node is not there."""

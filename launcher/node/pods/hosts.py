@@ -32,7 +32,8 @@ from launcher.node.pods.hostsfile import (
     own_lines,
 )
 from launcher.store.informer import Informer
-from launcher.store.port import SERVICES, Key, Object, Store, key_of
+from launcher.store.object_errors import object_errors
+from launcher.store.port import FRAMEWORKS, SERVICES, Key, Object, Store, key_of
 from launcher.store.selectors import Where
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ class Hosts:
         self._store, self._directory, self._machine = store, directory, machine
         self._node_lines = list(node_lines(nodes or {}))
         self._uids: dict[Key, str] = {}
-        self._informer = Informer(store, SERVICES, self)
+        self._informer = Informer(store, SERVICES, self, component="hosts-files")
         #: Those that no Framework owns are nobody's.
         self._services: dict[Scope, dict[str, NamedService]] = {}
         self._owners: dict[Key, Scope] = {}
@@ -297,6 +298,9 @@ class Hosts:
             # Whoever starts next tries again.
             del self._files[scope]
             log.warning("names not written", extra={"scope": scope, "why": str(error)})
+        except Exception as error:  # the files of others are still to be written
+            del self._files[scope]
+            object_errors.record("hosts-files", FRAMEWORKS.plural, scope, error)
 
     def _machines_lines(self) -> list[str]:
         try:

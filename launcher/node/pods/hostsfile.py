@@ -8,6 +8,7 @@ another, the port to speak to is the container's.
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from launcher.core.names import KIND
 from launcher.core.pods import is_over
@@ -51,35 +52,47 @@ class NamedService:
 
 
 def named_pod(pod: Object) -> NamedPod | None:
-    """The pod as Services see it; None while it has no address, and once it is over."""
+    """The pod as Services see it; None while it has no address, and once it is over. Raises TypeError."""
     status, spec = pod.get("status") or {}, pod["spec"]
     if not status.get("podIP") or is_over(pod):
         return None
     ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
     return NamedPod(
         pod["metadata"]["name"],
-        status["podIP"],
+        _text(status["podIP"], "status.podIP"),
         pod["metadata"].get("labels") or {},
         ready and "deletionTimestamp" not in pod["metadata"],
-        spec.get("hostname") or "",
-        spec.get("subdomain") or "",
+        _text(spec.get("hostname") or "", "spec.hostname"),
+        _text(spec.get("subdomain") or "", "spec.subdomain"),
         () if spec.get("hostNetwork") else pod_names(pod),
     )
 
 
 def named_service(service: Object) -> NamedService | None:
-    """The Service as pods see it; None for one that leads to no pods."""
+    """The Service as pods see it; None for one that leads to no pods. Raises TypeError."""
     meta, spec = service["metadata"], service.get("spec") or {}
     if not spec.get("selector"):
         return None
     return NamedService(
         meta["name"],
         meta["namespace"],
-        spec["selector"],
+        _texts(spec["selector"], "spec.selector"),
         spec.get("clusterIP") == "None",
         bool(spec.get("publishNotReadyAddresses")),
         framework_of(service),
     )
+
+
+def _text(value: Any, field: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{field} is no string")
+    return value
+
+
+def _texts(value: Any, field: str) -> Mapping[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise TypeError(f"{field} is no object whose values are strings")
+    return value
 
 
 def framework_of(obj: Object) -> str:

@@ -19,7 +19,11 @@ from launcher.node.scheduling.room import Room, keep_room, moved
 from launcher.node.scheduling.seating import Seats
 from launcher.node.scheduling.site import Facts, GangMark, Guest, Site
 from launcher.node.scheduling.waiting import Line, LineKey, Party, Rank, Waiting, line_key
-from launcher.store.port import Key, Object, key_of
+from launcher.store.object_errors import object_errors
+from launcher.store.port import PODS, Key, Object, key_of
+
+#: How errors call the scheduler.
+COMPONENT = "scheduler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +234,13 @@ class Placer:
                 party = line.first()
                 if party is None:
                     continue
-                if seats := self._try(party, line):
-                    found += self._give(party, seats)
+                try:
+                    if seats := self._try(party, line):
+                        found += self._give(party, seats)
+                except Exception as error:  # what is wrong with one pod must not keep others from their nodes
+                    key = party.members[0].guest.key
+                    object_errors.record(COMPONENT, PODS.plural, key, error)
+                    line.set_aside(party, f"the pod cannot be read: {error}")
                 if line.closed is None and (then := line.first()) is not None:
                     heappush(heads, (then.rank, line))
 

@@ -89,7 +89,7 @@ def node_terms(affinity: Mapping[str, Any]) -> tuple[NodeTerm, ...] | None:
 
 def preferred_nodes(affinity: Mapping[str, Any]) -> tuple[Weighed[NodeTerm], ...]:
     return tuple(
-        Weighed(one.get("weight") or 0, _node_term(one.get("preference") or {}))
+        Weighed(_weight(one), _node_term(one.get("preference") or {}))
         for one in affinity.get(_PREFERRED) or ()
     )
 
@@ -104,12 +104,17 @@ def preferred_pods(
 ) -> tuple[Weighed[PodTerm], ...]:
     """The wishes of both kinds; weights of those to keep apart from are below zero."""
     return tuple(
-        Weighed(
-            sign * (one.get("weight") or 0), _pod_term(one.get("podAffinityTerm") or {}, namespace, labels)
-        )
+        Weighed(sign * _weight(one), _pod_term(one.get("podAffinityTerm") or {}, namespace, labels))
         for sign, affinity in ((1, near), (-1, apart))
         for one in affinity.get(_PREFERRED) or ()
     )
+
+
+def _weight(wish: Mapping[str, Any]) -> int:
+    weight = wish.get("weight") or 0
+    if not isinstance(weight, int):
+        raise ValueError(f"spec.affinity: weight {weight!r} is no whole number")
+    return weight
 
 
 def _node_term(term: Mapping[str, Any]) -> NodeTerm:
@@ -122,7 +127,7 @@ def _node_term(term: Mapping[str, Any]) -> NodeTerm:
 
 
 def _pod_term(term: Mapping[str, Any], namespace: str, labels: Mapping[str, str]) -> PodTerm:
-    if not term.get("topologyKey"):
+    if not isinstance(term.get("topologyKey"), str) or not term["topologyKey"]:
         raise ValueError("spec.affinity: topologyKey is missing: write kubernetes.io/hostname for one node")
     return PodTerm(Selection(_namespaces(term, namespace), _pod_labels(term, labels)), term["topologyKey"])
 
@@ -174,6 +179,8 @@ def _requirements(expressions: Iterable[Mapping[str, Any]], where: str) -> Itera
         values = frozenset(one.get("values") or ())
         if operator in (Operator.GREATER, Operator.LESS) and not _is_one_number(values):
             raise ValueError(f"{where}: {one['operator']} takes one whole number in values")
+        if not isinstance(one["key"], str):
+            raise ValueError(f"{where}: key {one['key']!r} is no string")
         yield LabelRequirement(one["key"], operator, values)
 
 

@@ -64,13 +64,20 @@ def view_of(pod: Object) -> PodView:
         uid=meta["uid"],
         version=meta["resourceVersion"],
         gated=bool(spec.get("schedulingGates")),
-        priority=spec.get("priority") or _PRIORITIES.get(spec.get("priorityClassName") or "", 0),
+        priority=_priority(spec),
         created=from_wire(meta["creationTimestamp"]),
         missing_scheduler="" if scheduler == SCHEDULER_NAME else scheduler,
         told=Told(told.get("reason") or "", told.get("message") or "") if told is not None else None,
         told_since=(told or {}).get("lastTransitionTime") or "",
         conditions=[one for one in conditions if one is not told],
     )
+
+
+def _priority(spec: Mapping[str, Any]) -> int:
+    given = spec.get("priority")
+    if given is not None and not isinstance(given, int):
+        raise ValueError(f"spec.priority: {given!r} is no whole number")
+    return given or _PRIORITIES.get(spec.get("priorityClassName") or "", 0)
 
 
 def guest_of(pod: Object) -> Guest:

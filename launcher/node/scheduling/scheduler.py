@@ -16,7 +16,7 @@ from launcher.core.actions import Notice
 from launcher.core.errors import LauncherError, NotFound
 from launcher.core.pods import is_over
 from launcher.core.times import to_wire
-from launcher.node.scheduling.placing import Binding, Placer
+from launcher.node.scheduling.placing import COMPONENT, Binding, Placer
 from launcher.node.scheduling.podview import (
     SCHEDULED,
     SCHEDULER_NAME,
@@ -30,6 +30,7 @@ from launcher.node.scheduling.podview import (
 from launcher.node.scheduling.site import facts_of
 from launcher.store.events import EventWriter
 from launcher.store.informer import Ears, Informer
+from launcher.store.object_errors import object_errors
 from launcher.store.pauses import Pauses
 from launcher.store.port import NODES, PODS, Key, MergePatch, Object, Store
 
@@ -63,8 +64,8 @@ class Scheduler:
         self._store, self._events, self._clock = store, events, clock
         self._placer = Placer(patience)
         self._known: dict[Key, _Known] = {}
-        self._nodes = Informer(store, NODES, _Nodes(self))
-        self._pods = Informer(store, PODS, Ears(self.pod_seen, self.pod_gone))
+        self._nodes = Informer(store, NODES, _Nodes(self), component=COMPONENT)
+        self._pods = Informer(store, PODS, Ears(self.pod_seen, self.pod_gone), component=COMPONENT)
         self._news = asyncio.Event()
         self._tell_at = 0.0
         self._jobs: asyncio.Queue[Binding | Key] = asyncio.Queue()
@@ -187,10 +188,13 @@ class Scheduler:
             job = await self._jobs.get()
             if self._jobs.qsize() < _WRITES:
                 self._idle.set()
-            if isinstance(job, Binding):
-                await self._bind(job)
-            else:
-                await self._write_answer(job)
+            key = job.guest.key if isinstance(job, Binding) else job
+            try:
+                await (self._bind(job) if isinstance(job, Binding) else self._write_answer(job))
+            except Exception as error:  # the pod is left alone until it changes; others get their nodes
+                object_errors.record(COMPONENT, PODS.plural, key, error)
+                self._telling.discard(key)
+                self.pod_gone(key)
 
     async def _bind(self, binding: Binding) -> None:
         guest, (namespace, name) = binding.guest, binding.guest.key

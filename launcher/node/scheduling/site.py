@@ -156,7 +156,7 @@ def facts_of(node: Mapping[str, Any]) -> Facts:
         name=meta["name"],
         labels=meta.get("labels") or {},
         taints=tuple(
-            Taint(one["key"], one.get("value") or "", one.get("effect") or "")
+            Taint(str(one["key"]), str(one.get("value") or ""), str(one.get("effect") or ""))
             for one in spec.get("taints") or ()
         ),
         unschedulable=bool(spec.get("unschedulable")),

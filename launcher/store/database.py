@@ -130,8 +130,7 @@ class Database:
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
-            # SQLite would create a new file in the place of one that was removed.
-            self._check_files([str(self._path)])
+            self.check_files()  # SQLite would create a new file in the place of one that was removed
             self._connection = self._connect()
             self._files = _identities(self._path)
         return self._connection
@@ -142,7 +141,8 @@ class Database:
 
         Any thread may call it. The files are used again when they are put back; they are never created anew.
         """
-        self._check_files(self._files)
+        # SQLite removes its log and its index when it closes the database.
+        self._check_files(self._files if self._connection is not None else [str(self._path)])
 
     def _check_files(self, places: Iterable[str]) -> None:
         changed = [place for place in places if _identity(place) != self._files[place]]
@@ -160,8 +160,7 @@ class Database:
 
     def version(self) -> Version:
         """The last version that was ever written. Raises Unavailable, and StoreBroken when it is an older one."""
-        if self._connection is not None:
-            self.check_files()
+        self.check_files()
         with our_errors(self._path):
             version = self._version()
         if version < (last := self._record.acknowledged.version):

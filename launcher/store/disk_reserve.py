@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from launcher.core.errors import DiskFull
+from launcher.core.errors import DiskFull, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class DiskReserve:
     def __init__(self, database: Path) -> None:
         """Empties a file from before when the disk is almost full, since the database could not be opened."""
         self._directory, self._path = database.parent, database.with_suffix(".reserve")
-        self._low = False
+        self._low = self._read_only = False
         self._filled = self._held_bytes() > 0
         if self._filled and self.low():
             self.release()
@@ -37,15 +37,23 @@ class DiskReserve:
         except OSError:
             return self._low  # the directory is gone, which the store reports
         size, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
-        least = min(_LEAST_FREE_BYTES, size // _LEAST_FREE_PART)
-        if not self._filled:
-            self._fill(min(_RESERVE_BYTES, size // _RESERVE_PART), free - least)
-        self._report(low=not self._filled or free < least)
+        room = free - min(_LEAST_FREE_BYTES, size // _LEAST_FREE_PART)
+        self._read_only = bool(disk.f_flag & os.ST_RDONLY)
+        if self._filled:
+            self._report(low=room < 0)
+        else:
+            reserve = min(_RESERVE_BYTES, size // _RESERVE_PART)
+            self._report(low=room + self._held_bytes() < reserve)
+            if not self._low:
+                self._fill(reserve)
         return self._low
 
     def check(self) -> None:
-        """Raises DiskFull when nothing new may be stored."""
-        if self.low():
+        """Raises Unavailable when nothing new may be stored."""
+        low = self.low()
+        if self._read_only:
+            raise Unavailable(f"the file system of {self._directory} is read-only: nothing can be stored")
+        if low:
             raise DiskFull(
                 f"the disk of {self._directory} is almost full: nothing new can be stored until objects are deleted, "
                 "or space is freed"
@@ -62,10 +70,8 @@ class DiskReserve:
         self._filled = False
         return True
 
-    def _fill(self, size: int, room: int) -> None:
-        """Lets the file hold *size* bytes, if there is *room* for them beside what it holds."""
-        if room + self._held_bytes() < size:
-            return
+    def _fill(self, size: int) -> None:
+        # Where blocks cannot be allocated, the free space alone is the reserve.
         with suppress(OSError), open(self._path, "ab", opener=_private) as file:
             os.posix_fallocate(file.fileno(), 0, size)
             self._filled = True

@@ -105,7 +105,7 @@ class SqliteStore(LocalStore):
         self._database.check_files()
 
     async def check_disk(self) -> None:
-        """A check for ``/readyz``. Raises DiskFull when nothing new is stored."""
+        """A check for ``/readyz``. Raises Unavailable when the disk has no room, or cannot be written to."""
         self._database.reserve.check()
 
     async def _ready(self) -> None:

@@ -1,5 +1,6 @@
 """A store on a full disk: nothing new is stored, and everything can be deleted."""
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -23,12 +24,12 @@ async def opened(directory: Path) -> SqliteStore:
 
 @pytest.fixture
 def free(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The free bytes that the disk, of 1 GiB, is said to have."""
-    said = SimpleNamespace(bytes=512 * MIB)
+    """The free bytes that the disk, of 1 GiB, is said to have, and its mount flags."""
+    said = SimpleNamespace(bytes=512 * MIB, flags=0)
     monkeypatch.setattr(
         os,
         "statvfs",
-        lambda _: SimpleNamespace(f_bavail=said.bytes, f_blocks=1024 * MIB, f_frsize=1),
+        lambda _: SimpleNamespace(f_bavail=said.bytes, f_blocks=1024 * MIB, f_frsize=1, f_flag=said.flags),
     )
     return said
 
@@ -61,6 +62,32 @@ async def test_nothing_new_is_stored_on_a_disk_that_is_almost_full(
     await store.create(FRAMEWORKS, a_framework("new"))
     await store.close()
     assert held["metadata"]["name"] == "held"
+
+
+async def test_a_file_system_that_becomes_read_only_is_not_ready(
+    tmp_path: Path, free: SimpleNamespace
+) -> None:
+    store = await opened(tmp_path)
+
+    free.flags = os.ST_RDONLY
+
+    with pytest.raises(Unavailable, match="read-only"):
+        await store.check_disk()
+    await store.close()
+
+
+async def test_a_reserve_that_cannot_be_allocated_refuses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_supported(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os, "posix_fallocate", not_supported)
+    store = await opened(tmp_path)
+
+    await store.check_disk()
+    await store.create(FRAMEWORKS, a_framework())
+    await store.close()
 
 
 @pytest.fixture

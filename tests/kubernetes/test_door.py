@@ -248,6 +248,20 @@ def test_a_watch_has_the_lines_of_the_cluster_as_they_come(
     assert [orjson.loads(line)["type"] for line in lines] == ["MODIFIED", "DELETED"]
 
 
+def test_the_deprecated_watch_of_one_framework_has_the_lines_of_the_cluster(
+    front: Front, user: User, namespace: str, stored: dict[str, Any]
+) -> None:
+    version = stored["metadata"]["resourceVersion"]
+    path = f"{frameworks(namespace)}/kept"
+    watch = f"{path.replace('/v1/', '/v1/watch/')}?resourceVersion={version}&timeoutSeconds=30"
+
+    with front.speaker(user).open("GET", watch) as door:
+        front.direct(user).say("DELETE", path)
+        line = orjson.loads(door.readline())
+
+    assert (line["type"], line["object"]["metadata"]["name"]) == ("DELETED", "kept")
+
+
 def test_yaml_by_curl_is_completed_and_its_mistakes_are_told(
     front: Front, user: User, namespace: str, tmp_path: Path
 ) -> None:

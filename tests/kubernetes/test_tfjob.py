@@ -180,6 +180,24 @@ def test_a_job_takes_all_that_belongs_to_it_along(jobs: Jobs) -> None:
     jobs.gone()
 
 
+def test_a_job_that_is_created_again_at_once_runs_when_its_predecessor_is_gone(jobs: Jobs) -> None:
+    jobs.submit(a_tfjob(Worker=replicas(1)))
+    jobs.told("Created", "Running")
+    before = jobs.framework("dist")["metadata"]["uid"]
+
+    jobs.cluster.admin.delete(f"{jobs.tfjobs}/dist")
+    jobs.submit(a_tfjob(Worker=replicas(1)))
+
+    def another() -> bool | None:
+        framework = jobs.framework("dist")
+        return (bool(framework) and framework["metadata"]["uid"] != before) or None
+
+    jobs.until(another, "there is another Framework", NOW_AND_THEN)
+    jobs.told("Created", "Running")
+    jobs.cluster.admin.delete(f"{jobs.tfjobs}/dist")
+    jobs.gone()
+
+
 def test_a_job_is_scaled_suspended_and_resumed(jobs: Jobs) -> None:
     jobs.submit(a_tfjob(spec={"enableDynamicWorker": True}, Worker=replicas(1), PS=replicas(1)))
     jobs.running("dist-worker-0", "dist-ps-0")

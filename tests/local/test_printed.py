@@ -90,6 +90,17 @@ def test_arenas_job_with_a_role_sequence(serve: Serve, tmp_path: Path) -> None:
     assert first.split()[:3] == ["tf-distributed-test", "SUCCEEDED", "TFJOB"]
 
 
+def test_a_command_in_the_quotes_of_arenas_documentation_runs(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    server = serve(f"--image=x={tmp_path / 'empty'}")
+    shell = shell_for(server, tmp_path)
+
+    shell("""arena submit tf --name=quoted --image=x "'echo --max_steps 5000'" """)
+
+    assert ended(server.completed("quoted")) == "Succeeded"
+    assert server.log("quoted-chief-0") == "--max_steps 5000\n"
+
+
 @pytest.mark.parametrize("written", ["Worker,PS,Chief,Evaluator", "w,p,c,e"])
 def test_arenas_role_sequence_in_its_config_file(serve: Serve, tmp_path: Path, written: str) -> None:
     lines = [line for block in blocks("000") for line in block.splitlines()]

@@ -106,19 +106,28 @@ class Change:
 
 def target_of(given: Namespace, environment: Mapping[str, str] = os.environ) -> Target:
     """The server that the options name, or else the environment. Raises Refused."""
-    url = (given.server or environment.get("LAUNCHER_SERVER") or DEFAULT_SERVER).rstrip("/")
+    url = (_setting("--server", given.server, "LAUNCHER_SERVER", environment) or DEFAULT_SERVER).rstrip("/")
     if not url.startswith(("http://", "https://", f"{UNIX}/", f"{UNIX}.")):
         raise Refused(
             f"--server: {url!r} has to begin with http://, https:// or unix:/; for instance {DEFAULT_SERVER}"
         )
-    token_file = given.token_file or environment.get("LAUNCHER_TOKEN_FILE")
-    ca = given.ca or environment.get("LAUNCHER_CA_FILE")
+    token_file = _setting("--token-file", given.token_file, "LAUNCHER_TOKEN_FILE", environment)
+    ca = _setting("--ca", given.ca, "LAUNCHER_CA_FILE", environment)
     return Target(
         url,
         given.namespace or "default",
         _token(Path(token_file)) if token_file else None,
         Path(ca) if ca else None,
     )
+
+
+def _setting(option: str, value: str | None, variable: str, environment: Mapping[str, str]) -> str | None:
+    """The value of the option, or of the variable; None when neither is set. Raises Refused for an empty one."""
+    if value == "":
+        raise Refused(f"{option}: the value is empty; set one, or leave the option out")
+    if value is None and environment.get(variable) == "":
+        raise Refused(f"{variable}: the value is empty; set one, or unset the variable")
+    return value or environment.get(variable)
 
 
 def talk(given: Namespace, work: "Callable[[Api], Coroutine[Any, Any, int]]") -> int:
@@ -365,7 +374,7 @@ def _our_errors(target: Target) -> Iterator[None]:
             f"{target.url} does not answer within {_PATIENCE.sock_connect:g} s; check the host, the port and firewalls"
         ) from error
     except aiohttp.ClientConnectorError as error:
-        if error.os_error.errno in _UNREACHABLE:
+        if target.socket is not None or error.os_error.errno in _UNREACHABLE:
             raise Unavailable(f"{target.url} cannot be reached: {error.os_error.strerror}") from error
         raise Unavailable(
             f"no server answers at {target.url}; start one with: launcher serve, or name yours with --server"

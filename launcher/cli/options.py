@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeAlias
 
 from launcher.cli.ages import seconds_in
@@ -56,12 +55,8 @@ def add_server(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help=f"where the launcher is, or unix:PATH ($LAUNCHER_SERVER, or {DEFAULT_SERVER})",
     )
-    server.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="a file with its token ($LAUNCHER_TOKEN_FILE)"
-    )
-    server.add_argument(
-        "--ca", type=Path, metavar="FILE", help="certificates to trust, for https ($LAUNCHER_CA_FILE)"
-    )
+    server.add_argument("--token-file", metavar="FILE", help="a file with its token ($LAUNCHER_TOKEN_FILE)")
+    server.add_argument("--ca", metavar="FILE", help="certificates to trust, for https ($LAUNCHER_CA_FILE)")
 
 
 def add_strict(parser: argparse.ArgumentParser) -> None:

@@ -133,11 +133,22 @@ def test_the_environment_names_the_token_too(
         (["--ca", str(Path(__file__))], f"--ca: {__file__}: holds no certificate in PEM\n"),
         (["--server", "localhost:8080"], "--server: 'localhost:8080' has to begin with http://, https:// or"),
         (["--server", "http://:8080"], "--server: http://:8080 is no address of a server\n"),
+        (["--server", ""], "--server: the value is empty; set one, or leave the option out\n"),
+        (["--token-file", ""], "--token-file: the value is empty;"),
+        (["--ca", ""], "--ca: the value is empty;"),
     ],
 )
 def test_an_option_that_cannot_be_used_is_told(arguments: list[str], complaint: str, capsys: Capture) -> None:
     assert main(["list", *arguments]) == 2
     assert capsys.readouterr().err.startswith(complaint)
+
+
+@pytest.mark.parametrize("variable", ["LAUNCHER_SERVER", "LAUNCHER_TOKEN_FILE", "LAUNCHER_CA_FILE"])
+def test_an_empty_variable_is_named(variable: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setenv(variable, "")
+
+    assert main(["list"]) == 2
+    assert capsys.readouterr().err == f"{variable}: the value is empty; set one, or unset the variable\n"
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,20 @@
 """Core objects are validated as Kubernetes does, by every way in which they can be written."""
 
+from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from launcher.api.coreobjects import rules_of
+from launcher.core.errors import RequestError
+from launcher.store.port import CONFIG_MAPS, EVENTS, NAMESPACES, SECRETS, SERVICES, Kind
 from tests.api.client import APPLY, JSON_PATCH, MERGE, STRATEGIC, Answer
 from tests.api.conftest import Api
 from tests.api.samples import causes, framework
+from tests.core.manifests import json_values, places_in, put
 
 CORE = "/api/v1/namespaces/default"
 Json = dict[str, Any]
@@ -323,3 +331,32 @@ TFJOB: Json = {
         }
     },
 }
+
+
+RICH: dict[Kind, Json] = {
+    SERVICES: a_service(
+        selector={"a": "b"},
+        ports=[{"port": 80, "name": "x", "targetPort": "web", "protocol": "TCP"}, {"port": 81, "name": "y"}],
+        clusterIPs=["None"],
+        externalIPs=["10.0.0.1"],
+        ipFamilies=["IPv4"],
+        externalName="a.b",
+    ),
+    CONFIG_MAPS: an_object("ConfigMap", data={"k": "v"}, binaryData={"b": "dg=="}),
+    SECRETS: an_object("Secret", data={"k": "dg=="}, stringData={"x": "y"}),
+    EVENTS: an_object("Event", eventTime="2026-01-01T00:00:00.5Z", series={"count": 1}, source={"host": "h"}),
+    NAMESPACES: an_object("Namespace", spec={"finalizers": ["x"]}, status={"phase": "Active"}),
+}
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_whatever_stands_in_a_core_object_is_accepted_or_rejected_with_reasons(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(list(RICH)))
+    obj = deepcopy(RICH[kind])
+    for _ in range(data.draw(st.integers(0, 3))):
+        put(obj, data.draw(st.sampled_from(list(places_in(obj)))), data.draw(json_values))
+
+    with suppress(RequestError):
+        manifest = rules_of(kind).check(obj, None, strict=True)
+        assert None not in manifest.object.values()

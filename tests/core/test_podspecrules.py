@@ -1,11 +1,14 @@
 """Every name, reference, path and amount of a pod template is validated as Kubernetes validates it."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from launcher.core.validate import problems_in
-from tests.core.manifests import Json, a_framework, a_pod, a_role
+from tests.core.manifests import Json, a_framework, a_pod, a_role, json_values, places_in, put
 
 POD = "spec.taskRoles[0].task.pod"
 VOLUMES = [{"name": "v", "emptyDir": {}}]
@@ -321,3 +324,73 @@ def test_everything_that_a_pod_of_openpai_has_is_valid() -> None:
     }
 
     assert fields_of(pod) == []
+
+
+RICH: Json = {
+    "metadata": {"labels": {"a": "b"}, "annotations": {"c": "{{FC_TASK_INDEX}}"}},
+    "spec": {
+        "hostname": "h",
+        "nodeSelector": {"disk": "ssd"},
+        "hostAliases": [{"ip": "127.0.0.1", "hostnames": ["x"]}],
+        "imagePullSecrets": [{"name": "s"}],
+        "schedulingGates": [{"name": "g"}],
+        "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": "k", "operator": "Gt", "values": ["1"]}]}
+                    ]
+                }
+            },
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "t", "labelSelector": {"matchLabels": {"a": "b"}}}
+                ]
+            },
+        },
+        "volumes": [
+            {"name": "a", "configMap": {"name": "c", "items": [{"key": "k", "path": "p"}]}},
+            {"name": "b", "projected": {"sources": [{"secret": {"name": "s"}}]}},
+            {
+                "name": "c",
+                "downwardAPI": {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.name"}}]},
+            },
+            {"name": "d", "hostPath": {"path": "/d"}},
+        ],
+        "containers": [
+            {
+                "name": "main",
+                "image": "i",
+                "ports": [{"name": "http", "containerPort": 80}],
+                "env": [
+                    {
+                        "name": "A",
+                        "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1"}},
+                    }
+                ],
+                "envFrom": [{"prefix": "P", "configMapRef": {"name": "c"}}],
+                "volumeMounts": [{"name": "a", "mountPath": "/a", "subPath": "b"}],
+                "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "500m"}},
+                "livenessProbe": {"httpGet": {"port": "http"}},
+                "lifecycle": {"preStop": {"exec": {"command": ["true"]}}},
+            }
+        ],
+    },
+}
+
+
+def test_the_rich_pod_is_valid() -> None:
+    assert fields_of(RICH) == []
+
+
+@settings(max_examples=400)
+@given(data=st.data())
+def test_whatever_stands_in_a_pod_is_answered_with_problems(data: st.DataObject) -> None:
+    pod = deepcopy(RICH)
+    for _ in range(data.draw(st.integers(1, 3))):
+        put(pod, data.draw(st.sampled_from(list(places_in(pod)))), data.draw(json_values | st.just(10**30)))
+
+    problems = problems_in(a_framework(a_role(pod=pod)))
+
+    assert all(problem.field for problem in problems)

@@ -38,7 +38,10 @@ def filled_by(values: Mapping[str, str]) -> Fill:
 
 def has_placeholders(pod: Any) -> bool:
     """Whether a text of the template has a placeholder, by one search over the whole: hardly any template has one."""
-    return b"{{FC_" in orjson.dumps(pod)
+    try:
+        return b"{{FC_" in orjson.dumps(pod)
+    except orjson.JSONEncodeError:
+        return True  # a value that no reader lets pass; the walk over all texts decides
 
 
 def placeholder_problems(pod: Any, field: str) -> Iterator[Problem]:

@@ -196,7 +196,10 @@ def changed(job: Json, **worker: Any) -> Json:
         ),
         pytest.param(
             a_tfjob(Worker=replicas(10_001)),
-            {"spec.tfReplicaSpecs.Worker.replicas": "FieldValueInvalid"},
+            {
+                "spec.tfReplicaSpecs.Worker.replicas": "FieldValueInvalid",
+                "spec.tfReplicaSpecs": "FieldValueForbidden",
+            },
             id="too many replicas",
         ),
         pytest.param(

@@ -169,8 +169,8 @@ class PodWorker:
         if run.oom_kills > self._oom_kills.get(run.id, 0):
             self._oom_kills[run.id] = run.oom_kills
             limit = ((container.spec.get("resources") or {}).get("limits") or {}).get("memory")
-            message = f"A process of container {container.name} was killed: out of memory (limit {limit})"
-            self._tell(Notice("OOMKilling", message, warning=True))
+            message = f"A process of container {container.name} was killed: out of memory"
+            self._tell(Notice("OOMKilling", f"{message} (limit {limit})" if limit else message, warning=True))
 
     def _adopt(self, care: Care, container: Container, record: Record) -> None:
         """Take on the next run of the container if it is there: the answer to its start may have been lost."""

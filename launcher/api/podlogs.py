@@ -206,7 +206,7 @@ def _asked(pod: str, query: Mapping[str, str], now: float) -> _Asked:
         follow=flag(query, "follow"),
         previous=flag(query, "previous"),
         timestamps=flag(query, "timestamps"),
-        since=moment if seconds is None else now - seconds,
+        since=moment if seconds is None else max(now - seconds, 0.0),
         tail_lines=tail,
         limit_bytes=limit,
     )
@@ -235,4 +235,4 @@ def _moment(text: str | None) -> float | None:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise BadRequest(f"sinceTime: {text[:80]!r} is no time; write it as 2026-01-31T12:00:00Z")
-    return moment.timestamp()
+    return max(moment.timestamp(), 0.0)

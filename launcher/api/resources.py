@@ -13,6 +13,7 @@ from launcher.api.patching import Patcher
 from launcher.api.reading import Reader
 from launcher.api.watching import Watcher
 from launcher.api.writing import Writer
+from launcher.core.checking.syntax import MAX_NAME, name_fault, namespace_fault
 from launcher.core.errors import BadRequest, NotFound
 from launcher.store.port import NAMESPACES
 
@@ -123,6 +124,11 @@ class Resource:
     def _named(self, request: web.Request) -> tuple[str, str]:
         namespace, name = request.match_info.get("namespace", ""), request.match_info["name"]
         aim(request, self._kind, name)
+        # What cannot be a name names nothing; what would be stored under it, the rules refuse.
+        if request.method in _OF_EXISTING and (
+            name_fault(name) or (namespace and namespace_fault(namespace))
+        ):
+            raise NotFound(f'{self._kind.resource} "{name[:MAX_NAME]}" not found')
         return namespace, name
 
     def _need(self, verb: str, request: web.Request) -> None:
@@ -135,4 +141,6 @@ class Resource:
         return web.HTTPMethodNotAllowed(method, (), text=text)
 
 
+#: Methods that need an object which is there.
+_OF_EXISTING = frozenset({"GET", "HEAD", "DELETE"})
 _VERBS = {"POST": "create", "PUT": "update", "HEAD": "get"}

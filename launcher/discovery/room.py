@@ -18,6 +18,7 @@ from launcher.core.errors import (
     Unavailable,
 )
 from launcher.core.names import Mark, pod_name
+from launcher.core.ranges import INDEXES_END
 from launcher.core.spec import FrameworkName
 from launcher.discovery.files import Asker, Files, framework_file
 from launcher.discovery.roster import (
@@ -46,6 +47,8 @@ _PACE = 1.0
 _OLD = 30.0
 #: Seconds that a room may take to open.
 _OPENING = 15.0
+#: Who may wait at one time for each task of a Framework.
+_WAITERS_PER_TASK = 8
 #: Of those who are missing, so many are named.
 _NAMED = 20
 
@@ -115,6 +118,13 @@ class Room:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._informer.run())
             await self._work()
+
+    @property
+    def most_waiters(self) -> int:
+        """How many may wait at one time: some for each task, since its containers may ask too."""
+        wanted = self._attendance.wanted
+        tasks = INDEXES_END if wanted is None else sum(role.tasks for role in wanted.spec.roles)
+        return _WAITERS_PER_TASK * tasks + _WAITERS_PER_TASK
 
     def close(self, why: Unavailable) -> None:
         """From now on everybody hears just that."""

@@ -3,10 +3,10 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from launcher.core.errors import TooManyRequests, Unavailable
+from launcher.core.errors import NotFound, TooManyRequests, Unavailable
 from launcher.discovery.files import Files
 from launcher.discovery.room import Ask, Missing, Room
-from launcher.store.port import Key, Store
+from launcher.store.port import FRAMEWORKS, Key, Store
 
 #: Who waits at one time, over all Frameworks; each has a connection.
 _WAITERS = 20_000
@@ -22,6 +22,8 @@ class _Kept:
     """A room, who keeps it open, and when it is closed if nobody comes."""
 
     room: Room
+    #: The uid in the token that it was opened with.
+    opened_by: str
     task: asyncio.Task[None]
     closing: asyncio.TimerHandle | None = field(default=None)
 
@@ -35,6 +37,7 @@ class Rooms:
         self._store = store
         self._most_waiters, self._most_rooms, self._linger = waiters, rooms, linger
         self._rooms: dict[Key, _Kept] = {}
+        self._opened_by: dict[str, Key] = {}
         self._group: asyncio.TaskGroup | None = None
         self._ready = asyncio.Event()
         self._closed = False
@@ -65,26 +68,43 @@ class Rooms:
         if self.waiters >= self._most_waiters:
             raise TooManyRequests("too many wait for their peers at once; ask again later", retry_after=5.0)
         await self._ready.wait()
-        kept = self._kept(key)
+        kept = self._kept(key, ask.uid)
+        if kept.room.waiters >= kept.room.most_waiters:
+            raise TooManyRequests(
+                "too many wait for the peers of this Framework at once; ask again later", retry_after=5.0
+            )
         try:
             return kept.room, await kept.room.answer(ask, seconds)
+        except NotFound:
+            # Nothing is kept for what does not exist.
+            if not kept.room.waiters and self._rooms.get(key) is kept:
+                self._drop(key)
+            raise
         finally:
-            if not kept.room.waiters and kept.closing is None:
+            if not kept.room.waiters and kept.closing is None and self._rooms.get(key) is kept:
                 kept.closing = asyncio.get_running_loop().call_later(self._linger, self._drop, key)
 
-    def _kept(self, key: Key) -> _Kept:
+    def _kept(self, key: Key, uid: str) -> _Kept:
         if self._closed or self._group is None:
             raise Unavailable(_STOPPING)
         kept = self._rooms.get(key)
         if kept is None:
+            if uid in self._opened_by:
+                # A token is of one Framework, so it opens one room: of these two names one is wrong.
+                raise NotFound(f'{FRAMEWORKS.resource} "{key[1]}" not found')
             if len(self._rooms) >= self._most_rooms:
                 raise TooManyRequests("too many Frameworks wait at once; ask again later", retry_after=5.0)
             room = Room(self._store, key)
-            kept = self._rooms[key] = _Kept(room, self._group.create_task(room.run()))
+            kept = self._rooms[key] = _Kept(room, uid, self._group.create_task(room.run()))
+            self._opened_by[uid] = key
         if kept.closing is not None:
             kept.closing.cancel()
             kept.closing = None
         return kept
 
     def _drop(self, key: Key) -> None:
-        self._rooms.pop(key).task.cancel()
+        kept = self._rooms.pop(key)
+        del self._opened_by[kept.opened_by]
+        if kept.closing is not None:
+            kept.closing.cancel()
+        kept.task.cancel()

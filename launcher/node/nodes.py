@@ -35,8 +35,8 @@ from launcher.store.port import NODES, Deletion, Object, Store
 
 log = logging.getLogger(__name__)
 
-#: More than one machine can run, so that other limits are met first.
-MOST_PODS: Final = 10_000
+#: The default of the kubelet; `pods=` of a node overrides it.
+MOST_PODS: Final = 110
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 #: Seconds between two signs of life. Node and store are one program, so nobody waits for the sign.

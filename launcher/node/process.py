@@ -14,13 +14,14 @@ from launcher.core.errors import Conflict, Unavailable
 from launcher.node import sandbox
 from launcher.node.keeper.client import Json, Link, start_keeper
 from launcher.node.keeper.release import release
-from launcher.node.runtime import CannotStart, Ended, Order, Run, RunId
+from launcher.node.runtime import CannotStart, Ended, Mount, Order, Run, RunId
 from launcher.node.sandboxsteps import bubblewrap_arguments, to_wire
 from launcher.node.sandboxview import Machine
 from launcher.store.pauses import Pauses
 
 log = logging.getLogger(__name__)
 
+_CONTROL_GROUPS = Path("/sys/fs/cgroup")
 #: How often to try before the keeper counts as unavailable.
 _TRIES = 3
 #: How long a keeper may take to end, in seconds.
@@ -158,6 +159,7 @@ class ProcessRuntime:
             "memory": order.limits.memory is not None,
             "cpu": order.limits.cpu is not None,
             "hostname": bool(order.hostname),
+            "pids": order.limits.pids is not None,
         }
         return [sentence for what, sentence in self._abilities["cannot"].items() if asked[what]]
 
@@ -246,6 +248,8 @@ class ProcessRuntime:
             "groups": list(order.groups),
             "memory": order.limits.memory,
             "cpu": order.limits.cpu,
+            "pids": order.limits.pids,
+            "oom_score": order.oom_score,
             "hostname": order.hostname if self._abilities["hostname"] else "",
             "capabilities": None
             if order.confinement.capabilities is None
@@ -282,7 +286,7 @@ class ProcessRuntime:
         def planned() -> Json:
             steps = sandbox.plan(
                 Machine(),
-                order.mounts,
+                [*order.mounts, *_control_groups(order)],
                 image=Path(os.path.realpath(image)) if image is not None else None,
                 read_only_root=order.read_only_root,
                 overlays=overlays and way == "unshare",
@@ -302,6 +306,13 @@ class ProcessRuntime:
             return await asyncio.to_thread(planned)
         except sandbox.Impossible as error:
             raise CannotStart("CreateContainerConfigError", str(error)) from error
+
+
+def _control_groups(order: Order) -> Sequence[Mount]:
+    """Control groups, read-only: otherwise root, or the user to whom systemd delegates them, could lift its limits."""
+    if order.confinement.capabilities is None or not _CONTROL_GROUPS.is_dir():
+        return ()
+    return (Mount(_CONTROL_GROUPS, str(_CONTROL_GROUPS), read_only=True),)
 
 
 async def _retire(link: Link) -> None:

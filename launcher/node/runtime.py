@@ -46,6 +46,8 @@ class Limits:
     memory: int | None = None
     #: Cores.
     cpu: float | None = None
+    #: Processes and threads.
+    pids: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class Order:
     confinement: Confinement = field(default_factory=Confinement)
     #: The name of the machine as its programs see it; empty for the machine's own.
     hostname: str = ""
+    #: How likely the kernel kills it when memory runs out, up to 1000; None is as likely as the launcher.
+    oom_score: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from launcher.discovery.programs import STAND_INS
 from launcher.jobs.foreign import FOREIGN
 from launcher.node import machine
 from launcher.node.collecting.collector import Collector
+from launcher.node.keeper.linux import protect_from_oom_killer
 from launcher.node.log_budget import LogBudget, LogBudgets
 from launcher.node.logs import Logs
 from launcher.node.nodes import NodeKeeper
@@ -141,6 +142,7 @@ async def serve(settings: Settings, sock: socket.socket, read: Callable[[], Sett
     """
     # What is read from the store stays: to look at all of it again and again while it comes is half of a start.
     gc.set_threshold(50_000, 20, 100)
+    protect_from_oom_killer()
     stop = asked_to_stop()
     async with local_launcher(settings, sock) as running:
 
@@ -220,7 +222,7 @@ class _Works:
                 logs=self.logs,
                 nfs=settings.nfs,
                 claims=settings.claims,
-                host_paths=settings.policy.host_path_prefixes,
+                host_paths=lambda: settings.policy.host_path_prefixes,
                 clock=time.time,
                 events=running,
                 images=settings.images.keys(),

@@ -12,13 +12,13 @@ from launcher.node.keeper.cgroups import Cgroups, oom_kills
 @pytest.fixture
 def first(tmp_path: Path) -> Cgroups:
     """Version 1, each controller mounted by itself, and this process in /user."""
-    for controller in ("memory", "cpu"):
+    for controller in ("memory", "cpu", "pids"):
         (tmp_path / controller / "user").mkdir(parents=True)
     mounts = "".join(
         f"30 20 0:{number} / {tmp_path}/{name} rw - cgroup cgroup rw,{name}\n"
-        for number, name in enumerate(("memory", "cpu"))
+        for number, name in enumerate(("memory", "cpu", "pids"))
     )
-    return Cgroups("x", mounts, "2:memory:/user\n1:cpu:/user\n0::/\n")
+    return Cgroups("x", mounts, "3:pids:/user\n2:memory:/user\n1:cpu:/user\n0::/\n")
 
 
 def second(tmp_path: Path, own: str = "/", *, controllers: str = "cpuset cpu io memory pids") -> Cgroups:
@@ -40,13 +40,17 @@ def with_files(folder: Path, *names: str) -> None:
 
 
 def test_the_first_version_has_a_group_for_each_limit(first: Cgroups, tmp_path: Path) -> None:
-    memory, cpu = (tmp_path / name / "user" / "framework-launcher-x" / "run" for name in ("memory", "cpu"))
+    memory, cpu, pids = (
+        tmp_path / name / "user" / "framework-launcher-x" / "run" for name in ("memory", "cpu", "pids")
+    )
+    with_files(pids, "pids.max")
     with_files(memory, "memory.limit_in_bytes")
     with_files(cpu, "cpu.cfs_period_us", "cpu.cfs_quota_us")
 
-    made = first.make("run", 1 << 30, 1.5)
+    made = first.make("run", 1 << 30, 1.5, 100)
 
-    assert made == [str(memory), str(cpu)]
+    assert made == [str(memory), str(cpu), str(pids)]
+    assert (pids / "pids.max").read_text() == "100"
     assert (memory / "memory.limit_in_bytes").read_text() == str(1 << 30)
     assert (cpu / "cpu.cfs_period_us").read_text() == "100000"
     assert (cpu / "cpu.cfs_quota_us").read_text() == "150000"
@@ -57,16 +61,17 @@ def test_the_second_version_has_one_group_for_all(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     groups = second(tmp_path)
     run = tmp_path / "framework-launcher-x" / "run"
-    with_files(run, "memory.max", "memory.swap.max", "cpu.max")
+    with_files(run, "memory.max", "memory.swap.max", "cpu.max", "pids.max")
 
-    made = groups.make("run", 1 << 30, 0.001)
+    made = groups.make("run", 1 << 30, 0.001, 100)
 
     assert made == [str(run)]
     assert (run / "memory.max").read_text() == str(1 << 30)
     assert (run / "memory.swap.max").read_text() == "0"
     # The kernel takes nothing smaller.
     assert (run / "cpu.max").read_text() == "1000 100000"
-    assert (tmp_path / "cgroup.subtree_control").read_text().startswith("+cpu")
+    assert (run / "pids.max").read_text() == "100"
+    assert (tmp_path / "cgroup.subtree_control").read_text().startswith("+pids")
 
 
 def test_without_limits_there_is_no_group(first: Cgroups) -> None:
@@ -113,6 +118,7 @@ def test_without_any_control_groups_that_is_told() -> None:
     assert groups.cannot == {
         "memory": "Memory limits are not enforced: no control groups are mounted.",
         "cpu": "CPU limits are not enforced: no control groups are mounted.",
+        "pids": "Process limits are not enforced: no control groups are mounted.",
     }
 
 

@@ -114,7 +114,7 @@ def test_what_a_node_leaves_open_is_as_on_this_machine() -> None:
     here = this_machine().capacity
     (spec,) = named_nodes(["a,cpu=64"])
 
-    assert spec.capacity == {"cpu": "64", "memory": here["memory"], "pods": "10000"}
+    assert spec.capacity == {"cpu": "64", "memory": here["memory"], "pods": "110"}
 
 
 @pytest.mark.parametrize(

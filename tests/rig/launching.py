@@ -38,7 +38,7 @@ def directory() -> Iterator[Path]:
 @contextmanager
 def serving(place: Path) -> Iterator[Server]:
     """A launcher over *place*, ready."""
-    server = Server(place, under=AS_INSTALLED)
+    server = Server(place, "--node=bench,pods=10000", under=AS_INSTALLED)
     try:
         with connected(server) as ask:
             until(lambda: ask.ready() or None, "ready")

@@ -32,7 +32,7 @@ def shared(tmp_path: Path) -> Path:
 async def prepared(shared: Path, path: str, kind: str = "") -> Source:
     """The volume of that host path, where only *shared* is allowed."""
     data = shared.parent / "data"
-    volumes = Volumes(data, Nfs(data / "nfs", {}), host_paths=[str(shared)])
+    volumes = Volumes(data, Nfs(data / "nfs", {}), host_paths=lambda: [str(shared)])
     pod = a_pod("p", volumes=[{"name": "v", "hostPath": {"path": path, "type": kind}}])
     pod["metadata"]["uid"] = "11111111-2222-4333-8444-555555555555"
     return (await volumes.prepare(Facts(pod, "127.0.0.2", {}), {}))["v"]

@@ -1,4 +1,4 @@
-"""Limits of memory and CPU by control groups, version 1 or 2, as far as this process may make any."""
+"""Limits of memory, CPU and processes by control groups, version 1 or 2, as far as this process may make any."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _PERIOD = 100_000
 #: The least that the kernel takes.
 _LEAST_QUOTA = 1_000
-_WANTED = ("memory", "cpu")
+_LIMITS = {"memory": "Memory", "cpu": "CPU", "pids": "Process"}
 #: Settings that some kernels do not have.
 _MAY_LACK = ("memory.swap.max", "memory.oom.group")
 #: Where the launcher's own processes go, in a part of the tree that is left to us.
@@ -21,7 +21,7 @@ _FOLDER = "framework-launcher"
 
 
 class Cgroups:
-    """A place for the groups of runs, one hierarchy for each of memory and CPU."""
+    """A place for the groups of runs, one hierarchy for each of memory, CPU and processes."""
 
     def __init__(self, name: str, mounts: str, own: str) -> None:
         """
@@ -35,17 +35,17 @@ class Cgroups:
         self.cannot: dict[str, str] = {}
         self._left: set[str] = set()
         found = dict(_hierarchies(mounts, own))
-        for controller in _WANTED:
+        for controller in _LIMITS:
             try:
                 self._places[controller] = _prepared(found, controller, f"{_FOLDER}-{name}")
             except OSError as error:
-                limit = "Memory" if controller == "memory" else "CPU"
+                limit = _LIMITS[controller]
                 self.cannot[controller] = f"{limit} limits are not enforced: {error.strerror or error}."
 
-    def make(self, run: str, memory: int | None, cpu: float | None) -> list[str]:
+    def make(self, run: str, memory: int | None, cpu: float | None, pids: int | None = None) -> list[str]:
         """The groups of a run that has these limits; none for limits that cannot be enforced."""
         made: list[str] = []
-        for controller, limit in (("memory", memory), ("cpu", cpu)):
+        for controller, limit in (("memory", memory), ("cpu", cpu), ("pids", pids)):
             if limit is None or controller not in self._places:
                 continue
             place, second = self._places[controller]
@@ -98,6 +98,8 @@ def _settings(controller: str, limit: float, *, second: bool) -> list[tuple[str,
         if not second:
             return [("memory.limit_in_bytes", str(int(limit)))]
         return [("memory.max", str(int(limit))), ("memory.swap.max", "0"), ("memory.oom.group", "1")]
+    if controller == "pids":
+        return [("pids.max", str(int(limit)))]
     quota = max(_LEAST_QUOTA, int(limit * _PERIOD))
     if second:
         return [("cpu.max", f"{quota} {_PERIOD}")]

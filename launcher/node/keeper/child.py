@@ -237,6 +237,9 @@ def become(order: Json, joined: list[int]) -> NoReturn:
     """Be the program of *order*, as its user, with its limits. Raises Refused."""
     for group in joined:
         os.write(group, b"0")
+    if order.get("oom_score") is not None:
+        # Always above our own, so that a container goes first.
+        linux.set_oom_score(max(order["oom_score"], min(1000, linux.oom_score() + 1)))
     if order["way"] == "unshare":
         _confine(order)
     _be_user(order)
@@ -248,6 +251,10 @@ def become(order: Json, joined: list[int]) -> NoReturn:
             "CreateContainerError", f'chdir to cwd ("{order["directory"]}") failed: {words}'
         ) from error
     _be_ordinary()
+    if order.get("processes") is not None:
+        most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+        limit = order["processes"] if most == resource.RLIM_INFINITY else min(order["processes"], most)
+        resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
     _execute(order["argv"], order["environment"])
 
 

@@ -128,11 +128,12 @@ def can_filter() -> bool:
 def confine(order: Json) -> None:
     """The program that is executed next, and its children, may do what *order* says. Raises OSError."""
     # The filter first: without no_new_privs it needs a capability.
-    if order["no_new_privileges"]:
+    # A run of an earlier release says nothing of these.
+    if order.get("no_new_privileges"):
         linux.forbid_new_privileges()
-    if order["filtered"]:
+    if order.get("filtered"):
         linux.filter_system_calls(default_filter(os.uname().machine))
-    if order["capabilities"] is not None:
+    if order.get("capabilities") is not None:
         drop_all_but(order["capabilities"])
 
 

@@ -92,7 +92,9 @@ class Keeper:
             records.remove(run.directory)
             os.mkdir(run.directory, 0o700)
             run.log = LogWriter(order["log"], self._log_limits, order["log_group"])
-            run.cgroups = self._cgroups.make(run.id, order["memory"], order["cpu"])
+            run.cgroups = self._cgroups.make(run.id, order["memory"], order["cpu"], order["pids"])
+            # The limit of a user, which does not hold for root, where there are no control groups.
+            order["processes"] = order["pids"] if "pids" in self._cgroups.cannot else None
             order["cgroups"] = [f"{path}/cgroup.procs" for path in run.cgroups]
             order["users"] = self._users
             self._fork(run, order)

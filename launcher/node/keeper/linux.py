@@ -27,6 +27,9 @@ _NO_NEW_PRIVILEGES = 38
 _SECCOMP, _SECCOMP_FILTER = 22, 2
 _DROP_CAPABILITY = 24
 _INSTRUCTION_BYTES = 8
+_OOM_SCORE = "/proc/self/oom_score_adj"
+#: As the kubelet's.
+_OWN_OOM_SCORE = -999
 _SIGNALFD_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK
 _RECURSIVE = 0x8000
 _READ_ONLY_ATTRIBUTE = 1
@@ -206,6 +209,29 @@ def filter_system_calls(program: bytes) -> None:
     zero = ctypes.c_ulong(0)
     answer = _libc.prctl(_SECCOMP, ctypes.c_ulong(_SECCOMP_FILTER), ctypes.byref(filter_), zero, zero)
     _checked(answer, "prctl seccomp")
+
+
+def oom_score() -> int:
+    """How likely the kernel is to kill this process when memory runs out, from -1000 to 1000."""
+    with open(_OOM_SCORE, encoding="ascii") as file:
+        return int(file.read())
+
+
+def set_oom_score(score: int) -> None:
+    """As ``oom_score`` answers it from now on. Raises PermissionError for less than now, except for root."""
+    file = os.open(_OOM_SCORE, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(file, str(score).encode())
+    finally:
+        os.close(file)
+
+
+def protect_from_oom_killer() -> None:
+    """Containers are killed before this process when memory runs out, where this process may ask for it."""
+    try:
+        set_oom_score(min(_OWN_OOM_SCORE, oom_score()))
+    except OSError:
+        return  # not root: then containers are made more likely than we are
 
 
 def signals_as_file(signals: set[int]) -> int:

@@ -92,6 +92,7 @@ def _keep(data: str, options: dict[str, float], listening: socket.socket) -> Non
     # collects now and then, and its children never.
     gc.disable()
     child.raise_files_limit()
+    linux.protect_from_oom_killer()
     linux.adopt_orphans()
     signals = linux.signals_as_file({signal.SIGCHLD})
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
@@ -101,7 +102,10 @@ def _keep(data: str, options: dict[str, float], listening: socket.socket) -> Non
     abilities = probe.abilities(data)
     keeper = Keeper(data, loop, cgroups, abilities["users"], options)
     keeper.adopt()
-    facts = {**abilities, "cannot": abilities["cannot"] | cgroups.cannot, "release": release()}
+    cannot = abilities["cannot"] | cgroups.cannot
+    if os.geteuid() != 0:
+        cannot.pop("pids", None)  # then it is a limit of the user
+    facts = {**abilities, "cannot": cannot, "release": release()}
     server = Server(listening, loop, keeper, facts)
 
     def child_ended(_: int) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from launcher.node.pods.tools import LogRoom, Tools
 from launcher.node.pods.worker import PodWorker
 from launcher.node.runtime import RunId, Runtime
 from launcher.node.volumes.nfs import Nfs
-from launcher.node.volumes.volumes import Volumes
+from launcher.node.volumes.volumes import HostPaths, Volumes, any_host_path
 from launcher.store.events import EventWriter
 from launcher.store.informer import Informer
 from launcher.store.object_errors import object_errors
@@ -84,7 +84,7 @@ class Agent:
         logs: LogRoom,
         nfs: Mapping[str, Path],
         claims: Mapping[str, Path] | None = None,
-        host_paths: Sequence[str] | None = None,
+        host_paths: HostPaths = any_host_path,
         clock: Callable[[], float],
         events: EventWriter,
         images: Collection[str] = (),
@@ -93,8 +93,8 @@ class Agent:
         backoff: Backoff | None = None,
     ) -> None:
         """
-        *nfs* and *claims* are directories that stand in for exports and for volume claims. *host_paths* are the
-        prefixes that hostPath volumes may have, None for any.
+        *nfs* and *claims* are directories that stand in for exports and for volume claims. *host_paths* returns the
+        prefixes that hostPath volumes may have.
 
         *addresses* are those of nodes by name, which pods can resolve. *path* is the search path that containers get.
         """

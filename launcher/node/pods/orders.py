@@ -11,6 +11,7 @@ from launcher.core.quantity import quantity
 from launcher.node.pods.confinement import confinement_of
 from launcher.node.pods.environment import Sources as Values
 from launcher.node.pods.environment import base_environment, command_line, own_environment
+from launcher.node.pods.oom import oom_score
 from launcher.node.pods.podspec import Container, full_name, run_id, uid_of
 from launcher.node.runtime import CannotStart, Limits, Mount, Order
 from launcher.node.volumes.volumefault import CannotMount
@@ -18,6 +19,8 @@ from launcher.node.volumes.volumes import Sources, mounts_of
 from launcher.store.port import Object
 
 _REASON = "CreateContainerConfigError"
+#: Processes and threads of one container: enough for any program, and an end to one that only forks.
+MAX_PIDS = 16_384
 _TERMINATION_LOG = "/dev/termination-log"
 _HOSTS = "/etc/hosts"
 _HOSTNAME = "/etc/hostname"
@@ -62,6 +65,7 @@ def order_for(container: Container, restart: int, values: Values, place: Place) 
         limits=limits_of(spec),
         confinement=confinement_of(pod, spec),
         hostname=place.hostname,
+        oom_score=oom_score(pod, spec, values.facts.allocatable),
     )
 
 
@@ -72,6 +76,7 @@ def limits_of(spec: Mapping[str, Any]) -> Limits:
     return Limits(
         int(quantity(memory)) if memory is not None and quantity(memory) else None,
         float(quantity(cpu)) if cpu is not None and quantity(cpu) else None,
+        MAX_PIDS,
     )
 
 

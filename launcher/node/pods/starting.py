@@ -18,6 +18,7 @@ from launcher.node.pods.podspec import Container, run_id, uid_of
 from launcher.node.pods.records import End, end_of
 from launcher.node.pods.standins import stood_in_for
 from launcher.node.pods.tools import Tools
+from launcher.node.pods.unsupported import unsupported_in
 from launcher.node.runtime import CannotStart, Order, Run
 from launcher.node.volumes.volumes import Sources, volume_references
 from launcher.store.port import Kind, Object
@@ -121,7 +122,8 @@ class Starter:
             if len(tools.told) < _MOST_IMAGES:
                 tools.told.add(image)
             tools.tell(pod, _not_pulled(container, image))
-        new = [said for said in tools.runtime.cannot(order) if said not in self._said]
+        missing = [*unsupported_in(pod), *tools.runtime.cannot(order)]
+        new = [said for said in missing if said not in self._said]
         self._said.update(new)
         tools.tell(pod, *[Notice("NotSupported", said, warning=True) for said in new])
 

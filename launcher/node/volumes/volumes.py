@@ -6,7 +6,7 @@ All that is a pod's own is below ``DATA/pods/<uid>``, which nobody else may ente
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,9 @@ class Source:
     host_path: bool = False
 
 
+#: Returns the prefixes that host paths may have; None for any.
+HostPaths = Callable[[], Sequence[str] | None]
+
 #: By the volume's name.
 Sources = Mapping[str, Source]
 
@@ -83,6 +86,10 @@ def _family(volume: Mapping[str, Any]) -> str:
     return said[0] if said else "emptyDir"
 
 
+def any_host_path() -> None:
+    """No restriction of hostPath volumes."""
+
+
 class Volumes:
     """Makes volumes, and removes them."""
 
@@ -91,12 +98,12 @@ class Volumes:
         data: Path,
         nfs: Nfs,
         claims: Mapping[str, Path] | None = None,
-        host_paths: Sequence[str] | None = None,
+        host_paths: HostPaths = any_host_path,
     ) -> None:
         """
         *claims* are directories that stand in for claims, by their names.
 
-        Host paths have to be below one of *host_paths*; None allows every path.
+        Host paths have to be below one of the prefixes that *host_paths* returns at the time.
         """
         self._pods = data.resolve() / "pods"
         self._nfs, self._claims, self._host_paths = nfs, claims or {}, host_paths
@@ -162,7 +169,7 @@ class Volumes:
             said = volume["persistentVolumeClaim"]
             return Source(claimed(said, self._claims), bool(said.get("readOnly")))
         if family == "hostPath":
-            return Source(host_path(volume["hostPath"], self._host_paths), host_path=True)
+            return Source(host_path(volume["hostPath"], self._host_paths()), host_path=True)
         return _made(volume, family, directory, facts, found)
 
     async def remove(self, pod: Object) -> None:

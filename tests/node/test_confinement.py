@@ -1,0 +1,242 @@
+"""What the programs of a container may do: capabilities, privileges, system calls, processes, control groups."""
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.node.keeper.confinement import CAPABILITIES
+from launcher.node.pods.confinement import confinement_of
+from launcher.node.pods.oom import oom_score
+from launcher.node.pods.unsupported import unsupported_in
+from launcher.node.process import ProcessRuntime
+from launcher.node.runtime import CannotStart, Confinement, Limits
+from tests.node.runtimes import WAYS, a_runtime, an_order, finished, keeper_of, said, shell, use_way
+from tests.node.world import a_container, a_pod, as_root
+
+#: Tries a system call and prints its error.
+CALL = "import ctypes, os; c = ctypes.CDLL(None, use_errno=True); r = c.{}; print(r, os.strerror(ctypes.get_errno()))"
+#: A way of starting the shim may replace the program that the tests themselves run with.
+PYTHON = sys.executable
+
+
+@pytest.fixture(params=[way for way in WAYS if way != "bwrap"])
+async def runtime(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[ProcessRuntime]:
+    use_way(request.param, tmp_path, monkeypatch)
+    async with a_runtime(tmp_path) as opened:
+        yield opened
+
+
+def control_groups() -> list[str]:
+    return sorted(str(path) for path in Path("/sys/fs/cgroup").rglob("cgroup.procs"))
+
+
+def oom_score_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+
+def context(**fields: Any) -> dict[str, Any]:
+    return {"securityContext": fields}
+
+
+@pytest.mark.parametrize(
+    ("said", "has", "lacks"),
+    [
+        pytest.param({}, "CHOWN", "SYS_ADMIN", id="containerd's set by default"),
+        pytest.param({"capabilities": {"add": ["SYS_TIME"]}}, "SYS_TIME", "SYS_ADMIN", id="add"),
+        pytest.param(
+            {"capabilities": {"add": ["CAP_SYS_TIME"]}}, "SYS_TIME", "SYS_ADMIN", id="with its prefix"
+        ),
+        pytest.param({"capabilities": {"drop": ["CHOWN"]}}, "KILL", "CHOWN", id="drop"),
+        pytest.param(
+            {"capabilities": {"drop": ["ALL"], "add": ["KILL"]}}, "KILL", "CHOWN", id="drop all but"
+        ),
+        pytest.param(
+            {"capabilities": {"add": ["ALL"], "drop": ["KILL"]}}, "SYS_ADMIN", "KILL", id="add all but"
+        ),
+    ],
+)
+def test_capabilities_are_those_of_the_security_context(said: Any, has: str, lacks: str) -> None:
+    found = confinement_of(a_pod("p"), context(**said)).capabilities
+
+    assert found is not None
+    assert has in found
+    assert lacks not in found
+
+
+def test_privileged_keeps_everything_and_an_unknown_capability_is_named() -> None:
+    assert confinement_of(a_pod("p"), context(privileged=True)) == Confinement()
+    with pytest.raises(CannotStart, match=r"capabilities\.add: there is no capability 'FLY'"):
+        confinement_of(a_pod("p"), context(capabilities={"add": ["FLY"]}))
+
+
+@as_root
+async def test_root_has_the_capabilities_that_were_ordered(tmp_path: Path) -> None:
+    kept = {"CHOWN", "KILL"}
+    async with a_runtime(tmp_path) as runtime:
+        order = shell(tmp_path, "grep Cap /proc/self/status", confinement=Confinement(kept))
+        assert await finished(runtime, order) == 0
+
+    sets = {line.split()[0]: int(line.split()[1], 16) for line in said(tmp_path).splitlines()}
+    mask = sum(1 << CAPABILITIES.index(name) for name in kept)
+    assert sets["CapBnd:"] == sets["CapEff:"] == sets["CapPrm:"] == mask
+    assert sets["CapInh:"] == sets["CapAmb:"] == 0
+
+
+@pytest.mark.parametrize("forbidden", [True, False])
+async def test_no_new_privileges(runtime: ProcessRuntime, tmp_path: Path, forbidden: bool) -> None:
+    confinement = Confinement((), no_new_privileges=forbidden)
+    order = shell(tmp_path, "grep NoNewPrivs /proc/self/status", confinement=confinement)
+
+    assert await finished(runtime, order) == 0
+
+    assert said(tmp_path).split() == ["NoNewPrivs:", "1" if forbidden else "0"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param("unshare(0x10000000)", id="a user namespace"),
+        pytest.param("mount(b'none', b'/mnt', b'tmpfs', 0, None)", id="mount"),
+        pytest.param("syscall(321, 0, 0, 0)", id="bpf"),
+    ],
+)
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of another machine")
+async def test_the_default_filter_refuses_system_calls(
+    runtime: ProcessRuntime, tmp_path: Path, call: str
+) -> None:
+    order = an_order(tmp_path, PYTHON, "-c", CALL.format(call), confinement=Confinement(filtered=True))
+
+    code = await finished(runtime, order)
+
+    assert (code, said(tmp_path)) == (0, "-1 Operation not permitted\n")
+
+
+async def test_programs_work_under_the_default_filter(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    script = "import threading, subprocess; t = threading.Thread(target=print, args=('thread',)); t.start(); t.join(); "
+    script += "subprocess.run(['echo', 'child'], check=True)"
+    confinement = Confinement((), no_new_privileges=True, filtered=True)
+    order = an_order(tmp_path, PYTHON, "-u", "-c", script, confinement=confinement)
+
+    assert await finished(runtime, order) == 0
+
+    assert said(tmp_path) == "thread\nchild\n"
+
+
+async def test_a_command_inside_a_container_is_confined_like_it(
+    runtime: ProcessRuntime, tmp_path: Path
+) -> None:
+    confinement = Confinement((), no_new_privileges=True)
+    order = shell(tmp_path, "exec sleep 600", confinement=confinement)
+    await runtime.start(order)
+
+    code, output = await runtime.execute(
+        order.id, ["grep", "-E", "NoNewPrivs|CapBnd", "/proc/self/status"], within=10
+    )
+
+    assert code == 0
+    assert output.split() == [b"CapBnd:", b"0000000000000000", b"NoNewPrivs:", b"1"]
+
+
+async def test_a_container_has_no_more_processes_than_its_limit(
+    runtime: ProcessRuntime, tmp_path: Path
+) -> None:
+    script = """
+import os, time
+made = 0
+try:
+    for made in range(60):
+        if not os.fork():
+            time.sleep(60)
+except BlockingIOError:
+    pass
+print(made)
+"""
+    order = an_order(tmp_path, PYTHON, "-u", "-c", script, limits=Limits(pids=20))
+    if runtime.cannot(order) or (os.geteuid() == 0 and runtime._abilities["users"] is not None):
+        # The limit of a user does not hold for root, also where root is mapped to another user.
+        pytest.skip("there is no limit of processes here")
+
+    assert await finished(runtime, order) == 0
+
+    assert 5 < int(said(tmp_path)) <= 20
+
+
+@as_root
+async def test_a_root_container_cannot_change_control_groups(tmp_path: Path) -> None:
+    groups = control_groups()
+    if not groups:
+        pytest.skip("no control groups here")
+    async with a_runtime(tmp_path) as runtime:
+        order = shell(tmp_path, f"echo $$ >{groups[0]}", confinement=Confinement(("CHOWN", "DAC_OVERRIDE")))
+
+        assert await finished(runtime, order) != 0
+
+    assert "Read-only file system" in said(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("resources", "score"),
+    [
+        pytest.param({}, 1000, id="BestEffort"),
+        pytest.param({"limits": {"cpu": "1", "memory": "1Gi"}}, -997, id="Guaranteed"),
+        pytest.param({"requests": {"memory": "1Gi"}}, 750, id="Burstable"),
+        pytest.param({"requests": {"cpu": "1"}}, 999, id="Burstable without memory"),
+        pytest.param({"requests": {"memory": "8Gi"}}, 3, id="Burstable with more than there is"),
+    ],
+)
+def test_the_oom_score_is_the_kubelets(resources: Any, score: int) -> None:
+    container = a_container("main", "true", resources=resources)
+
+    assert oom_score(a_pod("p", container), container, {"memory": "4Gi"}) == score
+
+
+async def test_a_container_is_killed_before_the_shim_when_memory_runs_out(
+    runtime: ProcessRuntime, tmp_path: Path
+) -> None:
+    order = shell(tmp_path, "cat /proc/self/oom_score_adj", oom_score=-997)
+
+    assert await finished(runtime, order) == 0
+
+    assert int(said(tmp_path)) > oom_score_of(keeper_of(runtime))
+
+
+@pytest.mark.parametrize(
+    ("spec", "word"),
+    [
+        ({"hostPID": True}, "hostPID"),
+        ({"shareProcessNamespace": True}, "shareProcessNamespace"),
+        ({"ephemeralContainers": [{"name": "debug"}]}, "ephemeralContainers"),
+        ({"priorityClassName": "high"}, "priorityClassName"),
+        (
+            {"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "x"}}},
+            "Localhost",
+        ),
+        ({"securityContext": {"sysctls": [{"name": "a", "value": "b"}]}}, "sysctls"),
+        ({"securityContext": {"seLinuxOptions": {"level": "s0"}}}, "seLinuxOptions"),
+    ],
+)
+def test_what_is_not_honoured_is_said(spec: Any, word: str) -> None:
+    [sentence] = unsupported_in(a_pod("p", **spec))
+
+    assert word in sentence
+
+
+def test_of_an_ordinary_pod_nothing_is_said() -> None:
+    assert list(unsupported_in(a_pod("p", a_container("main", "true")))) == []
+
+
+def test_capabilities_of_a_launcher_without_root_are_said_to_be_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    container = a_container("main", "true", **context(capabilities={"add": ["NET_ADMIN"]}))
+
+    [sentence] = unsupported_in(a_pod("p", container))
+
+    assert "NET_ADMIN cannot be given" in sentence

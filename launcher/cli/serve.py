@@ -35,7 +35,7 @@ SINGLE = {
     "log-budget-framework": ("SIZE", "what the logs of one Framework may use on disk (default 1Gi)"),
     "log-disk-reserve": (
         "SIZE",
-        "logs stop when their disk has less free space (default 256Mi, at most a twentieth of the disk)",
+        "logs stop when their disk has less free space (default 256Mi, at most a tenth of the disk)",
     ),
     "kubeconfig": ("FILE", "with --kubernetes: the cluster of this file (default: as kubectl)"),
     "context": ("NAME", "with --kubernetes: the context of the kubeconfig"),

@@ -382,7 +382,7 @@ print(open("disk/0.log").read()[-200:], end="")
 
 
 def test_log_writes_stop_with_a_marker_before_the_disk_is_full(tmp_path: Path) -> None:
-    """A disk of its own, of 2 MiB, of which a twentieth is reserved."""
+    """A disk of its own, of 2 MiB, of which a tenth is reserved."""
     program = f"""
 import os, sys, time
 sys.path.append({str(Path(launcher.__file__).parent.parent)!r})

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 #: A log file is at least so long before it is rotated, however many containers share a budget.
 LEAST_FILE_BYTES = 64 * 1024
-#: Of a small disk at most this part is reserved.
-_RESERVED_PART = 20
+#: Of a small disk at most this part is reserved; it is more than the store needs to take new objects.
+_RESERVED_PART = 10
 #: The free space of the disk is read again after so many bytes at most, or seconds.
 _CHECK_BYTES = 4 * 1024 * 1024
 _CHECK_SECONDS = 1.0
@@ -116,5 +116,5 @@ class LogLimits:
             self._has_room = disk.f_bavail * disk.f_frsize >= reserve
             self._unchecked_bytes, self._checked_at = 0, now
             # Not so seldom that the reserve could be used up in between.
-            self._check_bytes = min(_CHECK_BYTES, reserve // 4)
+            self._check_bytes = min(_CHECK_BYTES, reserve // 8)
         return self._has_room

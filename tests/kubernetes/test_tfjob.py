@@ -9,6 +9,7 @@ import orjson
 import pytest
 import yaml
 
+from launcher.cli.main import main as command
 from launcher.jobs.foreign import WRITTEN_AS
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.parts import Part
@@ -283,6 +284,31 @@ def _posted(jobs: Jobs, launcher: KubeLauncher, job: Json, version: str = "v1") 
         *("-H", f"Authorization: Bearer {token}", "-H", "Content-Type: application/json"),
         *("--data-binary", orjson.dumps(job).decode()),
     )
+
+
+def test_the_command_line_deletes_the_job_of_a_framework_with_the_rights_of_its_user(
+    jobs: Jobs, launcher: KubeLauncher, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs.submit(a_tfjob(Worker=replicas(1)))
+    jobs.told("Created", "Running")
+    verbs, account = "get,list,watch,delete", f"{jobs.namespace}:clerk"
+    jobs.kubectl("create", "serviceaccount", "clerk")
+    resource = "--resource=frameworks.launcher.microsoft.com"
+    jobs.kubectl("create", "role", "clerk", f"--verb={verbs}", resource)
+    jobs.kubectl("create", "rolebinding", "clerk", "--role=clerk", f"--serviceaccount={account}")
+    clerk = jobs.kubectl("create", "token", "clerk").strip()
+
+    def delete(token: str) -> int:
+        (tmp_path / "token").write_text(token)
+        server = ("--server", launcher.url, "--token-file", str(tmp_path / "token"))
+        return command(["delete", "--all", "--wait", "-n", jobs.namespace, *server])
+
+    assert delete(clerk) == 1
+    assert "tfjob/dist owns framework/dist and cannot be deleted: " in capsys.readouterr().err
+    assert "deletionTimestamp" not in jobs.job()["metadata"]
+    assert delete(jobs.cluster.admin_user.token) == 0
+    assert capsys.readouterr().out == "tfjob/dist deleting\ntfjob/dist deleted\n"
+    jobs.gone()
 
 
 def test_the_webhook_refuses_it_and_notes_the_version(jobs: Jobs, account: User) -> None:

@@ -24,7 +24,7 @@ def delete(given: argparse.Namespace) -> int:
                 await _delete(api, await job_named(api, name, time.time()), teller)
             except (NotFound, Complaint) as error:
                 tell(str(error))
-                code = 1
+                code = max(code, error.code if isinstance(error, Complaint) else 1)
         return code
 
     return talk(given, work)

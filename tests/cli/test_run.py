@@ -66,7 +66,9 @@ def test_a_refused_file_is_told_with_its_place(tmp_path: Path, capsys: pytest.Ca
     )
 
     assert main(["run", str(tmp_path / "f.yaml")]) == 2
-    assert capsys.readouterr().err.startswith(f"{tmp_path}/f.yaml:9:7: spec.taskRoles[0].name: Invalid value")
+    assert capsys.readouterr().err.startswith(
+        f"{tmp_path}/f.yaml:10:7: spec.taskRoles[0].name: Invalid value"
+    )
 
 
 @pytest.mark.parametrize(

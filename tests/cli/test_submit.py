@@ -73,8 +73,8 @@ def test_everything_that_is_refused_is_told_with_its_place(
     told = capsys.readouterr()
     first, second = told.err.splitlines()
     assert told.out == ""
-    assert first.startswith(f'{file}:9:7: spec.taskRoles[0].name: Invalid value: "Greeter"')
-    assert second.startswith(f"{file}:10:7: spec.taskRoles[0].taskNumber: Invalid value: -1")
+    assert first.startswith(f'{file}:10:7: spec.taskRoles[0].name: Invalid value: "Greeter"')
+    assert second.startswith(f"{file}:11:7: spec.taskRoles[0].taskNumber: Invalid value: -1")
 
 
 def test_a_file_that_cannot_be_read_as_yaml_is_told_with_its_line(

@@ -93,6 +93,31 @@ def test_a_new_policy_holds_for_the_next_framework(serve: Serve, tmp_path: Path)
     until(refused, "the new policy holds")
 
 
+def test_a_new_policy_holds_where_volumes_are_mounted(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    config = tmp_path / "config.yaml"
+    config.write_text(f"policy: {{host-path-prefixes: [{tmp_path}/first]}}\n")
+    server = ready(serve("--config", str(config)))
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": ["touch", "/mnt/written"],
+        "volumeMounts": [{"name": "work", "mountPath": "/mnt"}],
+    }
+    volumes = [{"name": "work", "hostPath": {"path": str(tmp_path / "second")}}]
+    framework = a_framework(
+        a_role(tasks=1, pod=a_pod(containers=[container], volumes=volumes)), name="writer"
+    )
+    assert server.post(FRAMEWORKS, framework)["code"] == 422
+
+    config.write_text(f"policy: {{host-path-prefixes: [{tmp_path}/second]}}\n")
+    hang_up(server)
+
+    until(lambda: server.post(FRAMEWORKS, framework)["kind"] == "Framework" or None, "the new policy holds")
+    until(lambda: (tmp_path / "second" / "written").exists() or None, "the volume is mounted")
+
+
 def test_a_bad_config_file_keeps_the_old_policy_and_names_the_field(serve: Serve, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("policy: {max-tasks: 1}\n")

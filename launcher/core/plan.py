@@ -462,7 +462,7 @@ class Planner:
         if after.delay and known.retry.delay is None:
             known.put(retry=retry.scheduled(known.retry, after))
             known.say(f"{end.words}; tried again in {after.delay} s: {after.because}")
-        due = known.status.transition_time + after.delay
+        due = retry.due(known.status.transition_time, after.delay, self._now)
         if after.delay and self._now < due:
             self._wakes.append(due)
             return False

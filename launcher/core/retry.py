@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from launcher.core.codes import Attribute, Code, Completion
 from launcher.core.spec import RETRY_ALWAYS, RETRY_ANY_FAILURE, RetryPolicy
 from launcher.core.status import RetryStatus
+from launcher.core.times import Time
 
 #: Ends that somebody asked for: no policy runs such an attempt again.
 NEVER_RETRIED: frozenset[int] = frozenset(
@@ -78,6 +79,16 @@ def after(
     if policy.fancy and completion.failed and _is_conflict(completion):
         delay = max(delay, conflict_delay)
     return Retry(delay, is_accountable(policy, completion), quick + 1, because)
+
+
+def due(since: Time, delay: int, now: Time) -> Time:
+    """
+    When a pause of *delay* seconds that began at *since* is over.
+
+    It is over at once when that is further away than twice the pause: then the clock was set back since it began.
+    """
+    end = since + delay
+    return end if end - now <= 2 * delay else now
 
 
 def is_accountable(policy: RetryPolicy, completion: Completion) -> bool:

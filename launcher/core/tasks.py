@@ -172,7 +172,7 @@ def _deletion_pending(task: TaskStatus, pod: Pod | None, around: Situation) -> M
     if pod.ended and around.ending and not task.deletion_pending:
         return _enter(task, State.ATTEMPT_COMPLETED, around, "the attempt is over; it is not tried again")
     waits = pod.ended and not around.ending and not task.deletion_pending
-    if waits and around.now < (due := _retry_due(task)):
+    if waits and around.now < (due := _retry_due(task, around.now)):
         return Move(task, wake=due)  # its logs stay readable while it waits for its retry
     return Move(task, DeletePod(pod.name, pod.uid))
 
@@ -211,7 +211,7 @@ def _attempt_completed(task: TaskStatus, pod: Pod | None, around: Situation) -> 
         return _enter(task, State.COMPLETED, around, task.message)
     if task.retry.delay is None and decision.delay:
         task = _saying(_scheduled(task, decision), _retry_text(task, decision))
-    if around.now < (due := _retry_due(task)):
+    if around.now < (due := _retry_due(task, around.now)):
         return Move(task, wake=due)
     if pod is not None:  # somebody else saw it go first, or it came back into sight
         return Move(task, *removal(pod, around.graceful_deletion_seconds, around.now))
@@ -268,12 +268,12 @@ def _scheduled(task: TaskStatus, decision: retry.Retry) -> TaskStatus:
     return replace(task, retry=retry.scheduled(task.retry, decision))
 
 
-def _retry_due(task: TaskStatus) -> Time:
+def _retry_due(task: TaskStatus, now: Time) -> Time:
     """When the retry is due; one without a delay always was, whatever the clock has done since."""
     if task.retry.delay is None:
         return 0
     ended = task.attempt.completion_time
-    return (ended if ended is not None else task.transition_time) + task.retry.delay
+    return retry.due(ended if ended is not None else task.transition_time, task.retry.delay, now)
 
 
 def _retry_text(task: TaskStatus, decision: retry.Retry) -> str:

@@ -11,7 +11,6 @@ import logging
 import os
 import random
 import socket
-import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -62,9 +61,13 @@ from launcher.wiring.discovering import (
 )
 from launcher.wiring.reload import reload
 from launcher.wiring.signals import asked_to_stop, reload_on_hangup
+from launcher.wiring.steady_clock import SteadyClock
 from launcher.wiring.together import Helper
 
 log = logging.getLogger(__name__)
+
+#: Durations of every part are measured by it: nothing lasts longer or shorter when the machine's clock is set.
+_CLOCK = SteadyClock()
 
 #: Seconds over which watches and logs are ended when the launcher stops.
 _DRAIN = 2.0
@@ -106,12 +109,12 @@ async def local_launcher(
     async with AsyncExitStack() as stack:
         sock = sock or listening(settings)
         stack.callback(sock.close)
-        store = await SqliteStore.open(settings.data / "store.db", clock=time.time, new_uid=_new_uid)
+        store = await SqliteStore.open(settings.data / "store.db", clock=_CLOCK, new_uid=_new_uid)
         stack.push_async_callback(store.close)
         runtime = await ProcessRuntime.open(
             settings.data,
             images=settings.images,
-            clock=time.time,
+            clock=_CLOCK,
             hidden=(settings.data, *settings.credentials),
             keeping=_keeping(settings.log_budgets, ends_with_launcher=throw_away),
         )
@@ -180,7 +183,7 @@ class _Works:
     ) -> None:
         self.logs = Logs(settings.data / "logs")
         self.discovering = _discovering(settings, sock, store)
-        running = EventWriter(store, time.time, "launcher-agent")
+        running = EventWriter(store, _CLOCK, "launcher-agent")
         log_budget = LogBudget(store, settings.data / "logs", settings.log_budgets, running)
         self.metrics = Metrics(
             store,
@@ -188,12 +191,12 @@ class _Works:
         )
         self._controller = Controller(
             store,
-            clock=time.time,
+            clock=_CLOCK,
             chance=random.random,
             rules=rules,
             attendants=[LocalGangs(store), Naming(store), self.discovering.introducer],
         )
-        scheduling = EventWriter(store, time.time, "default-scheduler")
+        scheduling = EventWriter(store, _CLOCK, "default-scheduler")
         self._writers = (scheduling, running)
         self._others: tuple[Helper, ...] = (
             self.metrics,
@@ -203,15 +206,15 @@ class _Works:
                 Mirror(
                     store,
                     foreign,
-                    clock=time.time,
+                    clock=_CLOCK,
                     chance=random.random,
                     forbidden=settings.policy.problems,
                 )
                 for foreign in FOREIGN
             ),
-            NodeKeeper(store, settings.nodes, time.time),
-            Scheduler(store, events=scheduling, clock=time.time),
-            Collector(store, clock=time.time),
+            NodeKeeper(store, settings.nodes, _CLOCK),
+            Scheduler(store, events=scheduling, clock=_CLOCK),
+            Collector(store, clock=_CLOCK),
             Agent(
                 store,
                 runtime,
@@ -223,7 +226,7 @@ class _Works:
                 nfs=settings.nfs,
                 claims=settings.claims,
                 host_paths=lambda: settings.policy.host_path_prefixes,
-                clock=time.time,
+                clock=_CLOCK,
                 events=running,
                 images=settings.images.keys(),
                 stand_ins=STAND_INS,
@@ -263,7 +266,7 @@ class _Serving:
         limits = Limits(free=lambda request: is_probe(request) or is_rendezvous(request))
         parts = Parts(
             store=store,
-            clock=time.time,
+            clock=_CLOCK,
             logs=works.logs,
             guard=self.guard,
             limits=limits,

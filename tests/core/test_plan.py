@@ -473,7 +473,17 @@ def test_a_retry_without_a_delay_does_not_wait_for_a_clock_that_was_set_back() -
     assert world.status.attempt.id == 1
 
 
-@pytest.mark.parametrize("jump", [-1, -3_600, 0.25])
+def test_a_clock_that_is_set_back_by_more_than_the_pause_does_not_make_it_longer() -> None:
+    rules = Rules(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))
+    world = running(a_role("w"), retry=(True, 0), rules=rules)
+    world.fail("w0", 201)
+
+    world.after(-3_600)
+
+    assert world.status.attempt.id == 1
+
+
+@pytest.mark.parametrize("jump", [-1, 0.25])
 def test_a_clock_that_jumps_only_delays(jump: float) -> None:
     rules = Rules(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))
     world = running(a_role("w"), retry=(True, 0), rules=rules)

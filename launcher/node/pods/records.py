@@ -16,6 +16,8 @@ from launcher.store.port import Object
 
 #: What a container engine answers for a container that was killed; told also when nobody saw how it ended.
 _KILLED = 137
+#: Seconds after which an end that is only now seen is not believed to be that old.
+_LATE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,16 @@ def end_of(run: Run, message: str = "") -> End:
     return End(ended.exit_code, "Error" if ended.exit_code else "Completed", ended.at, message)
 
 
+def observed(end: End, now: float) -> End:
+    """
+    The end of a run that was seen to end *now*.
+
+    Its time is by the machine's clock, which may have been set since *now*'s clock was: a time that is in the future,
+    or long ago, would make the pause before the next start longer or shorter.
+    """
+    return end if now - _LATE_SECONDS <= end.at <= now else replace(end, at=now)
+
+
 def unknown_end(at: float) -> End:
     """The end of a run that nobody saw."""
     return End(
@@ -126,6 +138,9 @@ def recalled(
             record = _with_run(record, restart, run, container, ending)
     if record.attempt is not None and record.attempt.running and run_of(record.attempt.restart) is None:
         record = replace(record, attempt=replace(record.attempt, end=unknown_end(now)), ready=False)
+    if record.attempt is not None and record.attempt.end is not None and record.attempt.end.at > now:
+        # The clock was set back while no launcher ran: the pause begins now, and is not longer than it should be.
+        record = replace(record, attempt=replace(record.attempt, end=replace(record.attempt.end, at=now)))
     return record
 
 

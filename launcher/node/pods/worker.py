@@ -33,7 +33,7 @@ from launcher.node.pods.podspec import (
     uid_of,
 )
 from launcher.node.pods.podstatus import Known, Verdict, status_of
-from launcher.node.pods.records import Attempt, End, Record, Waiting, recalled, unknown_end
+from launcher.node.pods.records import Attempt, End, Record, Waiting, observed, recalled, unknown_end
 from launcher.node.pods.reporting import Gone, StoredPod
 from launcher.node.pods.starting import START_ERROR, Starter
 from launcher.node.pods.tools import Tools
@@ -160,7 +160,7 @@ class PodWorker:
             if run is not None and run.ended is None:
                 self._records[container.name] = care.seen(container, record)
                 continue
-            end = unknown_end(now) if run is None else self._end_of(container, run)
+            end = unknown_end(now) if run is None else observed(self._end_of(container, run), now)
             ended = replace(record.attempt, end=end)
             self._records[container.name] = replace(record, attempt=ended, started=False, ready=False)
             care.leave(container)

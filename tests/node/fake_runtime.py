@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from launcher.core.errors import Unavailable
-from launcher.node.runtime import CannotStart, Ended, Limits, Order, Run, RunId
+from launcher.node.runtime import CannotStart, Ended, Order, Run, RunId
 
 #: Longer than any test.
 _FOR_EVER = 1e9
@@ -97,7 +97,8 @@ class FakeRuntime:
         self._runs.pop(run, None)
 
     def cannot(self, order: Order) -> Sequence[str]:
-        return self.cannot_do if order.limits != Limits() else ()
+        limits = order.limits
+        return self.cannot_do if (limits.memory, limits.cpu) != (None, None) else ()
 
     def end(self, run: RunId, code: int, *, out_of_memory: bool = False, unseen: bool = False) -> None:
         """The run ends now."""

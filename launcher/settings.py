@@ -12,18 +12,50 @@ import socket
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from launcher.api.exposure import cluster_refusal, refusal
-from launcher.api.policy import Policy
-from launcher.api.unix_socket import LONGEST_SOCKET_PATH, UNIX, UnixListener
-from launcher.core.checking.guess import meant
+from launcher.api.http.unix_socket import LONGEST_SOCKET_PATH, UNIX, UnixListener
 from launcher.core.errors import LauncherError
+from launcher.core.parsing.decoder import Decoded, Media, text_of
 from launcher.core.quantity import quantity
-from launcher.core.reading.decode import Decoded, Media, text_of
-from launcher.node.log_budget import LogBudgets
-from launcher.node.nodes import NodeSpec, named_nodes, this_machine
+from launcher.core.validation.admission_policy import Policy
+from launcher.core.validation.field_errors import meant
+from launcher.node.logs.log_budget import LogBudgets
+from launcher.node.node_spec import NodeSpec, named_nodes, this_machine
+
+
+def refusal(listen_host: str, *, token: bool, tls: bool) -> str | None:
+    """Why the server must not listen there, and the way out; None when it may."""
+    if _is_loopback(listen_host) or (token and tls):
+        return None
+    missing = " and ".join(what for what, given in (("a token", token), ("TLS", tls)) if not given)
+    return (
+        f"{listen_host or 'every address'} can be reached from other machines, and whoever reaches the server can run "
+        f"commands here: set {missing}, or listen on 127.0.0.1"
+    )
+
+
+def cluster_refusal(listen_host: str, *, tls: bool) -> str | None:
+    """As ``refusal``, where the cluster decides who may do what: only callers' credentials have to be kept safe."""
+    if _is_loopback(listen_host) or tls:
+        return None
+    return (
+        f"{listen_host or 'every address'} can be reached from other machines, and callers send their credentials: "
+        "set --tls-cert and --tls-key, or --tls-secret, or listen on 127.0.0.1"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    # A name may lead anywhere tomorrow, so only the one that the standards tie to this machine counts.
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
+
 
 DEFAULT_LISTEN = "127.0.0.1:8080"
 #: Less than one log file of a container is no budget.
@@ -529,7 +561,7 @@ class _ConfigFile:
     def read(cls, source: str, path: Path) -> "_ConfigFile":
         """Raises BadSetting, with the line, for what is no setting."""
         # Slow to import, and most start without a config file.
-        from launcher.core.reading.yaml_text import read_yaml
+        from launcher.core.parsing.yaml_reader import read_yaml
 
         path = _readable(source, path)
         data = path.read_bytes()
@@ -582,7 +614,7 @@ class _ConfigFile:
             raise self.bad(name, f"{name} has to be {what}")
 
     def _line(self, field: str) -> str:
-        from launcher.core.reading.places import locate
+        from launcher.core.parsing.source_positions import locate
 
         return f"config: {self.path}: line {locate(self.data, field, Media.YAML)[0]}"
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from launcher.cli.arena import refusing
+from launcher.cli.arena import unsupported
 from launcher.cli.main import make_parser
-from launcher.core.checking.schema import framework_schema
+from launcher.converters.arena.flags import FLAGS, Flag
+from launcher.converters.conversion import Fields
+from launcher.converters.kubeflow.job_spec import Family
+from launcher.converters.registry import FAMILIES, framework_for
 from launcher.core.errors import InvalidObject
-from launcher.intake.arena.flags import FLAGS, Flag
-from launcher.intake.convert import FAMILIES, framework_for
-from launcher.intake.fields import Fields
-from launcher.intake.replicas import Family
+from launcher.core.validation.schema import framework_schema
 
 Json = dict[str, Any]
 Rows = list[tuple[str, str]]
@@ -152,12 +152,12 @@ def _spelt(flag: Flag) -> str:
 def test_what_arena_had_and_is_not_to_be_had_is_there_with_the_reason() -> None:
     _, gone = tables("Arena")
 
-    (reason,) = set(refusing.KINDS.values())
-    kinds = ", ".join(f"`{kind}`" for kind in refusing.KINDS)
+    (reason,) = set(unsupported.KINDS.values())
+    kinds = ", ".join(f"`{kind}`" for kind in unsupported.KINDS)
     assert gone == [
-        *((f"`arena {command}`", why) for command, why in refusing.COMMANDS.items()),
+        *((f"`arena {command}`", why) for command, why in unsupported.COMMANDS.items()),
         (f"`arena submit` {kinds}", reason),
-        *((f"`--{flag}`", why) for flag, why in {**refusing.FLAGS, **refusing.IGNORED}.items()),
+        *((f"`--{flag}`", why) for flag, why in {**unsupported.FLAGS, **unsupported.IGNORED}.items()),
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from launcher.core.manifest import read_framework
-from launcher.core.reading.decode import Media
+from launcher.core.parsing.decoder import Media
 from launcher.core.status import FRAMEWORK_STEPS, TASK_STEPS, State
 from launcher.settings import settings_from
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.api.policy import Policy
-from launcher.cli import serve
+from launcher.cli.commands import serve
+from launcher.core.validation.admission_policy import Policy
 from launcher.settings import (
     REPEATED,
     SINGLE,

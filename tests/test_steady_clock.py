@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import launcher
-from launcher.core.retry import due
-from launcher.node.pods.podlife import Backoff
-from launcher.node.pods.records import End, observed
+from launcher.core.planning.retry import due
+from launcher.node.pods.container_state import End, observed
+from launcher.node.pods.pod_lifecycle import Backoff
 from launcher.wiring.steady_clock import SteadyClock
 
 HOUR = 3600.0

@@ -6,39 +6,37 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
-from launcher.api.barepods import PodRules
-from launcher.api.coreobjects import rules_of
-from launcher.api.deleting import Remover
-from launcher.api.discovery import Discovery
-from launcher.api.errors import common_headers, errors_as_status
-from launcher.api.frameworks import FrameworkRules
-from launcher.api.guard import Guard
-from launcher.api.health import Health
-from launcher.api.jobs import JobRules, JobScale
-from launcher.api.keeping import Keeper, Rules
-from launcher.api.kinds import OFFERED, SERVED
-from launcher.api.limits import Limits, note_stream
-from launcher.api.metrics import Metrics
-from launcher.api.namespaces import Imagination, NamespaceKeeper, NamespaceReader, NamespaceRemover
-from launcher.api.openapi import OpenApi
-from launcher.api.owning import FrameworkKeeper
-from launcher.api.patching import Patcher
-from launcher.api.podlogs import PodLogHandler, PodLogs
-from launcher.api.policy import Policy
-from launcher.api.reading import Reader
-from launcher.api.renaming import InVersion
-from launcher.api.resources import METHODS, Act, Hands, Resource
-from launcher.api.reviews import Reviews
-from launcher.api.routes import Adding
-from launcher.api.scaling import FrameworkScale, Scale, Scaler
-from launcher.api.secondname import stored
-from launcher.api.unoffered import UNOFFERED, not_offered
-from launcher.api.watching import Watcher
-from launcher.api.writing import Writer
-from launcher.core.reading.decode import MOST_BYTES
-from launcher.jobs.foreign import foreign_of
-from launcher.store.local import TextStore
-from launcher.store.port import FRAMEWORKS, NAMESPACES, PODS, Kind
+from launcher.api.api_resources import OFFERED, SERVED
+from launcher.api.http.api_group_alias import stored
+from launcher.api.http.server import Adding
+from launcher.api.http.status import common_headers, errors_as_status
+from launcher.api.middleware.access_guard import Guard
+from launcher.api.middleware.metrics import Metrics
+from launcher.api.middleware.request_limits import Limits, note_stream
+from launcher.api.openapi.api_discovery import Discovery
+from launcher.api.openapi.documents import OpenApi
+from launcher.api.resources.delete import Remover
+from launcher.api.resources.framework_registry import FrameworkKeeper
+from launcher.api.resources.namespaces import Imagination, NamespaceKeeper, NamespaceReader, NamespaceRemover
+from launcher.api.resources.patch import Patcher
+from launcher.api.resources.pod_logs import PodLogHandler, PodLogs
+from launcher.api.resources.reads import Reader
+from launcher.api.resources.registry import Keeper, Rules
+from launcher.api.resources.resource_handler import METHODS, UNOFFERED, Act, Hands, Resource, not_offered
+from launcher.api.resources.scale import FrameworkScale, Scale, Scaler
+from launcher.api.resources.version_conversion import InVersion
+from launcher.api.resources.watch import Watcher
+from launcher.api.resources.writes import Writer
+from launcher.api.system_endpoints import Health, Reviews
+from launcher.api.validation.core_objects import rules_of
+from launcher.api.validation.frameworks import FrameworkRules
+from launcher.api.validation.jobs import JobRules, JobScale
+from launcher.api.validation.pods import PodRules
+from launcher.core.parsing.decoder import MOST_BYTES
+from launcher.core.validation.admission_policy import Policy
+from launcher.job_kinds.job_kind import foreign_of
+from launcher.store.embedded.embedded_store import TextStore
+from launcher.store.interface import FRAMEWORKS, NAMESPACES, PODS, Kind
 
 
 @dataclass(frozen=True, slots=True)

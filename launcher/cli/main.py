@@ -5,39 +5,40 @@ import os
 import sys
 from collections.abc import Generator, Sequence
 
+from launcher.cli.arena import command
+
 # The engine and the client are imported by the commands that need them: the parser answers --help without.
-from launcher.cli import (
-    changing,
+from launcher.cli.commands import (
     completion,
     convert,
     events,
-    listing,
+    get,
+    lifecycle,
     logs,
     offline,
-    running,
+    run,
     serve,
     simpletfjob,
     store,
-    submitting,
+    submit,
     version,
-    waiting,
+    wait,
 )
-from launcher.cli.arena import command as arena
-from launcher.cli.complaint import Complaint, tell
+from launcher.cli.errors import Complaint, tell
 
 #: In the order in which --help lists their commands.
 _FAMILIES = (
-    running,
+    run,
     serve,
-    submitting,
-    listing,
+    submit,
+    get,
     logs,
     events,
-    waiting,
-    changing,
+    wait,
+    lifecycle,
     offline,
     convert,
-    arena,
+    command,
     simpletfjob,
     store,
     completion,

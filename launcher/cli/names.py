@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from launcher.cli.complaint import Refused
-from launcher.core.checking.syntax import name_fault, namespace_fault
+from launcher.cli.errors import Refused
 from launcher.core.names import API_VERSION, KIND
+from launcher.core.validation.names import name_fault, namespace_fault
 
 _SHOWN = 60
 
@@ -67,7 +67,7 @@ def _checked(field: str, name: str, fault: Callable[[str], str | None]) -> str:
 def _kind(prefix: str, text: str) -> str:
     """The kind that *prefix* names. Raises Refused."""
     # Slow to import, and most names are written without a kind.
-    from launcher.jobs.foreign import FOREIGN
+    from launcher.job_kinds.job_kind import FOREIGN
 
     resources = [(KIND, f"{KIND.lower()}s", API_VERSION.partition("/")[0])]
     resources += [(each.kind.kind, each.plural, each.kind.group) for each in FOREIGN]

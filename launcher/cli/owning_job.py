@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.cli.client import Api, Resource
-from launcher.cli.complaint import Complaint
-from launcher.core.belonging import controller_of
+from launcher.cli.client.api_client import Api, Resource
+from launcher.cli.errors import Complaint
 from launcher.core.errors import Forbidden
-from launcher.jobs.foreign import FOREIGN, Foreign, replica_paths
+from launcher.core.owner_references import controller_of
+from launcher.job_kinds.job_kind import FOREIGN, Foreign, replica_paths
 
 Json = dict[str, Any]
 

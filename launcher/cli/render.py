@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from launcher.cli.files import framework_of
-from launcher.core.materialize import templates_of
-from launcher.core.naming import extras_of
+from launcher.cli.manifest_file import framework_of
+from launcher.core.pods.dns_overlay import extras_of
+from launcher.core.pods.pod_template import templates_of
 
 
 def pods(obj: dict[str, Any]) -> Iterator[dict[str, Any]]:

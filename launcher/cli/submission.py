@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from launcher.cli.client import FRAMEWORKS, Api, Resource
-from launcher.cli.complaint import Complaint, Refused, tell
-from launcher.cli.files import Text, check
-from launcher.cli.output import as_json, as_yaml
+from launcher.cli.client.api_client import FRAMEWORKS, Api, Resource
+from launcher.cli.conditions import come_true, job_succeeded
+from launcher.cli.errors import Complaint, Refused, tell
+from launcher.cli.manifest_file import Text, check
+from launcher.cli.output.serializers import as_json, as_yaml
 from launcher.cli.owning_job import job_named
-from launcher.cli.wishes import come_true, job_succeeded
 from launcher.core.errors import AlreadyExists, BadRequest, InvalidObject, NotServed, RequestError, TooLarge
 from launcher.core.names import KIND
 

@@ -10,8 +10,8 @@ Its scale is ``spec.replicas``, the number of tasks of a Framework that has one 
 
 from collections.abc import Callable, Mapping
 
-from launcher.core.checking.schema import Schema, framework_schema
 from launcher.core.names import API_VERSION
+from launcher.core.validation.schema import Schema, framework_schema
 
 _GROUP, _VERSION = API_VERSION.split("/")
 _INT32 = 2**31 - 1

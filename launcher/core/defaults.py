@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from launcher.core.serialization.spec_json import DEFAULT_MOUNT_PATH, threshold
 from launcher.core.spec import CleanPodPolicy, ExecutionType, StartCondition
-from launcher.core.wire import DEFAULT_MOUNT_PATH, threshold
 
 Json = dict[str, Any]
 _RETRY = {"fancyRetryPolicy": False, "maxRetryCount": 0}

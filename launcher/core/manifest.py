@@ -10,15 +10,15 @@ from typing import Any
 
 import orjson
 
-from launcher.core.checking.problems import duplicate_field, shown, strict_errors, told, unsupported
-from launcher.core.checking.unknown import unknown_fields, without_unknown
 from launcher.core.defaults import defaulted
 from launcher.core.errors import BadRequest, InvalidObject
 from launcher.core.names import API_VERSION, KIND
-from launcher.core.reading.decode import Decoded, Media, text_of
-from launcher.core.reading.json_text import read_json
-from launcher.core.secondname import SECOND_API_VERSION
-from launcher.core.validate import problems_in, warnings_in
+from launcher.core.parsing.decoder import Decoded, Media, text_of
+from launcher.core.parsing.json_reader import read_json
+from launcher.core.serialization.frameworkcontroller import SECOND_API_VERSION
+from launcher.core.validation.field_errors import duplicate_field, shown, strict_errors, told, unsupported
+from launcher.core.validation.framework import problems_in, warnings_in
+from launcher.core.validation.unknown_fields import unknown_fields, without_unknown
 
 #: How the versions of others begin that can become Frameworks, and the way out for those who bring such an object.
 _CONVERTED = (SECOND_API_VERSION, "kubeflow.org/")
@@ -67,7 +67,7 @@ def _read(text: str, media: Media) -> Decoded:
     if media is Media.JSON:
         return read_json(text)
     # Slow to import, and whoever speaks JSON alone does without.
-    from launcher.core.reading.yaml_text import read_yaml
+    from launcher.core.parsing.yaml_reader import read_yaml
 
     return read_yaml(text)
 

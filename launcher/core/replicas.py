@@ -19,7 +19,7 @@ that place. Whoever scales writes there, past every check of ours, and ``taskNum
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.core.checking.podrules import items, part
+from launcher.core.validation.pod_template import items, part
 
 Json = dict[str, Any]
 _FIELD = "replicas"

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from launcher.core.codes import Completion
+from launcher.core.completion_codes import Completion
 from launcher.core.spec import RoleName
-from launcher.core.times import Time
+from launcher.core.timestamps import Time
 
 
 class State(StrEnum):

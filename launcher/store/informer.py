@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from launcher.core.errors import Expired, RequestError, TooManyRequests, Unavailable
+from launcher.store.backoff import Pauses
+from launcher.store.interface import Happened, Key, Kind, Object, Store, Version, key_of, version_of
 from launcher.store.object_errors import object_errors
-from launcher.store.pauses import Pauses
-from launcher.store.port import Happened, Key, Kind, Object, Store, Version, key_of, version_of
 from launcher.store.selectors import EVERYTHING, Where
 
 log = logging.getLogger(__name__)

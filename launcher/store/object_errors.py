@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from launcher.store.port import Key
+from launcher.store.interface import Key
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-from launcher.core.checking.syntax import label_key_fault, label_value_fault
 from launcher.core.errors import BadRequest
+from launcher.core.validation.names import label_key_fault, label_value_fault
 
 
 class Operator(StrEnum):

@@ -17,36 +17,34 @@ from functools import partial
 
 from aiohttp import web
 
-from launcher.api.door.app import DoorParts, door_limits, make_door
-from launcher.api.health import Health
-from launcher.api.metrics import Gauge, Metrics, counted, object_error_gauge
-from launcher.api.reach import Reach
-from launcher.api.serving import make_runner
-from launcher.api.webhook.review import Webhook
-from launcher.controller.fence import Fenced, Term
-from launcher.controller.gangs.attendant import ClusterGangs
-from launcher.controller.leader import Leader, Worker
-from launcher.controller.loop import Controller, Pace
-from launcher.controller.mirror import Mirror
-from launcher.controller.naming import Naming
+from launcher.api.cluster_health import Reach
+from launcher.api.http.server import make_runner
+from launcher.api.middleware.metrics import Gauge, Metrics, counted, object_error_gauge
+from launcher.api.proxy.app import DoorParts, door_limits, make_door
+from launcher.api.system_endpoints import Health
+from launcher.api.webhook.handler import Webhook
+from launcher.controller.framework_controller import Controller, Pace
+from launcher.controller.gang.gang_hook import ClusterGangs
+from launcher.controller.leader_election import Leader, Worker
+from launcher.controller.service_control import Naming
 from launcher.core.errors import LauncherError, Problem
-from launcher.core.validate import problems_in
-from launcher.discovery.attendant import Whereabouts
-from launcher.discovery.keys import shared_key
-from launcher.jobs.foreign import Foreign
-from launcher.jobs.served import OwnJobs
-from launcher.node.capacity import Capacity
+from launcher.core.validation.framework import problems_in
+from launcher.job_kinds.job_controller import ClusterJobs, Mirror
+from launcher.job_kinds.job_kind import Foreign
+from launcher.job_kinds.ownership import OwnJobs
+from launcher.rendezvous.discovery_hook import Whereabouts
+from launcher.rendezvous.tokens import shared_key
+from launcher.scheduling.capacity import Capacity
 from launcher.settings import ClusterSettings, InPod, Kubeconfig
-from launcher.store.kube.access import Access, from_kubeconfig, from_service_account
-from launcher.store.kube.store import KubeStore
+from launcher.store.fenced_store import Fenced, Term
+from launcher.store.interface import FRAMEWORKS, PODS, Kind, Object, Store
+from launcher.store.kubernetes.cluster_config import Access, from_kubeconfig, from_service_account
+from launcher.store.kubernetes.kube_store import KubeStore
 from launcher.store.object_errors import object_errors
-from launcher.store.port import FRAMEWORKS, PODS, Kind, Object, Store
-from launcher.wiring.certified import Certified
-from launcher.wiring.discovering import Discovering, allow_many_connections, found_at
-from launcher.wiring.jobs import ClusterJobs
+from launcher.wiring.lifecycle import Together, asked_to_stop, reload_on_hangup
 from launcher.wiring.reload import reload
-from launcher.wiring.signals import asked_to_stop, reload_on_hangup
-from launcher.wiring.together import Together
+from launcher.wiring.rendezvous import Discovering, allow_many_connections, found_at
+from launcher.wiring.serving_certificate import Certified
 
 #: Seconds over which watches and logs are ended when the launcher stops.
 _DRAIN = 2.0

@@ -19,50 +19,48 @@ from dataclasses import dataclass, replace
 from aiohttp import web
 
 from launcher.api.app import Parts, make_app, make_rendezvous_app
-from launcher.api.calls import is_probe, is_rendezvous
-from launcher.api.certificate import CertificateFiles
-from launcher.api.exposure import refusal
-from launcher.api.guard import LOOPBACK, Guard
-from launcher.api.health import Health
-from launcher.api.limits import Limits
-from launcher.api.metrics import Gauge, Metrics, object_error_gauge
-from launcher.api.serving import make_runner
-from launcher.controller.loop import Controller
-from launcher.controller.mirror import Mirror
-from launcher.controller.naming import Naming
-from launcher.core.rules import Rules
-from launcher.discovery.attendant import Whereabouts
-from launcher.discovery.keys import filed_key
-from launcher.discovery.programs import STAND_INS
-from launcher.jobs.foreign import FOREIGN
+from launcher.api.http.server import make_runner
+from launcher.api.middleware.access_guard import LOOPBACK, Guard
+from launcher.api.middleware.metrics import Gauge, Metrics, object_error_gauge
+from launcher.api.middleware.request_info import is_probe, is_rendezvous
+from launcher.api.middleware.request_limits import Limits
+from launcher.api.system_endpoints import Health
+from launcher.controller.framework_controller import Controller
+from launcher.controller.service_control import Naming
+from launcher.core.planning.options import Rules
+from launcher.job_kinds.job_controller import Mirror
+from launcher.job_kinds.job_kind import FOREIGN
 from launcher.node import machine
-from launcher.node.collecting.collector import Collector
-from launcher.node.keeper.linux import protect_from_oom_killer
-from launcher.node.log_budget import LogBudget, LogBudgets
-from launcher.node.logs import Logs
-from launcher.node.nodes import NodeKeeper
-from launcher.node.pods.agent import Agent
-from launcher.node.process import Keeping, ProcessRuntime
-from launcher.node.runtime import Runtime
-from launcher.node.scheduling.marking import LocalGangs
-from launcher.node.scheduling.scheduler import Scheduler
-from launcher.settings import BadSetting, Settings, listening, url_of
-from launcher.store.events import EventWriter
+from launcher.node.agent.agent import Agent
+from launcher.node.container_runtime import Runtime
+from launcher.node.gang_hook import LocalGangs
+from launcher.node.garbage_collector.garbage_collector import Collector
+from launcher.node.logs.container_logs import Logs
+from launcher.node.logs.log_budget import LogBudget, LogBudgets
+from launcher.node.node_spec import NodeKeeper
+from launcher.node.runtime.process_runtime import Keeping, ProcessRuntime
+from launcher.node.scheduler import Scheduler
+from launcher.node.shim.linux import protect_from_oom_killer
+from launcher.rendezvous.discovery_hook import Whereabouts
+from launcher.rendezvous.programs import STAND_INS
+from launcher.rendezvous.tokens import filed_key
+from launcher.settings import BadSetting, Settings, listening, refusal, url_of
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.event_recorder import EventWriter
 from launcher.store.object_errors import object_errors
-from launcher.store.sqlite import SqliteStore
-from launcher.wiring.certified import certificate_files
+from launcher.tls.server_context import CertificateFiles
 from launcher.wiring.data_directory import prepare
-from launcher.wiring.discovering import (
+from launcher.wiring.lifecycle import Helper, asked_to_stop, reload_on_hangup
+from launcher.wiring.reload import reload
+from launcher.wiring.rendezvous import (
     Discovering,
     allow_many_connections,
     authority_of,
     found_at,
     rendezvous_listener,
 )
-from launcher.wiring.reload import reload
-from launcher.wiring.signals import asked_to_stop, reload_on_hangup
+from launcher.wiring.serving_certificate import certificate_files
 from launcher.wiring.steady_clock import SteadyClock
-from launcher.wiring.together import Helper
 
 log = logging.getLogger(__name__)
 

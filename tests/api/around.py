@@ -9,10 +9,10 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from launcher.api.errors import common_headers, errors_as_status
-from launcher.api.limits import SERVER_OPTIONS
-from launcher.api.serving import make_runner
-from launcher.core.reading.decode import MOST_BYTES
+from launcher.api.http.server import make_runner
+from launcher.api.http.status import common_headers, errors_as_status
+from launcher.api.middleware.request_limits import SERVER_OPTIONS
+from launcher.core.parsing.decoder import MOST_BYTES
 from tests.api.client import PATIENCE, Client
 
 

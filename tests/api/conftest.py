@@ -11,17 +11,17 @@ import pytest
 from aiohttp import web
 
 from launcher.api.app import Parts, make_app
-from launcher.api.guard import LOOPBACK, Guard
-from launcher.api.health import Health
-from launcher.api.limits import Limits
-from launcher.api.metrics import Metrics
-from launcher.api.policy import Policy
-from launcher.api.serving import make_runner
+from launcher.api.http.server import make_runner
+from launcher.api.middleware.access_guard import LOOPBACK, Guard
+from launcher.api.middleware.metrics import Metrics
+from launcher.api.middleware.request_limits import Limits
+from launcher.api.system_endpoints import Health
 from launcher.core.errors import NotFound
-from launcher.core.logview import LogView
-from launcher.store.history import History
-from launcher.store.local import LocalStore
-from launcher.store.memory import MemoryStore
+from launcher.core.pods.log_options import LogView
+from launcher.core.validation.admission_policy import Policy
+from launcher.store.embedded.embedded_store import LocalStore
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.embedded.watch_cache import History
 from tests.api.client import Client
 
 

@@ -1,7 +1,7 @@
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from launcher.api.calls import Call, call_of, flag
+from launcher.api.middleware.request_info import Call, call_of, flag
 
 FRAMEWORKS = "/apis/launcher.microsoft.com/v1/namespaces/default/frameworks"
 RENDEZVOUS = "/rendezvous/v1/namespaces/default/frameworks/mnist/attempts"

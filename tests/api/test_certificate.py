@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.api.certificate import CertificateFiles, server_context
+from launcher.tls.server_context import CertificateFiles, server_context
 from tests.cluster.pki import Authority, Certificate
 
 

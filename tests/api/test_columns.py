@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from launcher.api.columns import shape_of
-from launcher.api.kinds import SERVED, Served
-from launcher.store.port import EVENTS, FRAMEWORKS, NODES, PODS, SERVICES, Kind
+from launcher.api.api_resources import SERVED, Served
+from launcher.api.resources.table_columns import shape_of
+from launcher.store.interface import EVENTS, FRAMEWORKS, NODES, PODS, SERVICES, Kind
 from tests.api.samples import framework
 
 NOW = 1_700_000_000.0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launcher.api.warnings import warning_headers
+from launcher.api.http.warnings import warning_headers
 from tests.api.client import JSON, YAML
 from tests.api.conftest import Api
 from tests.api.samples import ALL, RESOURCE, A, B, causes, framework, made, names, with_spec

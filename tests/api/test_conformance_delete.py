@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.api.policy import Policy
+from launcher.core.validation.admission_policy import Policy
 from tests.api.client import JSON
 from tests.api.conftest import Api, memory_store, parts_of, serving
 from tests.api.samples import A, B, causes, framework, labelled, made, names, version

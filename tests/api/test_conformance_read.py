@@ -227,7 +227,7 @@ async def test_check_075_a_list_is_as_new_as_it_was_asked_to_be(api: Api) -> Non
 async def test_check_076_a_version_that_does_not_come_is_not_waited_for_long(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launcher.api.reading.PATIENCE", 0.05)
+    monkeypatch.setattr("launcher.api.resources.reads.PATIENCE", 0.05)
 
     answer = await api.get(f"{B}?resourceVersion=1000")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from launcher.core.errors import Conflict
-from launcher.store.port import FRAMEWORKS
+from launcher.store.interface import FRAMEWORKS
 from tests.api.client import APPLY, JSON, JSON_PATCH, MERGE
 from tests.api.conftest import Api
 from tests.api.samples import (

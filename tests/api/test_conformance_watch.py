@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from launcher.api.views import Viewer
-from launcher.store.local import LocalStore
-from launcher.store.port import FRAMEWORKS, Change
-from launcher.store.sqlite import SqliteStore
+from launcher.api.resources.object_views import Viewer
+from launcher.store.embedded.embedded_store import LocalStore
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import FRAMEWORKS, Change
 from tests.api.client import PATIENCE, until
 from tests.api.conftest import Api, memory_store, parts_of, serving, uids
 from tests.api.samples import ALL, GROUP, TABLE, A, B, causes, framework, labelled, made, version
@@ -244,7 +244,7 @@ async def test_a_watch_from_ahead_is_silent_until_then(api: Api) -> None:
 
 
 async def test_check_078_a_watcher_who_never_reads_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("launcher.api.watching._WRITE_SECONDS", 5.0)
+    monkeypatch.setattr("launcher.api.resources.watch._WRITE_SECONDS", 5.0)
     async with serving(parts_of(memory_store(most_entries=100))) as api:
         host, port = api.url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port), limit=1024)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from launcher.api.kinds import SERVED, Served, Sub
-from launcher.api.policy import Policy
-from launcher.api.unoffered import UNOFFERED
-from launcher.store.port import EVENTS, NODES
+from launcher.api.api_resources import SERVED, Served, Sub
+from launcher.api.resources.resource_handler import UNOFFERED
+from launcher.core.validation.admission_policy import Policy
+from launcher.store.interface import EVENTS, NODES
 from tests.api.client import APPLY, JSON_PATCH
 from tests.api.conftest import Api, memory_store, parts_of, serving
 from tests.api.samples import causes, names, with_metadata

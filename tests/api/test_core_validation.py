@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.api.coreobjects import rules_of
+from launcher.api.validation.core_objects import rules_of
 from launcher.core.errors import RequestError
-from launcher.store.port import CONFIG_MAPS, EVENTS, NAMESPACES, SECRETS, SERVICES, Kind
+from launcher.store.interface import CONFIG_MAPS, EVENTS, NAMESPACES, SECRETS, SERVICES, Kind
 from tests.api.client import APPLY, JSON_PATCH, MERGE, STRATEGIC, Answer
 from tests.api.conftest import Api
 from tests.api.samples import causes, framework

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from launcher.api.discovery import Discovery
-from launcher.api.kinds import SERVED
+from launcher.api.api_resources import SERVED
+from launcher.api.openapi.api_discovery import Discovery
 from tests.api.around import application, running
 from tests.api.client import Client
 

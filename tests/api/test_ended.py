@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.store.port import FRAMEWORKS
+from launcher.store.interface import FRAMEWORKS
 from tests.api.conftest import Api
 from tests.core.manifests import a_framework, a_role
 

@@ -5,8 +5,7 @@ import asyncio
 import orjson
 import pytest
 
-from launcher.api.errors import STATUS, InvalidOptions, Target, VersionAhead, status_of
-from launcher.core.checking.problems import duplicate_field, required, unknown_field
+from launcher.api.http.status import STATUS, InvalidOptions, Target, VersionAhead, status_of
 from launcher.core.errors import (
     BadRequest,
     Conflict,
@@ -20,7 +19,8 @@ from launcher.core.errors import (
     TooManyRequests,
     Unavailable,
 )
-from launcher.store.port import FRAMEWORKS
+from launcher.core.validation.field_errors import duplicate_field, required, unknown_field
+from launcher.store.interface import FRAMEWORKS
 from tests.api.client import PATIENCE
 from tests.api.conftest import Api
 

@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from launcher.api.exposure import refusal
-from launcher.api.guard import LOOPBACK, Guard
+from launcher.api.middleware.access_guard import LOOPBACK, Guard
 from launcher.core.errors import Forbidden
+from launcher.settings import refusal
 from tests.api.around import Running, application, running
 
 TOKEN = "correct horse battery staple"

@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 import pytest
 
-from launcher.api.health import Check, Health
+from launcher.api.system_endpoints import Check, Health
 from launcher.core.errors import Unavailable
 from launcher.store.object_errors import ObjectErrors
 from tests.api.around import application, running

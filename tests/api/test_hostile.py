@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from launcher.api import watching
-from launcher.api.negotiation import Look
-from launcher.api.views import Include, Viewer
-from launcher.api.warnings import warning_headers
-from launcher.api.watching import Frames
-from launcher.store.port import FRAMEWORKS, Change, Happened
-from launcher.store.sqlite import SqliteStore
+from launcher.api.http.content_negotiation import Look
+from launcher.api.http.warnings import warning_headers
+from launcher.api.resources import watch
+from launcher.api.resources.object_views import Include, Viewer
+from launcher.api.resources.watch import Frames
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import FRAMEWORKS, Change, Happened
 from tests.api.around import Running
 from tests.api.client import until
 from tests.api.conftest import Api, parts_of, serving, uids
@@ -140,7 +140,7 @@ def in_flight(api: Api) -> int:
 
 
 def test_what_is_kept_for_other_watchers_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "_MOST_FRAME_BYTES", 1000)
+    monkeypatch.setattr(watch, "_MOST_FRAME_BYTES", 1000)
     viewer = Viewer(FRAMEWORKS, Look(), Include.METADATA, lambda: 0.0)
     frames = Frames()
 

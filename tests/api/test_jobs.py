@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from launcher.api.policy import Policy
-from launcher.jobs.foreign import FOREIGN, WRITTEN_AS
+from launcher.core.validation.admission_policy import Policy
+from launcher.job_kinds.job_kind import FOREIGN, WRITTEN_AS
 from tests.api.client import APPLY, YAML
 from tests.api.conftest import Api, memory_store, parts_of, serving
 from tests.api.samples import TABLE, causes, version

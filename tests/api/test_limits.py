@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from launcher.api.health import Health
-from launcher.api.limits import Limits, note_stream
-from launcher.core.reading.decode import MOST_BYTES
+from launcher.api.middleware.request_limits import Limits, note_stream
+from launcher.api.system_endpoints import Health
+from launcher.core.parsing.decoder import MOST_BYTES
 from tests.api.around import Running, application, running
 from tests.api.client import PATIENCE
 

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from launcher.api.metrics import Metrics
+from launcher.api.middleware.metrics import Metrics
 from launcher.core.errors import NotFound
-from launcher.store.port import CONFIG_MAPS, FRAMEWORKS, PODS, Kind, MergePatch, Object
+from launcher.store.interface import CONFIG_MAPS, FRAMEWORKS, PODS, Kind, MergePatch, Object
 from tests.api.around import Running, application, running
 from tests.api.client import PATIENCE, Client
 from tests.api.conftest import memory_store

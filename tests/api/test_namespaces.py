@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from launcher.store.port import NAMESPACES
+from launcher.store.interface import NAMESPACES
 from tests.api.client import APPLY, JSON_PATCH, MERGE, STRATEGIC
 from tests.api.conftest import Api, memory_store, parts_of, serving
 from tests.api.samples import TABLE, made, with_metadata

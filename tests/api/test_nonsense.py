@@ -10,8 +10,8 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.api.kinds import SERVED
-from launcher.store.memory import MemoryStore
+from launcher.api.api_resources import SERVED
+from launcher.store.embedded.memory_store import MemoryStore
 from tests.api.around import Running
 from tests.api.conftest import memory_store, parts_of, serving
 from tests.api.nonsense import OBJECTS, Request, requests
@@ -23,7 +23,7 @@ _PLAIN = ("/openapi/", "/healthz", "/livez", "/readyz")
 @settings(max_examples=60, derandomize=True)
 @given(st.lists(requests(), min_size=1, max_size=30))
 def test_every_answer_is_well_formed_and_no_error_is_the_servers(thrown: list[Request]) -> None:
-    with patch("launcher.api.reading.PATIENCE", 0.0):
+    with patch("launcher.api.resources.reads.PATIENCE", 0.0):
         answered = asyncio.run(answers(thrown))
 
     for request, answer in zip(thrown, answered, strict=True):

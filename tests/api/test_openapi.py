@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from launcher.api.kinds import SERVED
-from launcher.api.openapi import OpenApi
-from launcher.jobs.foreign import FOREIGN
+from launcher.api.api_resources import SERVED
+from launcher.api.openapi.documents import OpenApi
+from launcher.job_kinds.job_kind import FOREIGN
 from tests.api.around import application, running
 from tests.api.client import Client
 from tests.core.pod_words import PRODUCTS

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from launcher.api.podlogs import PodLogHandler
+from launcher.api.resources.pod_logs import PodLogHandler
 from launcher.core.errors import BadRequest, NotFound
-from launcher.core.logview import LogView
-from launcher.store.local import LocalStore
-from launcher.store.port import PODS, MergePatch, Object
+from launcher.core.pods.log_options import LogView
+from launcher.store.embedded.embedded_store import LocalStore
+from launcher.store.interface import PODS, MergePatch, Object
 from tests.api.around import Running, application, running
 from tests.api.client import PATIENCE
 from tests.api.conftest import memory_store

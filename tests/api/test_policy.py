@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from launcher.api.policy import Policy
 from launcher.core.errors import Problem
+from launcher.core.validation.admission_policy import Policy
 
 ROLE = "spec.taskRoles[0].task.pod.spec"
 

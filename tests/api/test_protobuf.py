@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from launcher.api import protobuf
-from launcher.api.bodies import PROTOBUF
+from launcher.api.http import protobuf
+from launcher.api.http.request_body import PROTOBUF
 from launcher.core.errors import BadRequest
-from launcher.store.port import CONFIG_MAPS, SECRETS, SERVICES
+from launcher.store.interface import CONFIG_MAPS, SECRETS, SERVICES
 from tests.api.conftest import Api
 
 CORE = "/api/v1/namespaces/default"

@@ -5,9 +5,9 @@ import logging
 
 import pytest
 
-from launcher.api.reach import Reach
+from launcher.api.cluster_health import Reach
 from launcher.core.errors import Forbidden, LauncherError, NotServed, Unavailable
-from launcher.store.port import Kind, Page
+from launcher.store.interface import Kind, Page
 from tests.api.conftest import memory_store
 
 
@@ -28,7 +28,7 @@ class Cluster:
 
 
 def reach(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, fresh: float = 0.0) -> Reach:
-    monkeypatch.setattr("launcher.api.reach._FRESH", fresh)
+    monkeypatch.setattr("launcher.api.cluster_health._FRESH", fresh)
     return Reach(cluster)  # type: ignore[arg-type]  # it is asked for lists alone
 
 
@@ -94,7 +94,7 @@ async def test_a_cluster_that_is_silent_is_not_waited_for_for_ever(monkeypatch: 
             await asyncio.Event().wait()
             return await super().list(kind, **options)
 
-    monkeypatch.setattr("launcher.api.reach._PATIENCE", 0.01)
+    monkeypatch.setattr("launcher.api.cluster_health._PATIENCE", 0.01)
 
     with pytest.raises(Unavailable, match="has not answered within"):
         await reach(Silent(), monkeypatch).cluster()

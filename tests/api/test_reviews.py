@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from launcher.api.reviews import Reviews
+from launcher.api.system_endpoints import Reviews
 from tests.api.around import application, running
 from tests.api.client import Client
 

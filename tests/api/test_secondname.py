@@ -3,10 +3,10 @@
 import orjson
 import pytest
 
+from launcher.core.serialization.status_json import status_to_json
 from launcher.core.spec import FrameworkName
 from launcher.core.status import new_task
-from launcher.core.wirestatus import status_to_json
-from launcher.store.port import FRAMEWORKS
+from launcher.store.interface import FRAMEWORKS
 from tests.api.client import APPLY, JSON, JSON_PATCH, MERGE, YAML
 from tests.api.conftest import Api
 from tests.api.samples import TABLE, A, B, Json, framework, made

@@ -7,10 +7,10 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from launcher.api.mergekeys import MERGED
-from launcher.api.strategic import strategically_patched
+from launcher.api.apply.merge_keys import MERGED
+from launcher.api.apply.strategic_merge import strategically_patched
 from launcher.core.errors import BadRequest
-from launcher.store.port import PODS, SERVICES, Kind
+from launcher.store.interface import PODS, SERVICES, Kind
 from tests.api.client import STRATEGIC
 from tests.api.conftest import Api
 from tests.api.samples import A, causes, made

@@ -9,9 +9,9 @@ from itertools import count
 from statistics import median
 from time import process_time, time
 
-from launcher.controller.loop import Controller
-from launcher.store.memory import MemoryStore
-from launcher.store.port import FRAMEWORKS, PODS, Happened, Object, version_of
+from launcher.controller.framework_controller import Controller
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import FRAMEWORKS, PODS, Happened, Object, version_of
 from launcher.store.selectors import Where
 from tests.bench import Row, row
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import orjson
 
-from launcher.store.port import FRAMEWORKS as KIND
-from launcher.store.port import Object
-from launcher.store.sqlite import SqliteStore
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import FRAMEWORKS as KIND
+from launcher.store.interface import Object
 from tests.bench import Row, row
 from tests.local.server import FRAMEWORKS
 from tests.rig.bare_http import answering

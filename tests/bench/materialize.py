@@ -7,7 +7,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from launcher.core.materialize import PodTemplate
+from launcher.core.pods.pod_template import PodTemplate
 from launcher.core.spec import FrameworkName, RoleName, TaskRole
 from tests.bench import Row, row
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from launcher.core.framework import Framework
 from launcher.core.names import Membership, pod_name, task_uid
-from launcher.core.plan import Planner, plan
-from launcher.core.pods import Pod
-from launcher.core.rules import Rules
+from launcher.core.planning.options import Rules
+from launcher.core.planning.planner import Planner, plan
+from launcher.core.pods.observed_pod import Pod
 from launcher.core.spec import FrameworkName, FrameworkSpec, RoleName, TaskRole
 from launcher.core.status import State
 from tests.bench import Row, row

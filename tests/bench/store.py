@@ -30,12 +30,12 @@ from pathlib import Path
 
 import orjson
 
-from launcher.store.history import History
-from launcher.store.memory import MemoryStore
-from launcher.store.port import FRAMEWORKS, PODS, Object, key_of
-from launcher.store.rows import new_row
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.embedded.rows import new_row
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.embedded.watch_cache import History
+from launcher.store.interface import FRAMEWORKS, PODS, Object, key_of
 from launcher.store.selectors import Where
-from launcher.store.sqlite import SqliteStore
 from tests.bench import Row, row
 
 ROUNDS = 5

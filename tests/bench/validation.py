@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from launcher.core.manifest import read_framework
-from launcher.core.reading.decode import Media
+from launcher.core.parsing.decoder import Media
 from tests.bench import Row, row
 from tests.core.manifests import PROJECT, a_framework, a_pod, a_role, samples
 

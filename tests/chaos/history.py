@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from launcher.store.port import FRAMEWORKS, PODS, Kind
+from launcher.store.interface import FRAMEWORKS, PODS, Kind
 from tests.cluster.controlplane import ControlPlane
 from tests.core.manifests import Json
 

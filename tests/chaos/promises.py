@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from launcher.core.pods import pod_from_json
-from launcher.core.rules import Rules
-from launcher.store.port import PODS
+from launcher.core.planning.options import Rules
+from launcher.core.pods.observed_pod import pod_from_json
+from launcher.store.interface import PODS
 from tests.chaos.history import Write
 from tests.chaos.load import Job, Try
 from tests.controller.simulation.audit import Auditor, Broken

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from launcher.store.port import PODS
+from launcher.store.interface import PODS
 from tests.chaos.history import History
 from tests.chaos.load import Job
 from tests.chaos.promises import broken_promises

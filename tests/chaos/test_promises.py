@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from launcher.controller.desk import framework_from_json
-from launcher.core.materialize import templates_of
-from launcher.core.plan import plan
-from launcher.core.pods import pod_from_json
+from launcher.controller.framework_state import framework_from_json
+from launcher.core.planning.planner import plan
+from launcher.core.pods.observed_pod import pod_from_json
+from launcher.core.pods.pod_template import templates_of
+from launcher.core.serialization.status_json import status_to_json
 from launcher.core.spec import RoleName
-from launcher.core.wirestatus import status_to_json
-from launcher.store.port import FRAMEWORKS, PODS
+from launcher.store.interface import FRAMEWORKS, PODS
 from tests.chaos.history import Write
 from tests.chaos.load import Job, Try, short
 from tests.chaos.promises import broken_promises

@@ -1,6 +1,6 @@
 import pytest
 
-from launcher.cli.ages import seconds_in
+from launcher.core.timestamps import seconds_in
 
 DAY = 86400
 

@@ -10,7 +10,7 @@ import yaml
 
 from launcher.cli.arena.jobs import Job, newest_first
 from launcher.cli.main import main
-from launcher.store.port import FRAMEWORKS, NODES, PODS, MergePatch
+from launcher.store.interface import FRAMEWORKS, NODES, PODS, MergePatch
 from tests.cli.conftest import Command
 from tests.cli.world import World
 from tests.core.manifests import a_framework, a_role

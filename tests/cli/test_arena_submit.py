@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from launcher.cli.main import main
-from launcher.store.port import CONFIG_MAPS, FRAMEWORKS, PODS, SERVICES, Kind
+from launcher.store.interface import CONFIG_MAPS, FRAMEWORKS, PODS, SERVICES, Kind
 from tests.cli.terminals import PATIENCE, PROJECT
 from tests.cli.world import World
 

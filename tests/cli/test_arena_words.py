@@ -1,9 +1,9 @@
 import pytest
 
-from launcher.cli.arena.parsers import make_parser, old_spellings
-from launcher.cli.arena.podwords import pod_words
-from launcher.cli.arena.words import as_argparse
-from launcher.cli.complaint import Refused
+from launcher.cli.arena.arguments import make_parser, old_spellings
+from launcher.cli.arena.argv import as_argparse
+from launcher.cli.arena.pod_status import pod_words
+from launcher.cli.errors import Refused
 
 COMMANDS = (
     "submit",

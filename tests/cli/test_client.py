@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from launcher.cli.answers import error_of, warnings_of
+from launcher.cli.client.status_errors import error_of, warnings_of
 from launcher.cli.main import main
 from launcher.core.errors import BadRequest, Conflict, Expired, InvalidObject, NotFound, TooLarge, Unavailable
 from tests.cli.conftest import Served
@@ -72,7 +72,9 @@ def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch
         await asyncio.Event().wait()
 
     monkeypatch.setattr("asyncio.selector_events.BaseSelectorEventLoop.sock_connect", wait)
-    monkeypatch.setattr("launcher.cli.client._PATIENCE", aiohttp.ClientTimeout(total=5, sock_connect=0.1))
+    monkeypatch.setattr(
+        "launcher.cli.client.api_client._PATIENCE", aiohttp.ClientTimeout(total=5, sock_connect=0.1)
+    )
 
     assert main(["list", "--server", "http://127.0.0.1:9"]) == 1
     assert "http://127.0.0.1:9 does not answer within 0.1 s; check the host" in capsys.readouterr().err

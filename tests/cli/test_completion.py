@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.cli.main import main, make_parser
-from launcher.cli.shells import commands_of
+from launcher.cli.output.shell_completion import commands_of
 from tests.cli.terminals import PATIENCE, PROJECT, Terminal, launcher
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from launcher.cli.main import main
 from launcher.core.manifest import read_framework
-from launcher.core.reading.decode import Media
+from launcher.core.parsing.decoder import Media
 
 Capture = pytest.CaptureFixture[str]
 Json = dict[str, Any]

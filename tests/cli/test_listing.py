@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from launcher.cli.main import main
-from launcher.cli.states import summary
+from launcher.cli.output.framework_summary import summary
 from launcher.core.spec import RoleName
 from launcher.core.status import RoleStatus, new_task
-from launcher.store.port import FRAMEWORKS
+from launcher.store.interface import FRAMEWORKS
 from tests.cli.terminals import Terminal, launcher
 from tests.cli.world import World
 from tests.core.manifests import a_framework, a_role

@@ -3,8 +3,8 @@
 import pytest
 from aiohttp import web
 
-from launcher.cli.client import FRAMEWORKS, PODS
-from launcher.cli.complaint import Refused
+from launcher.cli.client.api_client import FRAMEWORKS, PODS
+from launcher.cli.errors import Refused
 from launcher.cli.main import main
 from launcher.cli.names import Reference, reference
 from tests.cli.conftest import Served

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from launcher.cli.screen import Screen
+from launcher.cli.progress_display import Screen
 
 
 class Terminal(io.StringIO):

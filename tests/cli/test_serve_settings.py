@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from launcher.cli.commands.serve import REPEATED, SINGLE
 from launcher.cli.main import main
-from launcher.cli.serve import REPEATED, SINGLE
 
 NAMES = [*SINGLE, *REPEATED, "config"]
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from launcher.cli.main import main
-from launcher.store.port import NODES
+from launcher.store.interface import NODES
 from tests.cli.world import World
 
 Capture = pytest.CaptureFixture[str]

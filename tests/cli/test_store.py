@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from launcher.cli.main import main
-from launcher.store.port import FRAMEWORKS
-from launcher.store.sqlite import SqliteStore
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import FRAMEWORKS
 from tests.store.builders import NOW, PATIENCE, a_framework, names, uids, version_of
 
 Captured = pytest.CaptureFixture[str]

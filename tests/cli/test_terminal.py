@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.cli.tables import table, table_with_reasons
-from launcher.cli.terminal import cells, cut, harmless, one_line
+from launcher.cli.output.tables import table, table_with_reasons
+from launcher.cli.output.terminal import cells, cut, harmless, one_line
 
 RESET = "\x1b[0m"
 

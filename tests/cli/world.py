@@ -16,14 +16,14 @@ from urllib.request import urlopen
 from aiohttp import web
 
 from launcher.api.app import make_app
-from launcher.api.guard import LOOPBACK, Guard
-from launcher.api.serving import make_runner
-from launcher.controller.loop import Controller
-from launcher.controller.naming import Naming
+from launcher.api.http.server import make_runner
+from launcher.api.middleware.access_guard import LOOPBACK, Guard
+from launcher.controller.framework_controller import Controller
+from launcher.controller.service_control import Naming
 from launcher.core.errors import BadRequest, NotFound
-from launcher.core.logview import LogView
 from launcher.core.manifest import check_framework
-from launcher.store.port import EVENTS, FRAMEWORKS, PODS, Deletion, Kind, MergePatch, Object
+from launcher.core.pods.log_options import LogView
+from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, Deletion, Kind, MergePatch, Object
 from tests.api.conftest import memory_store, parts_of
 from tests.cluster.ports import free_port
 

@@ -3,7 +3,7 @@
 import sys
 
 from launcher.cli.main import main
-from launcher.store.history import History
+from launcher.store.embedded.watch_cache import History
 
 #: Whoever asks for more than the last few changes has to list again.
 REMEMBERED = 10

@@ -6,7 +6,7 @@ import orjson
 import pytest
 import yaml
 
-from launcher.core.checking.schema import framework_schema
+from launcher.core.validation.schema import framework_schema
 from tests.clients.kubectl import Kubectl, fits
 from tests.clients.space import Space, once
 

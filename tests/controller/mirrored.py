@@ -9,13 +9,13 @@ from random import Random
 from typing import TypeVar
 from uuid import uuid4
 
-from launcher.controller.loop import Controller, Pace
-from launcher.controller.mirror import Mirror
+from launcher.controller.framework_controller import Controller, Pace
 from launcher.core.errors import NotFound, Problem
-from launcher.jobs.foreign import FOREIGN
-from launcher.node.collecting.collector import Collector
-from launcher.store.memory import MemoryStore
-from launcher.store.port import EVENTS, FRAMEWORKS, PODS, Deletion, Kind, MergePatch, Object
+from launcher.job_kinds.job_controller import Mirror
+from launcher.job_kinds.job_kind import FOREIGN
+from launcher.node.garbage_collector.garbage_collector import Collector
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, Deletion, Kind, MergePatch, Object
 from tests.jobs.samples import counts
 from tests.jobs.samples import states as states_of
 

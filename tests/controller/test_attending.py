@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping
 
 from launcher.core.errors import Unavailable
-from launcher.core.extras import Extras
 from launcher.core.framework import Framework
+from launcher.core.pods.overlay import Extras
 from launcher.core.spec import RoleName
-from launcher.store.port import FRAMEWORKS, PODS, MergePatch
+from launcher.store.interface import FRAMEWORKS, PODS, MergePatch
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.controller.simulation.virtual_time import run
 from tests.controller.watched import Watched, launched, reaches

@@ -2,10 +2,10 @@
 
 from random import Random
 
-from launcher.controller.desk import Desk
-from launcher.core.rules import Rules
-from launcher.core.validate import problems_in
-from launcher.store.port import FRAMEWORKS, MergePatch, Object
+from launcher.controller.framework_state import Desk
+from launcher.core.planning.options import Rules
+from launcher.core.validation.framework import problems_in
+from launcher.store.interface import FRAMEWORKS, MergePatch, Object
 from tests.controller.simulation.cluster import SimulatedStore
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.controller.simulation.virtual_time import run

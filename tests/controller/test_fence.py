@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from launcher.controller.fence import Fenced, Term
 from launcher.core.errors import Unavailable
-from launcher.store.port import CONFIG_MAPS, Deletion, MergePatch, Object
+from launcher.store.fenced_store import Fenced, Term
+from launcher.store.interface import CONFIG_MAPS, Deletion, MergePatch, Object
 from tests.controller.simulation.cluster import SimulatedStore
 from tests.controller.simulation.virtual_time import run
 

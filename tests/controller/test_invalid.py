@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from launcher.core.errors import Problem
-from launcher.core.plan import Planner
-from launcher.store.port import EVENTS, FRAMEWORKS, PODS, JsonPatch, Kind, MergePatch, Object
+from launcher.core.planning.planner import Planner
+from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, JsonPatch, Kind, MergePatch, Object
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.controller.simulation.virtual_time import run
 from tests.controller.watched import Watched, launched, reaches

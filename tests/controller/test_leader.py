@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from launcher.controller.fence import Term
-from launcher.controller.leader import Durations, Leader
+from launcher.controller.leader_election import Durations, Leader
 from launcher.core.errors import Conflict, Forbidden, OutcomeUnknown, Unavailable
-from launcher.store.port import LEASES, Deletion, Kind, MergePatch, Object
+from launcher.store.fenced_store import Term
+from launcher.store.interface import LEASES, Deletion, Kind, MergePatch, Object
 from tests.controller.simulation.cluster import SimulatedStore
 from tests.controller.simulation.virtual_time import run
 

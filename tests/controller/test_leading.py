@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import pytest
 
-from launcher.controller.fence import Fenced, Term
-from launcher.controller.leader import Leader
-from launcher.controller.loop import Controller
-from launcher.core.rules import Rules
-from launcher.store.port import FRAMEWORKS, PODS, Kind
+from launcher.controller.framework_controller import Controller
+from launcher.controller.leader_election import Leader
+from launcher.core.planning.options import Rules
+from launcher.store.fenced_store import Fenced, Term
+from launcher.store.interface import FRAMEWORKS, PODS, Kind
 from tests.controller.simulation.audit import Auditor
 from tests.controller.simulation.cluster import Cluster, SimulatedStore
 from tests.controller.simulation.faults import Faults, FaultyStore

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from launcher.controller.loop import Controller
+from launcher.controller.framework_controller import Controller
 from launcher.core.errors import Conflict, Forbidden, NotFound, OutcomeUnknown, Unavailable
-from launcher.core.plan import Planner
-from launcher.store.port import (
+from launcher.core.planning.planner import Planner
+from launcher.store.interface import (
     EVENTS,
     FRAMEWORKS,
     PODS,

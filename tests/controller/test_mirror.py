@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from launcher.core.errors import Conflict, Problem, Unavailable
-from launcher.jobs.foreign import JOB_KIND, WRITTEN_AS
-from launcher.store.port import FRAMEWORKS, PODS, Deletion, Kind, MergePatch, Propagation
+from launcher.job_kinds.job_kind import JOB_KIND, WRITTEN_AS
+from launcher.store.interface import FRAMEWORKS, PODS, Deletion, Kind, MergePatch, Propagation
 from tests.controller.mirrored import TFJOBS, Place, Writes, mirrored
 from tests.core.manifests import a_framework
 from tests.jobs.samples import a_tfjob, counts, replicas, states

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from launcher.controller.loop import Controller
-from launcher.controller.naming import Naming
+from launcher.controller.framework_controller import Controller
+from launcher.controller.service_control import Naming
 from launcher.core.errors import Forbidden, OutcomeUnknown
-from launcher.core.services import ANNOTATION
-from launcher.store.port import FRAMEWORKS, PODS, SERVICES, Deletion, MergePatch, Object
+from launcher.core.pods.services import ANNOTATION
+from launcher.store.interface import FRAMEWORKS, PODS, SERVICES, Deletion, MergePatch, Object
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.controller.simulation.virtual_time import run
 from tests.controller.watched import Watched, down, launched, reaches

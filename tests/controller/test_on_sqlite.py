@@ -8,9 +8,9 @@ from random import Random
 from time import time
 from uuid import uuid4
 
-from launcher.controller.loop import Controller
-from launcher.store.port import EVENTS, FRAMEWORKS, PODS, Happened, MergePatch, Object
-from launcher.store.sqlite import SqliteStore
+from launcher.controller.framework_controller import Controller
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, Happened, MergePatch, Object
 from tests.controller.simulation.scenes import a_framework, a_role
 
 TASKS = 20

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from launcher.store.port import FRAMEWORKS
+from launcher.store.interface import FRAMEWORKS
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.controller.simulation.virtual_time import run
 from tests.controller.watched import Watched, launched, reaches

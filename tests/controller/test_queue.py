@@ -1,6 +1,6 @@
 import asyncio
 
-from launcher.controller.queue import Queue
+from launcher.store.work_queue import Queue
 from tests.controller.simulation.virtual_time import run
 
 

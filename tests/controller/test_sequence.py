@@ -2,9 +2,8 @@ import logging
 
 import pytest
 
-from launcher.controller.loop import Controller
-from launcher.controller.sequence import log_sequence
-from launcher.store.port import EVENTS, FRAMEWORKS, PODS
+from launcher.controller.framework_controller import Controller, log_sequence
+from launcher.store.interface import EVENTS, FRAMEWORKS, PODS
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.node.clusters import NOW, a_store, running, until
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from launcher.controller.desk import Desk
-from launcher.controller.loop import Controller
-from launcher.core.board import Board
+from launcher.controller.framework_controller import Controller
+from launcher.controller.framework_state import Desk
+from launcher.core.planning.attempt_state import Board
 from launcher.core.status import TaskStatus
-from launcher.store.port import Object
+from launcher.store.interface import Object
 from tests.controller.simulation.audit import Broken
 from tests.controller.simulation.run import Case, run
 from tests.controller.simulation.scenes import KINDS, WORKLOADS

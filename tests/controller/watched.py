@@ -7,12 +7,12 @@ from contextvars import ContextVar, copy_context
 from random import Random
 from typing import Any
 
-from launcher.controller.attending import Attendant
-from launcher.controller.desk import Check
-from launcher.controller.loop import Controller, Pace
+from launcher.controller.attempt_hook import Attendant
+from launcher.controller.framework_controller import Controller, Pace
+from launcher.controller.framework_state import Check
 from launcher.core.errors import Unavailable
-from launcher.core.validate import problems_in
-from launcher.store.port import FRAMEWORKS, PODS, Change, Deletion, Kind, Object, Version
+from launcher.core.validation.framework import problems_in
+from launcher.store.interface import FRAMEWORKS, PODS, Change, Deletion, Kind, Object, Version
 from launcher.store.selectors import EVERYTHING, Where
 from tests.controller.simulation.audit import Auditor
 from tests.controller.simulation.cluster import Cluster, SimulatedStore

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from launcher.core.errors import LauncherError
 from launcher.core.manifest import read_framework
-from launcher.core.reading.decode import MOST_BYTES, MOST_VALUES, Media
+from launcher.core.parsing.decoder import MOST_BYTES, MOST_VALUES, Media
 from tests.core.manifests import a_framework, a_pod, a_role
 
 #: What reading may take in memory beyond the program itself; the largest request is a hundredth of it.

@@ -7,8 +7,9 @@ from typing import Any
 
 import orjson
 
-from launcher.core.codes import Code, Completion, ContainerDetail, PodDetail, predefined
+from launcher.core.completion_codes import Code, Completion, ContainerDetail, PodDetail, predefined
 from launcher.core.names import task_uid
+from launcher.core.serialization.status_json import status_from_json, status_to_json
 from launcher.core.spec import FrameworkName, RoleName
 from launcher.core.status import (
     FrameworkAttempt,
@@ -20,7 +21,6 @@ from launcher.core.status import (
     TaskStatus,
     new_task,
 )
-from launcher.core.wirestatus import status_from_json, status_to_json
 from tests.core.world import START, UID
 
 F, W = FrameworkName("f"), RoleName("w")

@@ -1,6 +1,6 @@
 import pytest
 
-from launcher.core.ages import age, age_of
+from launcher.core.timestamps import age, age_of
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 

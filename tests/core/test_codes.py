@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.core.codes import (
+from launcher.core.completion_codes import (
     PREDEFINED,
     Attribute,
     Code,

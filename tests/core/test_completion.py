@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.core.codes import Completion, predefined
-from launcher.core.completion import Count, all_ended, earliest, latest, verdict
+from launcher.core.completion_codes import Completion, predefined
+from launcher.core.planning.completion_policy import Count, all_ended, earliest, latest, verdict
 from launcher.core.spec import RoleName, TaskRole
 from launcher.core.status import State, TaskAttempt, TaskStatus, Trigger
 from tests.core.world import START, a_role, running

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from launcher.core.checking.schema import Schema, framework_schema
 from launcher.core.crd import framework_crd
 from launcher.core.status import State
+from launcher.core.validation.schema import Schema, framework_schema
 from tests.core.make_crd import CRD_FILE, crd_text
 
 VERSION = framework_crd()["spec"]["versions"][0]

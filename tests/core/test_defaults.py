@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.core.defaults import defaulted
-from launcher.core.validate import problems_in
-from launcher.core.wire import spec_from_json
+from launcher.core.serialization.spec_json import spec_from_json
+from launcher.core.validation.framework import problems_in
 from tests.core.manifests import a_framework, a_pod, a_role, full_framework, places_in, put
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from launcher.core.validate import problems_in, warnings_in
+from launcher.core.validation.framework import problems_in, warnings_in
 from tests.core.manifests import Json, a_framework, a_pod, a_role
 
 _POD = "spec.taskRoles[0].task.pod.spec"

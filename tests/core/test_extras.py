@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from launcher.core.extras import NOTHING, Extras, together
-from launcher.core.materialize import PodTemplate, counted_from
+from launcher.core.pods.overlay import NOTHING, Extras, together
+from launcher.core.pods.pod_template import PodTemplate, counted_from
 from launcher.core.spec import FrameworkName, RoleName, TaskRole
 
 Json = dict[str, Any]

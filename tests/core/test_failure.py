@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.core.codes import Attribute, Completion, ContainerDetail, PodDetail
+from launcher.core.completion_codes import Attribute, Completion, ContainerDetail, PodDetail
 from launcher.core.errors import (
     AlreadyExists,
     BadRequest,
@@ -22,8 +22,8 @@ from launcher.core.errors import (
     TooManyRequests,
     Unavailable,
 )
-from launcher.core.failures.classify import DEFAULT_RULES, FailureRules, creation_refused
-from launcher.core.failures.table import DEFAULT_SPEC
+from launcher.core.failures.classifier import DEFAULT_RULES, FailureRules, creation_refused
+from launcher.core.failures.default_spec import DEFAULT_SPEC
 
 TRANSIENT, PERMANENT, CONFLICT = Attribute.TRANSIENT, Attribute.PERMANENT, Attribute.CONFLICT
 Json = dict[str, Any]

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from launcher.core.codes import Attribute
+from launcher.core.completion_codes import Attribute
 from launcher.core.errors import InvalidObject
 from launcher.core.failures.patterns import ContainerPattern, PodPattern, Range
-from launcher.core.failures.spec import Rule, rules_from_json
+from launcher.core.failures.spec_parser import Rule, rules_from_json
 
 
 def rule(code: object, *patterns: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.core.fieldsets import fields_in, from_wire, is_same, is_set, shown, to_wire, without
+from launcher.api.apply.field_sets import fields_in, from_wire, is_same, is_set, shown, to_wire, without
 from tests.core.manifests import Json, a_framework, a_role, full_framework, json_values
 
 WORKER = ("f:spec", "f:taskRoles", 'k:{"name":"worker"}')

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from launcher.core.actions import ReadPods
-from launcher.core.codes import Code, predefined
-from launcher.core.gang import PLACED, is_placed, is_waiting, members, needed
-from launcher.core.plan import Planner
-from launcher.core.pods import pod_from_json
+from launcher.core.completion_codes import Code, predefined
+from launcher.core.planning.actions import ReadPods
+from launcher.core.planning.gang import PLACED, is_placed, is_waiting, members, needed
+from launcher.core.planning.planner import Planner
+from launcher.core.pods.observed_pod import pod_from_json
 from launcher.core.spec import CleanPodPolicy, ExecutionType, Gang, RoleName, TaskRole
 from launcher.core.status import Condition, State
 from tests.core.world import START, World, a_role, a_spec, a_world

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.core.errors import BadRequest
-from launcher.core.reading.json_text import read_json
+from launcher.core.parsing.json_reader import read_json
 from tests.core.manifests import json_values
 
 

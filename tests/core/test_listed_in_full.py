@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from launcher.core.serialization.status_json import listed_in_full, status_from_json
 from launcher.core.status import new_task
-from launcher.core.wirestatus import listed_in_full, status_from_json
 from tests.core.statuses import F, a_status, half_failed_with_long_messages, read, written
 from tests.core.world import START, UID
 

@@ -9,12 +9,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.core.checking.problems import DUPLICATE_FIELD, MOST, UNKNOWN_FIELD
 from launcher.core.errors import BadRequest, InvalidObject, RequestError, TooLarge
 from launcher.core.manifest import Manifest, check_framework, read_framework
-from launcher.core.reading.decode import MOST_BYTES, Media
-from launcher.core.validate import problems_in
-from launcher.core.wire import spec_from_json, spec_to_json
+from launcher.core.parsing.decoder import MOST_BYTES, Media
+from launcher.core.serialization.spec_json import spec_from_json, spec_to_json
+from launcher.core.validation.field_errors import DUPLICATE_FIELD, MOST, UNKNOWN_FIELD
+from launcher.core.validation.framework import problems_in
 from tests.core.manifests import (
     PROJECT,
     a_framework,

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.core.materialize import PodTemplate
 from launcher.core.names import (
     LABELS,
     PLACEHOLDERS,
@@ -19,6 +18,7 @@ from launcher.core.names import (
     role_uid,
     task_uid,
 )
+from launcher.core.pods.pod_template import PodTemplate
 from launcher.core.spec import FrameworkName, RoleName, TaskRole
 
 Json = dict[str, Any]

@@ -7,12 +7,12 @@ import pytest
 
 from launcher.core.errors import Problem
 from launcher.core.framework import Framework
-from launcher.core.materialize import templates_of
-from launcher.core.naming import FIRST_LABELS, extras_of
-from launcher.core.services import ANNOTATION, service_name, services_of
+from launcher.core.pods.dns_overlay import FIRST_LABELS, extras_of
+from launcher.core.pods.pod_template import templates_of
+from launcher.core.pods.services import ANNOTATION, service_name, services_of
+from launcher.core.serialization.spec_json import spec_from_json
 from launcher.core.spec import FrameworkName, RoleName
-from launcher.core.validate import problems_in
-from launcher.core.wire import spec_from_json
+from launcher.core.validation.framework import problems_in
 from tests.core.manifests import Json, a_framework, a_pod, a_role
 
 HEADLESS = {"clusterIP": "None", "publishNotReadyAddresses": True}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from launcher.core.order import OPEN, gate
+from launcher.core.planning.start_order import OPEN, gate
 from launcher.core.spec import FrameworkSpec, RoleName, StartAfter, StartCondition, TaskRole
 from launcher.core.status import State
 from tests.core.world import World, a_role, a_world, running

@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.core.errors import BadRequest
-from launcher.core.fieldsets import FieldSet, Path, fields_in, is_set
-from launcher.core.manifest import check_framework
-from launcher.core.owners import (
+from launcher.api.apply.field_sets import FieldSet, Path, fields_in, is_set
+from launcher.api.apply.managed_fields import (
     BEFORE,
     LAST_APPLIED,
     Operation,
@@ -24,6 +22,8 @@ from launcher.core.owners import (
     owners_to_wire,
     read_owners,
 )
+from launcher.core.errors import BadRequest
+from launcher.core.manifest import check_framework
 from tests.core.manifests import Json, a_framework, a_role
 
 NOW, LATER = "2026-01-31T12:00:00Z", "2026-01-31T13:00:00Z"

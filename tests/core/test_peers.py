@@ -2,17 +2,17 @@
 
 import pytest
 
-from launcher.core.peers import (
+from launcher.core.pods.peer_variables import (
     Peers,
     counted,
     host_variables,
     master_variables,
     rank_variables,
+    tf_config,
     tf_config_of,
     world_size,
 )
 from launcher.core.spec import FrameworkSpec, RoleName, TaskRole
-from launcher.core.tfconfig import tf_config
 
 WORKER, PS, MASTER = RoleName("worker"), RoleName("ps"), RoleName("master")
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.core.checking import fieldpath
 from launcher.core.errors import Problem
-from launcher.core.reading.decode import Media
-from launcher.core.reading.places import locate, placed
+from launcher.core.parsing import field_path
+from launcher.core.parsing.decoder import Media
+from launcher.core.parsing.source_positions import locate, placed
 from tests.core.manifests import full_framework, places_in
 
 YAML = """\
@@ -87,10 +87,10 @@ def test_json_is_found_alike_by_both_readers() -> None:
     text = json.dumps(full_framework(), indent=2).encode()
 
     for path in places_in(full_framework()):
-        field = fieldpath.written(path)
+        field = field_path.written(path)
         assert locate(text, field, Media.JSON) == locate(text, field, Media.YAML), field
 
 
 @given(path=st.lists(st.text(max_size=20) | st.integers(0, 99)).map(tuple))
 def test_a_path_can_be_read_back_from_how_it_is_written(path: tuple[Any, ...]) -> None:
-    assert fieldpath.steps(fieldpath.written(path)) == path
+    assert field_path.steps(field_path.written(path)) == path

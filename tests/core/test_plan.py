@@ -2,10 +2,10 @@
 
 import pytest
 
-from launcher.core.actions import CreatePod, DeletePod, ReadPods
-from launcher.core.plan import Planner, plan
-from launcher.core.pods import pod_from_json
-from launcher.core.rules import Rules
+from launcher.core.planning.actions import CreatePod, DeletePod, ReadPods
+from launcher.core.planning.options import Rules
+from launcher.core.planning.planner import Planner, plan
+from launcher.core.pods.observed_pod import pod_from_json
 from launcher.core.spec import CleanPodPolicy, ExecutionType, RoleName
 from launcher.core.status import State
 from tests.core.world import NO_FAILURE_SPEC, START, a_role, a_world, an_ended_status, running

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.core.actions import DeletePod
-from launcher.core.codes import Code, predefined
+from launcher.core.completion_codes import Code, predefined
 from launcher.core.names import Mark
-from launcher.core.plan import Planner, plan
-from launcher.core.pods import pod_from_json
+from launcher.core.planning.actions import DeletePod
+from launcher.core.planning.planner import Planner, plan
+from launcher.core.pods.observed_pod import pod_from_json
 from launcher.core.spec import CleanPodPolicy, PodName
 from launcher.core.status import State
 from tests.core.world import START, a_role, a_world, running

@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from launcher.core.codes import Code, predefined
-from launcher.core.gang import PLACED, is_placed, is_waiting
+from launcher.core.completion_codes import Code, predefined
 from launcher.core.names import Mark
+from launcher.core.planning.gang import PLACED, is_placed, is_waiting
 from launcher.core.spec import (
     CleanPodPolicy,
     CompletionPolicy,

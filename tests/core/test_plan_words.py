@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from launcher.core.actions import Notice
-from launcher.core.codes import Code, predefined
-from launcher.core.rules import Rules
+from launcher.core.completion_codes import Code, predefined
+from launcher.core.planning.actions import Notice
+from launcher.core.planning.options import Rules
 from launcher.core.spec import CleanPodPolicy, ExecutionType, RoleName, StartAfter
 from launcher.core.status import Condition
 from tests.core.world import NO_FAILURE_SPEC, START, World, a_role, a_world, running

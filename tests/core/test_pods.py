@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from launcher.core.actions import DeletePod
-from launcher.core.pods import pod_from_json
-from launcher.core.tasks import removal
-from launcher.core.times import from_wire
+from launcher.core.planning.actions import DeletePod
+from launcher.core.planning.task_transitions import removal
+from launcher.core.pods.observed_pod import pod_from_json
+from launcher.core.timestamps import from_wire
 
 CREATED, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
 OWNER = {"uid": "owner", "controller": True}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.core.validate import problems_in
+from launcher.core.validation.framework import problems_in
 from tests.core.manifests import Json, a_framework, a_pod, a_role, json_values, places_in, put
 
 POD = "spec.taskRoles[0].task.pod"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.core.ranges import INDEXES_END, from_text, to_text
+from launcher.core.serialization.index_ranges import INDEXES_END, from_text, to_text
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.core.replicas import followed, scalable, scaled, tasks_of_roles
-from launcher.core.validate import problems_in, warnings_in
-from launcher.core.wire import spec_from_json
+from launcher.core.serialization.spec_json import spec_from_json
+from launcher.core.validation.framework import problems_in, warnings_in
 from tests.core.manifests import Json, a_framework, a_role, json_values
 
 PS = a_role("ps", 1)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.core.names import Mark
-from launcher.core.rescale import adopt, compact, new_crews, rescale
+from launcher.core.planning.rescale import adopt, compact, new_crews, rescale
 from launcher.core.spec import FrameworkSpec, RoleName
 from launcher.core.status import State
 from tests.core.world import START, World, a_role, a_spec, a_world, running

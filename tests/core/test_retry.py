@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.core.codes import (
+from launcher.core.completion_codes import (
     PREDEFINED,
     Attribute,
     Code,
@@ -13,7 +13,7 @@ from launcher.core.codes import (
     PodDetail,
     predefined,
 )
-from launcher.core.retry import NEVER_RETRIED, Backoff, GiveUp, Retry, after, executed, scheduled
+from launcher.core.planning.retry import NEVER_RETRIED, Backoff, GiveUp, Retry, after, executed, scheduled
 from launcher.core.spec import RetryPolicy
 from launcher.core.status import RetryStatus
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from launcher.core.actions import CreatePod, DeleteFramework
 from launcher.core.names import attempt_uid, instance_uid
-from launcher.core.plan import plan
-from launcher.core.rules import Rules
+from launcher.core.planning.actions import CreatePod, DeleteFramework
+from launcher.core.planning.options import Rules
+from launcher.core.planning.planner import plan
+from launcher.core.serialization.status_json import status_to_json
 from launcher.core.spec import CleanPodPolicy, RoleName
 from launcher.core.status import State
-from launcher.core.wirestatus import status_to_json
 from tests.core.world import NO_FAILURE_SPEC, UID, a_role, a_world, running
 
 S = State

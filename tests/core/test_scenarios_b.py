@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from launcher.core.codes import Code, predefined
+from launcher.core.completion_codes import Code, predefined
 from launcher.core.names import attempt_uid
-from launcher.core.plan import plan
-from launcher.core.rules import Rules
+from launcher.core.planning.options import Rules
+from launcher.core.planning.planner import plan
+from launcher.core.serialization.status_json import status_to_json
 from launcher.core.spec import RetryPolicy
 from launcher.core.status import State
-from launcher.core.wirestatus import status_to_json
 from tests.core.world import NO_FAILURE_SPEC, UID, World, a_role, a_world, running
 
 #: The longest that the back-off makes anybody wait.

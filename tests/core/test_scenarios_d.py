@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.core.rules import Rules
+from launcher.core.planning.options import Rules
 from launcher.core.spec import CleanPodPolicy, ExecutionType
 from launcher.core.status import State
 from tests.core.world import NO_FAILURE_SPEC, a_role, a_world, running

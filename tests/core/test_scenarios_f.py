@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from launcher.core.actions import CreatePod
-from launcher.core.codes import Code, predefined
-from launcher.core.plan import Planner
-from launcher.core.rules import Rules
+from launcher.core.completion_codes import Code, predefined
+from launcher.core.planning.actions import CreatePod
+from launcher.core.planning.options import Rules
+from launcher.core.planning.planner import Planner
 from launcher.core.spec import RoleName
 from launcher.core.status import State
 from tests.core.world import NO_FAILURE_SPEC, World, a_role, a_world, an_ended_status, running

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from launcher.core.checking.schema import core_schema, explained, framework_schema, shape_problems
-from launcher.core.wire import spec_from_json, spec_to_json
+from launcher.core.serialization.spec_json import spec_from_json, spec_to_json
+from launcher.core.validation.schema import core_schema, explained, framework_schema, shape_problems
 from tests.core import make_core_schema
 from tests.core.make_schema import SCHEMA_FILE, schema_text
 from tests.core.manifests import full_framework, json_values, places_in, put

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from launcher.core.record import Record
+from launcher.core.planning.status_builder import Record
 from launcher.core.status import FRAMEWORK_STEPS, TASK_STEPS, State
 from tests.core.world import START
 

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from launcher.core.checking.schema import framework_schema, shape_problems
-from launcher.core.checking.unknown import unknown_fields, without_unknown
-from launcher.core.codes import Code, Completion, ContainerDetail, PodDetail, predefined
+from launcher.core.completion_codes import Code, Completion, ContainerDetail, PodDetail, predefined
 from launcher.core.status import (
     Condition,
     FrameworkStatus,
@@ -19,6 +17,8 @@ from launcher.core.status import (
     Trigger,
     new_task,
 )
+from launcher.core.validation.schema import framework_schema, shape_problems
+from launcher.core.validation.unknown_fields import unknown_fields, without_unknown
 from tests.core.manifests import a_framework
 from tests.core.statuses import a_status, written
 from tests.core.world import START

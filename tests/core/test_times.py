@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.core.times import from_wire, to_wire
+from launcher.core.timestamps import from_wire, to_wire
 
 NOON = 1_769_860_800
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from launcher.core.validate import change_problems, creation_problems, problems_in, warnings_in
+from launcher.core.validation.framework import change_problems, creation_problems, problems_in, warnings_in
 from tests.core.manifests import a_framework, a_pod, a_role, full_framework, json_values
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launcher.core.serialization.spec_json import LONGEST_GRACE, spec_from_json, spec_to_json
 from launcher.core.spec import (
     CleanPodPolicy,
     CompletionPolicy,
@@ -20,7 +21,6 @@ from launcher.core.spec import (
     StartCondition,
     TaskRole,
 )
-from launcher.core.wire import LONGEST_GRACE, spec_from_json, spec_to_json
 from tests.core.manifests import a_framework, a_pod, a_role
 
 counts = st.none() | st.integers(1, 2**31 - 1)

@@ -8,11 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.core.codes import predefined
+from launcher.core.completion_codes import predefined
 from launcher.core.framework import Framework
 from launcher.core.names import Membership, pod_name, task_uid
-from launcher.core.plan import Planner
-from launcher.core.pods import Pod
+from launcher.core.planning.planner import Planner
+from launcher.core.pods.observed_pod import Pod
+from launcher.core.serialization.folded_tasks import unfold
+from launcher.core.serialization.status_json import LISTED_IN_FULL
 from launcher.core.spec import FrameworkSpec
 from launcher.core.status import (
     FRESH,
@@ -23,8 +25,6 @@ from launcher.core.status import (
     Trigger,
     new_task,
 )
-from launcher.core.wirefold import unfold
-from launcher.core.wirestatus import LISTED_IN_FULL
 from tests.core.statuses import (
     MANY,
     MIXES,

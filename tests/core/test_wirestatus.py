@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.core.codes import Attribute, Code, Completion, PodDetail, predefined
+from launcher.core.completion_codes import Attribute, Code, Completion, PodDetail, predefined
 from launcher.core.names import task_uid
+from launcher.core.serialization.status_json import status_from_json, status_to_json
 from launcher.core.spec import RoleName
 from launcher.core.status import (
     Condition,
@@ -25,7 +26,6 @@ from launcher.core.status import (
     Trigger,
     new_task,
 )
-from launcher.core.wirestatus import status_from_json, status_to_json
 from tests.core.statuses import F, W, a_status, half_failed_with_long_messages, read, written
 from tests.core.world import START, UID, a_role, running
 

@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from launcher.core.errors import BadRequest
-from launcher.core.reading.decode import MOST_DEPTH, MOST_VALUES
-from launcher.core.reading.json_text import read_json
-from launcher.core.reading.yaml_text import read_yaml
+from launcher.core.parsing.decoder import MOST_DEPTH, MOST_VALUES
+from launcher.core.parsing.json_reader import read_json
+from launcher.core.parsing.yaml_reader import read_yaml
 from tests.core.manifests import samples
 
 

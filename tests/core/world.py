@@ -9,7 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from launcher.core.actions import (
+from launcher.core.completion_codes import Completion
+from launcher.core.failures.classifier import FailureRules
+from launcher.core.framework import Framework
+from launcher.core.names import Mark, pod_name
+from launcher.core.planning.actions import (
     Action,
     CreatePod,
     DeleteFramework,
@@ -18,14 +22,11 @@ from launcher.core.actions import (
     ReadPods,
     Step,
 )
-from launcher.core.codes import Completion
-from launcher.core.failures.classify import FailureRules
-from launcher.core.framework import Framework
-from launcher.core.materialize import PodTemplate, templates_of
-from launcher.core.names import Mark, pod_name
-from launcher.core.plan import Look, Plan, Planner, plan
-from launcher.core.pods import pod_from_json
-from launcher.core.rules import Rules
+from launcher.core.planning.options import Rules
+from launcher.core.planning.planner import Look, Plan, Planner, plan
+from launcher.core.pods.observed_pod import pod_from_json
+from launcher.core.pods.pod_template import PodTemplate, templates_of
+from launcher.core.serialization.status_json import status_from_json, status_to_json
 from launcher.core.spec import (
     CompletionPolicy,
     ExecutionType,
@@ -37,8 +38,7 @@ from launcher.core.spec import (
     TaskRole,
 )
 from launcher.core.status import FrameworkStatus, State, TaskStatus
-from launcher.core.times import to_wire
-from launcher.core.wirestatus import status_from_json, status_to_json
+from launcher.core.timestamps import to_wire
 
 START = 1_767_225_600  # 2026-01-01T00:00:00Z
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from launcher.jobs.foreign import FOREIGN
+from launcher.job_kinds.job_kind import FOREIGN
 from tests.deploy.manifests import BASE, COMPONENTS, DEPLOY, Object, kustomization, read, version
 from tests.deploy.patches import patched
 from tests.deploy.templates import Block, Said, template

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from launcher.jobs.foreign import FOREIGN
+from launcher.job_kinds.job_kind import FOREIGN
 from launcher.settings import settings_from
 from tests.deploy.make_chart import CHART, chart_files
 from tests.deploy.manifests import COMPONENTS, OVERLAYS, Object, built, composed

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launcher.cli import serve
+from launcher.cli.commands import serve
 from launcher.settings import ClusterSettings, InPod, Tls, cluster_settings_from
 from tests.deploy.make_chart import CHART
 from tests.deploy.manifests import (

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from launcher.jobs.foreign import FOREIGN
+from launcher.job_kinds.job_kind import FOREIGN
 from tests.deploy.manifests import BASE, base_objects, named, read
 
 _TEXT: Any = {"type": "string"}

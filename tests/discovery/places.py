@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from launcher.core.spec import RoleName
-from launcher.discovery.files import Asker, Files
-from launcher.discovery.room import Ask, Missing
-from launcher.discovery.rooms import Rooms
+from launcher.rendezvous.peer_files import Asker, Files
+from launcher.rendezvous.session import Ask, Missing
+from launcher.rendezvous.session_manager import Rooms
 from tests.api.client import until
 from tests.discovery.world import NAMESPACE, World
 

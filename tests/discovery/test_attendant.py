@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from launcher.controller.attending import Attendant, prepared
+from launcher.controller.attempt_hook import Attendant, prepared
 from launcher.core.errors import Forbidden, LauncherError, NotFound, Unavailable
-from launcher.core.extras import Extras
 from launcher.core.framework import Framework
-from launcher.core.materialize import templates_of
 from launcher.core.names import Mark
+from launcher.core.pods.overlay import Extras
+from launcher.core.pods.pod_template import templates_of
 from launcher.core.spec import FrameworkName, RoleName
-from launcher.discovery.attendant import Introducer, Whereabouts
-from launcher.discovery.programs import command
+from launcher.rendezvous.discovery_hook import Introducer, Whereabouts
+from launcher.rendezvous.programs import command
 from tests.core.manifests import Json, a_pod, a_role
 from tests.discovery.world import PS, UID, WORKER, some_tokens, spec_of
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from launcher.api.calls import is_probe, is_rendezvous
-from launcher.api.guard import LOOPBACK, Guard
-from launcher.api.limits import Limits
-from launcher.discovery import endpoint
-from launcher.discovery.endpoint import Rendezvous, address_of
-from launcher.discovery.programs import PROGRAMS, program
-from launcher.discovery.rooms import Rooms
-from launcher.store.kube.access import Access
-from launcher.store.kube.credentials import FixedHeader
+from launcher.api.middleware.access_guard import LOOPBACK, Guard
+from launcher.api.middleware.request_info import is_probe, is_rendezvous
+from launcher.api.middleware.request_limits import Limits
+from launcher.rendezvous import handler
+from launcher.rendezvous.handler import Rendezvous, address_of
+from launcher.rendezvous.programs import PROGRAMS, program
+from launcher.rendezvous.session_manager import Rooms
+from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.client import PATIENCE, Answer, Client, until
 from tests.api.conftest import parts_of, serving
 from tests.api.door.doors import door_to
@@ -112,7 +112,7 @@ async def test_when_the_time_is_up_202_names_who_is_missing(place: Place) -> Non
 async def test_nobody_waits_for_longer_than_a_connection_lasts(
     place: Place, query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoint, "_LONGEST", 0.01)
+    monkeypatch.setattr(handler, "_LONGEST", 0.01)
     await place.submit(a_role(tasks=1))
 
     assert (await place.get(query)).status == 202

@@ -9,8 +9,8 @@ import pytest
 
 from launcher.core.errors import BadRequest
 from launcher.core.spec import FrameworkName, PodName, RoleName
-from launcher.discovery.files import ALL, NAMES, Asker, Files, framework_file
-from launcher.discovery.roster import Peer, Roster
+from launcher.rendezvous.peer_files import ALL, NAMES, Asker, Files, framework_file
+from launcher.rendezvous.peer_tracker import Peer, Roster
 from tests.core.manifests import Json, a_role
 from tests.discovery.world import PS, WORKER, spec_of
 

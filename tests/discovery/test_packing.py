@@ -6,7 +6,7 @@ import subprocess
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.discovery.packing import Packer
+from launcher.rendezvous.peer_files import Packer
 
 SHARED = b"10.0.0.1:46866," * 1000
 OTHER = b"192.0.2.1 slots=1\n" * 1000

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from launcher.core.errors import BadRequest, Conflict
-from launcher.discovery.files import Files
-from launcher.discovery.room import Missing
-from launcher.discovery.roster import PORT
-from launcher.store.port import PODS, MergePatch
+from launcher.rendezvous.peer_files import Files
+from launcher.rendezvous.peer_tracker import PORT
+from launcher.rendezvous.session import Missing
+from launcher.store.interface import PODS, MergePatch
 from tests.core.manifests import a_role
 from tests.discovery.places import PATIENCE, Place, a_place
 from tests.discovery.world import NAMESPACE, WORKER

@@ -13,9 +13,9 @@ from launcher.core.errors import (
     TooManyRequests,
     Unavailable,
 )
-from launcher.discovery.files import Files
-from launcher.discovery.room import Ask, Missing
-from launcher.store.port import FRAMEWORKS
+from launcher.rendezvous.peer_files import Files
+from launcher.rendezvous.session import Ask, Missing
+from launcher.store.interface import FRAMEWORKS
 from tests.api.client import until
 from tests.core.manifests import a_pod, a_role
 from tests.discovery.places import KEY, PATIENCE, Place, a_place

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from launcher.core.spec import RoleName
-from launcher.discovery.roster import (
+from launcher.rendezvous.peer_tracker import (
     PORT,
     Attendance,
     Later,
@@ -15,7 +15,7 @@ from launcher.discovery.roster import (
     seen_from_json,
     wanted_from_json,
 )
-from launcher.store.port import Object
+from launcher.store.interface import Object
 from tests.core.manifests import a_pod, a_role
 from tests.discovery.world import PS, WORKER, a_stored_framework, a_task_pod, seen, spec_of, wanted
 

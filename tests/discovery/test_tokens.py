@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from launcher.core.errors import AlreadyExists, Conflict, Forbidden, LauncherError, Unavailable
-from launcher.discovery.keys import SECRET, filed_key, shared_key
-from launcher.discovery.tokens import Tokens
-from launcher.store.memory import MemoryStore
-from launcher.store.port import SECRETS, Kind, Object
+from launcher.rendezvous.tokens import SECRET, Tokens, filed_key, shared_key
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import SECRETS, Kind, Object
 from tests.api.conftest import memory_store
 
 UID = "5a0c1bb8-7c33-4a8b-9a55-6d1f2f0f8a3e"

@@ -10,7 +10,7 @@ import pytest
 
 from launcher.core.errors import NotFound
 from launcher.settings import ClusterSettings, InPod, Kubeconfig, Settings, Tls
-from launcher.wiring.discovering import allow_many_connections, authority_of, found_at
+from launcher.wiring.rendezvous import allow_many_connections, authority_of, found_at
 
 LOCAL = Settings("127.0.0.1", 0, Path("/nowhere"), ())
 CLUSTER = ClusterSettings("0.0.0.0", 8443, Kubeconfig(), tls="framework-launcher-tls")

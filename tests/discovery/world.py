@@ -7,13 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 from launcher.core.errors import AlreadyExists
-from launcher.core.materialize import PodTemplate
+from launcher.core.pods.pod_template import PodTemplate
+from launcher.core.serialization.spec_json import spec_from_json
 from launcher.core.spec import FrameworkName, FrameworkSpec, RoleName
-from launcher.core.wire import spec_from_json
-from launcher.discovery.roster import PORT, Seen, Wanted, seen_from_json, wanted_from_json
-from launcher.discovery.tokens import Tokens
-from launcher.store.memory import MemoryStore
-from launcher.store.port import FRAMEWORKS, PODS, Change, Deletion, Kind, Object, Version
+from launcher.rendezvous.peer_tracker import PORT, Seen, Wanted, seen_from_json, wanted_from_json
+from launcher.rendezvous.tokens import Tokens
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import FRAMEWORKS, PODS, Change, Deletion, Kind, Object, Version
 from launcher.store.selectors import EVERYTHING, Where
 from tests.api.conftest import uids
 from tests.core.manifests import Json, a_framework

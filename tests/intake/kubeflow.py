@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.cli.render import pods
+from launcher.converters.conversion import Mapped
+from launcher.converters.registry import framework_for
 from launcher.core.manifest import check_framework
-from launcher.intake.convert import framework_for
-from launcher.intake.mapped import Mapped
 
 Json = dict[str, Any]
 

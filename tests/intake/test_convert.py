@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from launcher.converters.registry import FAMILIES, framework_for, objects_in
 from launcher.core.errors import InvalidObject
-from launcher.intake.convert import FAMILIES, framework_for, objects_in
 from tests.core.manifests import a_framework
 from tests.intake.kubeflow import a_job
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from launcher.converters.registry import framework_for
 from launcher.core.errors import InvalidObject
-from launcher.core.ranges import INDEXES_END
-from launcher.intake.convert import framework_for
+from launcher.core.serialization.index_ranges import INDEXES_END
 from tests.intake.kubeflow import a_job
 from tests.jobs.samples import a_tfjob, replicas
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from launcher.converters.gotemplate.parser import parse
+from launcher.converters.gotemplate.renderer import render
 from launcher.core.errors import BadRequest
-from launcher.intake.gotemplate.parse import parse
-from launcher.intake.gotemplate.render import render
 
 VALUES = {"type": "ps", "index": "0", "host": "h10", "empty": ""}
 

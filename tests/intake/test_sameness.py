@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from launcher.intake.sameness import Difference, one_template
+from launcher.converters.simpletfjob.template_merge import Difference, one_template
 
 Json = dict[str, Any]
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from launcher.core.errors import BadRequest
-from launcher.intake.simpletfjob import (
+from launcher.converters.simpletfjob.template import (
     Task,
     chosen,
     hosts_in,
@@ -18,6 +17,7 @@ from launcher.intake.simpletfjob import (
     tasks_on,
     why_not,
 )
+from launcher.core.errors import BadRequest
 
 HOSTS = ("h10", "h100", "h14", "h2", "h23")
 SEED = Path(__file__).parents[3] / "shared" / "seeds" / "002_d8e30d5b43767a1e.txt"

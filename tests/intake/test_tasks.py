@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from launcher.converters.conversion import Mapped
+from launcher.converters.simpletfjob.per_task_objects import documents_in, frameworks_of
+from launcher.converters.simpletfjob.template import Task, rendered, tasks_on
 from launcher.core.errors import BadRequest, InvalidObject
 from launcher.core.manifest import check_framework
-from launcher.intake.mapped import Mapped
-from launcher.intake.simpletfjob import Task, rendered, tasks_on
-from launcher.intake.tasks import documents_in, frameworks_of
 from tests.intake.test_simpletfjob import POD
 
 Json = dict[str, Any]

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from launcher.cli.render import pods
+from launcher.converters.conversion import Mapped
+from launcher.converters.kubeflow.tfjob import framework_of
 from launcher.core.errors import InvalidObject
 from launcher.core.manifest import check_framework
-from launcher.intake.mapped import Mapped
-from launcher.intake.tfjob import framework_of
 
 Json = dict[str, Any]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from launcher.jobs.foreign import FOREIGN, Foreign
-from launcher.jobs.schema import crd_of
+from launcher.job_kinds.job_kind import FOREIGN, Foreign
+from launcher.job_kinds.schema import crd_of
 
 COMPONENTS = Path(__file__).parents[2] / "deploy" / "kubernetes" / "components"
 _HEAD = "# Written by: python -m tests.jobs.make_components\n"

@@ -1,7 +1,7 @@
 """The components of deploy/ are what the code says of its jobs."""
 
-from launcher.jobs.foreign import FOREIGN
-from launcher.jobs.schema import OWN_LABEL, crd_of
+from launcher.job_kinds.job_kind import FOREIGN
+from launcher.job_kinds.schema import OWN_LABEL, crd_of
 from tests.jobs.make_components import component_files
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from launcher.core.errors import Problem
-from launcher.jobs.foreign import FOREIGN, WRITTEN_AS, foreign_of, mapped, noted, translated
+from launcher.job_kinds.job_kind import FOREIGN, WRITTEN_AS, foreign_of, mapped, noted, translated
 from tests.jobs.samples import a_tfjob, replicas
 
 (TFJOB,) = [foreign for foreign in FOREIGN if foreign.kind.kind == "TFJob"]

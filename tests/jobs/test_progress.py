@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.core.codes import Code, Completion, ContainerDetail, PodDetail, predefined
+from launcher.core.completion_codes import Code, Completion, ContainerDetail, PodDetail, predefined
+from launcher.core.serialization.status_json import status_to_json
 from launcher.core.spec import FrameworkName, RoleName
 from launcher.core.status import (
     FrameworkAttempt,
@@ -16,8 +17,7 @@ from launcher.core.status import (
     TaskStatus,
     Trigger,
 )
-from launcher.core.wirestatus import status_to_json
-from launcher.jobs.progress import NOTHING_YET, Count, End, Progress, progress_of
+from launcher.job_kinds.job_progress import NOTHING_YET, Count, End, Progress, progress_of
 
 WORKER = RoleName("worker")
 SUCCESS = predefined(Code.SUCCEEDED, "")

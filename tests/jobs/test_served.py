@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from launcher.core.errors import Forbidden, LauncherError, NotFound, NotServed, Unavailable
-from launcher.jobs.foreign import FOREIGN
-from launcher.jobs.schema import crd_of
-from launcher.jobs.served import DEFINITIONS, OwnJobs
-from launcher.store.memory import MemoryStore
-from launcher.store.port import Kind, Object
+from launcher.job_kinds.job_kind import FOREIGN
+from launcher.job_kinds.ownership import DEFINITIONS, OwnJobs
+from launcher.job_kinds.schema import crd_of
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import Kind, Object
 from tests.api.client import until
 from tests.controller.simulation.virtual_time import run
 
@@ -79,7 +79,7 @@ async def test_whose_jobs_they_are_is_told_once(
     definition: Any, told: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = Cluster(definition)
-    with caplog.at_level(logging.DEBUG, "launcher.jobs.served"):
+    with caplog.at_level(logging.DEBUG, "launcher.job_kinds.ownership"):
         async with looking(cluster) as own:
             await asked(cluster, 5)
 

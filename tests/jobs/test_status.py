@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from launcher.core.spec import RoleName
-from launcher.jobs.foreign import FOREIGN
-from launcher.jobs.progress import NOTHING_YET, Count, End, Progress
-from launcher.jobs.status import Story, blocked, is_finished, looked, news, running, same, suspended
+from launcher.job_kinds.job_kind import FOREIGN
+from launcher.job_kinds.job_progress import NOTHING_YET, Count, End, Progress
+from launcher.job_kinds.job_status import Story, blocked, is_finished, looked, news, running, same, suspended
 from tests.jobs.samples import states
 
 (TFJOB,) = [foreign for foreign in FOREIGN if foreign.kind.kind == "TFJob"]

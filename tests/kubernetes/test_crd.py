@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from launcher.core.checking.schema import shape_problems
 from launcher.core.defaults import defaulted
 from launcher.core.errors import Problem
 from launcher.core.manifest import read_framework
-from launcher.core.reading.decode import Media
+from launcher.core.parsing.decoder import Media
+from launcher.core.serialization.spec_json import spec_from_json
 from launcher.core.status import FRAMEWORK_STEPS
-from launcher.core.validate import problems_in
-from launcher.core.wire import spec_from_json
+from launcher.core.validation.framework import problems_in
+from launcher.core.validation.schema import shape_problems
 from tests.cluster.controlplane import ControlPlane
 from tests.core.manifests import Json, a_framework, a_pod, a_role, full_framework, places_in, put, samples
 from tests.kubernetes.conftest import CRD

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from launcher.core.wire import spec_from_json
+from launcher.core.serialization.spec_json import spec_from_json
 from tests.cluster import pods
 from tests.cluster.controlplane import ControlPlane
 from tests.core.manifests import Json, a_framework, a_role, full_framework

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.discovery.keys import SECRET
-from launcher.discovery.roster import PORT
+from launcher.rendezvous.peer_tracker import PORT
+from launcher.rendezvous.tokens import SECRET
 from tests.cluster.controlplane import ControlPlane
 from tests.core.manifests import a_framework, a_role
 from tests.kubernetes.account import HOME

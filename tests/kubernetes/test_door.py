@@ -16,11 +16,11 @@ import pytest
 import yaml
 from kubernetes import client, watch
 
-from launcher.api.certificate import server_context
-from launcher.api.door.app import ask_for_certificates
-from launcher.store.kube.access import Access
-from launcher.store.kube.credentials import FixedHeader
-from launcher.store.kube.tls import Tls
+from launcher.api.proxy.app import ask_for_certificates
+from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.credentials import FixedHeader
+from launcher.tls.client_context import Tls
+from launcher.tls.server_context import server_context
 from tests.api.door.standing import standing_door
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.pki import Authority

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from launcher.core.services import ANNOTATION
+from launcher.core.pods.services import ANNOTATION
 from tests.core.manifests import Json, a_framework, a_role
 from tests.kubernetes.launcher import KubeLauncher
 from tests.kubernetes.world import NOW_AND_THEN, World, a_task_pod

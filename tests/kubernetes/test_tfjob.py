@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from launcher.cli.main import main as command
-from launcher.jobs.foreign import WRITTEN_AS
+from launcher.job_kinds.job_kind import WRITTEN_AS
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.parts import Part
 from tests.cluster.users import User

@@ -14,13 +14,13 @@ import yaml
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from launcher.api.errors import errors_as_status
-from launcher.api.policy import Policy
-from launcher.api.serving import make_runner
-from launcher.api.webhook.certificates import CertificateKeeper
-from launcher.api.webhook.review import Webhook
-from launcher.store.kube.access import from_kubeconfig
-from launcher.store.kube.store import KubeStore
+from launcher.api.http.server import make_runner
+from launcher.api.http.status import errors_as_status
+from launcher.api.webhook.certificate_manager import CertificateKeeper
+from launcher.api.webhook.handler import Webhook
+from launcher.core.validation.admission_policy import Policy
+from launcher.store.kubernetes.cluster_config import from_kubeconfig
+from launcher.store.kubernetes.kube_store import KubeStore
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.ports import free_port
 from tests.core.manifests import Json, a_framework, a_role

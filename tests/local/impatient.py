@@ -5,9 +5,9 @@ import asyncio
 import os
 import sys
 
-from launcher.cli import serve
-from launcher.core.retry import Backoff
-from launcher.core.rules import Rules
+from launcher.cli.commands import serve
+from launcher.core.planning.options import Rules
+from launcher.core.planning.retry import Backoff
 from launcher.settings import listening, settings_from, url_of
 from launcher.wiring.local import local_launcher
 

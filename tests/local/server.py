@@ -145,7 +145,7 @@ class Server:
         return [
             pid
             for pid, words in _commands()
-            if "keeper" in " ".join(words) and str(self.data) in " ".join(words)
+            if "shim" in " ".join(words) and str(self.data) in " ".join(words)
         ]
 
     def inside(self) -> list[int]:

@@ -9,8 +9,10 @@ from uuid import uuid4
 
 import orjson
 
-from launcher.jobs.foreign import FOREIGN
-from launcher.store.port import (
+from launcher.job_kinds.job_kind import FOREIGN
+from launcher.store.embedded.rows import Entry, new_row
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import (
     CONFIG_MAPS,
     EVENTS,
     FRAMEWORKS,
@@ -22,8 +24,6 @@ from launcher.store.port import (
     Happened,
     Kind,
 )
-from launcher.store.rows import Entry, new_row
-from launcher.store.sqlite import SqliteStore
 from tests.core.manifests import full_framework
 from tests.intake.kubeflow import a_job
 from tests.jobs.samples import a_tfjob

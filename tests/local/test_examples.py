@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.discovery.programs import program as discovery_program
+from launcher.rendezvous.programs import program as discovery_program
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, PATIENCE, PODS, PROJECT, Server, ended, until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 
-from launcher.discovery.programs import program
+from launcher.rendezvous.programs import program
 from tests.core.manifests import a_framework, a_pod, a_role
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, PATIENCE

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.core.services import ANNOTATION
-from launcher.intake.tfjob import framework_of
+from launcher.converters.kubeflow.tfjob import framework_of
+from launcher.core.pods.services import ANNOTATION
 from tests.core.manifests import Json, a_framework, a_role
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, Server, ended, until

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.discovery.programs import program
+from launcher.rendezvous.programs import program
 from tests.core.manifests import SEEDS
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, PODS, Server, ended, loopback, within

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.store.port import EVENTS, NAMESPACES, NODES, SERVICES, Kind
+from launcher.store.interface import EVENTS, NAMESPACES, NODES, SERVICES, Kind
 from tests.core.manifests import a_framework, a_pod, a_role
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, Server, until

@@ -11,12 +11,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from launcher.node.keeper import linux, mounts
-from launcher.node.keeper.child import map_to_itself
-from launcher.node.runtime import Mount
-from launcher.node.sandbox import plan
-from launcher.node.sandboxsteps import to_wire
-from launcher.node.sandboxview import Machine
+from launcher.node.container_runtime import Mount
+from launcher.node.sandbox.filesystem import Machine
+from launcher.node.sandbox.mount_steps import to_wire
+from launcher.node.sandbox.planner import plan
+from launcher.node.shim import linux, mounts
+from launcher.node.shim.container_init import map_to_itself
 
 
 def main(words: list[str]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from launcher.store.memory import MemoryStore
+from launcher.store.embedded.memory_store import MemoryStore
 from tests.store.builders import PATIENCE, uids
 
 NOW = 1_700_000_000.0

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from launcher.core.errors import Unavailable
-from launcher.node.runtime import CannotStart, Ended, Order, Run, RunId
+from launcher.node.container_runtime import CannotStart, Ended, Order, Run, RunId
 
 #: Longer than any test.
 _FOR_EVER = 1e9

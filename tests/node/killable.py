@@ -9,12 +9,12 @@ from pathlib import Path
 from time import time
 from uuid import uuid4
 
-from launcher.node.logs import Logs
-from launcher.node.pods.agent import Agent
-from launcher.node.pods.podlife import Backoff
-from launcher.node.process import ProcessRuntime
-from launcher.store.events import EventWriter
-from launcher.store.sqlite import SqliteStore
+from launcher.node.agent.agent import Agent
+from launcher.node.logs.container_logs import Logs
+from launcher.node.pods.pod_lifecycle import Backoff
+from launcher.node.runtime.process_runtime import ProcessRuntime
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.event_recorder import EventWriter
 
 
 @asynccontextmanager

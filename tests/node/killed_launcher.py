@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from launcher.node.process import Keeping, ProcessRuntime
+from launcher.node.runtime.process_runtime import Keeping, ProcessRuntime
 from tests.node.runtimes import shell
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from launcher.node.keeper.client import Link
-from launcher.node.process import Keeping, ProcessRuntime
-from launcher.node.runtime import Order, Run, RunId
+from launcher.node.container_runtime import Order, Run, RunId
+from launcher.node.runtime.process_runtime import Keeping, ProcessRuntime
+from launcher.node.runtime.shim_client import Link
 
 #: Nothing here takes longer.
 LIMIT = 20.0

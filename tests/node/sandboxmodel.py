@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from launcher.node.sandboxsteps import Bind, Dir, File, Overlay, Proc, Seal, Step, Symlink, Tmpfs
-from launcher.node.sandboxview import Kind
+from launcher.node.sandbox.filesystem import Kind
+from launcher.node.sandbox.mount_steps import Bind, Dir, File, Overlay, Proc, Seal, Step, Symlink, Tmpfs
 
 DIR = ""
 

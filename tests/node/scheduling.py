@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.node.nodes import NodeSpec
-from launcher.node.scheduling.placing import Placer
-from launcher.node.scheduling.podview import guest_of
-from launcher.node.scheduling.site import Facts, Guest, Taint, facts_of
-from launcher.store.port import NODES, Object
+from launcher.node.node_spec import NodeSpec
+from launcher.scheduling.cluster_state import Facts, Guest, Taint, facts_of
+from launcher.scheduling.engine import Placer
+from launcher.scheduling.pod_info import guest_of
+from launcher.store.interface import NODES, Object
 
 HOSTNAME = "kubernetes.io/hostname"
 _uids = itertools.count(1)

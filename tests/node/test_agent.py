@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from launcher.node.pods.hosts import Hosts
-from launcher.node.pods.lastwords import LastWords
-from launcher.node.pods.reporting import Gone, StoredPod
-from launcher.node.pods.tools import Tools
-from launcher.node.runtime import RunId
+from launcher.node.agent.dependencies import Tools
+from launcher.node.agent.hosts_files import Hosts
+from launcher.node.agent.status_manager import Gone, StoredPod
+from launcher.node.agent.termination_messages import LastWords
+from launcher.node.container_runtime import RunId
 from launcher.node.volumes.nfs import Nfs
-from launcher.node.volumes.volumes import Volumes
-from launcher.store.events import EventWriter
-from launcher.store.port import CONFIG_MAPS, NODES, PODS, Deletion, MergePatch, Object
+from launcher.node.volumes.volume_manager import Volumes
+from launcher.store.event_recorder import EventWriter
+from launcher.store.interface import CONFIG_MAPS, NODES, PODS, Deletion, MergePatch, Object
 from tests.node.world import (
     ADDRESS,
     World,

@@ -4,8 +4,8 @@ import asyncio
 import os
 from pathlib import Path
 
-from launcher.node.pods.podlogs import Owner, PodLogs
-from launcher.store.port import FRAMEWORKS, PODS, Deletion, Object
+from launcher.node.logs.log_retention import Owner, PodLogs
+from launcher.store.interface import FRAMEWORKS, PODS, Deletion, Object
 from tests.node.world import World, a_container, a_pod, as_root, in_virtual_time, phase, runs, state, waits
 
 

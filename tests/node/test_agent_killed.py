@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from random import Random
 
-from launcher.store.port import NODES, PODS
+from launcher.store.interface import NODES, PODS
 from tests.node.killable import at_work, opened
 from tests.node.world import a_container, a_node, a_pod, eventually, phase, when
 

@@ -11,12 +11,22 @@ from time import time
 import pytest
 from aiohttp.test_utils import unused_port
 
-from launcher.core.logview import LogView
-from launcher.node.logs import Logs
-from launcher.node.pods.podlife import Backoff
-from launcher.node.process import ProcessRuntime
-from launcher.store.port import CONFIG_MAPS, EVENTS, FRAMEWORKS, NODES, PODS, SECRETS, Happened, Kind, Object
-from launcher.store.sqlite import SqliteStore
+from launcher.core.pods.log_options import LogView
+from launcher.node.logs.container_logs import Logs
+from launcher.node.pods.pod_lifecycle import Backoff
+from launcher.node.runtime.process_runtime import ProcessRuntime
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import (
+    CONFIG_MAPS,
+    EVENTS,
+    FRAMEWORKS,
+    NODES,
+    PODS,
+    SECRETS,
+    Happened,
+    Kind,
+    Object,
+)
 from tests.node.killable import an_agent, opened
 from tests.node.world import (
     a_container,

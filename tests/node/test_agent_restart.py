@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from launcher.node.runtime import Order, RunId
-from launcher.store.port import NODES, PODS, Deletion
+from launcher.node.container_runtime import Order, RunId
+from launcher.store.interface import NODES, PODS, Deletion
 from tests.node.world import (
     World,
     a_container,

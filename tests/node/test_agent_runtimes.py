@@ -8,8 +8,8 @@ from time import time
 
 import pytest
 
-from launcher.node.process import ProcessRuntime
-from launcher.node.runtime import CannotStart, Order, Run, RunId, Runtime
+from launcher.node.container_runtime import CannotStart, Order, Run, RunId, Runtime
+from launcher.node.runtime.process_runtime import ProcessRuntime
 from tests.node.fake_runtime import FakeRuntime
 
 LIMIT = 20.0

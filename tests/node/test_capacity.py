@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.node.capacity import Capacity
-from launcher.store.port import Object
+from launcher.scheduling.capacity import Capacity
+from launcher.store.interface import Object
 
 
 def a_node(name: str, cpu: int = 4, *, labels: dict[str, str] | None = None, **spec: Any) -> Object:

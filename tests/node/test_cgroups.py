@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.node.keeper import cgroups
-from launcher.node.keeper.cgroups import Cgroups, oom_kills
+from launcher.node.shim import cgroups
+from launcher.node.shim.cgroups import Cgroups, oom_kills
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import asyncio
 
 from launcher.core.errors import Unavailable
-from launcher.node.collecting.chores import Chores
+from launcher.node.garbage_collector.workers import Chores
 from tests.controller.simulation import virtual_time
 from tests.node.clusters import running
 

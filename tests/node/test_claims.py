@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.node.pods.fields import Facts
+from launcher.node.pods.downward_api import Facts
 from launcher.node.volumes.nfs import Nfs
-from launcher.node.volumes.volumes import Source, VolumeFailed, Volumes
+from launcher.node.volumes.volume_manager import Source, VolumeFailed, Volumes
 from tests.node.test_volumes import a_pod_with
 
 

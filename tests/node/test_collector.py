@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from launcher.core.errors import Expired, NotFound
-from launcher.core.times import to_wire
-from launcher.node.collecting.collector import Collector
-from launcher.node.collecting.ownership import Graph, item_of
-from launcher.store.memory import MemoryStore
-from launcher.store.port import (
+from launcher.core.timestamps import to_wire
+from launcher.node.garbage_collector.dependency_graph import Graph, item_of
+from launcher.node.garbage_collector.garbage_collector import Collector
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import (
     CONFIG_MAPS,
     EVENTS,
     FRAMEWORKS,

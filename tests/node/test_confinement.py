@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from launcher.node.keeper.confinement import CAPABILITIES
+from launcher.node.container_runtime import CannotStart, Confinement, Limits
 from launcher.node.pods.confinement import confinement_of
 from launcher.node.pods.oom import oom_score
 from launcher.node.pods.unsupported import unsupported_in
-from launcher.node.process import ProcessRuntime
-from launcher.node.runtime import CannotStart, Confinement, Limits
+from launcher.node.runtime.process_runtime import ProcessRuntime
+from launcher.node.shim.confinement import CAPABILITIES
 from tests.node.runtimes import WAYS, a_runtime, an_order, finished, keeper_of, said, shell, use_way
 from tests.node.world import a_container, a_pod, as_root
 

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launcher.node.agent.container_config import Place, limits_of, order_for
+from launcher.node.container_runtime import CannotStart
+from launcher.node.pods.downward_api import Facts, UnknownField, field_value, resource_value
 from launcher.node.pods.environment import (
     Sources,
     base_environment,
     command_line,
+    expanded,
     own_environment,
     references_of,
 )
-from launcher.node.pods.expansion import expanded
-from launcher.node.pods.fields import Facts, UnknownField, field_value, resource_value
-from launcher.node.pods.orders import Place, limits_of, order_for
-from launcher.node.pods.podspec import containers_of
-from launcher.node.runtime import CannotStart
-from launcher.store.port import CONFIG_MAPS, SECRETS, Object
+from launcher.node.pods.pod_spec import containers_of
+from launcher.store.interface import CONFIG_MAPS, SECRETS, Object
 from tests.node.world import a_container, a_pod
 
 

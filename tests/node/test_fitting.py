@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from launcher.node.scheduling.demand import demand_of
-from launcher.node.scheduling.fitting import Company, refusal, shortages, verdict
-from launcher.node.scheduling.site import Facts, Guest, Node, Site
+from launcher.scheduling.cluster_state import Facts, Guest, Node, Site
+from launcher.scheduling.feasibility import Company, refusal, shortages, verdict
+from launcher.scheduling.pod_requirements import demand_of
 from tests.node.scheduling import HOSTNAME, a_guest, a_node, a_taint, about, affinity, pod_json
 
 NO_AFFINITY = "node(s) didn't match Pod's node affinity/selector"

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from launcher.core.errors import Unavailable
-from launcher.node.scheduling.podview import GANG, GANG_MIN
-from launcher.store.memory import MemoryStore
-from launcher.store.port import NODES, PODS, Deletion, Object, Store
+from launcher.scheduling.pod_info import GANG, GANG_MIN
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import NODES, PODS, Deletion, Object, Store
 from tests.controller.simulation import virtual_time
 from tests.node.clusters import NOW, quiet, running, until
 from tests.node.scheduling import node_json, pod_json

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from launcher.node.scheduling.fitting import shortages
-from launcher.node.scheduling.placing import Binding, Placer
-from launcher.node.scheduling.podview import GANG, GANG_MIN, gang_of
-from launcher.node.scheduling.site import GangMark, Guest, Node
+from launcher.scheduling.cluster_state import GangMark, Guest, Node
+from launcher.scheduling.engine import Binding, Placer
+from launcher.scheduling.feasibility import shortages
+from launcher.scheduling.pod_info import GANG, GANG_MIN, gang_of
 from tests.node.scheduling import a_guest, a_node, a_placer, about, affinity, places, pod_json
 
 ONE = "uid-of-attempt"

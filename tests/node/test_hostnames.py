@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from launcher.node.pods.hostnames import host_name, pod_names
-from launcher.node.runtime import CannotStart
-from launcher.store.port import Object
+from launcher.node.container_runtime import CannotStart
+from launcher.node.pods.hostname import host_name, pod_names
+from launcher.store.interface import Object
 from tests.core.manifests import a_framework, a_role
 from tests.core.manifests import a_pod as a_task_pod
 from tests.local.conftest import Serve, serve

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from launcher.core.services import ANNOTATION
-from launcher.node.pods.hosts import Hosts
-from launcher.node.pods.hostsfile import hosts_lines, named_pod, named_service
-from launcher.node.runtime import Mount, Order, Run
-from launcher.store.port import PODS, SERVICES, Change, Deletion, Kind, MergePatch, Object, Version
+from launcher.core.pods.services import ANNOTATION
+from launcher.node.agent.hosts_files import Hosts
+from launcher.node.container_runtime import Mount, Order, Run
+from launcher.node.pods.hosts_entries import hosts_lines, named_pod, named_service
+from launcher.store.interface import PODS, SERVICES, Change, Deletion, Kind, MergePatch, Object, Version
 from launcher.store.selectors import EVERYTHING, Where
 from tests.node.world import World, WorldStore, a_container, a_pod, eventually, in_virtual_time, phase, runs
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.node.pods.hosts import rewrite
-from launcher.node.runtime import Mount
+from launcher.node.agent.hosts_files import rewrite
+from launcher.node.container_runtime import Mount
 from tests.node.runtimes import WAYS, a_runtime, ended, said, shell, until, use_way
 
 #: Waits for the name to lead there; fails when the file can be written to.

@@ -16,10 +16,10 @@ import pytest
 
 import launcher
 from launcher.core.errors import Unavailable
-from launcher.node.keeper import records
-from launcher.node.keeper.release import release
-from launcher.node.process import Keeping, ProcessRuntime
-from launcher.node.runtime import Order, RunId
+from launcher.node.container_runtime import Order, RunId
+from launcher.node.runtime.process_runtime import Keeping, ProcessRuntime
+from launcher.node.shim import run_records
+from launcher.node.shim.release import release
 from tests.node.runtimes import (
     LIMIT,
     WAYS,
@@ -55,7 +55,7 @@ def memory_of(pid: int) -> int:
 
 def test_it_imports_nothing_of_ours_but_itself_and_nothing_heavy() -> None:
     program = (
-        f"import sys; sys.path.append({str(ROOT)!r}); import launcher.node.keeper.main; print(*sys.modules)"
+        f"import sys; sys.path.append({str(ROOT)!r}); import launcher.node.shim.main; print(*sys.modules)"
     )
 
     modules = subprocess.run(
@@ -63,7 +63,7 @@ def test_it_imports_nothing_of_ours_but_itself_and_nothing_heavy() -> None:
     ).stdout.split()
 
     ours = {name for name in modules if name.startswith("launcher.")}
-    assert {name for name in ours if not name.startswith("launcher.node.keeper")} == {"launcher.node"}
+    assert {name for name in ours if not name.startswith("launcher.node.shim")} == {"launcher.node"}
     assert not {"asyncio", "dataclasses", "logging", "subprocess", "typing"} & set(modules)
 
 
@@ -89,7 +89,7 @@ async def test_it_ends_when_nothing_runs_and_nobody_is_there(tmp_path: Path) -> 
 
     await runtime.close(stop_keeper=False)
 
-    await until(lambda: records.born(pid) is None)
+    await until(lambda: run_records.born(pid) is None)
     assert "keeper.sock" not in os.listdir(tmp_path)
 
 
@@ -102,7 +102,7 @@ async def test_it_stays_while_something_runs(tmp_path: Path) -> None:
     await runtime.close(stop_keeper=False)
     # Longer than its loop takes to look.
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(until(lambda: records.born(pid) is None), 1.5)
+        await asyncio.wait_for(until(lambda: run_records.born(pid) is None), 1.5)
 
     fifo.write_text("go on\n")
 
@@ -159,7 +159,9 @@ async def test_one_of_another_release_is_replaced_and_its_runs_go_on(
     old = keeper_of(first)
     await first.close(stop_keeper=False)
     releases = ["a newer one"]
-    monkeypatch.setattr("launcher.node.process.release", lambda: releases.pop() if releases else release())
+    monkeypatch.setattr(
+        "launcher.node.runtime.process_runtime.release", lambda: releases.pop() if releases else release()
+    )
 
     async with a_runtime(tmp_path) as runtime:
         assert keeper_of(runtime) != old
@@ -212,7 +214,7 @@ async def test_a_run_that_ends_while_there_is_no_keeper_has_its_exit_code_and_it
     await runtime.close(stop_keeper=False)
     os.kill(keeper_of(runtime), signal.SIGKILL)
     await asyncio.to_thread(fifo.write_text, "go\n")
-    await until(lambda: records.born(init) is None)
+    await until(lambda: run_records.born(init) is None)
 
     async with a_runtime(tmp_path) as again:
         run = again.runs()[RunId("pod.main.0")]
@@ -241,7 +243,7 @@ async def test_an_end_that_nobody_has_seen_is_told_as_such(
 @pytest.mark.parametrize("wrong", ["born", "boot"])
 async def test_a_process_that_only_has_the_same_number_is_left_alone(tmp_path: Path, wrong: str) -> None:
     other = await asyncio.create_subprocess_exec("sleep", "1000", start_new_session=True)
-    write_record(tmp_path, other.pid, records.BEGAN, **{wrong: 12345})
+    write_record(tmp_path, other.pid, run_records.BEGAN, **{wrong: 12345})
 
     async with a_runtime(tmp_path) as runtime:
         run = runtime.runs()[RunId("pod.main.0")]
@@ -269,19 +271,19 @@ def write_record(data: Path, pid: int, said: bytes, **more: object) -> None:
     """A run of that process, as an earlier keeper has left it; *said* by its init."""
     folder = data / "runs" / "pod.main.0"
     folder.mkdir(parents=True)
-    (folder / records.LAST_WORD).write_bytes(said)
+    (folder / run_records.LAST_WORD).write_bytes(said)
     record = {
         "order": {"log": str(log_of(data))},
         "way": "unshare",
         "pid": pid,
-        "born": records.born(pid),
-        "boot": records.boot(),
+        "born": run_records.born(pid),
+        "boot": run_records.boot(),
         "group": pid,
         "kill": pid,
         "cgroups": [],
         "started": 1.0,
     }
-    records.write(str(folder), records.RECORD, record | more)
+    run_records.write(str(folder), run_records.RECORD, record | more)
 
 
 async def test_a_run_whose_record_is_broken_is_not_known(tmp_path: Path) -> None:

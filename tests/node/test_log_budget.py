@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.core.logview import LogView
-from launcher.node.keeper.log_limits import LogLimits
-from launcher.node.keeper.writer import LogWriter
-from launcher.node.log_budget import (
+from launcher.core.pods.log_options import LogView
+from launcher.node.logs.container_logs import Logs
+from launcher.node.logs.log_budget import (
     LogBudget,
     LogBudgets,
     LogFile,
@@ -18,9 +17,10 @@ from launcher.node.log_budget import (
     removals,
     remove,
 )
-from launcher.node.logs import Logs
-from launcher.store.events import EventWriter
-from launcher.store.port import EVENTS, FRAMEWORKS
+from launcher.node.shim.log_limits import LogLimits
+from launcher.node.shim.log_writer import LogWriter
+from launcher.store.event_recorder import EventWriter
+from launcher.store.interface import EVENTS, FRAMEWORKS
 from tests.core.manifests import a_framework
 from tests.node.clusters import a_store, running, until
 from tests.node.test_logs import NOON, SECOND, log_options

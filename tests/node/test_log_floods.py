@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from launcher.node.runtime import RunId
+from launcher.node.container_runtime import RunId
 from tests.node.runtimes import a_runtime, ended, finished, log_of, said, shell, until
 
 MIB = 1024 * 1024

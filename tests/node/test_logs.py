@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 import launcher
 from launcher.core.errors import BadRequest, NotFound
-from launcher.core.logview import LogView
-from launcher.node.keeper.log_limits import LEAST_FILE_BYTES, LogLimits
-from launcher.node.keeper.writer import LogWriter, records
-from launcher.node.logs import Logs
-from launcher.node.openlog import Lines, OpenLog
-from launcher.node.process import Keeping
+from launcher.core.pods.log_options import LogView
+from launcher.node.logs.container_logs import Logs
+from launcher.node.logs.log_reader import Lines, OpenLog
+from launcher.node.runtime.process_runtime import Keeping
+from launcher.node.shim.log_limits import LEAST_FILE_BYTES, LogLimits
+from launcher.node.shim.log_writer import LogWriter, records
 from tests.node.runtimes import LIMIT
 
 #: 2024-05-01T12:00:00Z, in nanoseconds.
@@ -356,8 +356,8 @@ def test_a_disk_that_is_really_full_is_no_harm(tmp_path: Path) -> None:
     program = f"""
 import os, sys
 sys.path.append({str(Path(launcher.__file__).parent.parent)!r})
-from launcher.node.keeper.log_limits import LogLimits
-from launcher.node.keeper.writer import LogWriter
+from launcher.node.shim.log_limits import LogLimits
+from launcher.node.shim.log_writer import LogWriter
 writer = LogWriter("disk/0.log", LogLimits({log_options(log_reserve=0)!r}, 0.0))
 for _ in range(1000):
     writer.write(b"stdout", b"x" * 999 + b"\\n", {NOON})
@@ -386,8 +386,8 @@ def test_log_writes_stop_with_a_marker_before_the_disk_is_full(tmp_path: Path) -
     program = f"""
 import os, sys, time
 sys.path.append({str(Path(launcher.__file__).parent.parent)!r})
-from launcher.node.keeper.log_limits import LogLimits
-from launcher.node.keeper.writer import LogWriter
+from launcher.node.shim.log_limits import LogLimits
+from launcher.node.shim.log_writer import LogWriter
 writer = LogWriter("disk/0.log", LogLimits({log_options()!r}, 0.0))
 for _ in range(4000):
     writer.write(b"stdout", b"x" * 999 + b"\\n", {NOON})

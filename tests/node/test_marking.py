@@ -4,16 +4,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from launcher.controller.loop import Controller
+from launcher.controller.framework_controller import Controller
 from launcher.core.framework import Framework
-from launcher.core.gang import PLACED
 from launcher.core.names import Mark
+from launcher.core.planning.gang import PLACED
 from launcher.core.spec import FrameworkName, Gang
 from launcher.core.status import Condition, FrameworkAttempt, FrameworkStatus
-from launcher.node.scheduling.marking import LocalGangs
-from launcher.node.scheduling.podview import GANG, GANG_MIN
-from launcher.store.memory import MemoryStore
-from launcher.store.port import FRAMEWORKS, NODES, PODS, Deletion, MergePatch, Object
+from launcher.node.gang_hook import LocalGangs
+from launcher.scheduling.pod_info import GANG, GANG_MIN
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import FRAMEWORKS, NODES, PODS, Deletion, MergePatch, Object
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.core.world import UID, a_spec
 from tests.core.world import a_role as a_core_role

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from launcher.core.checking.syntax import name_fault
+from launcher.core.validation.names import name_fault
 from launcher.node import machine
-from launcher.node.nodes import NodeKeeper, NodeSpec, named_nodes, parse, this_machine
-from launcher.node.scheduling.site import Taint
-from launcher.store.memory import MemoryStore
-from launcher.store.port import NODES, MergePatch, Object
+from launcher.node.node_spec import NodeKeeper, NodeSpec, named_nodes, parse, this_machine
+from launcher.scheduling.cluster_state import Taint
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import NODES, MergePatch, Object
 from tests.controller.simulation import virtual_time
 from tests.node.clusters import a_store, quiet, running, until
 from tests.node.scheduling import a_spec

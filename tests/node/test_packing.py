@@ -5,7 +5,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.node.scheduling.packing import Amounts, Thing, pack
+from launcher.scheduling.bin_packing import Amounts, Thing, pack
 
 ANYWHERE = frozenset({0, 1, 2})
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.node.pods.podlife import Backoff, Situation, next_steps, phase_of
-from launcher.node.pods.podspec import Container, RestartPolicy, Role
-from launcher.node.pods.records import Attempt, End, Record
+from launcher.node.pods.container_state import Attempt, End, Record
+from launcher.node.pods.pod_lifecycle import Backoff, Situation, next_steps, phase_of
+from launcher.node.pods.pod_spec import Container, RestartPolicy, Role
 
 NOW = 1000.0
 POLICIES = tuple(RestartPolicy)

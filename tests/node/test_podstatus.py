@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from launcher.node.pods.podlife import Situation
-from launcher.node.pods.podspec import Container, containers_of, run_id, run_name
-from launcher.node.pods.podstatus import Known, Verdict, status_of
-from launcher.node.pods.qos import qos_class
-from launcher.node.pods.records import Attempt, End, Record, Waiting, recalled
-from launcher.node.runtime import Ended, Run, RunId
-from launcher.store.port import Object
+from launcher.node.container_runtime import Ended, Run, RunId
+from launcher.node.pods.container_state import Attempt, End, Record, Waiting, recalled
+from launcher.node.pods.pod_lifecycle import Situation
+from launcher.node.pods.pod_spec import Container, containers_of, run_id, run_name
+from launcher.node.pods.pod_status import Known, Verdict, qos_class, status_of
+from launcher.store.interface import Object
 from tests.node.world import a_container, a_pod
 
 NOW = 1_767_225_600.0

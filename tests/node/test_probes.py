@@ -9,10 +9,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
-from launcher.node.pods.probes import Probe, Tally, probe_of
-from launcher.node.pods.reaching import Reach
-from launcher.node.runtime import Order, RunId
-from launcher.store.port import PODS, Object
+from launcher.node.agent.handler_runner import Reach
+from launcher.node.agent.probe_manager import Probe, Tally, probe_of
+from launcher.node.container_runtime import Order, RunId
+from launcher.store.interface import PODS, Object
 from tests.node.fake_runtime import FakeRuntime
 from tests.node.world import World, a_container, a_pod, container_status, in_virtual_time, phase, runs, state
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from launcher.core.errors import Conflict
-from launcher.node.process import ProcessRuntime
-from launcher.node.runtime import CannotStart, Limits, RunId
+from launcher.node.container_runtime import CannotStart, Limits, RunId
+from launcher.node.runtime.process_runtime import ProcessRuntime
 from tests.node.runtimes import (
     LIMIT,
     WAYS,

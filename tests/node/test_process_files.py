@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.node.process import ProcessRuntime
-from launcher.node.runtime import CannotStart, Mount
+from launcher.node.container_runtime import CannotStart, Mount
+from launcher.node.runtime.process_runtime import ProcessRuntime
 from tests.node.runtimes import WAYS, a_runtime, an_order, finished, said, shell, use_way
 
 

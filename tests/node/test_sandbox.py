@@ -8,10 +8,9 @@ import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
-from launcher.node.keeper.mounts import _Builder
-from launcher.node.runtime import Mount
-from launcher.node.sandbox import Impossible, plan
-from launcher.node.sandboxsteps import (
+from launcher.node.container_runtime import Mount
+from launcher.node.sandbox.filesystem import Kind, Machine
+from launcher.node.sandbox.mount_steps import (
     Bind,
     Dir,
     File,
@@ -24,7 +23,8 @@ from launcher.node.sandboxsteps import (
     bubblewrap_arguments,
     to_wire,
 )
-from launcher.node.sandboxview import Kind, Machine
+from launcher.node.sandbox.planner import Impossible, plan
+from launcher.node.shim.mounts import _Builder
 from tests.node.sandboxmodel import DIR, Container, FakeMachine, below
 
 NAMES = st.sampled_from("abc")

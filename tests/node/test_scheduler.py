@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from launcher.core.errors import NotFound, Unavailable
-from launcher.node.scheduling.scheduler import Scheduler
-from launcher.store.events import EventWriter
-from launcher.store.memory import MemoryStore
-from launcher.store.port import EVENTS, NODES, PODS, Deletion, Kind, MergePatch, Object, Page, Store
+from launcher.node.scheduler import Scheduler
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.event_recorder import EventWriter
+from launcher.store.interface import EVENTS, NODES, PODS, Deletion, Kind, MergePatch, Object, Page, Store
 from tests.controller.simulation import virtual_time
 from tests.controller.simulation.cluster import SimulatedStore
 from tests.controller.simulation.faults import Faults, FaultyStore

@@ -10,13 +10,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from launcher.node.scheduling.fitting import refusal, shortages
-from launcher.node.scheduling.placing import Placer
-from launcher.node.scheduling.podview import guest_of
-from launcher.node.scheduling.room import keep_room, moved
-from launcher.node.scheduling.seating import Seats
-from launcher.node.scheduling.site import Guest, Node, Site
-from launcher.node.scheduling.waiting import Line, Party, Waiting
+from launcher.scheduling.bin_packing import Seats
+from launcher.scheduling.cluster_state import Guest, Node, Site
+from launcher.scheduling.engine import Placer
+from launcher.scheduling.feasibility import refusal, shortages
+from launcher.scheduling.pod_info import guest_of
+from launcher.scheduling.reservation import keep_room, moved
+from launcher.scheduling.scheduling_queue import Line, Party, Waiting
 from tests.node.scheduling import a_guest, a_node, a_placer, about, affinity, place, places, pod_json
 
 KEPT = "0/1 nodes are available: 1 node(s) kept room for a pod that has waited longer."

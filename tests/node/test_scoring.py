@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from launcher.node.scheduling.scoring import best
-from launcher.node.scheduling.site import Facts, Guest, Site
+from launcher.scheduling.cluster_state import Facts, Guest, Site
+from launcher.scheduling.scoring import best
 from tests.node.scheduling import a_guest, a_node, a_taint, about
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from launcher.node.pods.podspec import Container, containers_of
-from launcher.node.pods.standins import stood_in_for
+from launcher.node.pods.pod_spec import Container, containers_of, stood_in_for
 from tests.core.manifests import a_pod
 
 STAND_INS = {"frameworkcontroller/frameworkbarrier": ("/bin/sh", "-c", "echo passed")}

@@ -10,16 +10,21 @@ from typing import Any
 
 import pytest
 
+from launcher.node.container_runtime import Mount
+from launcher.node.pods.downward_api import Facts
 from launcher.node.pods.environment import Found
-from launcher.node.pods.fields import Facts
-from launcher.node.runtime import Mount
-from launcher.node.volumes.mounting import is_mount_point
+from launcher.node.volumes.directory_tree import remove_tree, usage
+from launcher.node.volumes.mounts import CannotMount, is_mount_point
 from launcher.node.volumes.nfs import Nfs
-from launcher.node.volumes.subpaths import sub_path
-from launcher.node.volumes.trees import remove_tree, usage
-from launcher.node.volumes.volumefault import CannotMount
-from launcher.node.volumes.volumes import Source, VolumeFailed, Volumes, mounts_of, volume_references
-from launcher.store.port import CONFIG_MAPS, SECRETS, Object
+from launcher.node.volumes.volume_manager import (
+    Source,
+    VolumeFailed,
+    Volumes,
+    mounts_of,
+    sub_path,
+    volume_references,
+)
+from launcher.store.interface import CONFIG_MAPS, SECRETS, Object
 from tests.node.world import a_container, a_pod, as_root
 
 UID = "11111111-2222-4333-8444-555555555555"
@@ -80,7 +85,7 @@ async def test_where_nothing_can_be_mounted_shared_memory_stands_in(
     def refuse(target: Path, size: int | None) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("launcher.node.volumes.emptydirs.mount_tmpfs", refuse)
+    monkeypatch.setattr("launcher.node.volumes.empty_dir.mount_tmpfs", refuse)
     pod = a_pod_with({"emptyDir": {"medium": "Memory", "sizeLimit": "1Ki"}})
     room = volumes(tmp_path)
 

@@ -12,12 +12,12 @@ from random import Random
 from typing import Any
 
 from launcher.core.errors import OutcomeUnknown, Unavailable
-from launcher.node.pods.agent import Agent
-from launcher.node.pods.podlife import Backoff
-from launcher.store.events import EventWriter
-from launcher.store.local import LocalStore
-from launcher.store.memory import MemoryStore
-from launcher.store.port import EVENTS, NODES, PODS, Deletion, Happened, Kind, Object
+from launcher.node.agent.agent import Agent
+from launcher.node.pods.pod_lifecycle import Backoff
+from launcher.store.embedded.embedded_store import LocalStore
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.event_recorder import EventWriter
+from launcher.store.interface import EVENTS, NODES, PODS, Deletion, Happened, Kind, Object
 from tests.controller.simulation import virtual_time
 from tests.node.fake_runtime import FakeRuntime
 

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.discovery.programs import program
+from launcher.rendezvous.programs import program
 from tests.kubernetes.launcher import KubeLauncher
 from tests.kubernetes.world import World
 from tests.local.server import ended

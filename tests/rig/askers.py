@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from launcher.wiring.discovering import allow_many_connections
+from launcher.wiring.rendezvous import allow_many_connections
 from tests.local.server import PROJECT
 
 #: Seconds after which nobody waits any more.

@@ -7,9 +7,9 @@ import sys
 import time
 from dataclasses import dataclass
 
-from launcher.node.keeper.client import Json
-from launcher.node.process import ProcessRuntime
-from launcher.node.runtime import Mount, Order, RunId
+from launcher.node.container_runtime import Mount, Order, RunId
+from launcher.node.runtime.process_runtime import ProcessRuntime
+from launcher.node.runtime.shim_client import Json
 from tests.local.server import PROJECT, Server
 
 #: As the keeper is started: nothing of site-packages.

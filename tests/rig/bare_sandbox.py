@@ -13,13 +13,13 @@ import os
 import sys
 import time
 
-from launcher.node.keeper import child, linux, mounts
+from launcher.node.shim import container_init, linux, mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from launcher.node.keeper.records import Json
+    from launcher.node.shim.run_records import Json
 
 
 def main() -> None:
@@ -53,12 +53,12 @@ def _forked(order: Json) -> int:
 
 def _enter(order: Json) -> None:
     if order["users"] is not None:
-        child.map_to_itself(*order["users"])
+        container_init.map_to_itself(*order["users"])
     mounts.build(order["steps"], order["stage"], order["scratch"])
 
 
 def _live(order: Json, output: int) -> NoReturn:
-    code = child.NEVER_RAN
+    code = container_init.NEVER_RAN
     try:
         os.dup2(output, 1)
         if order["way"] == "bwrap":
@@ -68,7 +68,7 @@ def _live(order: Json, output: int) -> NoReturn:
             _enter(order)
         program = os.fork()
         if not program:
-            child.become(order, [])
+            container_init.become(order, [])
         # The first of a process namespace waits for it, as the keeper's does.
         os.close(1)
         os.close(output)

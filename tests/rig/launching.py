@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from launcher.store.port import FRAMEWORKS as KIND
+from launcher.store.interface import FRAMEWORKS as KIND
 from tests.local.server import FRAMEWORKS, PROJECT, Server, until
 
 #: Under this, Python keeps what it has compiled, as it does where the launcher is installed.

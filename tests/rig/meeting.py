@@ -17,17 +17,17 @@ import orjson
 from aiohttp import web
 
 from launcher.api.app import make_app
-from launcher.api.calls import is_probe, is_rendezvous
-from launcher.api.limits import Limits
-from launcher.api.metrics import Metrics
-from launcher.api.serving import make_runner
-from launcher.controller.loop import Controller
-from launcher.discovery.attendant import Introducer, Whereabouts
-from launcher.discovery.endpoint import Rendezvous, address_of
-from launcher.discovery.rooms import Rooms
-from launcher.store.memory import MemoryStore
-from launcher.store.port import FRAMEWORKS, PODS, Happened, Object
-from launcher.wiring.discovering import allow_many_connections
+from launcher.api.http.server import make_runner
+from launcher.api.middleware.metrics import Metrics
+from launcher.api.middleware.request_info import is_probe, is_rendezvous
+from launcher.api.middleware.request_limits import Limits
+from launcher.controller.framework_controller import Controller
+from launcher.rendezvous.discovery_hook import Introducer, Whereabouts
+from launcher.rendezvous.handler import Rendezvous, address_of
+from launcher.rendezvous.session_manager import Rooms
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import FRAMEWORKS, PODS, Happened, Object
+from launcher.wiring.rendezvous import allow_many_connections
 from tests.api.conftest import parts_of
 from tests.discovery.world import some_tokens
 

@@ -4,10 +4,10 @@ import copy
 import uuid
 from pathlib import Path
 
-from launcher.store.database import Database
-from launcher.store.port import FRAMEWORKS as KIND
-from launcher.store.port import Happened, Object, key_of
-from launcher.store.rows import Entry, new_row
+from launcher.store.embedded.rows import Entry, new_row
+from launcher.store.embedded.sqlite_file import Database
+from launcher.store.interface import FRAMEWORKS as KIND
+from launcher.store.interface import Happened, Object, key_of
 from tests.local.server import FRAMEWORKS
 from tests.rig.launching import a_framework, connected, directory, serving
 

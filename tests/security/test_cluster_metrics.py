@@ -3,8 +3,8 @@
 import pytest
 from aiohttp import web
 
-from launcher.store.kube.access import Access
-from launcher.store.kube.credentials import FixedHeader
+from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.door.doors import door_to
 from tests.api.door.upstream import api_server
 

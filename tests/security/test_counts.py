@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.api.policy import Policy
 from launcher.cli.main import main
-from launcher.core.ranges import INDEXES_END
-from launcher.jobs.foreign import FOREIGN
-from launcher.jobs.schema import crd_of
-from launcher.store.kube.access import Access
-from launcher.store.kube.credentials import FixedHeader
+from launcher.core.serialization.index_ranges import INDEXES_END
+from launcher.core.validation.admission_policy import Policy
+from launcher.job_kinds.job_kind import FOREIGN
+from launcher.job_kinds.schema import crd_of
+from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.conftest import Api, memory_store, parts_of, serving
 from tests.api.door.doors import door_to
 from tests.api.door.upstream import api_server

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from launcher.node.pods.fields import Facts
-from launcher.node.runtime import CannotStart, Mount
+from launcher.node.container_runtime import CannotStart, Mount
+from launcher.node.pods.downward_api import Facts
 from launcher.node.volumes.nfs import Nfs
-from launcher.node.volumes.volumes import Source, VolumeFailed, Volumes, mounts_of
+from launcher.node.volumes.volume_manager import Source, VolumeFailed, Volumes, mounts_of
 from tests.core.manifests import a_framework, a_role
 from tests.core.manifests import a_pod as a_task_pod
 from tests.local.conftest import Serve, serve

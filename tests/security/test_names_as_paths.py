@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from launcher.node.logs import Logs
-from launcher.node.pods.lastwords import LastWords
-from launcher.node.runtime import CannotStart, RunId
-from launcher.store.port import CONFIG_MAPS, Object
+from launcher.node.agent.termination_messages import LastWords
+from launcher.node.container_runtime import CannotStart, RunId
+from launcher.node.logs.container_logs import Logs
+from launcher.store.interface import CONFIG_MAPS, Object
 from tests.node.runtimes import a_runtime, shell
 from tests.node.world import World, a_container, a_pod, in_virtual_time, runs, waits
 

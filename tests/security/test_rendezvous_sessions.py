@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from launcher.core.errors import NotFound, TooManyRequests
-from launcher.discovery.room import Ask
+from launcher.rendezvous.session import Ask
 from tests.api.client import until
 from tests.core.manifests import a_role
 from tests.discovery.places import PATIENCE, a_place

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from launcher.store.port import FRAMEWORKS, PODS, Change, Happened, Kind, Object, Store
+from launcher.store.interface import FRAMEWORKS, PODS, Change, Happened, Kind, Object, Store
 from launcher.store.selectors import EVERYTHING, Where
 
 #: Longer than anything here takes; whoever waits that long waits in vain.

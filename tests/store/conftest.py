@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.store.memory import MemoryStore
-from launcher.store.port import Store
-from launcher.store.sqlite import SqliteStore
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import Store
 from tests.cluster.conftest import programs
 from tests.store.builders import uids
 from tests.store.kube.quiet import quiet, quiet_store

@@ -6,8 +6,8 @@ import time
 import uuid
 from pathlib import Path
 
-from launcher.store.port import FRAMEWORKS, Object
-from launcher.store.sqlite import SqliteStore
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import FRAMEWORKS, Object
 from tests.store.builders import a_framework, with_
 
 WRITERS = 8

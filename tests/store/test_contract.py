@@ -15,7 +15,7 @@ from launcher.core.errors import (
     NotFound,
     TooLarge,
 )
-from launcher.store.port import (
+from launcher.store.interface import (
     CONFIG_MAPS,
     FRAMEWORKS,
     NAMESPACES,

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from launcher.core.errors import AlreadyExists, Conflict, InvalidObject, NotFound
-from launcher.store.port import (
+from launcher.store.interface import (
     FRAMEWORKS,
     PODS,
     Deletion,

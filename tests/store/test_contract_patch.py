@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from launcher.core.errors import BadRequest, Conflict, InvalidObject, LauncherError, NotFound, TooLarge
-from launcher.store.port import FRAMEWORKS, JsonPatch, MergePatch, Object, Patch, Store
+from launcher.store.interface import FRAMEWORKS, JsonPatch, MergePatch, Object, Patch, Store
 from tests.store.builders import a_framework, with_
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from launcher.core.errors import BadRequest
-from launcher.store.port import FRAMEWORKS, PODS, Happened, MergePatch, Object, Store
+from launcher.store.interface import FRAMEWORKS, PODS, Happened, MergePatch, Object, Store
 from launcher.store.selectors import Where, parse
 from tests.store.builders import (
     PATIENCE,

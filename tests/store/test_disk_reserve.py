@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from launcher.core.errors import Unavailable
-from launcher.store.port import FRAMEWORKS, MergePatch
-from launcher.store.sqlite import SqliteStore
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import FRAMEWORKS, MergePatch
 from tests.store.builders import NOW, PATIENCE, a_framework, names, uids, with_
 
 MIB = 1024 * 1024

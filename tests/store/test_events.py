@@ -3,9 +3,9 @@
 import asyncio
 from random import Random
 
-from launcher.core.actions import Notice
-from launcher.store.events import EventWriter
-from launcher.store.port import EVENTS, Object
+from launcher.core.planning.actions import Notice
+from launcher.store.event_recorder import EventWriter
+from launcher.store.interface import EVENTS, Object
 from tests.controller.simulation.cluster import SimulatedStore
 from tests.controller.simulation.virtual_time import run
 

@@ -6,9 +6,9 @@ from contextlib import aclosing
 import pytest
 
 from launcher.core.errors import Expired, Unavailable
-from launcher.store.history import History
-from launcher.store.memory import MemoryStore
-from launcher.store.port import FRAMEWORKS, PODS, Happened
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.embedded.watch_cache import History
+from launcher.store.interface import FRAMEWORKS, PODS, Happened
 from launcher.store.selectors import Where
 from tests.store.builders import NOW, PATIENCE, a_framework, a_pod, changes, uids
 

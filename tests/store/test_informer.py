@@ -10,7 +10,7 @@ import pytest
 
 from launcher.core.errors import Expired, Forbidden, LauncherError, NotFound, TooManyRequests, Unavailable
 from launcher.store.informer import Informer
-from launcher.store.port import (
+from launcher.store.interface import (
     CONFIG_MAPS,
     Change,
     Deletion,

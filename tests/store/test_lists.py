@@ -7,9 +7,9 @@ import orjson
 import pytest
 
 from launcher.core.errors import Expired
-from launcher.store.history import History
-from launcher.store.memory import MemoryStore
-from launcher.store.port import CONFIG_MAPS, FRAMEWORKS, PODS, Kind, Object
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.embedded.watch_cache import History
+from launcher.store.interface import CONFIG_MAPS, FRAMEWORKS, PODS, Kind, Object
 from launcher.store.selectors import Where, parse
 from tests.store.builders import NOW, a_framework, a_pod, an_object, names, uids, with_metadata
 

@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from launcher.core.errors import AlreadyExists
-from launcher.store.memory import MemoryStore
-from launcher.store.port import FRAMEWORKS, Object
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import FRAMEWORKS, Object
 from tests.store.builders import NOW, a_framework, uids
 
 

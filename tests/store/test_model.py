@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from launcher.core.errors import AlreadyExists, Conflict, NotFound
-from launcher.store.memory import MemoryStore
-from launcher.store.port import FRAMEWORKS, Happened, MergePatch, Object, Store
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import FRAMEWORKS, Happened, MergePatch, Object, Store
 from launcher.store.selectors import parse
-from launcher.store.sqlite import SqliteStore
 from tests.store.builders import NOW, a_framework, uids, version_of, with_, with_metadata
 
 a_name = st.sampled_from(["a", "b", "c"])

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.core.errors import BadRequest, InvalidObject, TooLarge
-from launcher.store.patches import merged, operated, patched
-from launcher.store.port import MergePatch
+from launcher.store.interface import MergePatch
+from launcher.store.patch import merged, operated, patched
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2)
 values = st.recursive(

@@ -2,8 +2,8 @@ import tracemalloc
 
 import orjson
 
-from launcher.store.memory import MemoryStore
-from launcher.store.port import PODS
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import PODS
 from tests.store.builders import NOW, a_pod, uids
 
 

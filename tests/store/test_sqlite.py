@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from launcher.core.errors import AlreadyExists, DiskFull, NotFound, OutcomeUnknown, StoreBroken, Unavailable
-from launcher.store import database
-from launcher.store.database import Database
-from launcher.store.port import CONFIG_MAPS, FRAMEWORKS, Happened, Store
-from launcher.store.sqlite import SqliteStore
+from launcher.store.embedded import sqlite_file as database
+from launcher.store.embedded.sqlite_file import Database
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import CONFIG_MAPS, FRAMEWORKS, Happened, Store
 from tests.store.builders import (
     NOW,
     PATIENCE,

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from launcher.store.port import FRAMEWORKS, Object
-from launcher.store.sqlite import SqliteStore
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import FRAMEWORKS, Object
 from tests.store.builders import PATIENCE, a_framework, uids, version_of
 from tests.store.crash_writer import WRITERS, object_name, status_after
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from launcher.core.errors import StoreBroken
-from launcher.store import database
-from launcher.store.commit_record import CommitRecord, State
-from launcher.store.port import FRAMEWORKS, Object
-from launcher.store.sqlite import SqliteStore
+from launcher.store.embedded import sqlite_file
+from launcher.store.embedded.commit_record import CommitRecord, State
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import FRAMEWORKS, Object
 from tests.store.builders import NOW, a_framework, uids, version_of, with_
 
 TRIALS = 56
@@ -85,7 +85,7 @@ DAMAGES: tuple[Damage, ...] = (
 
 @pytest.fixture(params=[1024, 12], ids=["everything in the log", "merged several times"])
 def log_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "_LOG_PAGES", request.param)
+    monkeypatch.setattr(sqlite_file, "_LOG_PAGES", request.param)
 
 
 @pytest.mark.usefixtures("log_pages")

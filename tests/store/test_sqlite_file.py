@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from launcher.core.errors import StoreBroken, Unavailable
-from launcher.store import database_file
-from launcher.store.port import FRAMEWORKS, Object
-from launcher.store.sqlite import SqliteStore
+from launcher.store.embedded import database_file
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import FRAMEWORKS, Object
 from tests.store.builders import NOW, PATIENCE, a_framework, uids, with_
 
 
@@ -172,7 +172,7 @@ async def test_a_second_process_is_refused_and_told_who_is_first(tmp_path: Path)
     path = tmp_path / "store.db"
     script = (
         "import asyncio, pathlib, sys\n"
-        "from launcher.store.sqlite import SqliteStore\n"
+        "from launcher.store.embedded.sqlite_store import SqliteStore\n"
         "from launcher.core.errors import StoreBroken\n"
         "try: asyncio.run(SqliteStore.open(pathlib.Path(sys.argv[1]), clock=lambda: 0.0, new_uid=str))\n"
         "except StoreBroken as error: print(error)\n"
@@ -260,7 +260,7 @@ def public_directory() -> Iterator[Path]:
 READ_ONLY = """
 import asyncio, os, pathlib, sys
 from launcher.core.errors import LauncherError
-from launcher.store.sqlite import SqliteStore
+from launcher.store.embedded.sqlite_store import SqliteStore
 if os.getuid() == 0:
     os.setgid(65534), os.setuid(65534)  # the superuser may write anywhere
 try:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from launcher.core.errors import OutcomeUnknown, Unavailable
-from launcher.store.database import Database
-from launcher.store.port import FRAMEWORKS
-from launcher.store.sqlite import SqliteStore
+from launcher.store.embedded.sqlite_file import Database
+from launcher.store.embedded.sqlite_store import SqliteStore
+from launcher.store.interface import FRAMEWORKS
 from tests.store.builders import NOW, a_framework, names, uids
 
 FILES = ("store.db", "store.db-wal", "store.db-shm", "store.commits")

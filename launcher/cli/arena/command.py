@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
-from launcher.cli.complaint import Refused, tell
-from launcher.cli.options import SubParsers
+from launcher.cli.arguments import SubParsers
+from launcher.cli.errors import Refused, tell
 
 
 def add(commands: SubParsers) -> None:
@@ -35,19 +35,19 @@ def _arena(given: argparse.Namespace) -> int:
 
 def _read(words: Sequence[str]) -> argparse.Namespace:
     """What the words mean. Raises Refused."""
-    from launcher.cli.arena import attaching, deleting, listing, logs, submitting, top
-    from launcher.cli.arena.parsers import make_parser, old_spellings
-    from launcher.cli.arena.words import as_argparse
+    from launcher.cli.arena import attach, delete, get, logs, submit, top
+    from launcher.cli.arena.arguments import make_parser, old_spellings
+    from launcher.cli.arena.argv import as_argparse
 
     parser = make_parser(
         {
-            "submit": submitting.submit,
-            "list": listing.list_jobs,
-            "get": listing.get,
+            "submit": submit.submit,
+            "list": get.list_jobs,
+            "get": get.get,
             "logs": logs.logs,
-            "attach": attaching.attach,
-            "delete": deleting.delete,
-            "prune": deleting.prune,
+            "attach": attach.attach,
+            "delete": delete.delete,
+            "prune": delete.prune,
             "top node": top.top_node,
             "top job": top.top_job,
             "whoami": _whoami,
@@ -63,13 +63,13 @@ def _deprecated(old: str, new: str) -> None:
 
 def _refuse(given: argparse.Namespace) -> None:
     """Raise Refused for flags that ask for what there is not, after a word on those that change nothing."""
-    from launcher.cli.arena import refusing
+    from launcher.cli.arena import unsupported
 
     named = vars(given)
-    refused = [f"--{name}: {why}" for name, why in refusing.FLAGS.items() if name in named]
+    refused = [f"--{name}: {why}" for name, why in unsupported.FLAGS.items() if name in named]
     if refused:
         raise Refused(*refused)
-    tell(*(f"--{name}: {why}" for name, why in refusing.IGNORED.items() if name in named))
+    tell(*(f"--{name}: {why}" for name, why in unsupported.IGNORED.items() if name in named))
 
 
 def _whoami(_: argparse.Namespace) -> int:

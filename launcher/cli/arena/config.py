@@ -5,8 +5,8 @@ from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-from launcher.cli.complaint import Refused
-from launcher.intake.arena.configfile import NAMESPACE, read_config
+from launcher.cli.errors import Refused
+from launcher.converters.arena.job_spec import NAMESPACE, read_config
 
 
 def config_of(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:

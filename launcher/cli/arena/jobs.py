@@ -4,21 +4,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.cli.client import FRAMEWORKS, Api
-from launcher.cli.complaint import Complaint
-from launcher.cli.states import condition, is_over, record_of, succeeded
-from launcher.core.codes import Code
+from launcher.cli.client.api_client import FRAMEWORKS, Api
+from launcher.cli.errors import Complaint
+from launcher.cli.output.framework_summary import condition, is_over, record_of, succeeded
+from launcher.converters.arena.flag_parsers import GPU
+from launcher.converters.arena.labels import GPUS, JOB_LABEL, JOB_VALUE
+from launcher.converters.arena.tensorboard import ROLE as TENSORBOARD
+from launcher.core.completion_codes import Code
 from launcher.core.names import pod_name
 from launcher.core.quantity import quantity
-from launcher.core.ranges import INDEXES_END
 from launcher.core.replicas import tasks_of_roles
+from launcher.core.serialization.index_ranges import INDEXES_END
 from launcher.core.spec import FrameworkName, RoleName
 from launcher.core.status import State, TaskStatus
-from launcher.core.times import from_wire
-from launcher.intake.arena.durations import short
-from launcher.intake.arena.entries import GPU
-from launcher.intake.arena.marks import GPUS, JOB_LABEL, JOB_VALUE
-from launcher.intake.arena.tensorboard import ROLE as TENSORBOARD
+from launcher.core.timestamps import from_wire, short
 
 Json = dict[str, Any]
 

@@ -4,16 +4,16 @@ import argparse
 import time
 
 from launcher.cli.arena.jobs import Instance, Job, check_type, job_named
-from launcher.cli.arena.podwords import is_initialising
-from launcher.cli.client import PODS, Api, talk
-from launcher.cli.complaint import Complaint, Refused
-from launcher.cli.following import Follower
-from launcher.cli.loglines import Choice, Lines, View
-from launcher.cli.logreading import print_logs
+from launcher.cli.arena.pod_status import is_initialising
+from launcher.cli.client.api_client import PODS, Api, talk
+from launcher.cli.errors import Complaint, Refused
+from launcher.cli.logs.follower import Follower
+from launcher.cli.logs.log_sources import Choice, Lines, View
+from launcher.cli.logs.reader import print_logs
+from launcher.converters.arena.code_sync import CONTAINER as INIT
+from launcher.converters.kubeflow.tfjob import CONTAINER as MAIN
 from launcher.core.errors import NotFound
-from launcher.core.times import from_wire
-from launcher.intake.arena.sync import CONTAINER as INIT
-from launcher.intake.tfspec import CONTAINER as MAIN
+from launcher.core.timestamps import from_wire
 
 
 def logs(given: argparse.Namespace) -> int:

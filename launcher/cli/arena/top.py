@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from launcher.cli.arena.forms import print_form
+from launcher.cli.arena.get import summary
 from launcher.cli.arena.jobs import NONE, TRAINER, Job, all_jobs, check_type, job_named
-from launcher.cli.arena.listing import summary
-from launcher.cli.arena.tables import table
-from launcher.cli.client import NODES, PODS, Api, talk
-from launcher.cli.complaint import Complaint
+from launcher.cli.arena.output import table
+from launcher.cli.client.api_client import NODES, PODS, Api, talk
+from launcher.cli.errors import Complaint
+from launcher.cli.output.serializers import print_form
+from launcher.converters.arena.flag_parsers import GPU
 from launcher.core.quantity import quantity
-from launcher.intake.arena.entries import GPU
 
 Json = dict[str, Any]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from launcher.core.failures.podend import ContainerEnd, PodEnd, ending
+from launcher.core.failures.pod_termination import ContainerEnd, PodEnd, ending
 from launcher.core.failures.regex import Regex
 
 #: What a pattern found, by the fields that it names: part of the diagnostics of a failure.

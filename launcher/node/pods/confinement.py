@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.node.keeper.confinement import CAPABILITIES
-from launcher.node.runtime import CannotStart, Confinement
-from launcher.store.port import Object
+from launcher.node.container_runtime import CannotStart, Confinement
+from launcher.node.shim.confinement import CAPABILITIES
+from launcher.store.interface import Object
 
 #: What containerd gives to a container that says nothing.
 _DEFAULT = frozenset(

@@ -10,15 +10,30 @@ wins.
 import base64
 import os
 import pwd
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.node.pods.expansion import expanded
-from launcher.node.pods.fields import Facts, UnknownField, field_value, resource_value
-from launcher.node.pods.hostnames import host_name
-from launcher.node.runtime import CannotStart
-from launcher.store.port import CONFIG_MAPS, SECRETS, Kind, Object
+from launcher.node.container_runtime import CannotStart
+from launcher.node.pods.downward_api import Facts, UnknownField, field_value, resource_value
+from launcher.node.pods.hostname import host_name
+from launcher.store.interface import CONFIG_MAPS, SECRETS, Kind, Object
+
+_REFERENCE = re.compile(r"\$(?:(\$)|\(([^)]*)\))")
+
+
+def expanded(text: str, values: Mapping[str, str]) -> str:
+    """*text* with every known reference replaced; ``$$`` is one dollar sign and never begins a reference."""
+    if "$" not in text:
+        return text
+    return _REFERENCE.sub(lambda found: "$" if found[1] else values.get(found[2], found[0]), text)
+
+
+def unknown_in(text: str, values: Mapping[str, str]) -> list[str]:
+    """The names that *text* refers to and nobody has given a value."""
+    return [name for dollar, name in _REFERENCE.findall(text) if not dollar and name not in values]
+
 
 #: The directories that every image has.
 _STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")

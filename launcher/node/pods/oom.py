@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.core.quantity import quantity
-from launcher.node.pods.qos import qos_class
-from launcher.store.port import Object
+from launcher.node.pods.pod_status import qos_class
+from launcher.store.interface import Object
 
 _GUARANTEED, _MOST = -997, 1000
 #: Between those that are guaranteed their memory and those that asked for none.

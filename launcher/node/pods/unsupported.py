@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.node.keeper.confinement import can_filter
-from launcher.store.port import Object
+from launcher.node.shim.confinement import can_filter
+from launcher.store.interface import Object
 
 _POD = {
     "hostPID": "hostPID is not honoured: each container has its own process namespace.",

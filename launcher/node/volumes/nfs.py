@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from launcher.node.volumes.mounting import is_mount_point, mounts_below, unmount
-from launcher.node.volumes.volumefault import CannotMount
+from launcher.node.volumes.mounts import CannotMount, is_mount_point, mounts_below, unmount
 
 log = logging.getLogger(__name__)
 

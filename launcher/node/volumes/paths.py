@@ -4,8 +4,8 @@ import os
 import stat
 from pathlib import Path
 
-from launcher.node.filenames import is_file_name
-from launcher.node.volumes.volumefault import CannotMount
+from launcher.node.file_names import is_file_name
+from launcher.node.volumes.mounts import CannotMount
 
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -8,12 +8,12 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from launcher.api.door.app import DoorParts, door_limits, make_door
-from launcher.api.health import Health
-from launcher.api.metrics import Metrics
-from launcher.api.policy import Policy
-from launcher.api.serving import make_runner
-from launcher.store.kube.access import Access
+from launcher.api.http.server import make_runner
+from launcher.api.middleware.metrics import Metrics
+from launcher.api.proxy.app import DoorParts, door_limits, make_door
+from launcher.api.system_endpoints import Health
+from launcher.core.validation.admission_policy import Policy
+from launcher.store.kubernetes.cluster_config import Access
 from tests.api.client import Client
 
 #: Whatever a caller proves itself with; the stand-in takes anything.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from launcher.store.kube.access import Access
+from launcher.store.kubernetes.cluster_config import Access
 from tests.api.client import PATIENCE
 from tests.api.door.doors import door_to
 

@@ -7,8 +7,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from launcher.store.kube.access import Access
-from launcher.store.kube.credentials import FixedHeader
+from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.client import APPLY, MERGE, YAML
 from tests.api.door.conftest import OWN
 from tests.api.door.doors import Door, door_to

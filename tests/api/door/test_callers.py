@@ -8,11 +8,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from launcher.api.certificate import server_context
-from launcher.api.door.app import ask_for_certificates
-from launcher.store.kube.access import Access
-from launcher.store.kube.credentials import Credentials, FixedHeader
-from launcher.store.kube.tls import Tls
+from launcher.api.proxy.app import ask_for_certificates
+from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.credentials import Credentials, FixedHeader
+from launcher.tls.client_context import Tls
+from launcher.tls.server_context import server_context
 from tests.api.client import Answer
 from tests.api.door.conftest import OWN
 from tests.api.door.doors import TOKEN, Door, door_to
@@ -96,7 +96,7 @@ async def test_a_stranger_in_the_place_of_the_api_server_gets_no_credentials(tmp
 async def test_a_new_authority_of_the_cluster_is_taken_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launcher.api.door.upstream._LOOK_AGAIN", 0.0)
+    monkeypatch.setattr("launcher.api.proxy.upstream._LOOK_AGAIN", 0.0)
     old, new = Authority(tmp_path / "old"), Authority(tmp_path / "new")
     file = tmp_path / "ca.crt"
     file.write_bytes(old.certificate.read_bytes())

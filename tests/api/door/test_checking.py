@@ -6,10 +6,10 @@ import pytest
 import yaml
 from aiohttp import web
 
-from launcher.api.policy import Policy
 from launcher.core.defaults import defaulted
-from launcher.store.kube.access import Access
-from launcher.store.kube.credentials import FixedHeader
+from launcher.core.validation.admission_policy import Policy
+from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.client import APPLY, JSON, YAML
 from tests.api.door.conftest import OWN
 from tests.api.door.doors import Door, door_to

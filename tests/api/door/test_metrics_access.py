@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from launcher.store.kube.access import Access
-from launcher.store.kube.credentials import FixedHeader
+from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.door.conftest import OWN
 from tests.api.door.doors import Door, door_to
 from tests.api.door.upstream import ApiServer

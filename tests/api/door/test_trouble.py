@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from launcher.api.limits import Limits
-from launcher.store.kube.access import Access
-from launcher.store.kube.credentials import FixedHeader
+from launcher.api.middleware.request_limits import Limits
+from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.client import PATIENCE, until
 from tests.api.door.conftest import OWN
 from tests.api.door.doors import TOKEN, Door, door_to
@@ -144,7 +144,7 @@ async def test_whoever_takes_nothing_for_too_long_is_let_go(
             await response.write(b"x" * 2**16)
 
     cluster.answer = flood
-    monkeypatch.setattr("launcher.api.door.passing._STALL", 0.2)
+    monkeypatch.setattr("launcher.api.proxy.handler._STALL", 0.2)
     async with door.session.get(f"{door.url}/api/v1/namespaces/default/pods/a/log?follow=1"):
         async with asyncio.timeout(PATIENCE):
             await cluster.given_up.wait()

@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 from aiohttp import WSMsgType, web
 
-from launcher.store.kube.access import Access
-from launcher.store.kube.credentials import FixedHeader
+from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.client import PATIENCE
 from tests.api.door.conftest import OWN
 from tests.api.door.doors import TOKEN, Door, door_to

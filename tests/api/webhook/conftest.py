@@ -8,10 +8,10 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from launcher.api.errors import errors_as_status
-from launcher.api.policy import Policy
-from launcher.api.serving import make_runner
-from launcher.api.webhook.review import Webhook
+from launcher.api.http.server import make_runner
+from launcher.api.http.status import errors_as_status
+from launcher.api.webhook.handler import Webhook
+from launcher.core.validation.admission_policy import Policy
 from tests.api.client import Answer, Client
 
 Json = dict[str, Any]

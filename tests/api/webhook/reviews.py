@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from launcher.store.patches import operated
+from launcher.store.patch import operated
 
 Json = dict[str, Any]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from launcher.api.webhook.certificates import KEPT_IN, CertificateKeeper
+from launcher.api.webhook.certificate_manager import KEPT_IN, CertificateKeeper
 from launcher.core.errors import Forbidden, LauncherError, Unavailable
-from launcher.store.memory import MemoryStore
-from launcher.store.port import (
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import (
     MUTATING_WEBHOOKS,
     SECRETS,
     VALIDATING_WEBHOOKS,

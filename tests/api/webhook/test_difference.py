@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from launcher.api.webhook.difference import difference
-from launcher.store.patches import operated
+from launcher.api.webhook.admission import difference
+from launcher.store.patch import operated
 from tests.core.manifests import json_values
 
 

@@ -8,8 +8,8 @@ import pytest
 from cryptography import x509
 from cryptography.x509 import verification
 
-from launcher.api.webhook.authority import Pair, is_signed_by, names_of, new_authority, new_serving
-from launcher.api.webhook.renewal import AUTHORITY_LIFE, NOTICE, SERVING_LIFE, Found, Renewal, Ring, renewed
+from launcher.tls.certificate_authority import Pair, is_signed_by, names_of, new_authority, new_serving
+from launcher.tls.rotation import AUTHORITY_LIFE, NOTICE, SERVING_LIFE, Found, Renewal, Ring, renewed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = frozenset({"launcher.default.svc", "127.0.0.1"})

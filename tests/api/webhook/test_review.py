@@ -6,11 +6,11 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.api.policy import Policy
 from launcher.core.manifest import read_framework
-from launcher.core.reading.decode import MOST_BYTES, Media
-from launcher.core.reading.yaml_text import read_yaml
+from launcher.core.parsing.decoder import MOST_BYTES, Media
+from launcher.core.parsing.yaml_reader import read_yaml
 from launcher.core.replicas import scalable
+from launcher.core.validation.admission_policy import Policy
 from tests.api.conftest import Api
 from tests.api.samples import B
 from tests.api.webhook.conftest import Caller, calling

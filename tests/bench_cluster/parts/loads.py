@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.core.framework import Framework
-from launcher.core.materialize import templates_of
 from launcher.core.names import Mark
+from launcher.core.pods.pod_template import templates_of
+from launcher.core.serialization.spec_json import spec_from_json
 from launcher.core.spec import FrameworkName
-from launcher.core.wire import spec_from_json
-from launcher.store.port import FRAMEWORKS
+from launcher.store.interface import FRAMEWORKS
 
 Object = dict[str, Any]
 

@@ -3,12 +3,12 @@
 import itertools
 from typing import Any
 
-from launcher.controller.desk import framework_from_json
-from launcher.controller.gangs.wanted import Wanted
+from launcher.controller.framework_state import framework_from_json
+from launcher.controller.gang.gang_request import Wanted
 from launcher.core.framework import Framework
-from launcher.core.materialize import templates_of
-from launcher.store.memory import MemoryStore
-from launcher.store.port import FRAMEWORKS, Object, Store
+from launcher.core.pods.pod_template import templates_of
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import FRAMEWORKS, Object, Store
 from tests.core.manifests import Json, a_framework, a_pod, a_role
 
 NOW = 1_700_000_000.0

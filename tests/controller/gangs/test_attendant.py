@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from launcher.controller.gangs import native, plugins, volcano
-from launcher.controller.gangs.attendant import ClusterGangs
-from launcher.controller.gangs.gates import GATE
-from launcher.controller.gangs.kueue import GROUP_LABEL, QUEUE_LABEL
-from launcher.controller.gangs.wanted import BACKEND_LABEL
+from launcher.controller.gang import native, scheduler_plugins, volcano
+from launcher.controller.gang.gang_hook import ClusterGangs
+from launcher.controller.gang.gang_request import BACKEND_LABEL
+from launcher.controller.gang.gated_gangs import GATE
+from launcher.controller.gang.kueue import GROUP_LABEL, QUEUE_LABEL
 from launcher.core.errors import InvalidObject, NotServed
-from launcher.core.extras import Extras
 from launcher.core.framework import Framework
+from launcher.core.pods.overlay import Extras
 from launcher.core.spec import RoleName
-from launcher.node.capacity import Capacity
-from launcher.store.memory import MemoryStore
-from launcher.store.port import EVENTS, FRAMEWORKS, PODS, Kind, MergePatch, Object
+from launcher.scheduling.capacity import Capacity
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, Kind, MergePatch, Object
 from tests.controller.gangs.builders import NOW, a_gang, a_store, pods_of, stored
 from tests.controller.gangs.test_found import Api, Server
 from tests.core.manifests import a_role
@@ -130,7 +130,7 @@ async def test_nothing_is_made_where_the_queue_cannot_be() -> None:
     with pytest.raises(InvalidObject, match="looked for localqueues"):
         await site.gangs.prepare(framework, 0)
 
-    assert await site.groups(plugins.KIND) == []
+    assert await site.groups(scheduler_plugins.KIND) == []
 
 
 class Without(MemoryStore):
@@ -168,7 +168,7 @@ async def test_tasks_that_are_over_are_known_from_the_status() -> None:
 
     await site.gangs.prepare(framework, 0)
 
-    assert [group["spec"] for group in await site.groups(plugins.KIND)] == [{"minMember": 2}]
+    assert [group["spec"] for group in await site.groups(scheduler_plugins.KIND)] == [{"minMember": 2}]
 
 
 async def test_at_the_end_every_kind_of_group_is_looked_for() -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from launcher.controller.gangs import native, plugins, volcano
-from launcher.controller.gangs.found import Backend, Finder, Own, Served, choice
+from launcher.controller.gang import native, scheduler_plugins, volcano
+from launcher.controller.gang.backend_discovery import Backend, Finder, Own, Served, choice
 from launcher.core.errors import InvalidObject, NotServed
-from launcher.store.port import Object
+from launcher.store.interface import Object
 from tests.controller.gangs.builders import wanted
 from tests.core.manifests import a_pod, a_role
 
@@ -59,7 +59,7 @@ class Clock:
     [
         pytest.param({}, Served(), id="a plain cluster has nobody"),
         pytest.param(_VOLCANO, Served((volcano.SHAPE,)), id="Volcano"),
-        pytest.param(_PLUGINS, Served((plugins.SHAPE,)), id="scheduler-plugins"),
+        pytest.param(_PLUGINS, Served((scheduler_plugins.SHAPE,)), id="scheduler-plugins"),
         pytest.param(_FIRST, Served((native.FIRST,)), id="Kubernetes 1.35"),
         pytest.param(_SECOND, Served((native.SECOND,)), id="Kubernetes 1.36"),
         pytest.param(_BETA, Served((native.BETA,)), id="Kubernetes 1.37"),
@@ -75,7 +75,7 @@ class Clock:
         ),
         pytest.param(
             _SECOND | _KUEUE | _PLUGINS | _VOLCANO,
-            Served((native.SECOND, volcano.SHAPE, plugins.SHAPE), "v1beta2"),
+            Served((native.SECOND, volcano.SHAPE, scheduler_plugins.SHAPE), "v1beta2"),
             id="all of them, in the order in which they are taken",
         ),
     ],
@@ -107,7 +107,7 @@ async def test_what_turned_out_to_be_gone_is_looked_for_again_at_once() -> None:
 
     finder.forget()
 
-    assert await finder.served() == Served((plugins.SHAPE,))
+    assert await finder.served() == Served((scheduler_plugins.SHAPE,))
 
 
 async def test_a_group_that_goes_while_it_is_asked_about_is_not_there() -> None:
@@ -122,7 +122,7 @@ async def test_a_group_that_goes_while_it_is_asked_about_is_not_there() -> None:
     assert await Finder(answer, Clock()).served() == Served()
 
 
-_ALL = Served((native.SECOND, volcano.SHAPE, plugins.SHAPE), "v1beta2")
+_ALL = Served((native.SECOND, volcano.SHAPE, scheduler_plugins.SHAPE), "v1beta2")
 _NO_KUEUE = Served(_ALL.shapes)
 
 
@@ -131,24 +131,32 @@ _NO_KUEUE = Served(_ALL.shapes)
     [
         pytest.param(_ALL, "", "", native.SECOND, id="Kubernetes itself before the others"),
         pytest.param(Served(_ALL.shapes[1:]), "", "", volcano.SHAPE, id="Volcano before scheduler-plugins"),
-        pytest.param(Served((plugins.SHAPE,)), "", "", plugins.SHAPE, id="scheduler-plugins"),
+        pytest.param(
+            Served((scheduler_plugins.SHAPE,)), "", "", scheduler_plugins.SHAPE, id="scheduler-plugins"
+        ),
         pytest.param(Served(), "", "", Own.GATES, id="nobody but us"),
         pytest.param(Served((), "v1beta2"), "", "", Own.GATES, id="Kueue is nothing without a queue"),
         pytest.param(_ALL, "", "q", Own.KUEUE, id="a queue is one of Kueue's where it is there"),
         pytest.param(_NO_KUEUE, "", "q", volcano.SHAPE, id="else one of Volcano's"),
         pytest.param(_ALL, "volcano", "q", volcano.SHAPE, id="that of pods for Volcano is Volcano's"),
-        pytest.param(_ALL, "coscheduler", "", plugins.SHAPE, id="an unknown scheduler has the plugin"),
+        pytest.param(
+            _ALL, "coscheduler", "", scheduler_plugins.SHAPE, id="an unknown scheduler has the plugin"
+        ),
         pytest.param(Served((volcano.SHAPE,)), "mine", "", Own.GATES, id="an unknown one is not Volcano"),
         pytest.param(_ALL, "default-scheduler", "", native.SECOND, id="the default one is Kubernetes' own"),
         pytest.param(
-            Served((volcano.SHAPE, plugins.SHAPE)),
+            Served((volcano.SHAPE, scheduler_plugins.SHAPE)),
             "default-scheduler",
             "",
-            plugins.SHAPE,
+            scheduler_plugins.SHAPE,
             id="or one with the plugin built in",
         ),
         pytest.param(
-            Served((plugins.SHAPE,)), "volcano", "", plugins.SHAPE, id="a name of Volcano without Volcano"
+            Served((scheduler_plugins.SHAPE,)),
+            "volcano",
+            "",
+            scheduler_plugins.SHAPE,
+            id="a name of Volcano without Volcano",
         ),
     ],
 )

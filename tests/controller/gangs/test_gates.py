@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from launcher.controller.gangs.gates import GANG, GATE, LEAST, extras, is_gated, without_gate
-from launcher.controller.gangs.line import Line
-from launcher.controller.gangs.wanted import BACKEND_LABEL, Wanted
-from launcher.store.port import Object, key_of
+from launcher.controller.gang.gang_request import BACKEND_LABEL, Wanted
+from launcher.controller.gang.gated_gangs import GANG, GATE, LEAST, Line, extras, is_gated, without_gate
+from launcher.store.interface import Object, key_of
 from tests.controller.gangs.builders import a_gang, pods_of, read, wanted
 from tests.core.manifests import a_pod, a_role
 

@@ -2,17 +2,17 @@
 
 import pytest
 
-from launcher.controller.gangs import native, plugins, volcano
-from launcher.controller.gangs.groups import Groups, Shape
-from launcher.controller.gangs.wanted import BACKEND_LABEL, Wanted
+from launcher.controller.gang import native, scheduler_plugins, volcano
+from launcher.controller.gang.gang_request import BACKEND_LABEL, Wanted
+from launcher.controller.gang.pod_groups import Groups, Shape
 from launcher.core.errors import Conflict, Unavailable
-from launcher.store.memory import MemoryStore
-from launcher.store.port import MergePatch, Object
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import MergePatch, Object
 from tests.controller.gangs.builders import a_gang, a_store, read, stored
 from tests.core.manifests import a_role
 
 _SHAPES = [
-    pytest.param(plugins.SHAPE, id="scheduler-plugins"),
+    pytest.param(scheduler_plugins.SHAPE, id="scheduler-plugins"),
     pytest.param(native.BETA, id="Kubernetes 1.37"),
     pytest.param(native.SECOND, id="Kubernetes 1.36"),
     pytest.param(native.FIRST, id="Kubernetes 1.35"),
@@ -85,16 +85,16 @@ async def test_at_the_end_its_own_are_gone_and_no_other(shape: Shape) -> None:
 async def test_a_group_that_is_not_the_frameworks_is_never_taken_over() -> None:
     store = a_store()
     earlier = read({**a_gang(), "metadata": {"name": "mnist", "namespace": "default", "uid": "another"}})
-    await Groups(store, plugins.SHAPE).prepare(Wanted(earlier, 0))
+    await Groups(store, scheduler_plugins.SHAPE).prepare(Wanted(earlier, 0))
     framework = await stored(store, a_gang())
 
     with pytest.raises(
         Conflict, match=r"PodGroup mnist-0 .* is there already, and it is not this Framework's"
     ):
-        await Groups(store, plugins.SHAPE).prepare(Wanted(framework, 0))
+        await Groups(store, scheduler_plugins.SHAPE).prepare(Wanted(framework, 0))
 
-    await Groups(store, plugins.SHAPE).finish(framework)
-    assert await _names(store, plugins.SHAPE) == ["mnist-0"]
+    await Groups(store, scheduler_plugins.SHAPE).finish(framework)
+    assert await _names(store, scheduler_plugins.SHAPE) == ["mnist-0"]
 
 
 async def test_pods_wait_while_the_group_is_not_let_in() -> None:
@@ -114,10 +114,10 @@ async def test_pods_wait_while_the_group_is_not_let_in() -> None:
 async def test_pods_wait_while_a_group_of_that_name_is_going() -> None:
     store = a_store()
     framework = await stored(store, a_gang())
-    groups = Groups(store, plugins.SHAPE)
+    groups = Groups(store, scheduler_plugins.SHAPE)
     await groups.prepare(Wanted(framework, 0))
     held = MergePatch({"metadata": {"finalizers": ["test/held"]}})
-    await store.patch(plugins.KIND, "default", "mnist-0", held)
+    await store.patch(scheduler_plugins.KIND, "default", "mnist-0", held)
     await groups.finish(framework)
 
     with pytest.raises(Unavailable, match="is being deleted"):
@@ -128,7 +128,7 @@ async def test_pods_wait_while_a_group_of_that_name_is_going() -> None:
     ("shape", "left"),
     [
         pytest.param(volcano.SHAPE, 3, id="Volcano counts pods that are over"),
-        pytest.param(plugins.SHAPE, 1, id="scheduler-plugins are told of fewer"),
+        pytest.param(scheduler_plugins.SHAPE, 1, id="scheduler-plugins are told of fewer"),
         pytest.param(native.BETA, 1, id="so is Kubernetes 1.37"),
     ],
 )
@@ -164,11 +164,11 @@ async def test_a_group_that_cannot_change_is_not_joined_when_it_would_wait_for_e
 
 async def test_a_gang_that_grows_still_needs_as_many_as_it_began_with() -> None:
     store = a_store()
-    groups = Groups(store, plugins.SHAPE)
+    groups = Groups(store, scheduler_plugins.SHAPE)
     small = await stored(store, a_gang(a_role(tasks=2)))
     await groups.prepare(Wanted(small, 0))
     large = read({**a_gang(a_role(tasks=5)), "metadata": {**a_gang()["metadata"], "uid": small.uid}})
 
     await groups.prepare(Wanted(large, 0))
 
-    assert (await _only(store, plugins.SHAPE))["spec"] == {"minMember": 2}
+    assert (await _only(store, scheduler_plugins.SHAPE))["spec"] == {"minMember": 2}

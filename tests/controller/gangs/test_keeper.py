@@ -8,15 +8,26 @@ from typing import Any
 
 import pytest
 
-from launcher.controller.gangs import keeper
-from launcher.controller.gangs.gates import extras, is_gated
-from launcher.controller.gangs.keeper import GateKeeper
-from launcher.controller.gangs.wanted import Wanted
+from launcher.controller.gang import gate_controller
+from launcher.controller.gang.gang_request import Wanted
+from launcher.controller.gang.gate_controller import GateKeeper
+from launcher.controller.gang.gated_gangs import extras, is_gated
 from launcher.core.errors import Conflict, Unavailable
 from launcher.core.framework import Framework
-from launcher.store.events import EventWriter
-from launcher.store.memory import MemoryStore
-from launcher.store.port import EVENTS, FRAMEWORKS, NODES, PODS, Deletion, Key, Kind, MergePatch, Object, Page
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.event_recorder import EventWriter
+from launcher.store.interface import (
+    EVENTS,
+    FRAMEWORKS,
+    NODES,
+    PODS,
+    Deletion,
+    Key,
+    Kind,
+    MergePatch,
+    Object,
+    Page,
+)
 from tests.controller.gangs.builders import NOW, a_gang, pods_of, stored
 from tests.core.manifests import a_role
 from tests.store.builders import PATIENCE
@@ -122,9 +133,9 @@ def bed() -> Bed:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "_PAUSE", 0.01)
-    monkeypatch.setattr(keeper, "_LOOK_AGAIN", 0.05)
-    monkeypatch.setattr(keeper, "_TELL_AGAIN", 0.0)
+    monkeypatch.setattr(gate_controller, "_PAUSE", 0.01)
+    monkeypatch.setattr(gate_controller, "_LOOK_AGAIN", 0.05)
+    monkeypatch.setattr(gate_controller, "_TELL_AGAIN", 0.0)
 
 
 async def test_a_gang_is_let_through_when_there_is_room_for_all_of_it(bed: Bed) -> None:
@@ -216,7 +227,7 @@ async def test_the_same_is_told_once(bed: Bed) -> None:
 async def test_a_reason_that_changes_all_the_time_is_not_told_all_the_time(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "_TELL_AGAIN", 60.0)
+    monkeypatch.setattr(gate_controller, "_TELL_AGAIN", 60.0)
     await bed.gang("a", 3)
     async with bed.keeping():
         await bed.until(lambda: bed.told("GangWaits"), "it is told")

@@ -2,12 +2,12 @@
 
 import pytest
 
-from launcher.controller.gangs.kueue import GROUP_LABEL, QUEUE_LABEL, TOTAL, Kueue, queue_of
-from launcher.controller.gangs.wanted import BACKEND_LABEL, Wanted
+from launcher.controller.gang.gang_request import BACKEND_LABEL, Wanted
+from launcher.controller.gang.kueue import GROUP_LABEL, QUEUE_LABEL, TOTAL, Kueue, queue_of
 from launcher.core.errors import InvalidObject
 from launcher.core.framework import Framework
-from launcher.store.memory import MemoryStore
-from launcher.store.port import PODS, Kind, Object
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import PODS, Kind, Object
 from tests.controller.gangs.builders import a_gang, a_store, pods_of, read, stored, wanted
 from tests.core.manifests import Json, a_pod, a_role
 

@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 import pytest
 
-from launcher.controller.gangs.gates import extras, is_gated
-from launcher.controller.gangs.keeper import GateKeeper
-from launcher.controller.gangs.wanted import Wanted
-from launcher.node.capacity import Capacity
-from launcher.store.events import EventWriter
-from launcher.store.memory import MemoryStore
-from launcher.store.port import NODES, PODS, Change, MergePatch, Object
+from launcher.controller.gang.gang_request import Wanted
+from launcher.controller.gang.gate_controller import GateKeeper
+from launcher.controller.gang.gated_gangs import extras, is_gated
+from launcher.scheduling.capacity import Capacity
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.event_recorder import EventWriter
+from launcher.store.interface import NODES, PODS, Change, MergePatch, Object
 from tests.controller.gangs.builders import NOW, a_gang, asking, pods_of, stored
 from tests.controller.simulation.virtual_time import run
 from tests.core.manifests import a_role

@@ -2,12 +2,12 @@
 
 import pytest
 
-from launcher.controller.gangs import native, plugins, volcano
-from launcher.controller.gangs.groups import Shape
+from launcher.controller.gang import native, scheduler_plugins, volcano
+from launcher.controller.gang.pod_groups import Shape
 from launcher.core.errors import InvalidObject
-from launcher.core.extras import Extras
+from launcher.core.pods.overlay import Extras
 from launcher.core.spec import RoleName
-from launcher.store.port import Object
+from launcher.store.interface import Object
 from tests.controller.gangs.builders import asking, wanted
 from tests.core.manifests import Json, a_pod, a_role
 
@@ -18,7 +18,7 @@ _WORKER = RoleName("worker")
     ("shape", "spec"),
     [
         pytest.param(volcano.SHAPE, {"minMember": 3}, id="Volcano"),
-        pytest.param(plugins.SHAPE, {"minMember": 3}, id="scheduler-plugins"),
+        pytest.param(scheduler_plugins.SHAPE, {"minMember": 3}, id="scheduler-plugins"),
         pytest.param(native.BETA, {"schedulingPolicy": {"gang": {"minCount": 3}}}, id="Kubernetes 1.37"),
         pytest.param(native.SECOND, {"schedulingPolicy": {"gang": {"minCount": 3}}}, id="Kubernetes 1.36"),
         pytest.param(
@@ -47,7 +47,7 @@ def test_the_group_is_of_all_tasks_but_those_in_the_background(shape: Shape, spe
             id="Volcano",
         ),
         pytest.param(
-            plugins.SHAPE,
+            scheduler_plugins.SHAPE,
             Extras(
                 labels={"scheduling.x-k8s.io/pod-group": "mnist-2"},
                 defaults={"schedulerName": "scheduler-plugins-scheduler"},
@@ -100,7 +100,7 @@ def test_what_is_asked_for_together_is_told() -> None:
 
     assert gang.resources() == {"cpu": "2", "memory": str(3 * 2**30), "nvidia.com/gpu": "2"}
     assert volcano.group_spec(gang)["minResources"] == gang.resources()
-    assert plugins.group_spec(gang)["minResources"] == gang.resources()
+    assert scheduler_plugins.group_spec(gang)["minResources"] == gang.resources()
 
 
 def test_a_fraction_is_told_in_thousandths_rounded_up() -> None:
@@ -120,7 +120,7 @@ def test_volcano_is_told_the_queue_and_the_priority_that_all_share() -> None:
 
 
 def test_scheduler_plugins_are_told_how_long_it_may_take() -> None:
-    assert plugins.group_spec(wanted(gang={"timeoutSeconds": 90}))["scheduleTimeoutSeconds"] == 90
+    assert scheduler_plugins.group_spec(wanted(gang={"timeoutSeconds": 90}))["scheduleTimeoutSeconds"] == 90
 
 
 @pytest.mark.parametrize("phase", ["Inqueue", "Running", "Unknown", "Completed"])
@@ -143,10 +143,12 @@ def test_volcano_wants_no_pods_before() -> None:
 def test_one_scheduler_named_is_that_of_all() -> None:
     gang = wanted(a_role("ps"), a_role("worker", pod=a_pod(schedulerName="mine")))
 
-    assert plugins.extras(gang, RoleName("ps")).defaults == {"schedulerName": "mine"}
+    assert scheduler_plugins.extras(gang, RoleName("ps")).defaults == {"schedulerName": "mine"}
 
 
-@pytest.mark.parametrize("shape", [volcano.SHAPE, plugins.SHAPE, native.BETA, native.SECOND, native.FIRST])
+@pytest.mark.parametrize(
+    "shape", [volcano.SHAPE, scheduler_plugins.SHAPE, native.BETA, native.SECOND, native.FIRST]
+)
 def test_two_schedulers_cannot_place_one_gang(shape: Shape) -> None:
     gang = wanted(a_role("ps", pod=a_pod(schedulerName="a")), a_role("worker", pod=a_pod(schedulerName="b")))
 

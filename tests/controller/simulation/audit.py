@@ -4,16 +4,16 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from launcher.controller.desk import framework_from_json
-from launcher.core.codes import Code
-from launcher.core.gang import PLACED, is_placed, is_waiting
+from launcher.controller.framework_state import framework_from_json
+from launcher.core.completion_codes import Code
 from launcher.core.names import Membership
-from launcher.core.plan import plan
-from launcher.core.pods import ENDED, Pod, pod_from_json
-from launcher.core.rules import Rules
+from launcher.core.planning.gang import PLACED, is_placed, is_waiting
+from launcher.core.planning.options import Rules
+from launcher.core.planning.planner import plan
+from launcher.core.pods.observed_pod import ENDED, Pod, pod_from_json
 from launcher.core.spec import CleanPodPolicy, FrameworkSpec
 from launcher.core.status import FRAMEWORK_STEPS, TASK_STEPS, FrameworkStatus, State, TaskStatus
-from launcher.store.port import FRAMEWORKS, PODS, Object
+from launcher.store.interface import FRAMEWORKS, PODS, Object
 
 Uid = str
 

@@ -7,8 +7,9 @@ from random import Random
 from typing import Any
 
 from launcher.core.errors import Conflict, NotFound
-from launcher.store.memory import MemoryStore
-from launcher.store.port import (
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.embedded.rows import Entry
+from launcher.store.interface import (
     FRAMEWORKS,
     PODS,
     Deletion,
@@ -17,7 +18,6 @@ from launcher.store.port import (
     MergePatch,
     Object,
 )
-from launcher.store.rows import Entry
 
 FOREGROUND = "foregroundDeletion"
 BEGIN = 1_767_225_600.0  # 2026-01-01T00:00:00Z

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from launcher.core.errors import Conflict, Expired, Forbidden, OutcomeUnknown, TooManyRequests, Unavailable
-from launcher.store.port import (
+from launcher.store.interface import (
     EVENTS,
     PODS,
     Change,

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random
 
-from launcher.controller.loop import Controller
-from launcher.core.rules import Rules
-from launcher.store.port import FRAMEWORKS, PODS
+from launcher.controller.framework_controller import Controller
+from launcher.core.planning.options import Rules
+from launcher.store.interface import FRAMEWORKS, PODS
 from tests.controller.simulation import virtual_time
 from tests.controller.simulation.audit import Auditor, Broken
 from tests.controller.simulation.cluster import Cluster, SimulatedStore

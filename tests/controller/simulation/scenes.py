@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from launcher.core.errors import AlreadyExists, Conflict, NotFound
-from launcher.store.port import FRAMEWORKS, PODS, Deletion, JsonPatch, MergePatch, Object, Propagation
+from launcher.store.interface import FRAMEWORKS, PODS, Deletion, JsonPatch, MergePatch, Object, Propagation
 from tests.controller.simulation.cluster import Cluster, SimulatedStore
 from tests.controller.simulation.faults import Faults
 

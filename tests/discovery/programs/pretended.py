@@ -13,8 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
-from launcher.api.webhook import authority
-from launcher.api.webhook.chain import show
+from launcher.tls import certificate_authority
+from launcher.tls.server_context import show
 
 ATTEMPT = "/rendezvous/v1/namespaces/default/frameworks/mnist/attempts/0"
 
@@ -125,8 +125,12 @@ def _shown(token: str) -> list[str]:
 
 def _certified() -> tuple[ssl.SSLContext, str]:
     now, life = datetime.now(UTC), timedelta(days=1)
-    root = authority.new_authority(now, life)
-    pair = authority.new_serving(root, ["127.0.0.1"], now, life)
+    root = certificate_authority.new_authority(now, life)
+    pair = certificate_authority.new_serving(root, ["127.0.0.1"], now, life)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    show(context, authority.written_certificates([pair.certificate]), authority.written_key(pair))
-    return context, authority.written_certificates([root.certificate]).decode()
+    show(
+        context,
+        certificate_authority.written_certificates([pair.certificate]),
+        certificate_authority.written_key(pair),
+    )
+    return context, certificate_authority.written_certificates([root.certificate]).decode()

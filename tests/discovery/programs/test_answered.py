@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from launcher.discovery.endpoint import address_of
-from launcher.discovery.programs import command, program
-from launcher.store.port import FRAMEWORKS, Deletion
+from launcher.rendezvous.handler import address_of
+from launcher.rendezvous.programs import command, program
+from launcher.store.interface import FRAMEWORKS, Deletion
 from tests.api.client import PATIENCE, until
 from tests.core.manifests import a_role
 from tests.discovery.programs.conftest import MakeImage

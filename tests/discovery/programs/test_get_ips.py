@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launcher.discovery.programs import program
+from launcher.rendezvous.programs import program
 from tests.discovery.programs.conftest import MakeImage, Pretend
 from tests.discovery.programs.image import ASKERS, Image
 from tests.discovery.programs.pretended import ATTEMPT, Answer, Pretended

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from launcher.core.names import PLACEHOLDERS
-from launcher.discovery.programs import STAND_INS, command, program
-from launcher.node.pods.expansion import expanded
+from launcher.node.pods.environment import expanded
+from launcher.rendezvous.programs import STAND_INS, command, program
 from tests.discovery.programs.conftest import MakeImage, Pretend
 from tests.discovery.programs.image import ASKERS, PATIENCE, Image
 from tests.discovery.programs.pretended import ATTEMPT, Answer, Pretended

@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from launcher.converters.arena.flag_values import Given
+from launcher.converters.arena.framework import Submitted, submitted
+from launcher.converters.arena.job_spec import Around
 from launcher.core.errors import InvalidObject
 from launcher.core.framework import Framework
 from launcher.core.manifest import check_framework
-from launcher.core.services import services_of
+from launcher.core.pods.services import services_of
+from launcher.core.serialization.spec_json import spec_from_json
 from launcher.core.spec import FrameworkName
-from launcher.core.wire import spec_from_json
-from launcher.intake.arena.given import Given
-from launcher.intake.arena.job import Around
-from launcher.intake.arena.submit import Submitted, submitted
 
 Json = dict[str, Any]
 Value = str | int | bool | Sequence[str]

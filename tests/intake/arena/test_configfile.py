@@ -1,4 +1,4 @@
-from launcher.intake.arena.configfile import read_config
+from launcher.converters.arena.job_spec import read_config
 
 
 def test_a_config_file_has_a_key_and_a_value_on_each_line() -> None:

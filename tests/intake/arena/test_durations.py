@@ -1,6 +1,7 @@
 import pytest
 
-from launcher.intake.arena.durations import seconds_in, short
+from launcher.core.timestamps import parse_go_duration as seconds_in
+from launcher.core.timestamps import short
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from launcher.intake.arena.flags import FLAGS, Kind
-from launcher.intake.arena.job import Around
+from launcher.converters.arena.flags import FLAGS, Kind
+from launcher.converters.arena.job_spec import Around
 from tests.intake.arena.flags import (
     AROUND,
     Value,

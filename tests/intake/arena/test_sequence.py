@@ -2,8 +2,7 @@
 
 import pytest
 
-from launcher.intake.arena.configfile import read_config
-from launcher.intake.arena.job import Around
+from launcher.converters.arena.job_spec import Around, read_config
 from tests.intake.arena.flags import distributed, pod, problems, roles
 
 ALL = "Worker,Chief,PS,Evaluator"

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.intake.arena.job import Around
-from launcher.intake.arena.ports import used_ports
+from launcher.converters.arena.job_spec import Around
+from launcher.converters.arena.ports import used_ports
 from tests.intake.arena.flags import (
     Value,
     container,

@@ -6,11 +6,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 from aiohttp import web
 
-from launcher.store.kube.access import Access
-from launcher.store.kube.credentials import FixedHeader
-from launcher.store.kube.store import KubeStore
-from launcher.store.kube.wire import Patience
-from launcher.store.memory import MemoryStore
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.credentials import FixedHeader
+from launcher.store.kubernetes.http_client import Patience
+from launcher.store.kubernetes.kube_store import KubeStore
 from tests.api.conftest import memory_store, parts_of, serving
 from tests.store.kube.proxy import Proxy, proxied
 from tests.store.kube.quiet import Quiet, empty

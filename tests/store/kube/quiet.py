@@ -16,11 +16,7 @@ import pytest
 from launcher.core.crd import framework_crd
 from launcher.core.defaults import defaulted
 from launcher.core.errors import NotFound
-from launcher.store.kube.access import Access
-from launcher.store.kube.credentials import FixedHeader
-from launcher.store.kube.store import KubeStore
-from launcher.store.kube.tls import Tls
-from launcher.store.port import (
+from launcher.store.interface import (
     CONFIG_MAPS,
     FRAMEWORKS,
     NODES,
@@ -31,6 +27,10 @@ from launcher.store.port import (
     Object,
     Store,
 )
+from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.credentials import FixedHeader
+from launcher.store.kubernetes.kube_store import KubeStore
+from launcher.tls.client_context import Tls
 from tests.cluster.client import MERGE_PATCH
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.parts import Part

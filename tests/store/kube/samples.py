@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from launcher.store.port import Object
+from launcher.store.interface import Object
 from tests.core import manifests
 
 

@@ -18,9 +18,9 @@ import yaml
 from aiohttp import web
 
 from launcher.core.errors import BadRequest, LauncherError, Unavailable
-from launcher.store.kube.access import Access, from_kubeconfig, from_service_account
-from launcher.store.kube.store import KubeStore
-from launcher.store.port import PODS
+from launcher.store.interface import PODS
+from launcher.store.kubernetes.cluster_config import Access, from_kubeconfig, from_service_account
+from launcher.store.kubernetes.kube_store import KubeStore
 from tests.cluster.pki import Authority, Certificate
 
 

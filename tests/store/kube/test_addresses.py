@@ -3,8 +3,8 @@
 import pytest
 
 from launcher.core.errors import NotFound
-from launcher.store.kube.addresses import collection, item, selectors
-from launcher.store.port import FRAMEWORKS, NODES, PODS, Kind
+from launcher.store.interface import FRAMEWORKS, NODES, PODS, Kind
+from launcher.store.kubernetes.kube_store import collection, item, selectors
 from launcher.store.selectors import EVERYTHING, parse
 
 BASE = "/apis/launcher.microsoft.com/v1"

@@ -17,11 +17,7 @@ from launcher.core.errors import (
     Unavailable,
 )
 from launcher.store.informer import Informer
-from launcher.store.kube.access import Access
-from launcher.store.kube.credentials import FixedHeader
-from launcher.store.kube.store import KubeStore
-from launcher.store.kube.tls import Tls
-from launcher.store.port import (
+from launcher.store.interface import (
     CONFIG_MAPS,
     FRAMEWORKS,
     NAMESPACES,
@@ -32,6 +28,10 @@ from launcher.store.port import (
     MergePatch,
     Object,
 )
+from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.credentials import FixedHeader
+from launcher.store.kubernetes.kube_store import KubeStore
+from launcher.tls.client_context import Tls
 from tests.cluster.parts import Part
 from tests.store.builders import a_pod, an_object, with_metadata
 from tests.store.kube.quiet import Quiet

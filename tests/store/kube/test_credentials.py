@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launcher.core.errors import Unavailable
-from launcher.store.kube.credentials import FixedHeader, Issued, Plugin, TokenFile
+from launcher.store.kubernetes.credentials import FixedHeader, Issued, Plugin, TokenFile
 
 
 async def test_what_is_fixed_stays_and_is_not_to_be_had_otherwise() -> None:

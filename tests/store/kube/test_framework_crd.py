@@ -13,9 +13,9 @@ from launcher.core.crd import framework_crd
 from launcher.core.defaults import defaulted
 from launcher.core.errors import InvalidObject, Problem
 from launcher.core.spec import ExecutionType
-from launcher.core.validate import change_problems
-from launcher.store.kube.store import KubeStore
-from launcher.store.port import FRAMEWORKS, MergePatch, Object
+from launcher.core.validation.framework import change_problems
+from launcher.store.interface import FRAMEWORKS, MergePatch, Object
+from launcher.store.kubernetes.kube_store import KubeStore
 from launcher.store.selectors import parse
 from tests.core import statuses
 from tests.core.manifests import a_pod, a_role, full_framework

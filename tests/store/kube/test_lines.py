@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.store.kube.lines import Lines
+from launcher.store.kubernetes.kube_store import Lines
 
 
 @given(st.lists(st.binary(max_size=6).map(lambda text: text.replace(b"a", b"\n")), max_size=30))

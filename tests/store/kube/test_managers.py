@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.store.kube.managers import without_managers
+from launcher.store.kubernetes.http_client import without_managers
 
 _MANAGERS = [
     {

@@ -21,7 +21,7 @@ from launcher.core.errors import (
     TooManyRequests,
     Unavailable,
 )
-from launcher.store.kube.refusals import error_of, refusal
+from launcher.store.kubernetes.api_errors import error_of, refusal
 
 NAMED = {"name": "mnist", "kind": "frameworks"}
 

@@ -8,10 +8,9 @@ import pytest
 from aiohttp import web
 
 from launcher.core.errors import BadRequest, Conflict, Expired, InvalidObject, NotFound, Unavailable
+from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.informer import Informer
-from launcher.store.kube.store import KubeStore
-from launcher.store.memory import MemoryStore
-from launcher.store.port import (
+from launcher.store.interface import (
     FRAMEWORKS,
     NAMESPACES,
     PODS,
@@ -21,6 +20,7 @@ from launcher.store.port import (
     Object,
     Propagation,
 )
+from launcher.store.kubernetes.kube_store import KubeStore
 from launcher.store.selectors import Where
 from tests.store.builders import PATIENCE, a_pod, an_object, names, with_metadata
 from tests.store.kube.conftest import Answering

@@ -7,8 +7,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from launcher.store.kube import wire
-from launcher.store.port import PODS, Happened
+from launcher.store.interface import PODS, Happened
+from launcher.store.kubernetes import http_client
 from tests.store.builders import PATIENCE, a_pod, with_metadata
 from tests.store.kube.conftest import Answering
 
@@ -22,7 +22,7 @@ def told(version: int) -> bytes:
 async def test_what_comes_first_is_told_at_once_and_the_rest_together(
     answering: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire, "_BREATH", 2.0)
+    monkeypatch.setattr(http_client, "_BREATH", 2.0)
     first_is_told = asyncio.Event()
     arrived: list[tuple[int, float]] = []
 
@@ -51,7 +51,7 @@ async def test_what_comes_first_is_told_at_once_and_the_rest_together(
 async def test_a_watch_that_is_left_while_it_gathers_is_left_at_once(
     answering: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire, "_BREATH", 1000.0)
+    monkeypatch.setattr(http_client, "_BREATH", 1000.0)
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

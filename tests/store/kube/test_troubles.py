@@ -8,10 +8,8 @@ import pytest
 from aiohttp import web
 
 from launcher.core.errors import OutcomeUnknown, TooLarge, TooManyRequests, Unavailable
-from launcher.store.kube.store import KubeStore
-from launcher.store.kube.wire import Patience
-from launcher.store.memory import MemoryStore
-from launcher.store.port import (
+from launcher.store.embedded.memory_store import MemoryStore
+from launcher.store.interface import (
     CONFIG_MAPS,
     FRAMEWORKS,
     Deletion,
@@ -21,6 +19,8 @@ from launcher.store.port import (
     Propagation,
     Store,
 )
+from launcher.store.kubernetes.http_client import Patience
+from launcher.store.kubernetes.kube_store import KubeStore
 from tests.store.builders import PATIENCE, an_object, with_
 from tests.store.kube.conftest import Answering, opened
 from tests.store.kube.proxy import Proxy

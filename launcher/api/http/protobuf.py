@@ -1,0 +1,181 @@
+"""
+Config maps, secrets, services and namespaces as protobuf.
+
+``kubectl create configmap`` and its likes send nothing else, and take no for an answer. Only what those commands can
+say is read; answers are JSON, which they understand.
+"""
+
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from launcher.core.errors import BadRequest
+from launcher.store.interface import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICES, Kind, Object
+
+_MAGIC = b"k8s\x00"
+#: In the envelope, where the object itself stands.
+_RAW = 2
+_LARGEST = 2**64 - 1
+
+#: Makes a JSON value of a field's content, and of what was read of that field before.
+_Read = Callable[[Any, Any], Any]
+_Shape = Mapping[int, tuple[str, _Read]]
+
+
+def is_read(kind: Kind) -> bool:
+    """Whether objects of that kind are understood."""
+    return kind in _SHAPES
+
+
+def read(kind: Kind, data: bytes) -> Object:
+    """The object. Raises BadRequest when it cannot be read."""
+    if not data.startswith(_MAGIC):
+        raise BadRequest("the body is declared as protobuf of Kubernetes, and is none")
+    try:
+        raw = next((content for number, content in _fields(data[len(_MAGIC) :]) if number == _RAW), b"")
+        if isinstance(raw, int):
+            raise ValueError("there is no object in it")
+        obj = _message(_SHAPES[kind], raw)
+    except (ValueError, IndexError, TypeError, AttributeError) as error:
+        raise BadRequest(f"the protobuf in the body cannot be read: {error}") from error
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **obj}
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Number and content of each field."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        match tag & 7:
+            case 0:
+                value, at = _varint(data, at)
+                yield tag >> 3, value
+            case 2:
+                length, at = _varint(data, at)
+                if at + length > len(data):
+                    raise ValueError("it is cut off")
+                yield tag >> 3, data[at : at + length]
+                at += length
+            case other:
+                raise ValueError(f"fields of wire type {other} are not expected")
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & _LARGEST, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number is too long")
+
+
+def _message(shape: _Shape, data: bytes) -> Object:
+    obj: Object = {}
+    for number, content in _fields(data):
+        if number in shape:
+            name, value = shape[number]
+            obj[name] = value(content, obj.get(name))
+    return {name: value for name, value in obj.items() if value not in ("", None)}
+
+
+def _text(content: bytes, _: Any) -> str:
+    return content.decode()
+
+
+def _flag(content: int, _: Any) -> bool:
+    return bool(content)
+
+
+def _number(content: int, _: Any) -> int | None:
+    # Negative ones are written as if they had 64 bits; what is zero has not been set.
+    return (content - (1 << 64) if content >> 63 & 1 else content) or None
+
+
+def _texts(content: bytes, before: list[str] | None) -> list[str]:
+    return [*(before or ()), content.decode()]
+
+
+def _text_entry(content: bytes, before: dict[str, str] | None) -> dict[str, str]:
+    key, value = _entry(content)
+    return {**(before or {}), key: value.decode()}
+
+
+def _coded_entry(content: bytes, before: dict[str, str] | None) -> dict[str, str]:
+    key, value = _entry(content)
+    return {**(before or {}), key: base64.b64encode(value).decode()}
+
+
+def _entry(content: bytes) -> tuple[str, bytes]:
+    parts = dict(_fields(content))
+    key, value = parts.get(1, b""), parts.get(2, b"")
+    if isinstance(key, int) or isinstance(value, int):
+        raise TypeError("an entry of a map has no text")
+    return key.decode(), value
+
+
+def _metadata(content: bytes, _: Any) -> Object:
+    return _message(_METADATA, content)
+
+
+def _service_spec(content: bytes, _: Any) -> Object:
+    return _message(_SERVICE_SPEC, content)
+
+
+def _service_port(content: bytes, before: list[Object] | None) -> list[Object]:
+    return [*(before or ()), _message(_SERVICE_PORT, content)]
+
+
+def _number_or_text(content: bytes, _: Any) -> int | str | None:
+    found = dict(_fields(content))
+    if found.get(1, 0) == 0:
+        return _number(found.get(2, 0), None)  # type: ignore[arg-type]  # text is refused as what it is not
+    return _text(found.get(3, b""), None)  # type: ignore[arg-type]  # a number is refused as what it is not
+
+
+_METADATA: _Shape = {
+    1: ("name", _text),
+    2: ("generateName", _text),
+    3: ("namespace", _text),
+    5: ("uid", _text),
+    6: ("resourceVersion", _text),
+    11: ("labels", _text_entry),
+    12: ("annotations", _text_entry),
+    14: ("finalizers", _texts),
+}
+_SERVICE_SPEC: _Shape = {
+    1: ("ports", _service_port),
+    2: ("selector", _text_entry),
+    3: ("clusterIP", _text),
+    4: ("type", _text),
+    7: ("sessionAffinity", _text),
+    10: ("externalName", _text),
+}
+_SERVICE_PORT: _Shape = {
+    1: ("name", _text),
+    2: ("protocol", _text),
+    3: ("port", _number),
+    4: ("targetPort", _number_or_text),
+    5: ("nodePort", _number),
+    6: ("appProtocol", _text),
+}
+_SHAPES: Mapping[Kind, _Shape] = {
+    CONFIG_MAPS: {
+        1: ("metadata", _metadata),
+        2: ("data", _text_entry),
+        3: ("binaryData", _coded_entry),
+        4: ("immutable", _flag),
+    },
+    SECRETS: {
+        1: ("metadata", _metadata),
+        2: ("data", _coded_entry),
+        3: ("type", _text),
+        4: ("stringData", _text_entry),
+        5: ("immutable", _flag),
+    },
+    SERVICES: {1: ("metadata", _metadata), 2: ("spec", _service_spec)},
+    NAMESPACES: {1: ("metadata", _metadata)},
+}

@@ -1,0 +1,130 @@
+"""Frameworks and jobs on their way to the cluster: read and checked by the same rules as everywhere."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import orjson
+from aiohttp import web
+
+from launcher.api.http.request_body import body_of, media_of, object_in
+from launcher.api.http.request_options import Validation, Writing, writing_of
+from launcher.api.http.status import aim
+from launcher.api.http.warnings import warning_headers
+from launcher.api.resources.registry import Rules, placed
+from launcher.api.resources.writes import warnings_of
+from launcher.api.validation.frameworks import FrameworkRules
+from launcher.api.validation.jobs import JobRules
+from launcher.core.errors import BadRequest, InvalidObject
+from launcher.core.manifest import Manifest
+from launcher.core.parsing.decoder import Media
+from launcher.core.replicas import scalable
+from launcher.core.validation.admission_policy import Policy
+from launcher.core.validation.pod_template import part
+from launcher.job_kinds.job_kind import FOREIGN, Foreign, foreign_of, noted
+from launcher.store.interface import FRAMEWORKS, Kind, Object
+
+#: What is looked at on its way, by where it stands.
+_LOOKED_AT = {
+    (kind.group, kind.version, kind.plural): kind
+    for kind in (FRAMEWORKS, *(kind for foreign in FOREIGN for kind in foreign.kinds))
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A namespace, and an object in it; no name for all of its kind together."""
+
+    namespace: str
+    name: str | None = None
+    kind: Kind = FRAMEWORKS
+
+
+def place_of(path: str) -> Place | None:
+    """The place of Frameworks or jobs at that *path*, as it was sent; None where something else stands, or a part."""
+    # Unquoted before it is taken apart, as kube-apiserver does: what is the same to it has to be the same here.
+    match unquote(path).strip("/").split("/"):
+        case ["apis", group, version, "namespaces", namespace, plural, *name] if len(name) <= 1:
+            kind = _LOOKED_AT.get((group, version, plural))
+            return None if kind is None else Place(namespace, name[0] if name else None, kind)
+        case _:
+            return None
+
+
+def check_path(request: web.BaseRequest) -> None:
+    """Raise BadRequest for a path that climbs: where the API server has one of its own, it could lead out of it."""
+    if not {".", ".."}.isdisjoint(unquote(request.rel_url.raw_path).split("/")):
+        raise BadRequest("the path holds '.' or '..'; write it without")
+
+
+#: Larger bodies are read beside the loop: a lease has to be renewed, and others have to be answered meanwhile.
+_AT_ONCE = 16 * 1024
+#: So many of them at a time; there is one interpreter for all.
+_LARGE = 2
+_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions"}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A body that may go on, as JSON, and the Warning headers that go back."""
+
+    body: bytes
+    warnings: tuple[str, ...]
+
+
+class DoorChecks:
+    """Checks whole objects, those of POST and PUT."""
+
+    def __init__(self, policy: Policy, are_ours: Callable[[Foreign], bool] = lambda _: False) -> None:
+        """*are_ours* tells whether jobs of a kind are: those of other operators are none of our business."""
+        self._are_ours = are_ours
+        self._rules: dict[Kind, Rules] = {FRAMEWORKS: FrameworkRules(policy)}
+        for foreign in FOREIGN:
+            self._rules |= {kind: JobRules(kind, foreign, policy) for kind in foreign.kinds}
+        self._large = asyncio.Semaphore(_LARGE)
+
+    def are_for(self, kind: Kind) -> bool:
+        """Whether objects of that *kind* are checked."""
+        foreign = foreign_of(kind)
+        return foreign is None or self._are_ours(foreign)
+
+    async def checked(self, request: web.Request, place: Place) -> Checked:
+        """The object in the body of *request*. Raises BadRequest, TooLarge, InvalidObject."""
+        writing = writing_of(request, _OPTIONS[request.method])
+        media = media_of(request)
+        data = await body_of(request)
+        manifest = await self._read(request, data, media, writing, place)
+        new = placed(place.kind, manifest.object, place.namespace, place.name)
+        if place.name is None and (problems := self._rules[place.kind].creation_problems(new)):
+            _aim(request, place.kind, new)
+            raise InvalidObject(tuple(problems))
+        if place.kind == FRAMEWORKS:
+            new = scalable(new)
+        elif place.name is None:
+            new = noted(place.kind, new)
+        # Of the metadata the API server warns by itself.
+        return Checked(orjson.dumps(new), tuple(warning_headers(warnings_of(manifest, {}, writing))))
+
+    async def _read(
+        self, request: web.Request, data: bytes, media: Media, writing: Writing, place: Place
+    ) -> Manifest:
+        strict = writing.validation is Validation.STRICT
+        try:
+            if len(data) <= _AT_ONCE:
+                return self._rules[place.kind].read(data, media, strict=strict)
+            async with self._large:
+                return await asyncio.to_thread(self._rules[place.kind].read, data, media, strict=strict)
+        except InvalidObject:
+            # Only who has made a mistake is read twice; that it is meant for another place is the greater one.
+            _aim(
+                request,
+                place.kind,
+                placed(place.kind, object_in(data, media).value, place.namespace, place.name),
+            )
+            raise
+
+
+def _aim(request: web.Request, kind: Kind, obj: Object) -> None:
+    metadata = part(obj.get("metadata"))
+    aim(request, kind, str(metadata.get("name") or metadata.get("generateName") or ""))

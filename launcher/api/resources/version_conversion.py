@@ -1,0 +1,126 @@
+"""Objects that are served in several versions and stored in one."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+
+import orjson
+
+from launcher.job_kinds.job_kind import noted
+from launcher.store.embedded.embedded_store import TextPage, TextStore
+from launcher.store.interface import Change, Deletion, Kind, Object, Page, Patch, Subresource, Version
+from launcher.store.selectors import EVERYTHING, Where
+
+
+class InVersion:
+    """
+    *store*, in which objects of the *stored* kind are of the *shown* one.
+
+    What is written here first is marked: in another version some things meant something else.
+    """
+
+    def __init__(self, store: TextStore, shown: Kind, stored: Kind) -> None:
+        self._store, self._shown, self._stored = store, shown, stored
+
+    @property
+    def version(self) -> Version:
+        return self._store.version
+
+    async def reached(self, version: Version) -> None:
+        await self._store.reached(version)
+
+    def namespaces(self) -> set[str]:
+        return self._store.namespaces()
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+        return self._out(kind, await self._store.get(self._kept(kind), namespace, name))
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        where: Where = EVERYTHING,
+        *,
+        limit: int | None = None,
+        token: str | None = None,
+    ) -> Page:
+        page = await self._store.list(self._kept(kind), namespace, where, limit=limit, token=token)
+        return replace(page, items=[self._out(kind, obj) for obj in page.items])
+
+    async def list_texts(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        where: Where = EVERYTHING,
+        *,
+        limit: int | None = None,
+        token: str | None = None,
+        at: Version | None = None,
+    ) -> TextPage:
+        page = await self._store.list_texts(
+            self._kept(kind), namespace, where, limit=limit, token=token, at=at
+        )
+        return replace(page, texts=[orjson.dumps(self._out(kind, orjson.loads(text))) for text in page.texts])
+
+    async def watch(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        where: Where = EVERYTHING,
+        *,
+        since: Version,
+        bookmarks: bool = False,
+        seconds: float | None = None,
+    ) -> AsyncGenerator[Change, None]:
+        changes = self._store.watch(
+            self._kept(kind), namespace, where, since=since, bookmarks=bookmarks, seconds=seconds
+        )
+        async with aclosing(changes):
+            async for change in changes:
+                yield replace(change, object=self._out(kind, change.object))
+
+    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+        new = noted(kind, self._in(kind, obj))
+        return self._out(kind, await self._store.create(self._kept(kind), new, dry_run=dry_run))
+
+    async def update(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+        new = self._in(kind, obj)
+        return self._out(kind, await self._store.update(self._kept(kind), new, dry_run=dry_run))
+
+    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+        new = self._in(kind, obj)
+        return self._out(kind, await self._store.update_status(self._kept(kind), new, dry_run=dry_run))
+
+    async def patch(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        patch: Patch,
+        *,
+        subresource: Subresource | None = None,
+        dry_run: bool = False,
+    ) -> Object:
+        kept = self._kept(kind)
+        changed = await self._store.patch(
+            kept, namespace, name, patch, subresource=subresource, dry_run=dry_run
+        )
+        return self._out(kind, changed)
+
+    async def delete(
+        self, kind: Kind, namespace: str, name: str, how: Deletion = Deletion(), *, dry_run: bool = False
+    ) -> Object:
+        return self._out(
+            kind, await self._store.delete(self._kept(kind), namespace, name, how, dry_run=dry_run)
+        )
+
+    def _kept(self, kind: Kind) -> Kind:
+        return self._stored if kind == self._shown else kind
+
+    def _in(self, kind: Kind, obj: Object) -> Object:
+        if kind != self._shown or obj.get("apiVersion") != kind.api_version:
+            return obj  # what is wrong with it, the store says
+        return {**obj, "apiVersion": self._stored.api_version}
+
+    def _out(self, kind: Kind, obj: Object) -> Object:
+        return {**obj, "apiVersion": kind.api_version} if kind == self._shown else obj

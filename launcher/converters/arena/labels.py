@@ -1,0 +1,75 @@
+"""The labels and annotations of a job and of its pods, as Arena's users look for them."""
+
+from collections.abc import Mapping
+
+from launcher.converters.arena import job_spec
+from launcher.converters.arena.job_spec import Job
+from launcher.core.names import Mark
+from launcher.core.pods.dns_overlay import FIRST_LABELS
+from launcher.core.role_order import SEQUENCE_ANNOTATION
+from launcher.core.validation.field_errors import forbidden
+
+#: Every job of Arena's has it, so that others can be told apart.
+JOB_LABEL, JOB_VALUE = "app", "tfjob"
+GPUS = "requestGPUsOfJobOwner"
+_USER, _UID = "arena.kubeflow.org/username", "arena.kubeflow.org/uid"
+_NO_CONFIG = "arena.kubeflow.org/disable-tf-config"
+_SUSPENDED = "scheduling.x-k8s.io/suspend"
+_MASTER = "tf-job-role"
+_GROUP = "pod-group.scheduling.sigs.k8s.io/"
+
+
+def job_labels(job: Job) -> dict[str, str]:
+    """Those of the Framework, and of each pod."""
+    own = {JOB_LABEL: JOB_VALUE, "release": job.name, "createdBy": "TFJob", _UID: job.uid}
+    return {**job.labels, **own}
+
+
+def job_annotations(job: Job) -> dict[str, str]:
+    """Those of the Framework."""
+    own = dict(_shared_annotations(job))
+    if job.given.is_on("queue"):
+        own[_SUSPENDED] = "true"
+    if job.alone:
+        own[_NO_CONFIG] = "true"
+    return {**job.annotations, **own}
+
+
+def pod_annotations(job: Job, type_: str) -> dict[str, str]:
+    """Those of an instance; where there is no chief, the first worker is labelled in its place."""
+    leads = type_ == "worker" and not job.has("chief")
+    own = {FIRST_LABELS: f"{_MASTER}=master"} if leads else {}
+    return {**job.annotations, **_shared_annotations(job), **own}
+
+
+def pod_labels(job: Job, type_: str) -> dict[str, str]:
+    """Those of an instance; its index stands in them as a placeholder."""
+    own = {
+        "group-name": "kubeflow.org",
+        "tf-job-name": job.name,
+        "tf-replica-type": type_,
+        "tf-replica-index": f"{{{{{Mark.TASK_INDEX}}}}}",
+    }
+    if type_ == "chief":
+        own[_MASTER] = "master"
+    if job.given.is_on("gang"):
+        own |= {f"{_GROUP}name": f"tfjob-{job.name}", f"{_GROUP}min-available": str(job.instances)}
+    return {**job_labels(job), **own}
+
+
+def check_marks(job: Job) -> None:
+    """Complain about marks of the user's that Arena sets itself."""
+    labels, annotations = pod_labels(job, ""), job_annotations(job)
+    for name, given, used in (("label", job.labels, labels), ("annotation", job.annotations, annotations)):
+        for key in given:
+            if given[key] != used[key]:
+                job.given.complain(
+                    forbidden(f"--{name}", f"{key} is set by arena itself, to {used[key]}; choose another")
+                )
+
+
+def _shared_annotations(job: Job) -> Mapping[str, str]:
+    own = {GPUS: str(job.gpus), _USER: job.user}
+    if job.sequence:
+        own[SEQUENCE_ANNOTATION] = job_spec.written(job.sequence)
+    return own

@@ -1,0 +1,100 @@
+"""The volumes of a job's pods, and where its containers have them."""
+
+from base64 import b64encode
+from collections.abc import Iterator
+from hashlib import md5
+from itertools import groupby
+from typing import Any
+
+from launcher.converters.arena import code_sync
+from launcher.converters.arena.flag_parsers import File
+from launcher.converters.arena.job_spec import Job
+
+Json = dict[str, Any]
+
+LOGS = "training-logs-volume"
+_SHARED = "dshm"
+
+
+def volumes(job: Job) -> list[Json]:
+    """What every role has."""
+    return [*claim_volumes(job), *_own_volumes(job)]
+
+
+def mounts(job: Job) -> list[Json]:
+    """Where the container of every role has them."""
+    return [*claim_mounts(job), *_own_mounts(job)]
+
+
+def claim_volumes(job: Job) -> list[Json]:
+    return [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in job.claims]
+
+
+def claim_mounts(job: Job) -> list[Json]:
+    return [{"name": claim, "mountPath": path} for claim, path in job.claims.items()]
+
+
+def logs_volume(job: Job) -> Json:
+    """A directory of the node, for the logs that a TensorBoard beside it reads."""
+    return {"name": LOGS, "hostPath": {"path": job.log_directory, "type": "DirectoryOrCreate"}}
+
+
+def config_maps(job: Job) -> list[Json]:
+    """One for each directory that the user's files go to."""
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": _config_map(job, directory), "labels": {"createdBy": "arena"}},
+            **_contents(files),
+        }
+        for directory, files in _by_directory(job)
+    ]
+
+
+def _own_volumes(job: Job) -> Iterator[Json]:
+    for at, (source, _) in enumerate(job.directories):
+        yield {"name": f"training-data-{at}", "hostPath": {"path": source}}
+    if job.given.text("sync-mode"):
+        yield {"name": code_sync.VOLUME, "emptyDir": {}}
+    if size := job.given.amount("share-memory"):
+        yield {"name": _SHARED, "emptyDir": {"medium": "Memory", "sizeLimit": size}}
+    for directory, _ in _by_directory(job):
+        name = _config_map(job, directory)
+        yield {"name": f"config-{_digest(directory)}", "configMap": {"name": name}}
+
+
+def _own_mounts(job: Job) -> Iterator[Json]:
+    for at, (_, target) in enumerate(job.directories):
+        yield {"name": f"training-data-{at}", "mountPath": target}
+    if job.given.text("sync-mode"):
+        directory = job.given.text("working-dir").rstrip("/")
+        yield {"name": code_sync.VOLUME, "mountPath": f"{directory}/code"}
+    if job.given.text("share-memory"):
+        yield {"name": _SHARED, "mountPath": "/dev/shm"}  # noqa: S108 - in the container
+    for file in job.files:
+        # One file, and whatever else is in its directory stays.
+        yield {"name": f"config-{_digest(file.directory)}", "mountPath": file.target, "subPath": file.key}
+
+
+def _by_directory(job: Job) -> list[tuple[str, list[File]]]:
+    found = sorted(job.files, key=lambda file: file.directory)
+    return [(directory, list(each)) for directory, each in groupby(found, lambda file: file.directory)]
+
+
+def _digest(directory: str) -> str:
+    return md5(directory.encode(), usedforsecurity=False).hexdigest()[:15]
+
+
+def _config_map(job: Job, directory: str) -> str:
+    return f"{job.name}-{_digest(directory)}"
+
+
+def _contents(files: list[File]) -> Json:
+    data, binary = {}, {}
+    for file in files:
+        try:
+            data[file.key] = file.content.decode()
+        except UnicodeDecodeError:
+            binary[file.key] = b64encode(file.content).decode()
+    return {name: value for name, value in (("data", data), ("binaryData", binary)) if value}

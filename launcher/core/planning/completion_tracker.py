@@ -1,0 +1,67 @@
+"""Whether an attempt is over: tasks are counted as they end, and the first to meet a rule decides."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from launcher.core.completion_codes import Code, Completion, predefined
+from launcher.core.planning import completion_policy
+from launcher.core.planning.attempt_state import Finished
+from launcher.core.planning.role_state import Crew
+from launcher.core.spec import RoleName
+from launcher.core.status import TaskStatus, Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The attempt is over: how, and which task decided it."""
+
+    end: Completion
+    trigger: Trigger
+
+
+class Jury:
+    """Knows how many tasks count towards completion, and how many of them have ended."""
+
+    def __init__(self) -> None:
+        self._total = self._ended = 0
+
+    def recount(self, crews: Iterable[Crew]) -> None:
+        """Begin anew with these crews: after loading, after a change of the spec, for a fresh attempt."""
+        counted = [each for each in crews if each.role is not None and not each.role.background]
+        self._total = sum(each.wanted for each in counted)
+        self._ended = sum(each.count.ended for each in counted)
+
+    def hear(self, finished: Finished) -> Verdict | None:
+        """Count one more task that has ended."""
+        role, task, count = finished.crew.role, finished.task, finished.crew.count
+        if role is None or not completion_policy.counts(task):
+            return None
+        count.add(task, role.completion)
+        self._ended += not role.background
+        trigger = completion_policy.verdict(role, task, count)
+        if trigger is not None:
+            return _inherited(task, trigger)
+        return None if role.background else self._all_ended(role.name, task)
+
+    def judge_anew(self, crews: Iterable[Crew]) -> Verdict | None:
+        """What the rules of a changed spec make of the tasks that have ended already."""
+        known = [(each.role, each.tasks) for each in crews if each.role is not None]
+        first = completion_policy.earliest(known)
+        if first is not None:
+            return _inherited(first.task, first.trigger)
+        last = completion_policy.latest(known)
+        return None if last is None else self._all_ended(*last)
+
+    def _all_ended(self, role: RoleName, last: TaskStatus) -> Verdict | None:
+        if not 0 < self._total <= self._ended:
+            return None
+        trigger = completion_policy.all_ended(self._total, role, last.index)
+        return Verdict(predefined(Code.SUCCEEDED, trigger.message), trigger)
+
+
+def _inherited(task: TaskStatus, trigger: Trigger) -> Verdict:
+    """A task's end as the Framework's; the pod's own words stay with the task."""
+    end = task.attempt.completion
+    if end is None:
+        raise ValueError("a task that has ended has a completion")
+    return Verdict(replace(end, pod=None), trigger)

@@ -1,0 +1,22 @@
+"""What an admin may set for all Frameworks together, with the values that serve most."""
+
+from dataclasses import dataclass, field
+
+from launcher.core.failures.classifier import DEFAULT_RULES, FailureRules
+from launcher.core.planning.retry import Backoff
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The house rules of one launcher."""
+
+    #: How a failed pod's end is read.
+    failures: FailureRules = field(default_factory=lambda: DEFAULT_RULES)
+    #: Spacing between retries in a row.
+    backoff: Backoff = Backoff()
+    #: A Framework that lost a conflict over resources stays away for a random time between these, in seconds.
+    conflict_delay: tuple[int, int] = (60, 900)
+    #: A pod that was created but not seen for this many seconds is given up.
+    unseen_limit: int = 300
+    #: A finished Framework without a ttl of its own is kept this many seconds: 30 days.
+    retain: int = 2_592_000

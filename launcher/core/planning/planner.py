@@ -1,0 +1,521 @@
+"""
+What to do about a Framework: (framework, pods, now) -> what to save, then what to do, then when to look again.
+
+``plan`` answers from nothing but its arguments. ``Planner`` gives the same answers to whoever keeps it and tells it
+what has changed, at the price of the change alone; a property test holds the two equal.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from launcher.core.completion_codes import PREDEFINED, Code, Completion, predefined
+from launcher.core.framework import Framework
+from launcher.core.planning import gang, retry
+from launcher.core.planning.actions import Action, DeleteFramework, Notice, ReadPods, Step
+from launcher.core.planning.attempt_end import (
+    ALWAYS_STOPS,
+    DELETED,
+    deadline,
+    deadline_words,
+    decision,
+    interruption,
+    last_words,
+    retention,
+)
+from launcher.core.planning.attempt_state import Board, Finished
+from launcher.core.planning.completion_tracker import Jury, Verdict
+from launcher.core.planning.options import Rules
+from launcher.core.planning.rescale import adopt, known_crews, new_crews, rescale
+from launcher.core.planning.role_state import Crew, first_wait, start_wait
+from launcher.core.planning.start_order import OPEN, Gate, gate
+from launcher.core.planning.status_builder import Record
+from launcher.core.planning.task_transitions import Situation
+from launcher.core.pods.observed_pod import Pod
+from launcher.core.spec import CleanPodPolicy, ExecutionType
+from launcher.core.status import FrameworkAttempt, FrameworkStatus, State, Trigger
+from launcher.core.timestamps import Time
+
+#: Far more rounds of thought than any role can give cause for.
+_ROUNDS = 50
+_RUNNING = "a task runs"
+_POD_DELETED = PREDEFINED[Code.POD_EXTERNAL_DELETED].phrase
+_NO_TASKS = "scaled to 0 tasks: nothing runs until a role is scaled up"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at a Framework came to."""
+
+    #: To be done once the status is saved, in this order.
+    actions: tuple[Action, ...] = ()
+    #: When to look again at the latest; None: when something happens.
+    look_again: Time | None = None
+    steps: tuple[Step, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to save, then what to do, then when to look again."""
+
+    status: FrameworkStatus
+    actions: tuple[Action, ...] = ()
+    look_again: Time | None = None
+
+
+def plan(
+    framework: Framework,
+    pods: Iterable[Pod],
+    now: float,
+    *,
+    rules: Rules | None = None,
+    chance: float = 0.0,
+    fresh: bool = False,
+) -> Plan:
+    """
+    The plan for *framework* with these *pods* of its own.
+
+    *chance* in [0, 1) places random delays. *fresh* says that the pods were just read from the store itself: only then
+    is an attempt over in which a pod may have come unseen, and only then does another one begin.
+    """
+    planner = Planner(framework, rules or Rules())
+    for pod in pods:
+        planner.board.see(pod)
+    look = planner.look(now, chance=chance, fresh=fresh)
+    return Plan(planner.status(), look.actions, look.look_again)
+
+
+class Planner:
+    """One Framework, thought through from its last saved status on."""
+
+    def __init__(self, framework: Framework, rules: Rules) -> None:
+        self.board = Board(framework.name, framework.uid)
+        #: Who places the gang, for people to read; empty while that is not known.
+        self.placer = ""
+        self._framework = framework
+        self._rules = rules
+        self._record: Record | None = None
+        #: Another attempt is due, and every pod of the last one has to go first.
+        self._sweeping = False
+        #: This look began with an attempt whose end is stored: nothing is begun on an end that a crash could lose.
+        self._is_end_saved = False
+        self._jury = Jury()
+        self._actions: list[Action] = []
+        self._wakes: list[Time] = []
+        if framework.status is not None:
+            self._load(framework.status)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the status is another than when it was last marked saved."""
+        return self.board.changed or (self._record is not None and self._record.changed)
+
+    @property
+    def attempt(self) -> int:
+        """The number of the current attempt."""
+        return self._known.attempt.id
+
+    @property
+    def has_run(self) -> bool:
+        """Whether a task of the current attempt has come to run."""
+        return self._known.attempt.run_time is not None
+
+    @property
+    def state(self) -> State:
+        """How far the Framework has come."""
+        return self._known.state
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether the Framework has reached its end."""
+        return self.state is State.COMPLETED
+
+    @property
+    def summary(self) -> FrameworkStatus:
+        """The record as of now, without its tasks."""
+        return self._known.status
+
+    def mark_saved(self) -> None:
+        """The status as it is now is stored."""
+        self._known.changed = self.board.changed = False
+
+    def status(self) -> FrameworkStatus:
+        """The whole record as of now."""
+        return replace(self._known.status, roles=tuple(each.frozen() for each in self.board.crews.values()))
+
+    def update(self, framework: Framework) -> None:
+        """The Framework's spec or metadata as it is now; its status is ours to know."""
+        if (framework.generation, framework.deleting) != (
+            self._framework.generation,
+            self._framework.deleting,
+        ):
+            self.board.touch_all()
+        self._framework = framework
+
+    def look(self, now: float, *, chance: float = 0.0, fresh: bool = False) -> Look:
+        """Think everything through that was touched."""
+        self.board.actions.clear()
+        self._actions.clear()
+        self._wakes.clear()
+        if self._record is None:
+            self._record = Record.begin(int(now))
+        self._known.now = int(now)
+        if self._framework.fault:
+            return self._refused()
+        self._known.accept(self._framework.generation)
+        self._is_end_saved = self._known.state is State.ATTEMPT_COMPLETED
+        self.board.wake(int(now))
+        self._settle_doubts(fresh)
+        self._absorb_spec()
+        self._interrupt()
+        self._come_to_rest(chance, fresh)
+        if self.board.doubts:
+            self._ask_store()
+        return self._looked()
+
+    def _refused(self) -> Look:
+        """Everything stays as it is until the spec is corrected; then all is looked at again."""
+        self._known.refuse(self._framework.generation, self._framework.fault)
+        self.board.rest()
+        return replace(self._looked(), look_again=None)
+
+    def _come_to_rest(self, chance: float, fresh: bool) -> None:
+        """One thing leads to another; a plan that never rests is a bug, and must not hang everybody else."""
+        for _ in range(_ROUNDS + _ROUNDS * len(self._framework.spec.roles)):
+            if self._is_held():
+                self.board.rest()
+                return
+            finished = self.board.work(self._around)
+            done = self._judge(finished) or self._compact() or self._review_gang(fresh)
+            if not (done or self._settle(chance, fresh)):
+                self._explain()
+                return
+        raise ValueError("the plan does not come to rest")
+
+    @property
+    def _known(self) -> Record:
+        if self._record is None:
+            raise ValueError("nothing is known of this Framework before its first look")
+        return self._record
+
+    @property
+    def _now(self) -> Time:
+        return self._known.now
+
+    @property
+    def _is_ending(self) -> bool:
+        """The current attempt has its end, whether or not all of its pods are gone."""
+        return self._known.attempt.completion is not None
+
+    def _looked(self) -> Look:
+        # What tasks did comes first: it is why the Framework did what it did.
+        steps, notices = self.board.steps + self._known.steps, self.board.notices + self._known.notices
+        if self._framework.deleting:
+            # Whoever deletes a Framework deletes its pods.
+            notices = [notice for notice in notices if notice.reason != _POD_DELETED]
+        for told in (self._known.steps, self.board.steps, self._known.notices, self.board.notices):
+            told.clear()
+        wakes = [*self._wakes, *([] if self.board.next_wake is None else [self.board.next_wake])]
+        actions = (*self.board.actions.values(), *self._actions)
+        return Look(actions, min(wakes, default=None), tuple(steps), tuple(notices))
+
+    def _load(self, status: FrameworkStatus) -> None:
+        self._record = Record(replace(status, roles=()))
+        self.board.begin_attempt(status.attempt.id, known_crews(status.roles, self._framework.spec))
+        self.board.changed = False
+        self._jury.recount(self.board.crews.values())
+
+    def _settle_doubts(self, fresh: bool) -> None:
+        self.board.fresh = fresh
+        if fresh:
+            for name in self.board.doubts:
+                self.board.touch(name)
+
+    def _ask_store(self) -> None:
+        if ReadPods() not in self._actions:
+            self._actions.append(ReadPods())
+
+    def _absorb_spec(self) -> None:
+        """A spec that was not seen before: rescale first, then judge by the new rules."""
+        known = self._known
+        if known.status.observed_generation == self._framework.generation or known.state is State.COMPLETED:
+            return
+        is_new = not known.status.observed_generation and not self.board.crews
+        known.put(observed_generation=self._framework.generation)
+        if is_new:
+            self._muster(0)
+            return
+        if self._is_ending:
+            adopt(self.board.crews, self._framework.spec)
+            return
+        incarnation = known.attempt.rescales + 1
+        if rescale(self.board.crews, self._framework.spec, self._now, incarnation):
+            known.put_attempt(rescales=incarnation)
+        self.board.touch_all()
+        self._jury.recount(self.board.crews.values())
+        self._accept(self._jury.judge_anew(self.board.crews.values()))
+
+    def _interrupt(self) -> None:
+        if self._is_ending:
+            return
+        self._is_past_deadline()  # or it is looked at again when it will be
+        end = interruption(self._framework, self._known.status, self._now)
+        if end is not None:
+            self._complete(end, None, end.diagnostics)
+
+    def _is_held(self) -> bool:
+        """Whether the Framework waits for its user. It counts as started from the moment it does not."""
+        known = self._known
+        if known.state is not State.CREATION_PENDING or self._is_ending:
+            return False
+        # What was begun before the user wrote Create goes on; only what has no pod yet can be held.
+        held = self._framework.spec.execution is ExecutionType.CREATE and not self.board.pods
+        if held:
+            known.say("held: executionType is Create")
+        known.condition(
+            "Suspended", held, "Held" if held else "Started", known.status.message if held else ""
+        )
+        if not held:
+            known.condition("Started", True, "AttemptStarted")
+            self._is_past_deadline()
+        return held
+
+    def _is_past_deadline(self) -> bool:
+        """Whether the Framework's time is over; if not, it is looked at again when it will be."""
+        due = deadline(self._framework.spec, self._known.status)
+        if due is None:
+            return False
+        self._wakes.append(due)
+        return self._now >= due
+
+    def _around(self, each: Crew) -> Situation:
+        here = self._gate(each)
+        return Situation(
+            now=self._now,
+            rules=self._rules,
+            role_name=each.name,
+            role=each.role,
+            graceful_deletion_seconds=each.graceful_deletion_seconds,
+            hold=here.hold,
+            unreachable=here.unreachable,
+            ending=self._is_ending,
+            stops_running=self._stops_running or self._sweeping,
+            cleans_ended=self._framework.spec.clean_pods is CleanPodPolicy.ALL or self._sweeping,
+        )
+
+    @property
+    def _stops_running(self) -> bool:
+        """Whether pods that run are stopped when the attempt is over."""
+        end = self._known.attempt.completion
+        return (
+            self._framework.spec.clean_pods is not CleanPodPolicy.NONE
+            or (end is not None and end.code in ALWAYS_STOPS)
+            # What belongs to a gang that never was is of use to nobody.
+            or gang.is_waiting(self._known.status)
+        )
+
+    def _gate(self, each: Crew) -> Gate:
+        if self._framework.deleting:
+            return Gate(hold=DELETED)
+        if each.role is None or self._is_ending:
+            return OPEN
+        return gate(each.role, self._framework.spec, self.board.crews)
+
+    def _judge(self, finished: list[Finished]) -> bool:
+        """Count each task that ended, in order; the first to meet a rule ends the attempt."""
+        for each in finished:
+            if not self._is_ending:
+                self._accept(self._jury.hear(each))
+        return bool(finished)
+
+    def _accept(self, verdict: Verdict | None) -> None:
+        if verdict is not None:
+            self._complete(verdict.end, verdict.trigger, verdict.trigger.message)
+
+    def _review_gang(self, fresh: bool) -> bool:
+        """See how the gang stands; True when that ends the attempt. A cache that is behind ends nothing."""
+        if self._is_ending or self._known.state is State.COMPLETED:
+            return False
+        wait = gang.review(self._framework.spec.gang, self.board.crews.values(), self._known, self.placer)
+        if wait.until is not None:
+            self._wakes.append(wait.until)
+        if wait.end is None:
+            return False
+        if not fresh:
+            self._ask_store()
+            return False
+        self._complete(wait.end, wait.trigger, wait.because)
+        return True
+
+    def _compact(self) -> bool:
+        """Let go of removed tasks that are through; True when the crews are not what they were."""
+        if self._is_ending:
+            return False
+        incarnation = self._known.attempt.rescales + 1
+        compacted = self.board.compact(self._now, incarnation)
+        if compacted.renewed:
+            self._known.put_attempt(rescales=incarnation)
+        return compacted.changed
+
+    def _complete(self, end: Completion, trigger: Trigger | None, because: str) -> None:
+        """The attempt is over. Its end is written once; tasks without one of their own are told so."""
+        known = self._known
+        known.put_attempt(completion=end, trigger=trigger)
+        deleted = end.code == Code.FRAMEWORK_EXTERNAL_DELETED
+        if not deleted:
+            stopped = predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, f"the attempt is over: {because}")
+            self.board.mark(stopped, "stopped because the attempt is over")
+        self.board.touch_all()
+        if known.state is not State.CREATION_PENDING:
+            known.enter(State.DELETING if deleted else State.DELETION_PENDING, because)
+        elif self.board.pods:
+            known.enter(State.DELETING, because)
+        else:
+            known.say(because)
+
+    def _settle(self, chance: float, fresh: bool) -> bool:
+        """Take the Framework's own next step, if one is due; True when there may be more to think through."""
+        known, crews = self._known, self.board.crews.values()
+        if known.state is State.COMPLETED:
+            self._expire()
+            return False
+        if known.state is State.ATTEMPT_COMPLETED:
+            return self._after_attempt(chance, fresh)
+        if self._is_ending:
+            return self._settle_end(fresh)
+        if known.state is State.CREATION_PENDING and self._is_underway():
+            tasks = any(each.tasks for each in crews)
+            known.enter(State.PREPARING, "" if tasks else "there are no tasks to run")
+            return True
+        if known.state is State.PREPARING and any(each.running for each in crews):
+            known.enter(State.RUNNING, _RUNNING)
+            return True
+        return False
+
+    def _explain(self) -> None:
+        """Have the message of a Framework under way name what it waits for."""
+        known, crews = self._known, self.board.crews.values()
+        if self._is_ending or gang.is_waiting(known.status):
+            return
+        if not any(each.tasks for each in crews):
+            if known.state is State.RUNNING:
+                known.say(_NO_TASKS)
+            return
+        match known.state:
+            case State.CREATION_PENDING:
+                known.say(first_wait(crews))
+            case State.PREPARING:
+                known.say(first_wait(crews) or start_wait(crews))
+            case State.RUNNING:
+                wait = first_wait(crews)
+                known.say(f"{_RUNNING}; {wait}" if wait else _RUNNING)
+            case _:
+                pass
+
+    def _is_underway(self) -> bool:
+        crews = self.board.crews.values()
+        return not any(each.tasks for each in crews) or any(
+            len(each.tasks) != each.by_state[State.CREATION_PENDING] for each in crews
+        )
+
+    def _settle_end(self, fresh: bool) -> bool:
+        """Wait until everything that has to go is gone."""
+        known, board = self._known, self.board
+        if board.doubts:
+            return False
+        if self._framework.deleting and not board.pods and not board.all_completed:
+            board.mark(predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, DELETED), DELETED)
+            return True
+        if board.all_completed and not self._has_to_go():
+            if not fresh and board.has_unseen:
+                self._ask_store()
+                return False
+            known.enter(State.ATTEMPT_COMPLETED, known.status.message)
+            return True
+        if known.state in (State.CREATION_PENDING, State.DELETION_PENDING) and board.deleting:
+            known.enter(State.DELETING, known.status.message)
+        return False
+
+    def _has_to_go(self) -> bool:
+        """Whether there are pods that cannot stay beyond the end: also such as came into sight only after it."""
+        if self._framework.spec.clean_pods is CleanPodPolicy.ALL:
+            return bool(self.board.pods)
+        return self._stops_running and any(not pod.ended for pod in self.board.pods.values())
+
+    def _after_attempt(self, chance: float, fresh: bool) -> bool:
+        """Decide between another attempt and the end."""
+        known, spec = self._known, self._framework.spec
+        end = known.attempt.completion
+        if end is None:
+            raise ValueError("an attempt that is over has a completion")
+        if self._framework.deleting:
+            return False
+        after = decision(spec, known.status, end, self._rules, self._now, chance)
+        if isinstance(after, retry.GiveUp):
+            return self._finish(after.because)
+        if spec.execution is ExecutionType.STOP:
+            because = f"stopped before its retry after {end.words}"
+            return self._finish_instead(Code.STOP_FRAMEWORK_REQUESTED, because)
+        if self._is_past_deadline():
+            because = f"{deadline_words(spec)}, before its retry after {end.words}"
+            return self._finish_instead(Code.ACTIVE_DEADLINE_EXCEEDED, because)
+        if after.delay and known.retry.delay is None:
+            known.put(retry=retry.scheduled(known.retry, after))
+            known.say(f"{end.words}; tried again in {after.delay} s: {after.because}")
+        due = retry.due(known.status.transition_time, after.delay, self._now)
+        if after.delay and self._now < due:
+            self._wakes.append(due)
+            return False
+        return self._sweep(end, after, fresh)
+
+    def _sweep(self, end: Completion, after: retry.Retry, fresh: bool) -> bool:
+        """See that no pod of this attempt is left, then begin the next one."""
+        if self.board.pods:
+            if self._sweeping:
+                return False
+            self._sweeping = True
+            self.board.touch_all()
+            return True
+        if not (fresh and self._is_end_saved):
+            self._ask_store()
+            return False
+        self._sweeping = False
+        known = self._known
+        known.put(retry=retry.executed(known.retry, after), observed_generation=self._framework.generation)
+        known.put(attempt=FrameworkAttempt(known.retry.total, self._now))
+        gang.begin(known)
+        because = f"try {known.retry.total + 1} after {end.words}: {after.because}"
+        known.enter(State.CREATION_PENDING, because)
+        self._muster(known.retry.total)
+        return True
+
+    def _muster(self, attempt: int) -> None:
+        """Fresh tasks for an attempt that begins."""
+        self.board.begin_attempt(attempt, new_crews(self._framework.spec, self._known.now))
+        self._jury.recount(self.board.crews.values())
+
+    def _finish_instead(self, code: Code, because: str) -> bool:
+        """The user or the deadline was faster than the retry: no attempt is made only to be stopped."""
+        self._known.put_attempt(completion=predefined(code, because), trigger=None)
+        self.board.touch_all()  # such an end stops pods that the one before it left running
+        return self._finish(because)
+
+    def _finish(self, because: str) -> bool:
+        known = self._known
+        if self._sweeping:  # pods that were to make room for another attempt are kept after all
+            self._sweeping = False
+            self.board.touch_all()
+        known.put(retry=replace(known.retry, delay=None))
+        known.enter(State.COMPLETED, last_words(known.attempt, because))
+        return True
+
+    def _expire(self) -> None:
+        """A finished Framework goes when its time after the end is over."""
+        if self._framework.deleting:
+            return
+        status, limit = self._known.status, retention(self._framework.spec, self._rules)
+        due = (status.completion_time or status.transition_time) + limit
+        if self._now < due:
+            self._wakes.append(due)
+        else:
+            self._actions.append(DeleteFramework(f"it finished {limit} s ago"))

@@ -1,0 +1,109 @@
+"""Points in time: whole seconds since 1970 in the core, RFC 3339 on the wire."""
+
+import re
+from datetime import UTC, datetime
+from functools import lru_cache
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def seconds_in(text: str) -> float:
+    """The seconds that ``90s``, ``5m``, ``1h30m``, ``2d`` or a plain number say. Raises ValueError."""
+    parts = re.fullmatch(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?", text, re.ASCII)
+    if not text or parts is None:
+        raise ValueError(f"{text!r} is no duration; write it as 90s, 5m or 1h30m")
+    return sum(
+        float(count) * size
+        for count, size in zip(parts.groups(), (_DAY, _HOUR, _MINUTE, 1), strict=True)
+        if count
+    )
+
+
+#: Whole seconds since 1970-01-01T00:00:00Z.
+Time = int
+
+
+@lru_cache(maxsize=4096)
+def to_wire(time: Time) -> str:
+    """``2026-01-31T12:00:00Z``."""
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@lru_cache(maxsize=4096)
+def from_wire(text: str) -> Time:
+    """The whole second that *text* names. Raises ValueError when it is no RFC 3339 time."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone; write it as 2026-01-31T12:00:00Z")
+    return int(moment.timestamp())
+
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+
+
+def parse_go_duration(text: str) -> float:
+    """The seconds that ``5s``, ``1m`` or ``2h22m`` say; fractions and a sign are allowed. Raises ValueError."""
+    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
+    if rest == "0":
+        return 0.0
+    parts = _PART.findall(rest)
+    if not parts or "".join(number + unit for number, unit in parts) != rest:
+        raise ValueError("write a number and a unit, such as 30s, 5m or 2h22m")
+    return sign * sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def short(seconds: float) -> str:
+    """``59s``, ``1m``, ``23h``, ``1d``, ``1y``: the largest unit alone."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    for size, unit, limit in (
+        (1, "s", _MINUTE),
+        (_MINUTE, "m", _HOUR),
+        (_HOUR, "h", _DAY),
+        (_DAY, "d", _YEAR),
+    ):
+        if whole < limit:
+            return f"{max(whole, 0) // size}{unit}"
+    return f"{whole // _YEAR}y"
+
+
+def age_of(timestamp: object, now: float) -> str:
+    """``3m20s`` for an RFC 3339 time; ``<unknown>`` where there is none."""
+    if not isinstance(timestamp, str) or not timestamp:
+        return "<unknown>"
+    try:
+        return age(now - from_wire(timestamp))
+    except ValueError:
+        return "<unknown>"
+
+
+def age(seconds: float) -> str:
+    """The two largest units that still say something; the further back, the less exactly."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    if whole < 2 * _MINUTE:
+        return f"{max(whole, 0)}s"
+    if whole < 10 * _MINUTE:
+        return _two(whole, _MINUTE, "m", 1, "s")
+    if whole < 3 * _HOUR:
+        return f"{whole // _MINUTE}m"
+    if whole < 8 * _HOUR:
+        return _two(whole, _HOUR, "h", _MINUTE, "m")
+    if whole < 2 * _DAY:
+        return f"{whole // _HOUR}h"
+    if whole < 8 * _DAY:
+        return _two(whole, _DAY, "d", _HOUR, "h")
+    if whole < 2 * _YEAR:
+        return f"{whole // _DAY}d"
+    if whole < 8 * _YEAR:
+        return _two(whole, _YEAR, "y", _DAY, "d")
+    return f"{whole // _YEAR}y"
+
+
+def _two(seconds: int, large: int, sign: str, small: int, small_sign: str) -> str:
+    rest = seconds % large // small
+    return f"{seconds // large}{sign}{rest}{small_sign}" if rest else f"{seconds // large}{sign}"

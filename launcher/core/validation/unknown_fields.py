@@ -1,0 +1,100 @@
+"""Fields that no Framework has: found by a walk along the schema, told with a guess, left out of what is stored."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import Any
+
+from launcher.core.errors import Problem
+from launcher.core.parsing import field_path
+from launcher.core.parsing.field_path import Path
+from launcher.core.validation.field_errors import MOST, ignored_field, meant, unknown_field
+from launcher.core.validation.schema import Schema, framework_schema
+
+_POD_SPEC = ("task", "pod", "spec")
+#: Fields that no pod spec has, and that Frameworks of other systems have all the same; by whom they are written.
+#: kubectl asks for strict reading, and those Frameworks must be accepted by it.
+_TOLERATED = {"privileged": "OpenPAI", "ActiveDeadlineSeconds": "FrameworkController"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What may stand in a list or object; None inside means that nothing can be unknown there."""
+
+    fields: "Mapping[str, _Shape | None] | None" = None
+    items: "_Shape | None" = None
+    #: Unknown fields are told and yet kept.
+    keeps: bool = False
+
+
+def unknown_fields(obj: Any) -> tuple[Problem, ...]:
+    """
+    Each field that the schema does not know, with a guess at what was meant; not more than anybody reads.
+
+    A part that is not a list or object where it should be one is passed over: the schema tells about that.
+    """
+    return tuple(
+        _finding(path, meant(str(path[-1]), known))
+        for path, known in islice(_unknown(obj, _framework_shape(), ()), MOST)
+    )
+
+
+def _finding(path: Path, guess: str | None) -> Problem:
+    field = field_path.written(path)
+    if path[-4:-1] == _POD_SPEC and (writer := _TOLERATED.get(str(path[-1]))):
+        return ignored_field(field, guess, writer)
+    return unknown_field(field, guess)
+
+
+def without_unknown(obj: dict[str, Any]) -> dict[str, Any]:
+    """The object without unknown fields, except that a pod template is kept just as it was written."""
+    known: dict[str, Any] = _pruned(obj, _framework_shape())
+    return known
+
+
+def _unknown(value: Any, shape: _Shape, path: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    if isinstance(value, dict):
+        if shape.fields is None:
+            return
+        for name, inner in value.items():
+            if name not in shape.fields:
+                yield (*path, name), shape.fields
+            elif (below := shape.fields[name]) is not None:
+                yield from _unknown(inner, below, (*path, name))
+    elif isinstance(value, list) and shape.items is not None:
+        for index, inner in enumerate(value):
+            yield from _unknown(inner, shape.items, (*path, index))
+
+
+def _pruned(value: Any, shape: _Shape | None) -> Any:
+    if shape is None or shape.keeps:
+        return value
+    if isinstance(value, dict) and shape.fields is not None:
+        fields = shape.fields
+        return {name: _pruned(inner, fields[name]) for name, inner in value.items() if name in fields}
+    if isinstance(value, list):
+        return [_pruned(inner, shape.items) for inner in value]
+    return value
+
+
+@cache
+def _framework_shape() -> _Shape:
+    root = framework_schema()
+    shape = _shape(root, root["$defs"])
+    assert shape is not None
+    return shape
+
+
+def _shape(schema: Schema, definitions: Schema) -> _Shape | None:
+    """The shape that *schema* gives to a value; None when there is nothing to look for inside."""
+    shared = definitions[schema["$ref"].rsplit("/", 1)[-1]] if "$ref" in schema else {}
+    fields = {**shared.get("properties", {}), **schema.get("properties", {})}
+    items = schema.get("items") or shared.get("items")
+    if not fields and not items:
+        return None
+    return _Shape(
+        fields={name: _shape(field, definitions) for name, field in fields.items()} if fields else None,
+        items=_shape(items, definitions) if items else None,
+        keeps=schema.get("x-kubernetes-preserve-unknown-fields", False),
+    )

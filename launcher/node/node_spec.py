@@ -1,0 +1,319 @@
+"""
+The nodes of local mode: as they are configured, and as Node objects in the store.
+
+A node is written ``NAME[,PART…]``. The parts are
+
+* ``ip=127.0.0.5``: its address; without one, 127.0.0.2 and so on,
+* ``cpu=8``, ``memory=16Gi``, ``pods=50``, ``ephemeral-storage=10Gi``, ``hugepages-2Mi=1Gi``: what it has,
+* ``nvidia.com/gpu=4``: any other resource. A key with a domain and a whole number is one, unless the domain is
+  Kubernetes' own (``kubernetes.io``, ``k8s.io`` and those below them),
+* ``taint=KEY[=VALUE]:EFFECT``, as often as wanted,
+* ``KEY=VALUE``: everything else is a label, except for a number with the word for a resource, such as ``gpu=4``, which
+  is an error; ``label:KEY=VALUE`` is a label without any doubt.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import Final
+
+from launcher.core.errors import AlreadyExists, LauncherError, NotFound
+from launcher.core.quantity import quantity
+from launcher.core.timestamps import to_wire
+from launcher.core.validation.names import label_key_fault, label_value_fault, name_fault
+from launcher.core.validation.pod_template import items, part
+from launcher.node import machine
+from launcher.scheduling.cluster_state import Taint
+from launcher.store.backoff import Pauses
+from launcher.store.interface import NODES, Deletion, Object, Store
+from launcher.store.object_errors import object_errors
+
+log = logging.getLogger(__name__)
+
+#: The default of the kubelet; `pods=` of a node overrides it.
+MOST_PODS: Final = 110
+EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+#: Seconds between two signs of life. Node and store are one program, so nobody waits for the sign.
+HEARTBEAT: Final = 300.0
+
+#: The release of Kubernetes whose pods these nodes run.
+KUBERNETES: Final = "v1.34.0"
+
+_CONDITIONS = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "memory is not watched here"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "disks are not watched here"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "process numbers are not watched here"),
+    ("Ready", "True", "KubeletReady", "the launcher runs pods on this node"),
+)
+_PLAIN_RESOURCES = re.compile(r"cpu|memory|pods|ephemeral-storage|hugepages-.+")
+_KUBERNETES = re.compile(r"(.+\.)?(kubernetes|k8s)\.io")
+_TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^=:]*))?:(?P<effect>[A-Za-z]+)")
+_WHOLE = re.compile(r"[0-9]+")
+
+
+#: Words that users write for a resource, and its name; as the key of a number they are no labels.
+_RESOURCE_WORDS = {
+    "gpu": "nvidia.com/gpu",
+    "gpus": "nvidia.com/gpu",
+    "nvidia": "nvidia.com/gpu",
+    "cpu": "cpu",
+    "cpus": "cpu",
+    "cores": "cpu",
+    "memory": "memory",
+    "mem": "memory",
+    "ram": "memory",
+    "disk": "ephemeral-storage",
+    "storage": "ephemeral-storage",
+    "pods": "pods",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """A node as it is configured."""
+
+    name: str
+    #: Empty until it is given one.
+    address: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    #: Quantities, as they were written.
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+
+
+def this_machine() -> NodeSpec:
+    """A node with this machine's own name, address and size."""
+    cpus = machine.cpus()
+    capacity = {
+        "cpu": str(int(cpus)) if cpus == int(cpus) else f"{int(cpus * 1000)}m",
+        "memory": f"{machine.memory() // 1024}Ki",
+        "pods": str(MOST_PODS),
+    }
+    if gpus := machine.gpus():
+        capacity["nvidia.com/gpu"] = str(gpus)
+    return NodeSpec(machine.name(), machine.address(), capacity=capacity)
+
+
+def named_nodes(texts: Sequence[str]) -> tuple[NodeSpec, ...]:
+    """
+    The nodes that these texts write, each with an address of its own.
+
+    What a text leaves open of cpu, memory and pods is as on this machine. Raises ValueError, which names the part.
+    """
+    specs = [parse(text) for text in texts]
+    for what, values in (
+        ("name", [spec.name for spec in specs]),
+        ("ip", [spec.address for spec in specs if spec.address]),
+    ):
+        for value in values:
+            if values.count(value) > 1:
+                raise ValueError(f"{what} {value!r} is given to two nodes: each needs one of its own")
+    free = _free_addresses({spec.address for spec in specs})
+    here = this_machine().capacity
+    common = {name: here[name] for name in ("cpu", "memory", "pods")}
+    return tuple(
+        replace(spec, address=spec.address or next(free), capacity=common | dict(spec.capacity))
+        for spec in specs
+    )
+
+
+def _free_addresses(taken: set[str]) -> Iterator[str]:
+    """Loopback addresses; 127.0.0.1 is left to the machine itself."""
+    first = int(ipaddress.IPv4Address("127.0.0.2"))
+    return (
+        text for number in range(1 << 16) if (text := str(ipaddress.IPv4Address(first + number))) not in taken
+    )
+
+
+def parse(text: str) -> NodeSpec:
+    """The node that *text* writes, as the module says. Raises ValueError, which names the part and the way out."""
+    name, *parts = [entry.strip() for entry in text.split(",")]
+    if not name or "=" in name:
+        raise ValueError(f"{text!r} must begin with the node's name, such as gpu-1,cpu=8,memory=16Gi")
+    if fault := name_fault(name):
+        raise ValueError(f"{name!r} is no name for a node: {fault}")
+    address, labels, capacity, taints = "", {}, {}, []
+    for entry in parts:
+        marked = entry.startswith("label:")
+        key, sign, value = entry.removeprefix("label:").partition("=")
+        if not sign or not key:
+            raise ValueError(f"node {name}: {entry!r} must be written KEY=VALUE")
+        if key in labels or key in capacity or (key == "ip" and address):
+            raise ValueError(f"node {name}: {key} is given twice")
+        if marked:
+            labels[key] = _label(name, key, value)
+        elif key == "ip":
+            address = _address(name, value)
+        elif key == "taint":
+            taints.append(_taint(name, value))
+        elif _is_resource(key, value):
+            capacity[key] = _amount(name, key, value)
+        else:
+            _check_word(name, key, value)
+            labels[key] = _label(name, key, value)
+    return NodeSpec(name, address, labels, capacity, tuple(taints))
+
+
+def _is_resource(key: str, value: str) -> bool:
+    if _PLAIN_RESOURCES.fullmatch(key):
+        return True
+    domain, sign, _ = key.partition("/")
+    return bool(sign and _WHOLE.fullmatch(value)) and not _KUBERNETES.fullmatch(domain)
+
+
+def _check_word(name: str, key: str, value: str) -> None:
+    """Raise ValueError for a number with the word for a resource, which nobody means as a label."""
+    meant = _RESOURCE_WORDS.get(key.lower())
+    if meant is not None and value[:1].isdecimal():
+        part = f"{key}={value}"
+        raise ValueError(
+            f"node {name}: {part!r} is no resource; write {meant}={value}, or label:{part} for a label"
+        )
+
+
+def _address(name: str, value: str) -> str:
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        raise ValueError(f"node {name}: ip={value}: write an address such as 127.0.0.2") from None
+
+
+def _amount(name: str, key: str, value: str) -> str:
+    try:
+        amount = quantity(value)
+    except ValueError as error:
+        raise ValueError(f"node {name}: {key}: {error}") from None
+    if amount < 0:
+        raise ValueError(f"node {name}: {key}={value}: must not be negative")
+    return value
+
+
+def _label(name: str, key: str, value: str) -> str:
+    if fault := label_key_fault(key) or label_value_fault(value):
+        raise ValueError(f"node {name}: label {key}={value}: {fault}")
+    return value
+
+
+def _taint(name: str, text: str) -> Taint:
+    found = _TAINT.fullmatch(text)
+    if found is None:
+        raise ValueError(f"node {name}: taint={text}: write taint=KEY=VALUE:EFFECT or taint=KEY:EFFECT")
+    key, value, effect = found["key"], found["value"] or "", found["effect"]
+    if effect not in EFFECTS:
+        raise ValueError(f"node {name}: taint={text}: the effect must be one of {', '.join(EFFECTS)}")
+    if fault := label_key_fault(key) or label_value_fault(value):
+        raise ValueError(f"node {name}: taint={text}: {fault}")
+    return Taint(key, value, effect)
+
+
+class NodeKeeper:
+    """Keeps the Node objects as the configuration has them. Others may cordon a node; all else is the keeper's."""
+
+    def __init__(self, store: Store, specs: Sequence[NodeSpec], clock: Callable[[], float]) -> None:
+        self._store, self._clock = store, clock
+        self._specs = {spec.name: spec for spec in specs}
+        self._info = machine.info()
+        self._pauses = Pauses(first=0.2, most=30.0)
+
+    async def run(self) -> None:
+        """Bring the store in line now and at every heartbeat, until cancelled."""
+        while True:
+            try:
+                await self._bring_in_line()
+                self._pauses.reset()
+                pause = HEARTBEAT
+            except LauncherError as error:
+                pause = self._pauses.next()
+                log.warning("nodes not registered", extra={"why": str(error)})
+            await asyncio.sleep(pause)
+
+    async def _bring_in_line(self) -> None:
+        stored = {node["metadata"]["name"]: node for node in (await self._store.list(NODES)).items}
+        for name, node in stored.items():
+            if name not in self._specs:
+                with object_errors.handling("node-keeper", NODES.plural, ("", name)):
+                    await self._remove(node)
+        for name, spec in self._specs.items():
+            await self._register(spec, stored.get(name))
+
+    async def _remove(self, node: Object) -> None:
+        """The garbage collector ends the pods that were on it."""
+        meta = node["metadata"]
+        log.info("node is no longer configured", extra={"node": meta["name"]})
+        with suppress(NotFound):
+            await self._store.delete(NODES, "", meta["name"], Deletion(uid=meta["uid"]))
+
+    async def _register(self, spec: NodeSpec, stored: Object | None) -> None:
+        if stored is None:
+            try:
+                await self._store.create(NODES, self._node(spec, None))
+                return
+            except AlreadyExists:
+                stored = await self._store.get(NODES, "", spec.name)
+        stored = await self._store.update(NODES, self._node(spec, stored))
+        await self._store.update_status(NODES, {**stored, "status": self._status(spec, stored)})
+
+    def _node(self, spec: NodeSpec, stored: Object | None) -> Object:
+        own = {
+            "kubernetes.io/arch": self._info["architecture"],
+            "kubernetes.io/hostname": spec.name,
+            "kubernetes.io/os": self._info["operatingSystem"],
+        }
+        taints = [
+            {"key": taint.key, "effect": taint.effect} | ({"value": taint.value} if taint.value else {})
+            for taint in spec.taints
+        ]
+        node_spec: Object = {"taints": taints} if taints else {}
+        if stored is not None and part(stored.get("spec")).get("unschedulable"):
+            node_spec["unschedulable"] = True
+        return {
+            "apiVersion": NODES.api_version,
+            "kind": NODES.kind,
+            "metadata": {
+                **(stored["metadata"] if stored is not None else {}),
+                "name": spec.name,
+                "labels": own | dict(spec.labels),
+            },
+            "spec": node_spec,
+            "status": self._status(spec, stored),
+        }
+
+    def _status(self, spec: NodeSpec, stored: Object | None) -> Object:
+        launcher = version("framework-launcher")
+        return {
+            "capacity": dict(spec.capacity),
+            "allocatable": dict(spec.capacity),
+            "addresses": [
+                {"type": "InternalIP", "address": spec.address},
+                {"type": "Hostname", "address": spec.name},
+            ],
+            "conditions": self._conditions(stored),
+            "nodeInfo": {
+                **self._info,
+                "containerRuntimeVersion": f"process://{launcher}",
+                "kubeletVersion": f"{KUBERNETES}+launcher.{launcher}",
+                "kubeProxyVersion": "",
+            },
+        }
+
+    def _conditions(self, stored: Object | None) -> list[Object]:
+        now = to_wire(int(self._clock()))
+        conditions = map(part, items(part((stored or {}).get("status")).get("conditions")))
+        before = {str(one.get("type")): one for one in conditions}
+        return [
+            {
+                "type": kind,
+                "status": status,
+                "reason": reason,
+                "message": message,
+                "lastHeartbeatTime": now,
+                "lastTransitionTime": before.get(kind, {}).get("lastTransitionTime", now),
+            }
+            for kind, status, reason, message in _CONDITIONS
+        ]

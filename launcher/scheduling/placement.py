@@ -1,0 +1,206 @@
+"""The nodes as those find them who want to go there: who is there already, and what is kept for others."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from launcher.scheduling.bin_packing import Seats, by_size, cares, packed
+from launcher.scheduling.cluster_state import Guest, Node, Site
+from launcher.scheduling.feasibility import KEPT, SHUNNED, company_of, refusal, shortages, verdict
+from launcher.scheduling.pod_requirements import Demand
+from launcher.scheduling.reservation import Room
+from launcher.scheduling.scheduling_queue import Line, Party, Waiting
+from launcher.scheduling.scoring import best
+from launcher.store.interface import Key
+
+Choose = Callable[[Guest, Sequence[Node]], Node | None]
+
+
+@dataclass(slots=True)
+class Survey:
+    """Which nodes a pod fits at present, and why not the others."""
+
+    fit: list[Node] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    #: What is in the way has to do with this pod's own labels: others that ask for the same need not meet it.
+    personal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Seats for a party; or none, and why."""
+
+    seats: Seats = field(default_factory=dict)
+    why: str = ""
+    personal: bool = False
+
+
+class Ground:
+    """The site and the room that is kept on it, as the first of a line finds them."""
+
+    def __init__(self, site: Site, room: Room | None, line: Line) -> None:
+        self._site, self._room = site, room
+        self._refusals, self._priority = line.refusals, line.key.priority
+
+    def seats(self, party: Party) -> Found:
+        """Nodes for as many of the party as it needs, or for none. The site is left as it was."""
+        if len(party.members) > 1:
+            return _Table(self, self._site, party).find(self._room)
+        member = party.members[0]
+        survey = self.survey(member)
+        if survey.fit:
+            return Found({member.guest.key: best(member.guest, survey.fit, self._site).facts.name})
+        return Found(why=self.words(survey), personal=survey.personal)
+
+    def words(self, survey: Survey) -> str:
+        return verdict(len(self._site.nodes), survey.reasons)
+
+    def survey(self, member: Waiting) -> Survey:
+        guest, room, found = member.guest, self._room, Survey()
+        company = company_of(guest, self._site)
+        known = self._refusals_of(guest.demand)
+        for name, node in self._site.nodes.items():
+            if (why := known[name]) is not None:
+                found.reasons.append(why)
+            elif short := shortages(guest.demand, node):
+                found.reasons += short
+            elif company is not None and (why := company.refusal(node.facts)) is not None:
+                found.reasons.append(why)
+                found.personal |= why == SHUNNED
+            elif room is not None and room.refuses(guest, self._priority, node):
+                found.reasons.append(KEPT)
+            elif room is not None and room.repels(guest, self._priority, node):
+                found.reasons.append(KEPT)
+                found.personal = True
+            else:
+                found.fit.append(node)
+        return found
+
+    def never(self, demand: Demand, node: Node) -> bool:
+        """Whether the node would not have such a pod even if it were empty."""
+        return self._refusals_of(demand)[node.facts.name] is not None
+
+    def _refusals_of(self, demand: Demand) -> Mapping[str, str | None]:
+        """Of each node why it would not have such a pod even if it were empty; asked once, until nodes change."""
+        known = self._refusals.get(demand)
+        if known is None:
+            nodes = self._site.nodes.items()
+            known = self._refusals[demand] = {name: refusal(demand, node.facts) for name, node in nodes}
+        return known
+
+    @contextmanager
+    def trying(self) -> Iterator[Callable[[Guest, str], None]]:
+        """Inside, pods can be put on nodes for the time being."""
+        put: list[Key] = []
+
+        def seat(guest: Guest, node: str) -> None:
+            put.append(guest.key)
+            self._site.place(guest, node)
+            if self._room is not None:
+                self._room.let_in(guest, node)
+
+        try:
+            yield seat
+        finally:
+            for key in reversed(put):
+                self._site.remove(key)
+                if self._room is not None:
+                    self._room.left(key)
+
+
+class _Table:
+    """The ways in which a party of several pods may find its seats, one after the other."""
+
+    def __init__(self, ground: Ground, site: Site, party: Party) -> None:
+        self._ground, self._site, self._party = ground, site, party
+        self._members = by_size(party, (node.facts for node in site.nodes.values()))
+        #: What was in the way of the first for whom there was no seat.
+        self._obstacle: Survey | None = None
+        self._personal = False
+
+    def find(self, room: Room | None) -> Found:
+        mine = room is not None and room.party is self._party
+        seats = self._seat(lambda guest, fit: best(guest, fit, self._site))
+        count, obstacle = len(seats), self._obstacle
+        if not self._is_enough(seats) and room is not None and mine:
+            seats = self._seat(_as_told(room.seats))
+        if not self._is_enough(seats) and (
+            tight := self._packed({} if room is None or mine else room.promised)
+        ):
+            seats = self._seat(_as_told(tight))
+        if self._is_enough(seats):
+            return Found(seats)
+        return Found(why=self._words(count, obstacle), personal=self._personal)
+
+    def _is_enough(self, seats: Seats) -> bool:
+        return len(seats) >= self._party.need
+
+    def _words(self, count: int, obstacle: Survey | None) -> str:
+        need, total = self._party.need, len(self._party.members)
+        size = f"gang of {total}" if need == total else f"gang of {total}, {need} at least"
+        return f"{size}: {count} fit now" + (
+            f"; {self._ground.words(obstacle)}" if obstacle is not None else ""
+        )
+
+    def _packed(self, limits: Mapping[str, Node]) -> Seats | None:
+        """Wherever there is room, however tight. Of pods that all ask for the same, no other choice takes more."""
+        if len({member.guest.demand for member in self._members}) == 1 or cares(self._party):
+            return None
+        nodes = list(self._site.nodes.values())
+        return packed(self._party, nodes, self._may, limits)
+
+    def _may(self, member: Waiting, node: Node) -> bool:
+        company = company_of(member.guest, self._site)
+        return not self._ground.never(member.guest.demand, node) and (
+            company is None or company.refusal(node.facts) is None
+        )
+
+    def _seat(self, choose: Choose) -> Seats:
+        """One after the other, as many as can be had so."""
+        seats: dict[Key, str] = {}
+        left = self._members
+        with self._ground.trying() as seat:
+            while left:
+                later = self._pass(left, choose, seat, seats)
+                # Some may have waited for company that is there now.
+                if len(later) == len(left) or not any(member.guest.demand.near for member in later):
+                    break
+                left = later
+        return seats
+
+    def _pass(
+        self,
+        members: Sequence[Waiting],
+        choose: Choose,
+        seat: Callable[[Guest, str], None],
+        seats: dict[Key, str],
+    ) -> list[Waiting]:
+        """Those for whom there was no seat."""
+        later: list[Waiting] = []
+        hopeless: set[Demand] = set()
+        for member in members:
+            guest = member.guest
+            if guest.demand in hopeless:
+                later.append(member)
+                continue
+            survey = self._ground.survey(member)
+            node = choose(guest, survey.fit) if survey.fit else None
+            if node is not None:
+                seat(guest, node.facts.name)
+                seats[guest.key] = node.facts.name
+                continue
+            later.append(member)
+            self._obstacle = self._obstacle or survey
+            self._personal |= survey.personal
+            if not survey.fit and not survey.personal:
+                hopeless.add(guest.demand)
+        return later
+
+
+def _as_told(seats: Seats) -> Choose:
+    """These seats, if they are free."""
+
+    def choose(guest: Guest, fit: Sequence[Node]) -> Node | None:
+        return next((node for node in fit if node.facts.name == seats.get(guest.key)), None)
+
+    return choose

@@ -1,0 +1,196 @@
+"""Room kept for one party that has waited too long, so that it is not passed over for ever by smaller ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from launcher.scheduling.bin_packing import Seats, by_size, cares, packed
+from launcher.scheduling.cluster_state import Guest, Node, Site
+from launcher.scheduling.feasibility import NOT_NEAR, Company, clash, refusal, shortages
+from launcher.scheduling.scheduling_queue import Party, Waiting
+from launcher.store.interface import Key
+
+
+@dataclass(slots=True, eq=False)
+class Room:
+    """
+    The nodes on which a party will have room as soon as enough of those end that were there before.
+
+    Others are let in only as far as they leave it that room: *promised* are the nodes as they would be with the party
+    itself and those let in since, and nobody else. When the rest has ended, the party fits.
+    """
+
+    party: Party
+    seats: Seats
+    #: Where there are seats: the node with nobody but the party.
+    claims: Mapping[str, Node]
+    promised: Mapping[str, Node]
+    #: When to see whether other nodes would be sooner.
+    review: float
+    #: How often the room has been moved.
+    moves: int = 0
+    _own: frozenset[Key] = field(init=False)
+    _seated: tuple[tuple[Guest, str], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._own = frozenset(member.guest.key for member in self.party.members)
+        self._seated = tuple(
+            (member.guest, self.seats[member.guest.key])
+            for member in self.party.members
+            if member.guest.key in self.seats
+        )
+
+    def is_at(self, node: str) -> bool:
+        """Whether some of it is on that node."""
+        return node in self.claims
+
+    def refuses(self, guest: Guest, priority: int, node: Node) -> bool:
+        """Whether that pod would take the room if it went to that node."""
+        promised = self.promised.get(node.facts.name)
+        if promised is None or self._yields_to(guest, priority):
+            return False
+        return bool(shortages(guest.demand, promised))
+
+    def repels(self, guest: Guest, priority: int, node: Node) -> bool:
+        """Whether that pod on that node would be one that the party must be apart from, or the other way round."""
+        if self._yields_to(guest, priority):
+            return False
+        return any(
+            clash(own, self.claims[at].facts, guest, node.facts)
+            for own, at in self._seated
+            if own.demand.apart or guest.demand.apart
+        )
+
+    def _yields_to(self, guest: Guest, priority: int) -> bool:
+        return guest.key in self._own or priority > self.party.priority
+
+    def let_in(self, guest: Guest, node: str) -> None:
+        promised = self.promised.get(node)
+        if promised is not None and guest.key not in self._own and not shortages(guest.demand, promised):
+            promised.take(guest)
+
+    def left(self, key: Key) -> None:
+        for promised in self.promised.values():
+            if key in promised.guests and key not in self._own:
+                promised.release(key)
+
+
+def keep_room(party: Party, site: Site, now: float, patience: float) -> Room | None:
+    """Room for the party where least has to end for it; None when even empty nodes would not do."""
+    seats = soonest(party, site)
+    if seats is None:
+        return None
+    claims, promised = _claims(party, seats, site), _claims(party, seats, site)
+    return Room(party, seats, claims, promised, review=now + patience)
+
+
+def moved(room: Room, site: Site, now: float, patience: float) -> Room | None:
+    """
+    The room on other nodes, if that is much sooner.
+
+    Each move makes the next one later, so that at last the party stays and gets the room, as long as others end.
+    """
+    other = keep_room(room.party, site, now, patience * 2 ** (room.moves + 1))
+    if other is None or 2 * _to_end(other.claims, site) > _to_end(room.claims, site) or _same(room, other):
+        room.review = now + patience * 2**room.moves
+        return None
+    other.moves = room.moves + 1
+    return other
+
+
+def _same(room: Room, other: Room) -> bool:
+    return room.claims.keys() == other.claims.keys()
+
+
+def soonest(party: Party, site: Site) -> Seats | None:
+    """Seats where least has to end before the party fits; None when it fits no empty nodes."""
+    seats = _greedy(party, site)
+    if len(seats) >= party.need:
+        return seats
+    if len(party.members) == 1 or cares(party):
+        return None
+    empty = [Node(node.facts) for node in site.nodes.values()]
+    return packed(party, empty, lambda member, node: refusal(member.guest.demand, node.facts) is None, {})
+
+
+def _greedy(party: Party, site: Site) -> Seats:
+    """One after the other, each where least has to end for it and those before it."""
+    ideal = _Ideal(party, site)
+    seats: dict[Key, str] = {}
+    for member in by_size(party, (node.facts for node in site.nodes.values())):
+        if len(seats) < party.need and (node := ideal.soonest(member)) is not None:
+            seats[member.guest.key] = node
+    return seats
+
+
+class _Ideal:
+    """The site as it would be with nobody there but a party, and what of it is not so yet."""
+
+    def __init__(self, party: Party, site: Site) -> None:
+        self._real, self._site = site, Site()
+        for node in site.nodes.values():
+            self._site.set_node(node.facts)
+        for member in party.members:
+            self._site.crowds.ask(member.guest.demand.terms)
+        self._staying = {name: _staying(node) for name, node in site.nodes.items()}
+
+    def soonest(self, member: Waiting) -> str | None:
+        """The node for that pod, which takes its seat there; None if there is none."""
+        guest = member.guest
+        here, there = Company(guest, self._site), Company(guest, self._real)
+        possible = [
+            node
+            for node in self._site.nodes.values()
+            if refusal(guest.demand, node.facts) is None
+            and not shortages(guest.demand, node)
+            # Those it wants to be near may be of its party, or be there already.
+            and (why := here.refusal(node.facts)) in (None, NOT_NEAR)
+            and (why is None or there.refusal(node.facts) != NOT_NEAR)
+        ]
+        if not possible:
+            return None
+        node = min(possible, key=lambda node: (self._cost(guest, node), node.facts.name))
+        self._site.place(guest, node.facts.name)
+        return node.facts.name
+
+    def _cost(self, guest: Guest, node: Node) -> float:
+        """How much more has to end there if this pod comes too."""
+        staying = self._staying[node.facts.name]
+        before = _excess(node, staying)
+        node.take(guest)
+        after = _excess(node, staying)
+        node.release(guest.key)
+        return after - before
+
+
+def _claims(party: Party, seats: Seats, site: Site) -> dict[str, Node]:
+    claims: dict[str, Node] = {}
+    for member in party.members:
+        name = seats.get(member.guest.key)
+        if name is not None:
+            claims.setdefault(name, Node(site.nodes[name].facts)).take(member.guest)
+    return claims
+
+
+def _to_end(claims: Mapping[str, Node], site: Site) -> float:
+    """How much has to end before the claims can be met, in shares of nodes."""
+    return sum(_excess(claim, _staying(site.nodes[name])) for name, claim in claims.items())
+
+
+def _staying(node: Node) -> Node:
+    """The node without those on their way out."""
+    staying = Node(node.facts)
+    for guest in node.guests.values():
+        if not guest.leaving:
+            staying.take(guest)
+    return staying
+
+
+def _excess(claim: Node, staying: Node) -> float:
+    """By how much both together are too much for the node, in shares of it."""
+    share = 0.0
+    for name, amount in claim.used.items():
+        if of := claim.facts.allocatable.get(name, 0):
+            share += max(0, staying.used.get(name, 0) + amount - of) / of
+    if any(taken.clashes(port) for port in claim.ports for taken in staying.ports):
+        share += 1.0
+    return share

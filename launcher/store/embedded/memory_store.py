@@ -1,0 +1,32 @@
+"""The port in memory alone: nothing outlives the process, everything else is as in the other stores."""
+
+from collections.abc import Callable
+
+from launcher.store.embedded.embedded_store import LocalStore
+from launcher.store.embedded.rows import Entry, Row
+from launcher.store.embedded.watch_cache import History
+from launcher.store.interface import Key, Version
+
+
+class MemoryStore(LocalStore):
+    """Objects as long as the process lives. Writes take effect at once, without a wait."""
+
+    def __init__(
+        self, clock: Callable[[], float], new_uid: Callable[[], str], history: History | None = None
+    ) -> None:
+        super().__init__(clock, new_uid, history or History())
+
+    async def _ready(self) -> None:
+        pass
+
+    def _latest(self, resource: str, key: Key) -> Row | None:
+        return self._table.get(resource, key)
+
+    def _next_version(self) -> Version:
+        return self._history.version + 1
+
+    async def _save(self, entry: Entry) -> None:
+        self._show(entry)
+
+    async def _settled(self, resource: str, key: Key) -> None:
+        pass

@@ -1,0 +1,163 @@
+"""The metadata that clients may write: its shape, and every rule it breaks."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from launcher.core.errors import BadRequest, Problem
+from launcher.core.validation.names import label_key_fault, label_value_fault, name_fault, namespace_fault
+from launcher.store.interface import Kind, Object
+
+MAX_ANNOTATIONS = 256 * 1024
+#: What the store alone decides.
+OWN_FIELDS = (
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "resourceVersion",
+)
+
+
+def shaped(metadata: Any) -> Object:
+    """The metadata in its one spelling: nothing empty, no owner twice. Raises BadRequest on a wrong type."""
+    if not isinstance(metadata, dict):
+        raise BadRequest("metadata must be an object")
+    result = {}
+    for field, value in metadata.items():
+        read = _READERS.get(field)
+        if read is not None and value is not None:
+            value = read(field, value) or None
+        if value is not None:
+            result[field] = value
+    return result
+
+
+def wrong_fields(metadata: Object) -> list[str]:
+    """The fields that have another type than they should."""
+    return [field for field, value in metadata.items() if not _is_readable(field, value)]
+
+
+def _is_readable(field: str, value: Any) -> bool:
+    read = _READERS.get(field)
+    try:
+        if read is not None and value:
+            read(field, value)
+    except BadRequest:
+        return False
+    return True
+
+
+def _dropped(_field: str, _value: Any) -> None:
+    return None
+
+
+def _string(field: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise BadRequest(f"metadata.{field} must be a string")
+    return value
+
+
+def _strings_by_name(field: str, value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise BadRequest(f"metadata.{field} must be an object whose values are strings")
+    return value
+
+
+def _strings(field: str, value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise BadRequest(f"metadata.{field} must be a list of strings")
+    return value
+
+
+def _entries(field: str, value: Any) -> list[Object]:
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise BadRequest(f"metadata.{field} must be a list of objects")
+    return value
+
+
+def _owners(field: str, value: Any) -> list[Object]:
+    owners = _entries(field, value)
+    return list({tuple(sorted(map(repr, owner.items()))): owner for owner in owners}.values())
+
+
+_READERS: dict[str, Callable[[str, Any], Any]] = {
+    "name": _string,
+    "generateName": _string,
+    "namespace": _string,
+    "uid": _string,
+    "resourceVersion": _string,
+    "deletionTimestamp": _string,
+    "labels": _strings_by_name,
+    "annotations": _strings_by_name,
+    "finalizers": _strings,
+    "ownerReferences": _owners,
+    "managedFields": _entries,
+    # What no object keeps.
+    "selfLink": _dropped,
+}
+
+
+def problems_in(kind: Kind, metadata: Object) -> list[Problem]:
+    """Every rule that this metadata, already shaped, breaks."""
+    problems = list(_name_problems(kind, metadata.get("name", ""), metadata.get("namespace", "")))
+    for key, value in metadata.get("labels", {}).items():
+        if fault := label_key_fault(key) or label_value_fault(value):
+            problems.append(Problem("metadata.labels", f'Invalid value: "{key}={value}": {fault}'))
+    if "annotations" in metadata:
+        problems += _annotation_problems(metadata["annotations"])
+    if "finalizers" in metadata:
+        problems += _finalizer_problems(metadata["finalizers"])
+    if "ownerReferences" in metadata:
+        problems += _owner_problems(metadata["ownerReferences"])
+    return problems
+
+
+def _name_problems(kind: Kind, name: str, namespace: str) -> Iterator[Problem]:
+    if not name:
+        yield Problem(
+            "metadata.name", "Required value: name or generateName is required", "FieldValueRequired"
+        )
+    elif fault := name_fault(name):
+        yield Problem("metadata.name", f'Invalid value: "{name}": {fault}')
+    if kind.namespaced and (fault := namespace_fault(namespace)):
+        yield Problem("metadata.namespace", f'Invalid value: "{namespace}": {fault}')
+
+
+def _annotation_problems(annotations: dict[str, str]) -> Iterator[Problem]:
+    for key in annotations:
+        # As in Kubernetes, an annotation's key is looked at in lower case.
+        if fault := label_key_fault(key.lower()):
+            yield Problem("metadata.annotations", f'Invalid value: "{key}": {fault}')
+    if sum(_size(key) + _size(value) for key, value in annotations.items()) > MAX_ANNOTATIONS:
+        message = f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"
+        yield Problem("metadata.annotations", message, "FieldValueTooLong")
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
+
+
+def _finalizer_problems(finalizers: list[str]) -> Iterator[Problem]:
+    for index, finalizer in enumerate(finalizers):
+        if fault := label_key_fault(finalizer):
+            yield Problem(f"metadata.finalizers[{index}]", f'Invalid value: "{finalizer}": {fault}')
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        message = "Invalid value: orphan and foregroundDeletion cannot both be set"
+        yield Problem("metadata.finalizers", message)
+
+
+def _owner_problems(owners: list[Object]) -> Iterator[Problem]:
+    for index, owner in enumerate(owners):
+        for field in ("apiVersion", "kind", "name", "uid"):
+            if not isinstance(owner.get(field), str) or not owner[field]:
+                yield Problem(
+                    f"metadata.ownerReferences[{index}].{field}", "Required value", "FieldValueRequired"
+                )
+        for field in ("controller", "blockOwnerDeletion"):
+            if not isinstance(owner.get(field), bool | None):
+                where = f"metadata.ownerReferences[{index}].{field}"
+                yield Problem(where, "Invalid value: must be of type boolean", "FieldValueTypeInvalid")
+    if sum(owner.get("controller") is True for owner in owners) > 1:
+        message = "Invalid value: only one reference may have controller set to true"
+        yield Problem("metadata.ownerReferences", message)

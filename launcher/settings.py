@@ -18,10 +18,10 @@ from typing import Any
 
 from launcher.api.http.unix_socket import LONGEST_SOCKET_PATH, UNIX, UnixListener
 from launcher.core.errors import LauncherError
-from launcher.core.parsing.decoder import Decoded, Media, text_of
+from launcher.core.parsing.decoder import Decoded, Media, decode_utf8
 from launcher.core.quantity import quantity
 from launcher.core.validation.admission_policy import Policy
-from launcher.core.validation.field_errors import meant
+from launcher.core.validation.field_errors import suggestion
 from launcher.node.logs.log_budget import LogBudgets
 from launcher.node.node_spec import NodeSpec, named_nodes, this_machine
 
@@ -76,12 +76,12 @@ _USE_BY_OTHERS = stat.S_IRWXO | stat.S_IWGRP
 _WRITE_BY_OTHERS = stat.S_IWOTH
 
 
-class BadSetting(LauncherError):
+class InvalidSetting(LauncherError):
     """A setting that cannot be followed; the message names it and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
+class TlsFiles:
     """The files of a certificate, with its chain, and of its key."""
 
     certificate: Path
@@ -103,7 +103,7 @@ class Settings:
     #: Directories that stand for persistent volume claims, by their names.
     claims: Mapping[str, Path] = field(default_factory=dict)
     token: str | None = None
-    tls: Tls | None = None
+    tls: TlsFiles | None = None
     #: Names by which clients may call us, beside the address itself.
     hosts: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
@@ -142,7 +142,7 @@ class ClusterSettings:
     port: int
     cluster: Kubeconfig | InPod
     #: Files of a certificate, or the Secret that keeps one which the launcher makes itself.
-    tls: Tls | str | None = None
+    tls: TlsFiles | str | None = None
     #: Whose client certificates are taken beside tokens.
     client_ca: Path | None = None
     #: Names by which clients may call us, beside those of the Service.
@@ -196,7 +196,7 @@ _DIRECTORIES = {
 _YES_OR_NO = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
-class _Said:
+class _SettingSources:
     """What flags, environment and config file say together, and where each setting was given."""
 
     def __init__(self, given: Mapping[str, Any], environment: Mapping[str, str]) -> None:
@@ -230,7 +230,7 @@ class _Said:
         value = self._raw(name)
         if isinstance(value, str):
             if value.lower() not in _YES_OR_NO:
-                raise BadSetting(f"{self.source(name)}: {value!r} is neither true nor false")
+                raise InvalidSetting(f"{self.source(name)}: {value!r} is neither true nor false")
             return _YES_OR_NO[value.lower()]
         return bool(value)
 
@@ -238,7 +238,7 @@ class _Said:
         """Raises BadSetting when one of these was said all the same."""
         for name in names:
             if self._raw(name) is not None:
-                raise BadSetting(f"{self.source(name)}: {why}")
+                raise InvalidSetting(f"{self.source(name)}: {why}")
 
     def file(self, name: str) -> Path | None:
         """The absolute path of a file that can be read. Raises BadSetting."""
@@ -252,17 +252,17 @@ class _Said:
             _check_private(self.source(name), path, in_pod=_POD_VARIABLE in self._environment)
         return path
 
-    def tls(self) -> Tls | None:
+    def tls(self) -> TlsFiles | None:
         if (self.one("tls-cert") is None) != (self.one("tls-key") is None):
-            raise BadSetting("tls-cert and tls-key belong together: give both or none")
+            raise InvalidSetting("tls-cert and tls-key belong together: give both or none")
         cert, key = self.file("tls-cert"), self.secret_file("tls-key")
-        return Tls(cert, key) if cert and key else None
+        return TlsFiles(cert, key) if cert and key else None
 
     def hosts(self) -> tuple[str, ...]:
         hosts = tuple(self.several("host"))
         for host in hosts:
             if not _HOST.fullmatch(host):
-                raise BadSetting(
+                raise InvalidSetting(
                     f"{self.source('host')}: {host!r} is not a host name; write it without scheme and port"
                 )
         return hosts
@@ -291,13 +291,15 @@ class _Said:
 
     def _text(self, name: str, value: str) -> str:
         if not value.strip() or "\0" in value:
-            raise BadSetting(f"{self.source(name)}: the value is empty; set one, or leave the setting out")
+            raise InvalidSetting(
+                f"{self.source(name)}: the value is empty; set one, or leave the setting out"
+            )
         return value
 
 
 def is_for_kubernetes(given: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
     """Whether Kubernetes mode is asked for. Raises BadSetting."""
-    return _Said(given, environment).yes("kubernetes")
+    return _SettingSources(given, environment).yes("kubernetes")
 
 
 def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
@@ -306,10 +308,10 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
 
     Raises BadSetting for the first that cannot be followed.
     """
-    said = _Said(given, environment)
+    said = _SettingSources(given, environment)
     said.refuse(_KUBERNETES_ONLY, "only with --kubernetes; without, the launcher runs pods on this machine")
     if said.yes("metrics-auth"):
-        raise BadSetting(
+        raise InvalidSetting(
             f"{said.source('metrics-auth')}: only with --kubernetes; on this machine --token-file is for all requests"
         )
     listen = said.one("listen") or DEFAULT_LISTEN
@@ -319,11 +321,11 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
     token = _token(said.source("token-file"), token_file) if token_file else None
     tls = said.tls()
     if tls and unix_socket:
-        raise BadSetting(
+        raise InvalidSetting(
             "tls-cert: not with a unix socket, which only this machine reaches; leave out one of them"
         )
     if why := refusal(host, token=token is not None, tls=tls is not None):
-        raise BadSetting(why)
+        raise InvalidSetting(why)
     named = said.one("data")
     data = _absolute(said.source("data"), named) if named else default_data(environment)
     return Settings(
@@ -348,25 +350,25 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
 
 def cluster_settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> ClusterSettings:
     """As ``settings_from``, for Kubernetes mode."""
-    said = _Said(given, environment)
+    said = _SettingSources(given, environment)
     said.refuse(
         _LOCAL_ONLY, "not with --kubernetes: pods, their nodes and who may call are the cluster's matter"
     )
     listen = said.one("listen") or DEFAULT_LISTEN
     if _unix_socket(said.source("listen"), listen):
-        raise BadSetting(
+        raise InvalidSetting(
             f"{said.source('listen')}: no unix socket with --kubernetes, whose API server calls the launcher; "
             "set HOST:PORT"
         )
     host, port = _address(said.source("listen"), listen)
     tls, secret = said.tls(), said.one("tls-secret")
     if tls and secret:
-        raise BadSetting("tls-secret: not beside tls-cert and tls-key; give the one or the other")
+        raise InvalidSetting("tls-secret: not beside tls-cert and tls-key; give the one or the other")
     client_ca = said.one("client-ca")
     if client_ca and not (tls or secret):
-        raise BadSetting("client-ca: only with TLS; set --tls-cert and --tls-key, or --tls-secret")
+        raise InvalidSetting("client-ca: only with TLS; set --tls-cert and --tls-key, or --tls-secret")
     if why := cluster_refusal(host, tls=bool(tls or secret)):
-        raise BadSetting(why)
+        raise InvalidSetting(why)
     return ClusterSettings(
         host=host,
         port=port,
@@ -381,7 +383,7 @@ def cluster_settings_from(given: Mapping[str, Any], environment: Mapping[str, st
     )
 
 
-def _cluster(said: _Said, environment: Mapping[str, str]) -> Kubeconfig | InPod:
+def _cluster(said: _SettingSources, environment: Mapping[str, str]) -> Kubeconfig | InPod:
     """Whatever is named goes first; a pod that is told nothing means the cluster around it."""
     files, context = said.one("kubeconfig"), said.one("context")
     service = environment.get(_POD_VARIABLE)
@@ -434,7 +436,7 @@ def _absolute(source: str, text: str) -> Path:
     try:
         return Path(text).expanduser().absolute()
     except RuntimeError as error:
-        raise BadSetting(
+        raise InvalidSetting(
             f"{source}: the home directory of {text!r} is not known; set an absolute path"
         ) from error
 
@@ -447,7 +449,7 @@ def _address(source: str, text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not _HOST.fullmatch(host) or not _PORT.fullmatch(port) or int(port) > 65535:
-        raise BadSetting(f"{source}: {text!r} is not HOST:PORT; for instance {DEFAULT_LISTEN}")
+        raise InvalidSetting(f"{source}: {text!r} is not HOST:PORT; for instance {DEFAULT_LISTEN}")
     return host, int(port)
 
 
@@ -457,7 +459,7 @@ def _unix_socket(source: str, text: str) -> Path | None:
         return None
     path = _absolute(source, text.removeprefix(UNIX))
     if path == Path.cwd() or len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
-        raise BadSetting(
+        raise InvalidSetting(
             f"{source}: {text!r} is not unix:PATH with a path of at most {LONGEST_SOCKET_PATH} bytes; "
             "for instance unix:/run/user/1000/launcher.sock"
         )
@@ -466,13 +468,13 @@ def _unix_socket(source: str, text: str) -> Path | None:
 
 def _url(source: str, text: str) -> str:
     if text and not _URL.fullmatch(text):
-        raise BadSetting(
+        raise InvalidSetting(
             f"{source}: {text!r} is no URL of a server; for instance https://launcher.example:8443"
         )
     return text.rstrip("/")
 
 
-def _log_budgets(said: _Said) -> LogBudgets:
+def _log_budgets(said: _SettingSources) -> LogBudgets:
     usual = LogBudgets()
     return LogBudgets(
         _bytes(said, "log-budget", usual.total, LEAST_LOG_BUDGET_BYTES),
@@ -481,16 +483,16 @@ def _log_budgets(said: _Said) -> LogBudgets:
     )
 
 
-def _bytes(said: _Said, name: str, usual: int, least: int) -> int:
+def _bytes(said: _SettingSources, name: str, usual: int, least: int) -> int:
     text = said.one(name)
     if text is None:
         return usual
     try:
         amount = int(quantity(text))
     except ValueError as error:
-        raise BadSetting(f"{said.source(name)}: {error}") from error
+        raise InvalidSetting(f"{said.source(name)}: {error}") from error
     if amount < least:
-        raise BadSetting(f"{said.source(name)}: {text} is less than the least possible, {least} bytes")
+        raise InvalidSetting(f"{said.source(name)}: {text} is less than the least possible, {least} bytes")
     return amount
 
 
@@ -500,7 +502,7 @@ def _nodes(source: str, texts: Sequence[str]) -> tuple[NodeSpec, ...]:
     try:
         return named_nodes(texts)
     except ValueError as error:
-        raise BadSetting(f"{source}: {error}") from error
+        raise InvalidSetting(f"{source}: {error}") from error
 
 
 def _directories(source: str, name: str, texts: Sequence[str]) -> dict[str, Path]:
@@ -509,10 +511,10 @@ def _directories(source: str, name: str, texts: Sequence[str]) -> dict[str, Path
     for text in texts:
         key, equals, directory = text.partition("=")
         if not (key and equals and directory):
-            raise BadSetting(f"{source}: {text!r} is not KEY=DIR; for instance {_DIRECTORIES[name]}")
+            raise InvalidSetting(f"{source}: {text!r} is not KEY=DIR; for instance {_DIRECTORIES[name]}")
         path = _absolute(source, directory)
         if not os.path.isdir(path):
-            raise BadSetting(f"{source}: {key}: {path} is no directory")
+            raise InvalidSetting(f"{source}: {key}: {path} is no directory")
         found[key] = path
     return found
 
@@ -520,7 +522,7 @@ def _directories(source: str, name: str, texts: Sequence[str]) -> dict[str, Path
 def _token(source: str, path: Path) -> str:
     token = path.read_text(errors="replace").strip()
     if len(token) < _SHORTEST_TOKEN or not token.isprintable() or " " in token:
-        raise BadSetting(
+        raise InvalidSetting(
             f"{source}: {path} has to hold one word of at least {_SHORTEST_TOKEN} characters; "
             f"make one with: openssl rand -hex 32 > {path}"
         )
@@ -529,7 +531,7 @@ def _token(source: str, path: Path) -> str:
 
 def _readable(source: str, path: Path) -> Path:
     if not (os.path.isfile(path) and os.access(path, os.R_OK)):
-        raise BadSetting(f"{source}: {path} is no file that can be read")
+        raise InvalidSetting(f"{source}: {path} is no file that can be read")
     return path.absolute()
 
 
@@ -543,7 +545,7 @@ def _check_private(source: str, path: Path, *, in_pod: bool) -> None:
     found = path.stat()
     if found.st_mode & (_WRITE_BY_OTHERS if in_pod else _USE_BY_OTHERS):
         mode = "600" if found.st_uid == os.geteuid() else "640"
-        raise BadSetting(
+        raise InvalidSetting(
             f"{source}: other users can read or change {path} (mode {stat.S_IMODE(found.st_mode):04o}); "
             f"run: chmod {mode} {path}"
         )
@@ -566,16 +568,16 @@ class _ConfigFile:
         path = _readable(source, path)
         data = path.read_bytes()
         try:
-            text = text_of(data)
+            text = decode_utf8(data)
             # What is not a comment or the start of a document.
             lines = (line.strip() for line in text.splitlines())
             found = (
                 read_yaml(text) if any(line.strip("-") and line[0] != "#" for line in lines) else Decoded({})
             )
         except LauncherError as error:
-            raise BadSetting(f"config: {path}: {error}") from error
+            raise InvalidSetting(f"config: {path}: {error}") from error
         if not isinstance(found.value, dict):
-            raise BadSetting(f"config: {path} has to be a mapping of settings")
+            raise InvalidSetting(f"config: {path} has to be a mapping of settings")
         config = cls(found.value, path, data)
         for name in found.duplicates:
             raise config.bad(name, f"{name} is set twice; remove one of them")
@@ -587,8 +589,8 @@ class _ConfigFile:
         """Where the setting is given: file, line and name; only the name when there is no file."""
         return name if self.path is None else f"{self._line(name)}: {name}"
 
-    def bad(self, field: str, why: str) -> BadSetting:
-        return BadSetting(f"{self._line(field)}: {why}")
+    def bad(self, field: str, why: str) -> InvalidSetting:
+        return InvalidSetting(f"{self._line(field)}: {why}")
 
     def policy(self) -> Policy:
         """``host-path-prefixes: [/srv]`` and so on, as the fields of Policy. Raises BadSetting."""
@@ -646,5 +648,5 @@ def _policy_problem(name: str, value: Any) -> str | None:
 
 
 def _perhaps(name: Any, known: Iterable[str]) -> str:
-    word = meant(str(name), known)
+    word = suggestion(str(name), known)
     return f"; did you mean {word!r}?" if word else f"; there are {', '.join(known)}"

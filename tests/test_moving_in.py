@@ -12,7 +12,7 @@ from launcher.cli.arena import unsupported
 from launcher.cli.main import make_parser
 from launcher.converters.arena.flags import FLAGS, Flag
 from launcher.converters.conversion import Fields
-from launcher.converters.kubeflow.job_spec import Family
+from launcher.converters.kubeflow.job_spec import JobFamily
 from launcher.converters.registry import FAMILIES, framework_for
 from launcher.core.errors import InvalidObject
 from launcher.core.validation.schema import framework_schema
@@ -43,7 +43,7 @@ def fields(heading: str) -> Mapping[str, str]:
     return {field.strip("`"): becomes for field, becomes in table}
 
 
-def a_job(family: Family, **spec: Any) -> Json:
+def a_job(family: JobFamily, **spec: Any) -> Json:
     container = {"name": family.container or "main", "image": "x"}
     replicas = {"template": {"spec": {"containers": [container]}}}
     return {
@@ -54,7 +54,7 @@ def a_job(family: Family, **spec: Any) -> Json:
     }
 
 
-def asked_for(job: Json, family: Family, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+def asked_for(job: Json, family: JobFamily, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Every field of the spec that is looked at when the job is read."""
     asked: list[str] = []
     take = Fields.take
@@ -73,7 +73,7 @@ def asked_for(job: Json, family: Family, monkeypatch: pytest.MonkeyPatch) -> set
 
 @pytest.mark.parametrize("family", ALL, ids=lambda family: family.kind)
 def test_every_field_that_is_read_is_in_the_table_and_no_other(
-    family: Family, monkeypatch: pytest.MonkeyPatch
+    family: JobFamily, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = asked_for(a_job(family, runPolicy={"schedulingPolicy": {"minAvailable": 1}}), family, monkeypatch)
     if family.kind == "TFJob":
@@ -103,7 +103,7 @@ def test_every_field_that_is_read_is_in_the_table_and_no_other(
         if becomes.startswith("refused")
     ],
 )
-def test_what_the_table_calls_refused_is_refused_by_name(family: Family, field: str) -> None:
+def test_what_the_table_calls_refused_is_refused_by_name(family: JobFamily, field: str) -> None:
     job = a_job(family)
     place = job
     for name in field.split(".")[:-1]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from launcher.core.manifest import read_framework
+from launcher.core.manifest import parse_framework
 from launcher.core.parsing.decoder import Media
 from launcher.core.status import FRAMEWORK_STEPS, TASK_STEPS, State
 from launcher.settings import settings_from
@@ -44,7 +44,7 @@ def test_the_policy_is_one_that_a_config_file_can_have(tmp_path: Path) -> None:
 def test_the_first_framework_is_valid_without_a_warning() -> None:
     example = next(sample for sample in SAMPLES if "kind: Framework" in sample)
 
-    assert read_framework(example.encode(), media=Media.YAML, strict=True).warnings == ()
+    assert parse_framework(example.encode(), media=Media.YAML, strict=True).warnings == ()
     assert yaml.safe_load(example)["metadata"]["name"] == "hello"
 
 

@@ -13,12 +13,12 @@ from launcher.settings import (
     REPEATED,
     SINGLE,
     SWITCHES,
-    BadSetting,
     ClusterSettings,
     InPod,
+    InvalidSetting,
     Kubeconfig,
     Settings,
-    Tls,
+    TlsFiles,
     cluster_settings_from,
     for_run,
     is_for_kubernetes,
@@ -99,9 +99,9 @@ def test_a_token_and_a_certificate_open_it_to_other_machines(tmp_path: Path) -> 
     }
 
     assert settings_from(given, {}).token == TOKEN
-    with pytest.raises(BadSetting, match="TLS"):
+    with pytest.raises(InvalidSetting, match="TLS"):
         settings_from({**given, "tls-cert": None, "tls-key": None}, {})
-    with pytest.raises(BadSetting, match="token"):
+    with pytest.raises(InvalidSetting, match="token"):
         settings_from({**given, "token-file": None}, {})
 
 
@@ -122,7 +122,7 @@ def test_a_token_and_a_certificate_open_it_to_other_machines(tmp_path: Path) -> 
     ],
 )
 def test_what_cannot_be_followed_is_named(given: dict[str, object], told: str) -> None:
-    with pytest.raises(BadSetting, match=told):
+    with pytest.raises(InvalidSetting, match=told):
         settings_from(given, {})
 
 
@@ -164,7 +164,7 @@ def test_what_cannot_be_followed_is_named(given: dict[str, object], told: str) -
     ],
 )
 def test_what_is_wrong_in_the_config_file_is_named(tmp_path: Path, config: str, told: str) -> None:
-    with pytest.raises(BadSetting) as refused:
+    with pytest.raises(InvalidSetting) as refused:
         settings_of(tmp_path, config)
 
     assert told in str(refused.value)
@@ -178,9 +178,9 @@ def test_an_empty_flag_or_variable_is_named(
 ) -> None:
     variable = "LAUNCHER_" + name.upper().replace("-", "_")
 
-    with pytest.raises(BadSetting, match=f"^(--{name}|tls-cert and tls-key)"):
+    with pytest.raises(InvalidSetting, match=f"^(--{name}|tls-cert and tls-key)"):
         settings({name: [value] if name in REPEATED else value}, {})
-    with pytest.raises(BadSetting, match=f"^({variable}|tls-cert and tls-key)"):
+    with pytest.raises(InvalidSetting, match=f"^({variable}|tls-cert and tls-key)"):
         settings({}, {variable: value})
 
 
@@ -191,7 +191,9 @@ def test_an_empty_config_file_sets_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["http://a", "a:80", "a/b", "a b", "-" * 64, "[::1]"])
 def test_a_host_that_is_no_name_is_refused(host: str) -> None:
-    with pytest.raises(BadSetting, match=r"--host: .* is not a host name; write it without scheme and port"):
+    with pytest.raises(
+        InvalidSetting, match=r"--host: .* is not a host name; write it without scheme and port"
+    ):
         settings_from({"host": [host]}, {})
 
 
@@ -212,7 +214,7 @@ def test_a_token_that_protects_nothing_is_refused(tmp_path: Path, text: str, mod
     path.write_text(text)
     path.chmod(mode)
 
-    with pytest.raises(BadSetting, match=told):
+    with pytest.raises(InvalidSetting, match=told):
         settings_from({"token-file": str(path)}, {})
 
 
@@ -235,7 +237,7 @@ def test_a_key_that_other_users_can_use_is_refused(
     key.write_text("")
     key.chmod(mode)
 
-    with pytest.raises(BadSetting, match=f"--tls-key: .* run: chmod 600 {key}"):
+    with pytest.raises(InvalidSetting, match=f"--tls-key: .* run: chmod 600 {key}"):
         settings({"tls-cert": str(certificate), "tls-key": str(key)}, {})
 
 
@@ -249,10 +251,10 @@ def test_a_mounted_secret_is_accepted_in_a_pod_unless_all_can_write_it(tmp_path:
         (tmp_path / name).symlink_to(f"..data/{name}")
     given = {"tls-cert": str(tmp_path / "tls.crt"), "tls-key": str(tmp_path / "tls.key")}
 
-    assert cluster_settings_from(given, IN_POD).tls == Tls(tmp_path / "tls.crt", tmp_path / "tls.key")
+    assert cluster_settings_from(given, IN_POD).tls == TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
 
     (tmp_path / "tls.key").chmod(0o646)
-    with pytest.raises(BadSetting, match="--tls-key: other users can read or change"):
+    with pytest.raises(InvalidSetting, match="--tls-key: other users can read or change"):
         cluster_settings_from(given, IN_POD)
 
 
@@ -290,7 +292,7 @@ def test_kubernetes_mode_is_asked_for_by_flag_variable_or_config_file(tmp_path: 
     assert is_for_kubernetes({"config": str(config)}, {})
     assert not is_for_kubernetes({"config": str(config)}, {"LAUNCHER_KUBERNETES": "0"})
     assert not is_for_kubernetes({}, IN_POD)
-    with pytest.raises(BadSetting, match="LAUNCHER_KUBERNETES: 'perhaps' is neither true nor false"):
+    with pytest.raises(InvalidSetting, match="LAUNCHER_KUBERNETES: 'perhaps' is neither true nor false"):
         is_for_kubernetes({}, {"LAUNCHER_KUBERNETES": "perhaps"})
 
 
@@ -305,7 +307,7 @@ def test_frameworkcontrollers_name_is_served_when_it_is_asked_for() -> None:
 def test_metrics_are_open_unless_authentication_is_asked_for() -> None:
     assert not cluster_settings_from({}, IN_POD).metrics_auth
     assert cluster_settings_from({"metrics-auth": True}, IN_POD).metrics_auth
-    with pytest.raises(BadSetting, match="metrics-auth: only with --kubernetes"):
+    with pytest.raises(InvalidSetting, match="metrics-auth: only with --kubernetes"):
         settings_from({"metrics-auth": True}, {})
 
 
@@ -333,7 +335,7 @@ def test_a_certificate_in_files_or_in_a_secret_opens_the_front_door_to_other_mac
     )
     secret = cluster_settings_from({**open_to_all, "tls-secret": "framework-launcher-tls"}, {})
 
-    assert (files.tls, files.client_ca) == (Tls(certificate, key), key)
+    assert (files.tls, files.client_ca) == (TlsFiles(certificate, key), key)
     assert (secret.tls, secret.client_ca) == ("framework-launcher-tls", None)
 
 
@@ -341,13 +343,13 @@ def test_a_certificate_in_files_or_in_a_secret_opens_the_front_door_to_other_mac
 def test_what_a_cluster_decides_is_refused_in_kubernetes_mode(name: str) -> None:
     value = ["x"] if name in REPEATED else "x"
 
-    with pytest.raises(BadSetting, match=f"{name}: not with --kubernetes"):
+    with pytest.raises(InvalidSetting, match=f"{name}: not with --kubernetes"):
         cluster_settings_from({name: value}, {})
 
 
 @pytest.mark.parametrize("name", ["kubeconfig", "context", "tls-secret", "client-ca"])
 def test_what_speaks_of_a_cluster_is_refused_without_one(name: str) -> None:
-    with pytest.raises(BadSetting, match=f"{name}: only with --kubernetes"):
+    with pytest.raises(InvalidSetting, match=f"{name}: only with --kubernetes"):
         settings_from({name: "x"}, {})
 
 
@@ -365,7 +367,7 @@ def test_what_speaks_of_a_cluster_is_refused_without_one(name: str) -> None:
     ],
 )
 def test_what_cannot_be_followed_on_a_cluster_is_named(given: dict[str, object], told: str) -> None:
-    with pytest.raises(BadSetting, match=told):
+    with pytest.raises(InvalidSetting, match=told):
         cluster_settings_from(given, {})
 
 
@@ -374,7 +376,7 @@ def test_a_certificate_comes_from_one_place(tmp_path: Path) -> None:
     path.write_text("")
     path.chmod(0o600)
 
-    with pytest.raises(BadSetting, match="give the one or the other"):
+    with pytest.raises(InvalidSetting, match="give the one or the other"):
         cluster_settings_from({"tls-cert": str(path), "tls-key": str(path), "tls-secret": "s"}, {})
 
 
@@ -396,7 +398,7 @@ def test_where_pods_find_the_launcher_can_be_said(
 )
 def test_a_url_that_pods_could_not_use_is_refused(url: str) -> None:
     for settings in (settings_from, cluster_settings_from):
-        with pytest.raises(BadSetting, match=r"discovery-url: .* is no URL of a server"):
+        with pytest.raises(InvalidSetting, match=r"discovery-url: .* is no URL of a server"):
             settings({"discovery-url": url}, {})
 
 
@@ -411,5 +413,5 @@ def test_the_budgets_of_logs_are_sizes() -> None:
 @pytest.mark.parametrize("name", ["log-budget", "log-budget-framework", "log-disk-reserve"])
 @pytest.mark.parametrize("text", ["4GB", "-1", "much"])
 def test_a_budget_of_logs_that_is_no_size_is_refused(name: str, text: str) -> None:
-    with pytest.raises(BadSetting, match=name):
+    with pytest.raises(InvalidSetting, match=name):
         settings_from({name: text}, {})

@@ -7,8 +7,8 @@ import pytest
 
 import launcher
 from launcher.core.planning.retry import due
-from launcher.node.pods.container_state import End, observed
-from launcher.node.pods.pod_lifecycle import Backoff
+from launcher.node.pods.container_state import ContainerExit, observed
+from launcher.node.pods.pod_lifecycle import RestartBackoff
 from launcher.wiring.steady_clock import SteadyClock
 
 HOUR = 3600.0
@@ -56,15 +56,15 @@ def test_the_back_off_of_a_container_is_counted_from_when_its_end_was_seen(jump:
     clock = machine.clock()
     machine.wall += jump
     # The shim is a process of its own and reads the wall clock.
-    end = observed(End(1, "Error", machine.wall), clock())
+    end = observed(ContainerExit(1, "Error", machine.wall), clock())
 
-    pause = Backoff().first
+    pause = RestartBackoff().first
 
     assert end.at + pause - clock() == pytest.approx(pause)
 
 
 def test_an_end_that_was_just_seen_keeps_its_own_time() -> None:
-    assert observed(End(0, "Completed", 999.5), 1000.0).at == 999.5
+    assert observed(ContainerExit(0, "Completed", 999.5), 1000.0).at == 999.5
 
 
 def test_no_part_that_measures_durations_reads_the_wall_clock_itself() -> None:

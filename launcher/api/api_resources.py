@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from launcher.api.http.api_group_alias import SECOND
-from launcher.job_kinds.job_kind import FOREIGN, Foreign
+from launcher.job_kinds.job_kind import FOREIGN, JobKind
 from launcher.store.interface import (
     CONFIG_MAPS,
     EVENTS,
@@ -13,7 +13,7 @@ from launcher.store.interface import (
     PODS,
     SECRETS,
     SERVICES,
-    Kind,
+    ResourceKind,
 )
 
 _READ = ("get", "list", "watch")
@@ -39,10 +39,10 @@ class Sub:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ApiResource:
     """A kind, and what can be asked of it. Only verbs that work are listed: clients act on the promise."""
 
-    kind: Kind
+    kind: ResourceKind
     singular: str
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -56,17 +56,17 @@ _POD = KindName(PODS.group, PODS.version, PODS.kind)
 _SCALE = KindName("autoscaling", "v1", "Scale")
 
 
-def _job(foreign: Foreign, kind: Kind) -> Served:
+def _job(foreign: JobKind, kind: ResourceKind) -> ApiResource:
     """A job in one of its versions; as its operator has it, in no category."""
     name = KindName(kind.group, kind.version, kind.kind)
     scale, status = (
         Sub(part, of, ("get", "patch", "update")) for part, of in (("scale", _SCALE), ("status", name))
     )
-    return Served(kind, foreign.singular, subresources=(scale, status))
+    return ApiResource(kind, foreign.singular, subresources=(scale, status))
 
 
-SERVED: tuple[Served, ...] = (
-    Served(
+SERVED: tuple[ApiResource, ...] = (
+    ApiResource(
         FRAMEWORKS,
         "framework",
         ("fw",),
@@ -76,27 +76,27 @@ SERVED: tuple[Served, ...] = (
             Sub("status", _FRAMEWORK, ("get", "patch", "update")),
         ),
     ),
-    Served(CONFIG_MAPS, "configmap", ("cm",)),
-    Served(EVENTS, "event", ("ev",), verbs=("create", *_READ, "patch")),
-    Served(NODES, "node", ("no",), verbs=_READ),
-    Served(
+    ApiResource(CONFIG_MAPS, "configmap", ("cm",)),
+    ApiResource(EVENTS, "event", ("ev",), verbs=("create", *_READ, "patch")),
+    ApiResource(NODES, "node", ("no",), verbs=_READ),
+    ApiResource(
         PODS,
         "pod",
         ("po",),
         ("all",),
         subresources=(Sub("log", _POD, ("get",)), Sub("status", _POD, ("get",))),
     ),
-    Served(SECRETS, "secret"),
-    Served(SERVICES, "service", ("svc",), ("all",)),
+    ApiResource(SECRETS, "secret"),
+    ApiResource(SERVICES, "service", ("svc",), ("all",)),
     *(_job(foreign, kind) for foreign in FOREIGN for kind in foreign.kinds),
     # The last one: its paths begin as those of everything inside a namespace do.
-    Served(NAMESPACES, "namespace", ("ns",), verbs=("create", "delete", *_READ, "patch", "update")),
+    ApiResource(NAMESPACES, "namespace", ("ns",), verbs=("create", "delete", *_READ, "patch", "update")),
 )
 
 #: All that can be asked for: the kinds, and their second names.
-OFFERED: tuple[Served, ...] = (
+API_RESOURCES: tuple[ApiResource, ...] = (
     # In no category: each Framework is listed once. Nor has it short names, which are its first name's.
-    Served(
+    ApiResource(
         SECOND,
         "framework",
         subresources=(

@@ -6,25 +6,37 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
-from launcher.api.api_resources import OFFERED, SERVED
+from launcher.api.api_resources import API_RESOURCES, SERVED
 from launcher.api.http.api_group_alias import stored
-from launcher.api.http.server import Adding
+from launcher.api.http.server import RouteProvider
 from launcher.api.http.status import common_headers, errors_as_status
 from launcher.api.middleware.access_guard import Guard
 from launcher.api.middleware.metrics import Metrics
-from launcher.api.middleware.request_limits import Limits, note_stream
-from launcher.api.openapi.api_discovery import Discovery
+from launcher.api.middleware.request_limits import RequestLimits, note_stream
+from launcher.api.openapi.api_discovery import ApiDiscovery
 from launcher.api.openapi.documents import OpenApi
-from launcher.api.resources.delete import Remover
+from launcher.api.resources.delete import DeleteHandler
 from launcher.api.resources.framework_registry import FrameworkKeeper
-from launcher.api.resources.namespaces import Imagination, NamespaceKeeper, NamespaceReader, NamespaceRemover
+from launcher.api.resources.namespaces import (
+    ImplicitNamespaces,
+    NamespaceKeeper,
+    NamespaceReader,
+    NamespaceRemover,
+)
 from launcher.api.resources.patch import Patcher
-from launcher.api.resources.pod_logs import PodLogHandler, PodLogs
+from launcher.api.resources.pod_logs import PodLogHandler, PodLogReader
 from launcher.api.resources.reads import Reader
-from launcher.api.resources.registry import Keeper, Rules
-from launcher.api.resources.resource_handler import METHODS, UNOFFERED, Act, Hands, Resource, not_offered
+from launcher.api.resources.registry import Registry, ResourceStrategy
+from launcher.api.resources.resource_handler import (
+    METHODS,
+    UNOFFERED,
+    Act,
+    ResourceHandler,
+    ResourceVerbs,
+    not_offered,
+)
 from launcher.api.resources.scale import FrameworkScale, Scale, Scaler
-from launcher.api.resources.version_conversion import InVersion
+from launcher.api.resources.version_conversion import VersionedStore
 from launcher.api.resources.watch import Watcher
 from launcher.api.resources.writes import Writer
 from launcher.api.system_endpoints import Health, Reviews
@@ -32,45 +44,45 @@ from launcher.api.validation.core_objects import rules_of
 from launcher.api.validation.frameworks import FrameworkRules
 from launcher.api.validation.jobs import JobRules, JobScale
 from launcher.api.validation.pods import PodRules
-from launcher.core.parsing.decoder import MOST_BYTES
+from launcher.core.parsing.decoder import MAX_BODY_BYTES
 from launcher.core.validation.admission_policy import Policy
 from launcher.job_kinds.job_kind import foreign_of
-from launcher.store.embedded.embedded_store import TextStore
-from launcher.store.interface import FRAMEWORKS, NAMESPACES, PODS, Kind
+from launcher.store.embedded.embedded_store import RawJsonStore
+from launcher.store.interface import FRAMEWORKS, NAMESPACES, PODS, ResourceKind
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ApiDependencies:
     """What the API is made of. *clock* gives seconds since 1970, *chance* numbers from 0 to 1."""
 
-    store: TextStore
-    logs: PodLogs
+    store: RawJsonStore
+    logs: PodLogReader
     guard: Guard
-    limits: Limits
+    limits: RequestLimits
     policy: Policy
     metrics: Metrics
     health: Health
     clock: Callable[[], float]
     #: Where pods ask for their peers; None where they are not told.
-    rendezvous: Adding | None = None
+    rendezvous: RouteProvider | None = None
     chance: Callable[[], float] = random.random
 
 
-def make_app(parts: Parts) -> web.Application:
+def make_app(parts: ApiDependencies) -> web.Application:
     """The application over *parts*."""
     app = _empty_app(parts)
     _add_surroundings(app, parts)
     resources = {
-        served.kind: Resource(served, _hands(served.kind, _versioned(served.kind, parts)))
+        served.kind: ResourceHandler(served, _hands(served.kind, _versioned(served.kind, parts)))
         for served in SERVED
     }
     # Namespaces last: what follows the name of one is most often the name of a resource in it.
-    for served in sorted(OFFERED, key=lambda served: served.kind == NAMESPACES):
+    for served in sorted(API_RESOURCES, key=lambda served: served.kind == NAMESPACES):
         _add_resource(app, served.kind, resources[stored(served.kind)])
     return app
 
 
-def make_rendezvous_app(parts: Parts) -> web.Application:
+def make_rendezvous_app(parts: ApiDependencies) -> web.Application:
     """The application that serves nothing but the rendezvous."""
     app = _empty_app(parts)
     if parts.rendezvous is not None:
@@ -78,7 +90,7 @@ def make_rendezvous_app(parts: Parts) -> web.Application:
     return app
 
 
-def _empty_app(parts: Parts) -> web.Application:
+def _empty_app(parts: ApiDependencies) -> web.Application:
     app = web.Application(
         middlewares=[
             # Outside of the rest, since it counts answers by their code.
@@ -87,17 +99,17 @@ def _empty_app(parts: Parts) -> web.Application:
             parts.guard.middleware,
             parts.limits.middleware,
         ],
-        client_max_size=MOST_BYTES,
+        client_max_size=MAX_BODY_BYTES,
     )
     app.on_response_prepare.append(common_headers)
     app.on_response_prepare.append(note_stream)
     return app
 
 
-def _add_surroundings(app: web.Application, parts: Parts) -> None:
+def _add_surroundings(app: web.Application, parts: ApiDependencies) -> None:
     """What a client asks before it asks for objects."""
-    health, discovery, reviews = parts.health, Discovery(OFFERED), Reviews()
-    documents = OpenApi(OFFERED, parts.clock)
+    health, discovery, reviews = parts.health, ApiDiscovery(API_RESOURCES), Reviews()
+    documents = OpenApi(API_RESOURCES, parts.clock)
     get, post = app.router.add_get, app.router.add_post
     get("/", health.root)
     get("/version{slash:/?}", health.version)
@@ -118,7 +130,7 @@ def _add_surroundings(app: web.Application, parts: Parts) -> None:
         parts.rendezvous.add_to(app)
 
 
-def _add_resource(app: web.Application, kind: Kind, resource: Resource) -> None:
+def _add_resource(app: web.Application, kind: ResourceKind, resource: ResourceHandler) -> None:
     """The paths of one kind, for every method: what cannot be done is refused by the resource itself."""
     base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     inside = "/namespaces/{namespace}" if kind.namespaced else ""
@@ -133,19 +145,19 @@ def _add_resource(app: web.Application, kind: Kind, resource: Resource) -> None:
     any_method("*", f"{base}{inside}/{kind.plural}/{{name}}/{{part}}{{slash:/?}}", resource.part)
 
 
-def _versioned(kind: Kind, parts: Parts) -> Parts:
+def _versioned(kind: ResourceKind, parts: ApiDependencies) -> ApiDependencies:
     """The parts, with a store that has objects of that *kind* even if they are kept in another version."""
     foreign = foreign_of(kind)
     if foreign is None or foreign.kind == kind:
         return parts
-    return replace(parts, store=InVersion(parts.store, kind, foreign.kind))
+    return replace(parts, store=VersionedStore(parts.store, kind, foreign.kind))
 
 
-def _hands(kind: Kind, parts: Parts) -> Hands:
+def _hands(kind: ResourceKind, parts: ApiDependencies) -> ResourceVerbs:
     store, clock = parts.store, parts.clock
     keeper, reader, remover = _keepers(kind, parts)
     writer, patcher = Writer(keeper, clock), Patcher(keeper, clock)
-    return Hands(
+    return ResourceVerbs(
         reader=reader,
         writer=writer,
         patcher=patcher,
@@ -155,18 +167,18 @@ def _hands(kind: Kind, parts: Parts) -> Hands:
     )
 
 
-def _keepers(kind: Kind, parts: Parts) -> tuple[Keeper, Reader, Remover]:
+def _keepers(kind: ResourceKind, parts: ApiDependencies) -> tuple[Registry, Reader, DeleteHandler]:
     store, clock = parts.store, parts.clock
     if kind == NAMESPACES:
-        imagination = Imagination(store, clock())
+        imagination = ImplicitNamespaces(store, clock())
         reader = NamespaceReader(store, clock, imagination)
         return NamespaceKeeper(store, imagination), reader, NamespaceRemover(store, clock)
     rules = _rules(kind, parts.policy)
-    keeper = FrameworkKeeper(rules, store, clock) if kind == FRAMEWORKS else Keeper(kind, rules, store)
-    return keeper, Reader(kind, store, clock), Remover(kind, store, clock)
+    keeper = FrameworkKeeper(rules, store, clock) if kind == FRAMEWORKS else Registry(kind, rules, store)
+    return keeper, Reader(kind, store, clock), DeleteHandler(kind, store, clock)
 
 
-def _rules(kind: Kind, policy: Policy) -> Rules:
+def _rules(kind: ResourceKind, policy: Policy) -> ResourceStrategy:
     if kind == FRAMEWORKS:
         return FrameworkRules(policy)
     if kind == PODS:
@@ -176,13 +188,18 @@ def _rules(kind: Kind, policy: Policy) -> Rules:
     return rules_of(kind)
 
 
-def _scale(kind: Kind) -> Scale:
+def _scale(kind: ResourceKind) -> Scale:
     foreign = foreign_of(kind)
     return FrameworkScale() if foreign is None else JobScale(foreign)
 
 
 def _subresources(
-    kind: Kind, parts: Parts, reader: Reader, writer: Writer, patcher: Patcher, scaler: Scaler
+    kind: ResourceKind,
+    parts: ApiDependencies,
+    reader: Reader,
+    writer: Writer,
+    patcher: Patcher,
+    scaler: Scaler,
 ) -> Mapping[str, Mapping[str, Act]]:
     """What can be done with each part of an object; ``kinds`` promises just these."""
     if kind == FRAMEWORKS or foreign_of(kind) is not None:

@@ -16,7 +16,7 @@ _CRD = "kubectl apply --server-side -f deploy/kubernetes/base/crd.yaml"
 _RIGHTS = "kubectl apply -f deploy/kubernetes/base/rbac.yaml"
 
 
-class Reach:
+class ClusterHealth:
     """Asks the cluster for a Framework, which takes a connection, credentials, rights, and the CRD."""
 
     def __init__(self, store: Store) -> None:

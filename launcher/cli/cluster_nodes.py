@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launcher.cli.errors import Complaint
+from launcher.cli.errors import CommandError
 
 if TYPE_CHECKING:
-    from launcher.cli.client.api_client import Api
+    from launcher.cli.client.api_client import ApiClient
 
 Json = dict[str, Any]
 
@@ -51,17 +51,17 @@ def nodes_of(given: Namespace, environment: Mapping[str, str] = os.environ) -> l
 
 
 def _of_server(given: Namespace) -> list[Json]:
-    from launcher.cli.client.api_client import NODES, talk
+    from launcher.cli.client.api_client import NODES, run_with_client
 
     nodes: list[Json] = []
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         nodes.extend((await api.list(NODES, everywhere=True))[0])
         return 0
 
     try:
-        talk(given, work)
-    except Complaint as complaint:
+        run_with_client(given, work)
+    except CommandError as complaint:
         raise type(complaint)(
             *complaint.lines, "the machines may also be those of a --kubeconfig, or be named with --nodes"
         ) from complaint

@@ -3,9 +3,9 @@
 from contextlib import aclosing
 from typing import Any
 
-from launcher.cli.client.api_client import Api, Resource
-from launcher.cli.client.watch import sights
-from launcher.cli.errors import Complaint
+from launcher.cli.client.api_client import ApiClient, ApiPath
+from launcher.cli.client.watch import watch_framework
+from launcher.cli.errors import CommandError
 from launcher.cli.output.framework_summary import has_run, is_over, message_of, state_of, succeeded
 from launcher.cli.output.terminal import one_line
 from launcher.cli.owning_job import OwningJob
@@ -13,10 +13,10 @@ from launcher.cli.owning_job import OwningJob
 Json = dict[str, Any]
 
 
-async def come_true(api: Api, name: str, wish: str) -> str:
+async def wait_for_condition(api: ApiClient, name: str, wish: str) -> str:
     """What the Framework is once *wish* has come true. Raises Complaint when it cannot any more."""
     last: Json | None = None
-    async with aclosing(sights(api, name)) as seen:
+    async with aclosing(watch_framework(api, name)) as seen:
         async for framework in seen:
             if framework is None:
                 break
@@ -25,17 +25,17 @@ async def come_true(api: Api, name: str, wish: str) -> str:
             if verdict is True:
                 return wish
             if verdict is False:
-                raise Complaint(f"{name}: {state_of(framework)}, so never {wish}: {message_of(framework)}")
+                raise CommandError(f"{name}: {state_of(framework)}, so never {wish}: {message_of(framework)}")
     if wish == "deleted":
         return wish
     if last is None:
-        raise Complaint(f'there is no Framework "{name}" in namespace {api.namespace}; see: launcher list')
-    raise Complaint(f"{name}: deleted, so never {wish}")
+        raise CommandError(f'there is no Framework "{name}" in namespace {api.namespace}; see: launcher list')
+    raise CommandError(f"{name}: deleted, so never {wish}")
 
 
-async def job_succeeded(api: Api, job: OwningJob) -> None:
+async def job_succeeded(api: ApiClient, job: OwningJob) -> None:
     """Return when the job has succeeded. Raises Complaint when it has failed or was deleted."""
-    async with aclosing(sights(api, job.name, job.resource)) as seen:
+    async with aclosing(watch_framework(api, job.name, job.resource)) as seen:
         async for found in seen:
             conditions = ((found or {}).get("status") or {}).get("conditions") or ()
             for each in conditions:
@@ -44,13 +44,13 @@ async def job_succeeded(api: Api, job: OwningJob) -> None:
                 if each["type"] == "Succeeded":
                     return
                 if each["type"] == "Failed":
-                    raise Complaint(f"{job}: Failed: {one_line(each.get('message') or '')}")
-    raise Complaint(f"{job}: deleted, so never Succeeded")
+                    raise CommandError(f"{job}: Failed: {one_line(each.get('message') or '')}")
+    raise CommandError(f"{job}: deleted, so never Succeeded")
 
 
-async def gone(api: Api, resource: Resource, name: str) -> None:
+async def gone(api: ApiClient, resource: ApiPath, name: str) -> None:
     """Return when there is no object of that name any more, or another one."""
-    async with aclosing(sights(api, name, resource)) as seen:
+    async with aclosing(watch_framework(api, name, resource)) as seen:
         async for _ in seen:
             pass
 

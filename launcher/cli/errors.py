@@ -3,7 +3,7 @@
 import sys
 
 
-class Complaint(Exception):
+class CommandError(Exception):
     """The command cannot do what was asked; the lines say why, and the way out."""
 
     code = 1
@@ -13,13 +13,13 @@ class Complaint(Exception):
         self.lines = lines
 
 
-class Refused(Complaint):
+class UsageError(CommandError):
     """The user has to mend something."""
 
     code = 2
 
 
-def tell(*lines: str) -> None:
+def print_error(*lines: str) -> None:
     """Say something that is not the answer."""
     for line in lines:
         print(line, file=sys.stderr, flush=True)

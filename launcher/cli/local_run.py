@@ -12,21 +12,21 @@ from launcher.cli.client.api_client import (
     EVENTS,
     FRAMEWORKS,
     PODS,
-    Api,
-    Resource,
-    Target,
+    ApiClient,
+    ApiPath,
+    ServerConfig,
     complaints,
     connected,
 )
-from launcher.cli.client.watch import changes, pods_of
-from launcher.cli.errors import Refused, tell
-from launcher.cli.logs.follower import Follower
-from launcher.cli.logs.log_sources import Choice, Source, View
-from launcher.cli.manifest_file import Text
+from launcher.cli.client.watch import pods_of, watch_objects
+from launcher.cli.errors import UsageError, print_error
+from launcher.cli.logs.follower import LogFollower
+from launcher.cli.logs.log_sources import LogQuery, LogSource, TaskSelector
+from launcher.cli.manifest_file import ManifestFile
 from launcher.cli.output import framework_summary
 from launcher.cli.output.event_table import concerns, task_of
 from launcher.cli.output.terminal import one_line
-from launcher.cli.progress_display import Show, show
+from launcher.cli.progress_display import ProgressDisplay, show
 from launcher.core.errors import InvalidObject, NotFound, RequestError, Unavailable
 from launcher.core.timestamps import age
 from launcher.settings import Settings
@@ -39,17 +39,17 @@ _OWN_END = "FrameworkFailed"
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def play(settings: Settings, texts: Sequence[Text]) -> int:
+def run_framework(settings: Settings, texts: Sequence[ManifestFile]) -> int:
     """The exit code of the first Framework in the file that failed, 0 if none did. Raises Complaint."""
     with complaints():
         return asyncio.run(_play(settings, texts))
 
 
-async def _play(settings: Settings, texts: Sequence[Text]) -> int:
+async def _play(settings: Settings, texts: Sequence[ManifestFile]) -> int:
     interruption, seen = _Interruption(), show()
     async with (
         local_launcher(settings, throw_away=True) as running,
-        connected(Target(running.url, token=running.token)) as anywhere,
+        connected(ServerConfig(running.url, token=running.token)) as anywhere,
     ):
         frameworks = [await _created(anywhere, text) for text in texts]
         plays = [
@@ -71,14 +71,14 @@ async def _play(settings: Settings, texts: Sequence[Text]) -> int:
         return next((code for code in codes if code), 0)
 
 
-async def _created(api: Api, text: Text) -> Json:
+async def _created(api: ApiClient, text: ManifestFile) -> Json:
     """The Framework of the document, stored and to be started."""
     namespace, kind = text.namespace or api.namespace, text.job_kind
-    resource = FRAMEWORKS if kind is None else Resource(f"/apis/{kind.api_version}", kind.plural)
+    resource = FRAMEWORKS if kind is None else ApiPath(f"/apis/{kind.api_version}", kind.plural)
     try:
         stored, _ = await api.create(text.data, text.media, namespace=namespace, resource=resource)
     except InvalidObject as error:
-        raise Refused(*text.located(error.problems)) from error
+        raise UsageError(*text.located(error.problems)) from error
     name, within = stored["metadata"]["name"], api.within(stored["metadata"]["namespace"])
     if kind is not None:
         if (stored["spec"].get("runPolicy") or {}).get("suspend"):
@@ -90,9 +90,9 @@ async def _created(api: Api, text: Text) -> Json:
     return stored
 
 
-async def _framework_of_job(api: Api, name: str) -> Json:
+async def _framework_of_job(api: ApiClient, name: str) -> Json:
     """The Framework that the job controller creates for the job of that name."""
-    async with aclosing(changes(api, FRAMEWORKS, fields=f"metadata.name={name}")) as seen:
+    async with aclosing(watch_objects(api, FRAMEWORKS, fields=f"metadata.name={name}")) as seen:
         async for each in seen:
             if each is not None and not each.gone:
                 return each.object
@@ -119,7 +119,13 @@ class _Play:
     """One Framework from its creation to the end of its last pod."""
 
     def __init__(
-        self, api: Api, framework: Json, interruption: _Interruption, seen: Show, *, is_alone: bool
+        self,
+        api: ApiClient,
+        framework: Json,
+        interruption: _Interruption,
+        seen: ProgressDisplay,
+        *,
+        is_alone: bool,
     ) -> None:
         self._api, self._interruption, self._show, self._is_alone = api, interruption, seen, is_alone
         self._name = framework["metadata"]["name"]
@@ -129,14 +135,16 @@ class _Play:
         """The Framework as it ended; None if it was deleted."""
         async with asyncio.TaskGroup() as tasks:
             helpers = [tasks.create_task(self._warn()), tasks.create_task(self._heed())]
-            follower = Follower(self._api, self._name, Choice(), View(), self._line, self._show.framework)
+            follower = LogFollower(
+                self._api, self._name, TaskSelector(), LogQuery(), self._line, self._show.framework
+            )
             end = await follower.run()
             await self._end_pods()
             for helper in helpers:
                 helper.cancel()
         return end
 
-    def _line(self, source: Source, line: bytes) -> None:
+    def _line(self, source: LogSource, line: bytes) -> None:
         if not self._is_alone:
             task, label = (f"{self._name}/{text}" for text in (source.task, source.label))
             source = replace(source, task=task, label=label)
@@ -145,7 +153,7 @@ class _Play:
     async def _warn(self) -> None:
         """Tell what goes wrong, each thing once."""
         told: set[str] = set()
-        async with aclosing(changes(self._api, EVENTS)) as seen:
+        async with aclosing(watch_objects(self._api, EVENTS)) as seen:
             async for each in seen:
                 if each is None or not self._matters(each.object):
                     continue
@@ -176,7 +184,7 @@ class _Play:
         for pod in await self._pods():
             if not _ended(pod):
                 await self._delete(pod, {})
-        async with aclosing(changes(self._api, PODS, labels=pods_of(self._name))) as seen:
+        async with aclosing(watch_objects(self._api, PODS, labels=pods_of(self._name))) as seen:
             left: set[str] = set()
             listed = False
             async for each in seen:
@@ -198,13 +206,13 @@ class _Play:
         """The exit code, after one line that says how it ended."""
         took = age(time.time() - self._began)
         if self._interruption.number:
-            tell(f"{self._name} was stopped after {took}")
+            print_error(f"{self._name} was stopped after {took}")
             return 128 + self._interruption.number
         if end is None:
-            tell(f"{self._name} was deleted after {took}")
+            print_error(f"{self._name} was deleted after {took}")
             return 1
         word = "succeeded" if framework_summary.succeeded(end) else "failed"
-        tell(f"{self._name} {word} after {took}: {framework_summary.outcome(end)}")
+        print_error(f"{self._name} {word} after {took}: {framework_summary.outcome(end)}")
         return framework_summary.exit_code(end)
 
 

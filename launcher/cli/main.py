@@ -24,7 +24,7 @@ from launcher.cli.commands import (
     version,
     wait,
 )
-from launcher.cli.errors import Complaint, tell
+from launcher.cli.errors import CommandError, print_error
 
 #: In the order in which --help lists their commands.
 _FAMILIES = (
@@ -55,8 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = make_parser().parse_args(_as_called(sys.argv) if arguments is None else arguments)
         code = int(given.run(given))
         sys.stdout.flush()
-    except Complaint as complaint:
-        tell(*complaint.lines)
+    except CommandError as complaint:
+        print_error(*complaint.lines)
         return complaint.code
     except KeyboardInterrupt:
         return 130

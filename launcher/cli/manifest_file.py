@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launcher.cli.errors import Refused
-from launcher.core.errors import InvalidObject, Problem, RequestError
+from launcher.cli.errors import UsageError
+from launcher.core.errors import FieldError, InvalidObject, RequestError
 from launcher.core.framework import Framework
-from launcher.core.manifest import Manifest, check_framework, read_framework
+from launcher.core.manifest import Manifest, parse_framework, validate_framework
 from launcher.core.names import KIND
-from launcher.core.parsing.decoder import Media, text_of
+from launcher.core.parsing.decoder import Media, decode_utf8
 from launcher.core.parsing.json_reader import read_json
 from launcher.core.serialization.spec_json import spec_from_json
 from launcher.core.spec import FrameworkName
@@ -20,21 +20,21 @@ from launcher.core.validation.framework import creation_problems
 
 if TYPE_CHECKING:
     from launcher.api.validation.jobs import JobRules
-    from launcher.store.interface import Kind
+    from launcher.store.interface import ResourceKind
 
 #: Stands for the uid that the store will give.
 _UID = "00000000-0000-0000-0000-000000000000"
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class ManifestFile:
     """A file, or one document of it: its name in messages, its bytes, and their format."""
 
     name: str
     data: bytes
     media: Media
 
-    def located(self, problems: Iterable[Problem]) -> list[str]:
+    def located(self, problems: Iterable[FieldError]) -> list[str]:
         """``FILE:7:3: spec.taskRoles[0].taskNumber: …``, a line for each of the problems."""
         # Only for those who made a mistake: it reads the text once more.
         from launcher.core.parsing.source_positions import placed
@@ -47,20 +47,20 @@ class Text:
         # Only for those who send or convert it: whoever checks it has read it anyway.
         from launcher.core.parsing.yaml_reader import read_yaml
 
-        return (read_json if self.media is Media.JSON else read_yaml)(text_of(self.data)).value
+        return (read_json if self.media is Media.JSON else read_yaml)(decode_utf8(self.data)).value
 
-    def documents(self) -> "list[Text]":
+    def documents(self) -> "list[ManifestFile]":
         """The documents in it, each on the lines where it stands in the whole; none if there are only comments."""
         from launcher.converters.simpletfjob.per_task_objects import SEPARATOR, has_content
 
         if self.media is Media.JSON:
             return [self]
-        found: list[Text] = []
+        found: list[ManifestFile] = []
         before = 0
         for part in SEPARATOR.split(self.data.decode(errors="surrogateescape")):
             if has_content(part):
                 data = ("\n" * before + part).encode(errors="surrogateescape")
-                found.append(Text(self.name, data, self.media))
+                found.append(ManifestFile(self.name, data, self.media))
             before += part.count("\n")
         return [self] if len(found) == 1 else found
 
@@ -74,7 +74,7 @@ class Text:
                 return None
 
     @property
-    def job_kind(self) -> "Kind | None":
+    def job_kind(self) -> "ResourceKind | None":
         """The kind and version of the job that it spells; None if it is no job. Raises Refused for another version."""
         match self._readable():
             case {"apiVersion": str() as version, "kind": str() as name} if name != KIND:
@@ -82,7 +82,7 @@ class Text:
 
                 kinds = {kind.api_version: kind for job in FOREIGN for kind in job.kinds if kind.kind == name}
                 if kinds and version not in kinds:
-                    raise Refused(*self.located([unsupported("apiVersion", version, kinds)]))
+                    raise UsageError(*self.located([unsupported("apiVersion", version, kinds)]))
                 return kinds.get(version)
             case _:
                 return None
@@ -94,26 +94,26 @@ class Text:
             return None
 
 
-def load(path: Path) -> Text:
+def load(path: Path) -> ManifestFile:
     """The bytes of that file, ``-`` being standard input. Raises Refused."""
     name = "standard input" if path == Path("-") else str(path)
     try:
         data = sys.stdin.buffer.read() if path == Path("-") else path.read_bytes()
     except OSError as error:
-        raise Refused(f"{name}: {error.strerror}") from error
-    return Text(name, data, Media.JSON if path.suffix == ".json" else Media.YAML)
+        raise UsageError(f"{name}: {error.strerror}") from error
+    return ManifestFile(name, data, Media.JSON if path.suffix == ".json" else Media.YAML)
 
 
-def documents_in(path: Path) -> list[Text]:
+def documents_in(path: Path) -> list[ManifestFile]:
     """The documents of that file, at least one. Raises Refused."""
     text = load(path)
     found = text.documents()
     if not found:
-        raise Refused(f"{text.name}: there is nothing in it; write a Framework or a job")
+        raise UsageError(f"{text.name}: there is nothing in it; write a Framework or a job")
     return found
 
 
-def check(text: Text, *, strict: bool = False) -> Manifest:
+def check(text: ManifestFile, *, strict: bool = False) -> Manifest:
     """The new Framework or job that *text* spells. Raises Refused."""
     try:
         if (kind := text.job_kind) is not None:
@@ -121,30 +121,32 @@ def check(text: Text, *, strict: bool = False) -> Manifest:
             manifest = rules.read(text.data, text.media, strict=strict)
             problems = tuple(rules.creation_problems(manifest.object))
         else:
-            manifest = read_framework(text.data, media=text.media, strict=strict)
+            manifest = parse_framework(text.data, media=text.media, strict=strict)
             problems = creation_problems(manifest.object)
         if problems:
             raise InvalidObject(problems)
         return manifest
     except InvalidObject as error:
-        raise Refused(*text.located(error.problems)) from error
+        raise UsageError(*text.located(error.problems)) from error
     except RequestError as error:
-        raise Refused(f"{text.name}: {error}") from error
+        raise UsageError(f"{text.name}: {error}") from error
 
 
-def framework_in(text: Text) -> Manifest:
+def framework_in(text: ManifestFile) -> Manifest:
     """The Framework that *text* spells, or that its job becomes. Raises Refused."""
     manifest = check(text)
     if (kind := text.job_kind) is None:
         return manifest
-    from launcher.job_kinds.job_kind import foreign_of, mapped
+    from launcher.job_kinds.job_kind import convert_job, foreign_of
 
     foreign = foreign_of(kind)
     assert foreign is not None
-    return Manifest(check_framework(mapped(foreign, manifest.object).framework).object, manifest.warnings)
+    return Manifest(
+        validate_framework(convert_job(foreign, manifest.object).framework).object, manifest.warnings
+    )
 
 
-def _job_rules(kind: "Kind") -> "JobRules":
+def _job_rules(kind: "ResourceKind") -> "JobRules":
     """The rules of the API for jobs of that kind, without an admin's policy."""
     from launcher.api.validation.jobs import JobRules
     from launcher.core.validation.admission_policy import Policy

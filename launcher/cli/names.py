@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from launcher.cli.errors import Refused
+from launcher.cli.errors import UsageError
 from launcher.core.names import API_VERSION, KIND
 from launcher.core.validation.names import name_fault, namespace_fault
 
@@ -58,9 +58,9 @@ def namespace_segment(name: str) -> str:
 
 def _checked(field: str, name: str, fault: Callable[[str], str | None]) -> str:
     if not name:
-        raise Refused(f"{field}: is empty; write a name")
+        raise UsageError(f"{field}: is empty; write a name")
     if problem := fault(name):
-        raise Refused(f"{field}: {_shown(name)}: {problem}")
+        raise UsageError(f"{field}: {_shown(name)}: {problem}")
     return name
 
 
@@ -76,7 +76,7 @@ def _kind(prefix: str, text: str) -> str:
             if prefix in (word, f"{word}.{group}"):
                 return kind
     known = ", ".join(f"{kind.lower()}/NAME" for kind, _, _ in resources)
-    raise Refused(
+    raise UsageError(
         f"NAME: {_shown(text)}: {_shown(prefix)} is no kind of the launcher; write NAME, or {known}"
     )
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.cli.client.api_client import Api, Resource
-from launcher.cli.errors import Complaint
+from launcher.cli.client.api_client import ApiClient, ApiPath
+from launcher.cli.errors import CommandError
 from launcher.core.errors import Forbidden
 from launcher.core.owner_references import controller_of
-from launcher.job_kinds.job_kind import FOREIGN, Foreign, replica_paths
+from launcher.job_kinds.job_kind import FOREIGN, JobKind, replica_paths
 
 Json = dict[str, Any]
 
@@ -22,27 +22,27 @@ Json = dict[str, Any]
 class OwningJob:
     """A reference to a job. *uid* is None when only the name is known."""
 
-    foreign: Foreign
-    resource: Resource
+    foreign: JobKind
+    resource: ApiPath
     name: str
     uid: str | None = None
 
     def __str__(self) -> str:
         return f"{self.foreign.singular}/{self.name}"
 
-    async def delete(self, api: Api) -> None:
+    async def delete(self, api: ApiClient) -> None:
         """Delete the job with its Framework. Raises NotFound, Conflict when it is another job, Complaint."""
         conditions = {} if self.uid is None else {"preconditions": {"uid": self.uid}}
         try:
             await api.delete(self.resource, self.name, {"propagationPolicy": "Foreground", **conditions})
         except Forbidden as error:
-            raise Complaint(f"{self} owns framework/{self.name} and cannot be deleted: {error}") from error
+            raise CommandError(f"{self} owns framework/{self.name} and cannot be deleted: {error}") from error
 
-    async def resume(self, api: Api) -> None:
+    async def resume(self, api: ApiClient) -> None:
         """Take back the job's suspension. Raises NotFound."""
         await api.merge(self.resource, self.name, {"spec": {"runPolicy": {"suspend": False}}})
 
-    async def scale(self, api: Api, roles: list[str], wanted: Mapping[str, int]) -> None:
+    async def scale(self, api: ApiClient, roles: list[str], wanted: Mapping[str, int]) -> None:
         """Set the replicas of the job; *roles* are those of its Framework, in order. Raises Complaint."""
         job = await api.get(self.resource, self.name)
         paths = dict(zip(roles, replica_paths(self.foreign, job), strict=False))
@@ -55,11 +55,11 @@ class OwningJob:
             ),
         ]
         if unknown := wanted.keys() - paths.keys():
-            raise Complaint(f"{self} has no replicas of type {', '.join(sorted(unknown))}")
+            raise CommandError(f"{self} has no replicas of type {', '.join(sorted(unknown))}")
         try:
             await api.edit(self.resource, self.name, operations)
         except Forbidden as error:
-            raise Complaint(f"{self} owns framework/{self.name} and cannot be scaled: {error}") from error
+            raise CommandError(f"{self} owns framework/{self.name} and cannot be scaled: {error}") from error
 
 
 def job_named(kind: str, name: str) -> OwningJob:
@@ -77,14 +77,14 @@ def owner_of(framework: Json) -> OwningJob | None:
     for foreign in FOREIGN:
         if (owner["apiVersion"], owner["kind"]) in {(kind.api_version, kind.kind) for kind in foreign.kinds}:
             return OwningJob(foreign, _resource(owner["apiVersion"], foreign), owner["name"], owner["uid"])
-    raise Complaint(
+    raise CommandError(
         f"framework/{metadata['name']} is owned by {owner['kind']} {owner['name']} ({owner['apiVersion']}), "
         "whose controller would revert the change; change that object instead"
     )
 
 
-def _resource(api_version: str, foreign: Foreign) -> Resource:
-    return Resource(f"/apis/{api_version}", foreign.plural)
+def _resource(api_version: str, foreign: JobKind) -> ApiPath:
+    return ApiPath(f"/apis/{api_version}", foreign.plural)
 
 
 def _pointer(path: str) -> str:

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TextIO
 
-from launcher.cli.errors import tell
-from launcher.cli.logs.log_sources import Labels, Lines, Source
+from launcher.cli.errors import print_error
+from launcher.cli.logs.log_sources import Labels, LogPrinter, LogSource
 from launcher.cli.output import framework_summary
 from launcher.cli.output.tables import table
 from launcher.cli.output.terminal import cells, cut, harmless, is_terminal
@@ -78,10 +78,10 @@ _TICK = 0.1
 _LOWEST, _NARROWEST = 10, 40
 
 
-class Show(Protocol):
+class ProgressDisplay(Protocol):
     """Where everything goes that is to be seen."""
 
-    def line(self, source: Source, line: bytes) -> None:
+    def line(self, source: LogSource, line: bytes) -> None:
         """A task has written this."""
         ...
 
@@ -98,7 +98,7 @@ class Show(Protocol):
         ...
 
 
-def show() -> Show:
+def show() -> ProgressDisplay:
     """The right one for standard output."""
     return Live() if is_terminal(sys.stdout) else Plain()
 
@@ -107,16 +107,16 @@ class Plain:
     """Lines one after another."""
 
     def __init__(self) -> None:
-        self._lines = Lines(alone=False)
+        self._lines = LogPrinter(alone=False)
 
-    def line(self, source: Source, line: bytes) -> None:
+    def line(self, source: LogSource, line: bytes) -> None:
         self._lines.write(source, line)
 
     def framework(self, framework: Json) -> None:
         pass  # who reads the output later wants to know what was written, not when it looked how
 
     def say(self, text: str) -> None:
-        tell(text)
+        print_error(text)
 
     async def run(self) -> None:
         await asyncio.Event().wait()
@@ -130,7 +130,7 @@ class Live:
         self._labels = Labels()
         self._frameworks: dict[str, Json] = {}
 
-    def line(self, source: Source, line: bytes) -> None:
+    def line(self, source: LogSource, line: bytes) -> None:
         self._screen.line(self._labels.of(source) + harmless(line.decode(errors="replace")))
 
     def framework(self, framework: Json) -> None:
@@ -140,7 +140,7 @@ class Live:
         if sys.stderr.isatty():
             self._screen.line(harmless(text))
         else:
-            tell(text)
+            print_error(text)
 
     async def run(self) -> None:
         try:

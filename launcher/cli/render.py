@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.cli.manifest_file import framework_of
-from launcher.core.pods.dns_overlay import extras_of
-from launcher.core.pods.pod_template import templates_of
+from launcher.core.pods.dns_overlay import dns_overlays
+from launcher.core.pods.pod_template import compile_templates
 
 
 def pods(obj: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """One pod per task, by role and index, without what only a launcher that runs can give it."""
     framework = framework_of(obj)
-    templates = templates_of(framework, 0, extras_of(framework))
+    templates = compile_templates(framework, 0, dns_overlays(framework))
     for role in framework.spec.roles:
         for index in range(role.tasks):
             pod = templates[role.name].pod(index, 0, 0)

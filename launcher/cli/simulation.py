@@ -14,13 +14,13 @@ from typing import Any
 from launcher.cli.manifest_file import framework_of
 from launcher.core.framework import Framework
 from launcher.core.names import pod_name
-from launcher.core.planning.actions import Action, CreatePod, DeletePod, ReadPods, Step
-from launcher.core.planning.options import Rules
+from launcher.core.planning.actions import Action, CreatePod, DeletePod, ListPodsLive, StateTransition
+from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.planner import Planner
 from launcher.core.pods.observed_pod import pod_from_json
-from launcher.core.pods.pod_template import PodTemplate, templates_of
+from launcher.core.pods.pod_template import PodTemplate, compile_templates
 from launcher.core.spec import PodName, RoleName
-from launcher.core.timestamps import to_wire
+from launcher.core.timestamps import format_rfc3339
 
 _BEGIN = 1_767_225_600  # 2026-01-01T00:00:00Z
 _STARTS_AFTER, _RUNS_FOR = 1, 10
@@ -34,7 +34,7 @@ _INDENT = " " * 10
 Json = dict[str, Any]
 
 
-def tell(obj: Json) -> Iterator[str]:
+def simulate(obj: Json) -> Iterator[str]:
     """The story of the Framework *obj*, line by line."""
     framework = framework_of(obj)
     roles = ", ".join(f"{role.tasks} x {role.name}" for role in framework.spec.roles)
@@ -47,7 +47,7 @@ class _Rehearsal:
 
     def __init__(self, framework: Framework) -> None:
         self._framework = framework
-        self._planner = Planner(framework, Rules())
+        self._planner = Planner(framework, PlannerOptions())
         self._now = _BEGIN
         self._numbers = count(1)
         self._pods: dict[PodName, Json] = {}
@@ -65,7 +65,7 @@ class _Rehearsal:
             look = self._planner.look(self._now)
             actions = list(look.actions)
             yield from map(self._line, look.steps)
-            while ReadPods() in actions:
+            while ListPodsLive() in actions:
                 look = self._planner.look(self._now, fresh=True)
                 actions = list(look.actions)
                 yield from map(self._line, look.steps)
@@ -77,7 +77,7 @@ class _Rehearsal:
                 yield f"{self._clock()}  {self._framework.name} goes on from here: {self._planner.status().state}"
                 return
 
-    def _line(self, step: Step) -> str:
+    def _line(self, step: StateTransition) -> str:
         who = self._framework.name if step.role is None else f"  {step.role}[{step.index}]"
         what = f"{self._clock()}  {who:<16} {step.after}"
         return f"{what}\n{fill(step.because, 80, initial_indent=_INDENT, subsequent_indent=_INDENT)}".rstrip()
@@ -99,12 +99,15 @@ class _Rehearsal:
     def _create(self, action: CreatePod) -> None:
         attempt = self._planner.attempt
         if attempt not in self._templates:
-            self._templates = {attempt: templates_of(self._framework, attempt)}
+            self._templates = {attempt: compile_templates(self._framework, attempt)}
         pod = self._templates[attempt][action.role].pod(action.index, action.incarnation, action.attempt)
         name = PodName(pod["metadata"]["name"])
         killed, self._victim = name == self._victim, None if name == self._victim else self._victim
         self._pods[name] = pod
-        pod["metadata"] |= {"uid": f"pod-{next(self._numbers)}", "creationTimestamp": to_wire(self._now)}
+        pod["metadata"] |= {
+            "uid": f"pod-{next(self._numbers)}",
+            "creationTimestamp": format_rfc3339(self._now),
+        }
         self._report(name, {"phase": "Pending"})
         self._later(_STARTS_AFTER, name, {"phase": "Running"})
         self._later(_STARTS_AFTER + _RUNS_FOR, name, _ended(pod, _KILLED if killed else 0))

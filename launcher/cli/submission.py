@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from launcher.cli.client.api_client import FRAMEWORKS, Api, Resource
-from launcher.cli.conditions import come_true, job_succeeded
-from launcher.cli.errors import Complaint, Refused, tell
-from launcher.cli.manifest_file import Text, check
+from launcher.cli.client.api_client import FRAMEWORKS, ApiClient, ApiPath
+from launcher.cli.conditions import job_succeeded, wait_for_condition
+from launcher.cli.errors import CommandError, UsageError, print_error
+from launcher.cli.manifest_file import ManifestFile, check
 from launcher.cli.output.serializers import as_json, as_yaml
 from launcher.cli.owning_job import job_named
 from launcher.core.errors import AlreadyExists, BadRequest, InvalidObject, NotServed, RequestError, TooLarge
@@ -18,16 +18,16 @@ class Submission:
     """Sends files as they are. *namespace* None is that of the file, *output* None one line for people."""
 
     def __init__(
-        self, api: Api, namespace: str | None, *, dry_run: bool, output: str | None, strict: bool = True
+        self, api: ApiClient, namespace: str | None, *, dry_run: bool, output: str | None, strict: bool = True
     ) -> None:
         self._api, self._namespace, self._dry_run, self._output = api, namespace, dry_run, output
         self._strict = strict
 
-    async def sent(self, text: Text) -> Json:
+    async def sent(self, text: ManifestFile) -> Json:
         """The object of that document as the server has it now, after it has been printed. Raises Complaint."""
         namespace = self._namespace or text.namespace or self._api.namespace
         kind = text.job_kind
-        resource = FRAMEWORKS if kind is None else Resource(f"/apis/{kind.api_version}", kind.plural)
+        resource = FRAMEWORKS if kind is None else ApiPath(f"/apis/{kind.api_version}", kind.plural)
         try:
             stored, warnings = await self._api.create(
                 text.data,
@@ -38,22 +38,22 @@ class Submission:
                 strict=self._strict,
             )
         except InvalidObject as error:
-            raise Refused(*text.located(error.problems)) from error
+            raise UsageError(*text.located(error.problems)) from error
         except (BadRequest, TooLarge) as error:
             if self._strict:
                 # The server names unknown and duplicate fields, but not their lines.
                 check(text, strict=True)
-            raise Refused(f"{text.name}: {error}") from error
+            raise UsageError(f"{text.name}: {error}") from error
         except AlreadyExists as error:
-            raise Complaint(
+            raise CommandError(
                 f"{text.name}: {error}; delete that one first (launcher delete NAME), or choose another name"
             ) from error
         except NotServed as error:
             shown = "Frameworks" if kind is None else f"{kind.kind}s ({kind.api_version})"
-            raise Complaint(f"{text.name}: {shown} are not served at {self._api.url}") from error
+            raise CommandError(f"{text.name}: {shown} are not served at {self._api.url}") from error
         except RequestError as error:
-            raise Complaint(f"{text.name}: {error}") from error
-        tell(*(f"{text.name}: warning: {warning}" for warning in warnings))
+            raise CommandError(f"{text.name}: {error}") from error
+        print_error(*(f"{text.name}: warning: {warning}" for warning in warnings))
         self._print(stored)
         return stored
 
@@ -63,13 +63,13 @@ class Submission:
         api = self._api.within(meta["namespace"])
         try:
             if obj["kind"] == KIND:
-                await come_true(api, meta["name"], "Succeeded")
+                await wait_for_condition(api, meta["name"], "Succeeded")
             else:
                 await job_succeeded(api, job_named(obj["kind"], meta["name"]))
-        except Complaint as complaint:
-            tell(*complaint.lines)
+        except CommandError as complaint:
+            print_error(*complaint.lines)
             return complaint.code
-        tell(f"{meta['name']}: Succeeded")
+        print_error(f"{meta['name']}: Succeeded")
         return 0
 
     def _print(self, obj: Json) -> None:

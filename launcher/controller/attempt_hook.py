@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from launcher.core.framework import Framework
-from launcher.core.pods.overlay import Extras, together
+from launcher.core.pods.overlay import PodOverlay, merge_overlays
 from launcher.core.spec import RoleName
 
 
-class Attendant(Protocol):
+class AttemptHook(Protocol):
     """Sees to one such thing: a Service, a pod group, a way to find each other."""
 
-    async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, Extras]:
+    async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, PodOverlay]:
         """
         What the pods of each role get; whatever they need beside themselves is there by then.
 
@@ -25,12 +25,12 @@ class Attendant(Protocol):
         """The Framework has completed: what only its pods needed goes. Raises LauncherError."""
 
 
-async def prepared(
-    attendants: Sequence[Attendant], framework: Framework, attempt: int
-) -> dict[RoleName, Extras]:
+async def pod_overlays(
+    attendants: Sequence[AttemptHook], framework: Framework, attempt: int
+) -> dict[RoleName, PodOverlay]:
     """What the pods of each role get from all of them. Raises LauncherError when one cannot do its part now."""
     found = [await attendant.prepare(framework, attempt) for attendant in attendants]
     return {
-        role.name: together(extras[role.name] for extras in found if role.name in extras)
+        role.name: merge_overlays(extras[role.name] for extras in found if role.name in extras)
         for role in framework.spec.roles
     }

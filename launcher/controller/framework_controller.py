@@ -11,25 +11,25 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from launcher.controller.attempt_hook import Attendant
-from launcher.controller.framework_state import Check, Desk
-from launcher.controller.pod_control import Hands
+from launcher.controller.attempt_hook import AttemptHook
+from launcher.controller.framework_state import FrameworkState, Validator
+from launcher.controller.pod_control import PodControl
 from launcher.core.errors import Conflict, LauncherError, NotFound, OutcomeUnknown
-from launcher.core.names import Mark
-from launcher.core.planning.actions import Notice, ReadPods
-from launcher.core.planning.options import Rules
-from launcher.core.planning.planner import Look
-from launcher.core.pods.observed_pod import Pod, pod_from_json
+from launcher.core.names import PodIdentityKey
+from launcher.core.planning.actions import ListPodsLive, ObjectEvent
+from launcher.core.planning.options import PlannerOptions
+from launcher.core.planning.planner import PlanResult
+from launcher.core.pods.observed_pod import ObservedPod, pod_from_json
 from launcher.core.role_order import SEQUENCE_ANNOTATION, annotated
 from launcher.core.spec import PodName
 from launcher.core.status import State
-from launcher.core.validation.framework import problems_in
-from launcher.store.event_recorder import EventWriter
-from launcher.store.informer import Ears, Informer
-from launcher.store.interface import FRAMEWORKS, PODS, Key, Kind, Object, Store, version_of
+from launcher.core.validation.framework import validation_errors
+from launcher.store.event_recorder import EventRecorder
+from launcher.store.informer import EventHandlerFuncs, Informer
+from launcher.store.interface import FRAMEWORKS, PODS, Key, Object, ResourceKind, Store, version_of
 from launcher.store.object_errors import object_errors
 from launcher.store.selectors import parse
-from launcher.store.work_queue import Queue
+from launcher.store.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -57,11 +57,11 @@ def log_sequence(obj: Object) -> str | None:
 _EARLY = 0.001
 _COMPONENT, _RECONCILER = "controller", "framework-reconciler"
 #: Only pods that say they belong to a Framework are of interest.
-OURS = parse(labels=Mark.FRAMEWORK_NAME)
+FRAMEWORK_PODS = parse(labels=PodIdentityKey.FRAMEWORK_NAME)
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ControllerOptions:
     """How often and how widely the controller works."""
 
     #: Frameworks worked on at the same time.
@@ -87,18 +87,18 @@ class Pace:
 
 
 @dataclass(slots=True)
-class PodShelf:
+class PodIndex:
     """Every pod of ours, by the Framework that it belongs to."""
 
-    pods: dict[Key, dict[PodName, Pod]] = field(default_factory=dict)
+    pods: dict[Key, dict[PodName, ObservedPod]] = field(default_factory=dict)
     #: Whose pod a name is, for the day it is gone.
     owners: dict[Key, Key] = field(default_factory=dict)
 
-    def of(self, framework: Key, uid: str) -> list[Pod]:
+    def of(self, framework: Key, uid: str) -> list[ObservedPod]:
         """The pods that the Framework of that uid controls."""
         return [pod for pod in self.pods.get(framework, {}).values() if pod.owner == uid]
 
-    def put(self, key: Key, framework: Key, pod: Pod) -> None:
+    def put(self, key: Key, framework: Key, pod: ObservedPod) -> None:
         self.pods.setdefault(framework, {})[pod.name] = pod
         self.owners[key] = framework
 
@@ -113,7 +113,7 @@ class PodShelf:
         return framework
 
 
-class Controller:
+class FrameworkController:
     """Runs every Framework of a store."""
 
     def __init__(
@@ -122,33 +122,38 @@ class Controller:
         *,
         clock: Callable[[], float],
         chance: Callable[[], float],
-        rules: Rules | None = None,
-        pace: Pace | None = None,
-        check: Check = problems_in,
-        attendants: Sequence[Attendant] = (),
+        rules: PlannerOptions | None = None,
+        pace: ControllerOptions | None = None,
+        check: Validator = validation_errors,
+        attendants: Sequence[AttemptHook] = (),
     ) -> None:
         """*check* tells what is wrong with a Framework that others should not have let pass: it is not run then."""
         self._check = check
         self._store, self._clock, self._chance = store, clock, chance
-        self._rules, self._pace = rules or Rules(), pace or Pace()
-        self._queue: Queue[Key] = Queue()
+        self._rules, self._pace = rules or PlannerOptions(), pace or ControllerOptions()
+        self._queue: WorkQueue[Key] = WorkQueue()
         self._stopping = asyncio.Event()
-        self._desks: dict[Key, Desk] = {}
+        self._desks: dict[Key, FrameworkState] = {}
         #: Frameworks whose status has changed and is not saved yet.
         self._gathering: set[Key] = set()
-        self._shelf = PodShelf()
+        self._shelf = PodIndex()
         self._frameworks = Informer(
             store,
             FRAMEWORKS,
-            Ears(self.framework_seen, self.framework_gone),
+            EventHandlerFuncs(self.framework_seen, self.framework_gone),
             chance=chance,
             component=_COMPONENT,
         )
         self._pods = Informer(
-            store, PODS, Ears(self.pod_seen, self.pod_gone), OURS, chance=chance, component=_COMPONENT
+            store,
+            PODS,
+            EventHandlerFuncs(self.pod_seen, self.pod_gone),
+            FRAMEWORK_PODS,
+            chance=chance,
+            component=_COMPONENT,
         )
-        self._events = EventWriter(store, clock, pause=self._pace.event_pause)
-        self._hands = Hands(store, self._pods, self._pace.calls, attendants)
+        self._events = EventRecorder(store, clock, pause=self._pace.event_pause)
+        self._hands = PodControl(store, self._pods, self._pace.calls, attendants)
 
     async def run(self) -> None:
         """
@@ -175,7 +180,7 @@ class Controller:
         self._stopping.set()
         self._queue.close()
 
-    def counts(self, kind: Kind) -> Mapping[str, int]:
+    def counts(self, kind: ResourceKind) -> Mapping[str, int]:
         """How many Frameworks are in each state, or pods of theirs in each phase."""
         if kind == FRAMEWORKS:
             return Counter(desk.planner.state.value for desk in self._desks.values())
@@ -197,7 +202,7 @@ class Controller:
         try:
             if desk is None or desk.uid != obj["metadata"]["uid"]:
                 pods = self._shelf.of(key, obj["metadata"]["uid"])
-                desk = self._desks[key] = Desk(obj, self._rules, pods, self._check)
+                desk = self._desks[key] = FrameworkState(obj, self._rules, pods, self._check)
                 if not desk.framework.fault:
                     self._report_sequence(desk, obj)
             elif not desk.observe(obj):
@@ -205,15 +210,17 @@ class Controller:
         except Exception as error:
             # Somebody wrote past every check. It is told, and left alone until it changes.
             self._desks.pop(key, None)
-            self._events.tell(obj, [Notice("CannotBeRead", f"{type(error).__name__}: {error}", warning=True)])
+            self._events.tell(
+                obj, [ObjectEvent("CannotBeRead", f"{type(error).__name__}: {error}", warning=True)]
+            )
             raise
         self._queue.add(key)
 
-    def _report_sequence(self, desk: Desk, obj: Object) -> None:
+    def _report_sequence(self, desk: FrameworkState, obj: Object) -> None:
         """Log the order of the roles; for a new Framework it is an event as well, which its user can read."""
         message = log_sequence(obj)
         if message is not None and not obj.get("status"):
-            self._events.tell(desk.reference, [Notice(REASON, message)])
+            self._events.tell(desk.reference, [ObjectEvent(REASON, message)])
 
     def framework_gone(self, key: Key) -> None:
         self._desks.pop(key, None)
@@ -223,7 +230,7 @@ class Controller:
 
     def pod_seen(self, key: Key, obj: Object) -> None:
         pod = pod_from_json(obj)
-        framework = (key[0], obj["metadata"]["labels"][Mark.FRAMEWORK_NAME])
+        framework = (key[0], obj["metadata"]["labels"][PodIdentityKey.FRAMEWORK_NAME])
         if self._shelf.owners.get(key, framework) != framework:
             self.pod_gone(key)
         self._shelf.put(key, framework, pod)
@@ -265,13 +272,13 @@ class Controller:
             if object_errors.record(_RECONCILER, FRAMEWORKS.plural, key, error):
                 self._events.tell(
                     desk.reference,
-                    [Notice("InternalError", f"{type(error).__name__}: {error}", warning=True)],
+                    [ObjectEvent("InternalError", f"{type(error).__name__}: {error}", warning=True)],
                 )
         desk.planner.board.touch_all()  # whatever was to be done is thought of again
         desk.failed = True
         self._come_back(desk)
 
-    async def _reconcile(self, desk: Desk) -> None:
+    async def _reconcile(self, desk: FrameworkState) -> None:
         now = asyncio.get_running_loop().time()
         rests_until = max(desk.not_before, desk.retry_at if desk.failed else 0.0)
         if rests_until - now > _EARLY:
@@ -288,7 +295,7 @@ class Controller:
             desk.later.clear()
             desk.failed = False
         look = await self._look(desk)
-        while look is not None and ReadPods() in look.actions:
+        while look is not None and ListPodsLive() in look.actions:
             await self._hands.read_pods(desk)
             look = await self._look(desk, fresh=True)
         if look is not None and look.look_again is not None:
@@ -296,11 +303,11 @@ class Controller:
             self._queue.add_after(desk.key, min(nap, self._pace.longest_nap))
         self._come_back(desk)
 
-    async def _look(self, desk: Desk, *, fresh: bool = False) -> Look | None:
+    async def _look(self, desk: FrameworkState, *, fresh: bool = False) -> PlanResult | None:
         """One look, saved and acted upon; None when the status could not be saved."""
         look = desk.planner.look(self._clock(), chance=self._chance(), fresh=fresh)
         self._events.tell(desk.reference, look.notices)
-        actions = [action for action in look.actions if not isinstance(action, ReadPods)]
+        actions = [action for action in look.actions if not isinstance(action, ListPodsLive)]
         # Saved before acted on: after a crash the status still names every pod there may be.
         if not desk.planner.changed:
             desk.flush_at = None
@@ -316,12 +323,12 @@ class Controller:
             await self._hands.finish(desk)
         return look
 
-    def _is_time_to_save(self, desk: Desk, look: Look) -> bool:
+    def _is_time_to_save(self, desk: FrameworkState, look: PlanResult) -> bool:
         if look.actions or desk.planner.is_completed:
             return True
         return self._flush_in(desk) <= _EARLY
 
-    def _flush_in(self, desk: Desk) -> float:
+    def _flush_in(self, desk: FrameworkState) -> float:
         """Seconds that a change may still wait for others, to be saved with them."""
         now, pace = asyncio.get_running_loop().time(), self._pace
         self._gathering.add(desk.key)
@@ -333,7 +340,7 @@ class Controller:
         desk.flush_at = latest if desk.flush_at is None else min(desk.flush_at, latest)
         return desk.flush_at - now
 
-    async def _save(self, desk: Desk) -> bool:
+    async def _save(self, desk: FrameworkState) -> bool:
         """Store the status; False when the Framework is not what it was and has to be looked at again."""
         desk.not_before = asyncio.get_running_loop().time() + self._pace.rest_per_task * desk.tasks
         try:
@@ -348,7 +355,7 @@ class Controller:
         desk.in_doubt = True
         return await self._settle(desk)
 
-    async def _settle(self, desk: Desk) -> bool:
+    async def _settle(self, desk: FrameworkState) -> bool:
         """Find out whether the status as it was last sent is stored."""
         live = await self._live(desk)
         if live is None:
@@ -356,7 +363,7 @@ class Controller:
         desk.in_doubt = False
         return desk.settle(live)
 
-    async def _is_current(self, desk: Desk) -> bool:
+    async def _is_current(self, desk: FrameworkState) -> bool:
         """
         Whether the store has the Framework as it is known here.
 
@@ -371,7 +378,7 @@ class Controller:
         self.framework_seen(desk.key, live)
         return False
 
-    async def _live(self, desk: Desk) -> Object | None:
+    async def _live(self, desk: FrameworkState) -> Object | None:
         """The Framework as the store has it now; None when it is gone, or another has its name."""
         try:
             live = await self._store.get(FRAMEWORKS, *desk.key)
@@ -393,7 +400,7 @@ class Controller:
             except Exception as error:  # the others are still to be saved
                 object_errors.record(_RECONCILER, FRAMEWORKS.plural, desk.key, error)
 
-    def _come_back(self, desk: Desk) -> None:
+    def _come_back(self, desk: FrameworkState) -> None:
         """See to it that whatever is left undone is looked at again."""
         now = asyncio.get_running_loop().time()
         if desk.planner.board.is_touched and not desk.failed:

@@ -7,39 +7,41 @@ from typing import Any
 
 import orjson
 
-from launcher.controller.attempt_hook import Attendant, prepared
+from launcher.controller.attempt_hook import AttemptHook, pod_overlays
 from launcher.controller.gang.gang_request import BACKEND_LABEL, reference
-from launcher.core.errors import Problem
+from launcher.core.errors import FieldError
 from launcher.core.framework import Framework
 from launcher.core.planning.actions import CreatePod
-from launcher.core.planning.gang import is_placed, is_waiting
-from launcher.core.planning.options import Rules
+from launcher.core.planning.gang import is_placed, is_unplaced
+from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.planner import Planner
-from launcher.core.pods.observed_pod import Pod
-from launcher.core.pods.pod_template import PodTemplate, templates_of
+from launcher.core.pods.observed_pod import ObservedPod
+from launcher.core.pods.pod_template import PodTemplate, compile_templates
 from launcher.core.serialization.spec_json import spec_from_json
 from launcher.core.serialization.status_json import status_from_json, status_to_json
 from launcher.core.spec import ExecutionType, FrameworkName, FrameworkSpec, PodName, RoleName
-from launcher.store.backoff import Pauses
+from launcher.store.backoff import ExponentialBackoff
 from launcher.store.interface import FRAMEWORKS, Key, Object, Version, key_of, version_of
 
 #: Every rule that a Framework breaks; empty when it may be run.
-Check = Callable[[Object], Sequence[Problem]]
+Validator = Callable[[Object], Sequence[FieldError]]
 
 #: Characters of what is told of a spec that cannot be run: as many as an event can hold.
 _LONGEST_FAULT = 1024
 
 
-class Desk:
+class FrameworkState:
     """
     Everything that is known and thought about one Framework.
 
     The status in the planner is the truth as long as nobody else writes one: ``observe`` and ``settle`` find out.
     """
 
-    def __init__(self, obj: Object, rules: Rules, pods: Iterable[Pod], check: Check) -> None:
+    def __init__(
+        self, obj: Object, rules: PlannerOptions, pods: Iterable[ObservedPod], check: Validator
+    ) -> None:
         self._rules, self._check = rules, check
-        self.pauses = Pauses(first=0.05, most=60.0)
+        self.pauses = ExponentialBackoff(first=0.05, most=60.0)
         #: Pods whose creation or deletion did not work: tried again when the back-off is over.
         self.later: set[PodName] = set()
         #: Pods whose creation may or may not have worked: asked for before anything else is thought.
@@ -59,7 +61,7 @@ class Desk:
         self._made_for: tuple[int, int, int, bool] | None = None
         self._load(obj, pods)
 
-    def _load(self, obj: Object, pods: Iterable[Pod]) -> None:
+    def _load(self, obj: Object, pods: Iterable[ObservedPod]) -> None:
         self.key: Key = key_of(obj)
         self.version: Version = version_of(obj)
         self.framework = self._read(obj)
@@ -160,7 +162,7 @@ class Desk:
         if not goes_on or wish.spec.execution is not ExecutionType.START:
             return False
         # Whoever waits for more pods than are wanted since the last launcher ended would wait for ever.
-        is_unsure = self._made_for is None and is_waiting(self.planner.summary)
+        is_unsure = self._made_for is None and is_unplaced(self.planner.summary)
         return is_unsure or (attempt == self.planner.attempt and generation != wish.generation)
 
     @property
@@ -170,15 +172,15 @@ class Desk:
             return 0
         return self.tasks - sum(crew.unfinished for crew in self.planner.board.crews.values())
 
-    async def prepare(self, attendants: Sequence[Attendant]) -> None:
+    async def prepare(self, attendants: Sequence[AttemptHook]) -> None:
         """See to what the pods of this attempt need beside themselves. Raises LauncherError while that cannot be."""
         # As it is now: it may be edited meanwhile.
         status, attempt = self.planner.summary, self.planner.attempt
         framework = replace(self.framework, status=status)
         wanted = (attempt, framework.generation, self._over, is_placed(status))
         if self._made_for != wanted:
-            extras = await prepared(attendants, framework, attempt)
-            self._templates = templates_of(framework, attempt, extras)
+            extras = await pod_overlays(attendants, framework, attempt)
+            self._templates = compile_templates(framework, attempt, extras)
             placers = (each.labels.get(BACKEND_LABEL) for each in extras.values())
             self.planner.placer = next(filter(None, placers), "")
             self._made_for = wanted

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from launcher.core.errors import LauncherError, NotFound
-from launcher.core.replicas import whole
-from launcher.core.validation.pod_template import part
-from launcher.store.fenced_store import Term
+from launcher.core.replicas import as_int
+from launcher.core.validation.pod_template import as_object
+from launcher.store.fenced_store import LeaderTerm
 from launcher.store.interface import LEASES, Object, Store
 
 
@@ -48,7 +48,7 @@ def held(lease: Object, identity: str, seconds: float, now: float) -> Object:
     before = _spec(lease)
     mine = before.get("holderIdentity") == identity
     began = before.get("acquireTime") if mine else None
-    changes = whole(before.get("leaseTransitions"))
+    changes = as_int(before.get("leaseTransitions"))
     first = not before.get("acquireTime")
     return lease | {
         "spec": before
@@ -71,7 +71,7 @@ def given_back(lease: Object, now: float) -> Object:
 
 
 def _spec(lease: Object) -> Object:
-    return part(lease.get("spec"))
+    return as_object(lease.get("spec"))
 
 
 def _spelt(now: float) -> str:
@@ -85,7 +85,7 @@ NAME = "framework-launcher"
 
 
 @dataclass(frozen=True, slots=True)
-class Durations:
+class LeaseTimings:
     """How long things take, in seconds."""
 
     #: Others wait for so long after the last sign of life.
@@ -106,12 +106,12 @@ class Worker(Protocol):
         """Take nothing more on."""
 
 
-def steady() -> float:
+def boot_clock() -> float:
     """Seconds on a clock that nobody can set, and that goes on while the machine sleeps, where there is one."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-class Leader:
+class LeaderElector:
     """
     Waits for the lease, and works while it has it.
 
@@ -127,15 +127,15 @@ class Leader:
         clock: Callable[[], float],
         chance: Callable[[], float],
         name: str = NAME,
-        durations: Durations | None = None,
-        steady: Callable[[], float] = steady,
+        durations: LeaseTimings | None = None,
+        steady: Callable[[], float] = boot_clock,
     ) -> None:
         """*identity* is this process's alone, never that of an earlier one."""
         self._store, self._namespace, self._name = store, namespace, name
         self._identity, self._clock, self._chance, self._steady = identity, clock, chance, steady
-        self._durations = durations or Durations()
+        self._durations = durations or LeaseTimings()
         self._stopping = asyncio.Event()
-        self._term: Term | None = None
+        self._term: LeaderTerm | None = None
         #: The lease as we have just written it, while nobody is known to have written it since.
         self._ours: Object | None = None
         #: What the lease last said, and when that was first seen.
@@ -155,7 +155,7 @@ class Leader:
         """Let the work come to its end, give the lease back, and have ``run`` return."""
         self._stopping.set()
 
-    async def run(self, begin: Callable[[Term], Worker]) -> None:
+    async def run(self, begin: Callable[[LeaderTerm], Worker]) -> None:
         """
         Lead whenever it is our turn, until ``stop``.
 
@@ -169,10 +169,10 @@ class Leader:
             else:
                 await self._pause()
 
-    async def _taken(self) -> Term | None:
+    async def _taken(self) -> LeaderTerm | None:
         """A term of ours, if the lease can be had now."""
         until = await self._ask(self._durations.renew / 2)
-        return None if until is None else Term(until, self._steady)
+        return None if until is None else LeaderTerm(until, self._steady)
 
     async def _pause(self) -> None:
         # Somewhat different ones, so that those who wait do not all come at once.
@@ -183,7 +183,7 @@ class Leader:
         except TimeoutError:
             pass
 
-    async def _lead(self, term: Term, worker: Worker) -> None:
+    async def _lead(self, term: LeaderTerm, worker: Worker) -> None:
         self._term = term
         log.info("leading", extra={"lease": self._name, "identity": self._identity})
         try:
@@ -205,7 +205,7 @@ class Leader:
         await self._stopping.wait()
         worker.stop()
 
-    async def _keep(self, term: Term) -> None:
+    async def _keep(self, term: LeaderTerm) -> None:
         """Renew the lease, until that has not worked for too long or somebody else has it."""
         pause = self._until_next(term)
         while True:
@@ -223,7 +223,7 @@ class Leader:
         term.close()
         log.warning("leadership lost", extra={"lease": self._name, "holder": self.holder})
 
-    def _until_next(self, term: Term) -> float:
+    def _until_next(self, term: LeaderTerm) -> float:
         """Seconds to the next renewal: counted from one asking to the next, however long the answer took."""
         return max(0.0, self._durations.retry - (self._durations.renew - term.left))
 

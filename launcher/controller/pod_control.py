@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 
-from launcher.controller.attempt_hook import Attendant
-from launcher.controller.framework_state import Desk
+from launcher.controller.attempt_hook import AttemptHook
+from launcher.controller.framework_state import FrameworkState
 from launcher.core.errors import (
     AlreadyExists,
     Conflict,
@@ -15,19 +15,26 @@ from launcher.core.errors import (
     TooManyRequests,
     Unavailable,
 )
-from launcher.core.failures.classifier import creation_refused
-from launcher.core.names import Mark, pod_name
-from launcher.core.planning.actions import Action, CreatePod, DeleteFramework, DeletePod, Notice, ReadPods
+from launcher.core.failures.classifier import creation_failure
+from launcher.core.names import PodIdentityKey, pod_name
+from launcher.core.planning.actions import (
+    Action,
+    CreatePod,
+    DeleteFramework,
+    DeletePod,
+    ListPodsLive,
+    ObjectEvent,
+)
 from launcher.core.pods.observed_pod import pod_from_json
 from launcher.core.spec import PodName
 from launcher.store.informer import Informer
-from launcher.store.interface import FRAMEWORKS, PODS, Deletion, Object, Propagation, Store, version_of
-from launcher.store.selectors import Where
+from launcher.store.interface import FRAMEWORKS, PODS, DeleteOptions, Object, Propagation, Store, version_of
+from launcher.store.selectors import Selector
 
 log = logging.getLogger(__name__)
 
 
-class Hands:
+class PodControl:
     """
     Does things to pods, a bounded number at a time.
 
@@ -36,7 +43,7 @@ class Hands:
     """
 
     def __init__(
-        self, store: Store, pods: Informer, calls: int, attendants: Sequence[Attendant] = ()
+        self, store: Store, pods: Informer, calls: int, attendants: Sequence[AttemptHook] = ()
     ) -> None:
         self._store, self._pods, self._attendants = store, pods, attendants
         self._slots = asyncio.Semaphore(calls)
@@ -44,7 +51,7 @@ class Hands:
         #: On the loop's clock: the store has asked everybody to leave it alone until then.
         self._rests_until = 0.0
 
-    async def act(self, desk: Desk, actions: Sequence[Action]) -> None:
+    async def act(self, desk: FrameworkState, actions: Sequence[Action]) -> None:
         """Take all of these actions."""
         desk.full.clear()
         if desk.is_outdated or any(isinstance(action, CreatePod) for action in actions):
@@ -57,7 +64,7 @@ class Hands:
                 for _ in range(min(self._width, len(actions))):
                     group.create_task(self._take_each(desk, todo))
 
-    async def finish(self, desk: Desk) -> None:
+    async def finish(self, desk: FrameworkState) -> None:
         """The Framework has completed: let go of what only its pods needed; what cannot go now goes with it."""
         for attendant in self._attendants:
             try:
@@ -65,7 +72,7 @@ class Hands:
             except LauncherError as error:
                 log.warning("something is left behind", extra={"framework": desk.key, "why": str(error)})
 
-    async def _prepare(self, desk: Desk, actions: Sequence[Action]) -> Sequence[Action]:
+    async def _prepare(self, desk: FrameworkState, actions: Sequence[Action]) -> Sequence[Action]:
         """What can be done of these: pods are created only when all is there that they need."""
         try:
             await desk.prepare(self._attendants)
@@ -79,20 +86,20 @@ class Hands:
             return [action for action in actions if not isinstance(action, CreatePod)]
         return actions
 
-    def obey(self, desk: Desk, error: LauncherError) -> None:
+    def obey(self, desk: FrameworkState, error: LauncherError) -> None:
         """Leave the store alone for as long as it asks for: with this Framework, and with what is done to any pods."""
         if isinstance(error, TooManyRequests):
             rests_until = asyncio.get_running_loop().time() + error.retry_after
             self._rests_until = max(self._rests_until, rests_until)
             desk.retry_at = max(desk.retry_at, rests_until)
 
-    def _is_resting(self, desk: Desk) -> bool:
+    def _is_resting(self, desk: FrameworkState) -> bool:
         if self._rests_until <= asyncio.get_running_loop().time():
             return False
         desk.retry_at = max(desk.retry_at, self._rests_until)
         return True
 
-    async def settle(self, desk: Desk) -> None:
+    async def settle(self, desk: FrameworkState) -> None:
         """Find out what became of creations whose answers were lost."""
         for name in sorted(desk.unsettled):
             try:
@@ -101,14 +108,18 @@ class Hands:
                 desk.planner.board.touch(name)
             desk.unsettled.discard(name)
 
-    async def read_pods(self, desk: Desk) -> None:
+    async def read_pods(self, desk: FrameworkState) -> None:
         """Everybody knows this Framework's pods as the store itself has them now."""
         namespace, framework = desk.key
         there: set[str] = set()
         token = None
         while True:
             page = await self._store.list(
-                PODS, namespace, Where.labelled({Mark.FRAMEWORK_NAME: framework}), limit=500, token=token
+                PODS,
+                namespace,
+                Selector.labelled({PodIdentityKey.FRAMEWORK_NAME: framework}),
+                limit=500,
+                token=token,
             )
             for obj in page.items:
                 there.add(obj["metadata"]["name"])
@@ -119,14 +130,14 @@ class Hands:
         for name in [name for name in desk.planner.board.pods if name not in there]:
             self._pods.removed((namespace, name), page.version)
 
-    async def _take_each(self, desk: Desk, todo: "Iterator[Action]") -> None:
+    async def _take_each(self, desk: FrameworkState, todo: "Iterator[Action]") -> None:
         for action in todo:
             async with self._slots:
                 await self._take(desk, action)
             # A store that answers at once must not keep everybody else from their turn.
             await asyncio.sleep(0)
 
-    async def _take(self, desk: Desk, action: Action) -> None:
+    async def _take(self, desk: FrameworkState, action: Action) -> None:
         log.debug("taking action", extra={"framework": desk.key, "action": action})
         match action:
             case CreatePod():
@@ -135,10 +146,10 @@ class Hands:
                 await self._delete(desk, action)
             case DeleteFramework():
                 await self._delete_framework(desk)
-            case ReadPods():
+            case ListPodsLive():
                 raise ValueError("a question is not an action")
 
-    async def _create(self, desk: Desk, action: CreatePod) -> None:
+    async def _create(self, desk: FrameworkState, action: CreatePod) -> None:
         name = pod_name(desk.framework.name, action.role, action.index)
         if action.role in desk.full or self._is_resting(desk):
             desk.later.add(name)  # it would hear the same
@@ -155,7 +166,7 @@ class Hands:
             desk.unsettled.add(name)
             self._postpone(desk, name, error)
         except LauncherError as error:
-            refusal = creation_refused(error)
+            refusal = creation_failure(error)
             if refusal is not None:
                 desk.planner.board.refuse(name, refusal)
                 return
@@ -163,7 +174,7 @@ class Hands:
             desk.full.add(action.role)
             self._postpone(desk, name, error)
 
-    async def _name_taken(self, desk: Desk, name: PodName) -> None:
+    async def _name_taken(self, desk: FrameworkState, name: PodName) -> None:
         """A pod of ours becomes known, and the plan says what to do about it; anybody else's is waited for."""
         try:
             obj = await self._look_up(desk, name)
@@ -176,18 +187,18 @@ class Hands:
             )
             desk.later.add(name)
 
-    async def _look_up(self, desk: Desk, name: PodName) -> Object:
+    async def _look_up(self, desk: FrameworkState, name: PodName) -> Object:
         obj = await self._store.get(PODS, desk.key[0], name)
-        if Mark.FRAMEWORK_NAME in (obj["metadata"].get("labels") or {}):
+        if PodIdentityKey.FRAMEWORK_NAME in (obj["metadata"].get("labels") or {}):
             self._pods.wrote(obj)
         return obj
 
-    async def _delete(self, desk: Desk, action: DeletePod) -> None:
+    async def _delete(self, desk: FrameworkState, action: DeletePod) -> None:
         key = (desk.key[0], action.name)
         if self._is_resting(desk):
             desk.later.add(action.name)
             return
-        how = Deletion(uid=action.uid, grace=0 if action.force else None)
+        how = DeleteOptions(uid=action.uid, grace=0 if action.force else None)
         try:
             left = await self._store.delete(PODS, *key, how)
         except NotFound:
@@ -206,9 +217,9 @@ class Hands:
             else:
                 self._pods.removed(key, version_of(left))
 
-    async def _delete_framework(self, desk: Desk) -> None:
+    async def _delete_framework(self, desk: FrameworkState) -> None:
         # As it was when its time was over: who has edited it since may have given it more.
-        how = Deletion(uid=desk.uid, version=desk.version, propagation=Propagation.FOREGROUND)
+        how = DeleteOptions(uid=desk.uid, version=desk.version, propagation=Propagation.FOREGROUND)
         try:
             await self._store.delete(FRAMEWORKS, *desk.key, how)
         except NotFound as error:
@@ -218,15 +229,15 @@ class Hands:
             self.obey(desk, error)
             desk.failed = True
 
-    def _tell(self, desk: Desk, action: CreatePod, error: LauncherError) -> None:
+    def _tell(self, desk: FrameworkState, action: CreatePod, error: LauncherError) -> None:
         """An event for the first pod of a role; a store that has too much to do is not given more."""
         if action.role not in desk.full and not isinstance(error, TooManyRequests):
             task = f"task {action.role}[{action.index}]"
             desk.planner.board.notices.append(
-                Notice("FailedCreate", f"{task}: its pod cannot be created yet: {error}", warning=True)
+                ObjectEvent("FailedCreate", f"{task}: its pod cannot be created yet: {error}", warning=True)
             )
 
-    def _postpone(self, desk: Desk, name: PodName, error: LauncherError) -> None:
+    def _postpone(self, desk: FrameworkState, name: PodName, error: LauncherError) -> None:
         self.obey(desk, error)
         desk.planner.board.note(name, f"its pod cannot be created yet: {error}")
         desk.later.add(name)

@@ -8,14 +8,14 @@ from typing import Any
 
 from launcher.core.errors import AlreadyExists, Conflict, LauncherError, NotFound, Unavailable
 from launcher.core.framework import Framework
-from launcher.core.names import KIND, Mark
+from launcher.core.names import KIND, PodIdentityKey
 from launcher.core.owner_references import controller_of
-from launcher.core.pods.dns_overlay import extras_of
-from launcher.core.pods.overlay import Extras
+from launcher.core.pods.dns_overlay import dns_overlays
+from launcher.core.pods.overlay import PodOverlay
 from launcher.core.pods.services import service_name, services_of
 from launcher.core.spec import CleanPodPolicy, RoleName
-from launcher.store.interface import SERVICES, Deletion, Object, Store
-from launcher.store.selectors import Where
+from launcher.store.interface import SERVICES, DeleteOptions, Object, Store
+from launcher.store.selectors import Selector
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _CALLS = 16
 _PAGE = 500
 
 
-class Naming:
+class ServiceControl:
     """
     An attendant that sees to Services.
 
@@ -36,7 +36,7 @@ class Naming:
         self._store = store
         self._slots = asyncio.Semaphore(_CALLS)
 
-    async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, Extras]:
+    async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, PodOverlay]:
         """Names for the pods of each role. Raises LauncherError while a Service cannot be had."""
         del attempt
         wanted = services_of(framework)
@@ -44,7 +44,7 @@ class Naming:
             await self._bring_in_line(framework, wanted)
         elif framework.generation > 1:
             await self._tidy(framework)
-        return extras_of(framework)
+        return dns_overlays(framework)
 
     async def finish(self, framework: Framework) -> None:
         """No Service is left, unless pods are: whoever goes on running keeps its name."""
@@ -67,7 +67,7 @@ class Naming:
 
     async def _owned(self, framework: Framework) -> dict[str, Object]:
         """The Framework's Services by their names."""
-        where = Where.labelled({Mark.FRAMEWORK_NAME: framework.name})
+        where = Selector.labelled({PodIdentityKey.FRAMEWORK_NAME: framework.name})
         owned: dict[str, Object] = {}
         token = None
         while True:
@@ -113,7 +113,7 @@ class Naming:
         # Conflict: another has the name by now.
         async with self._slots:
             with suppress(NotFound, Conflict):
-                how = Deletion(uid=metadata["uid"])
+                how = DeleteOptions(uid=metadata["uid"])
                 await self._store.delete(SERVICES, metadata["namespace"], metadata["name"], how)
 
 

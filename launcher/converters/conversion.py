@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from launcher.core.errors import Problem
-from launcher.core.validation.field_errors import forbidden, invalid, unsupported, wrong_kind
+from launcher.core.errors import FieldError
+from launcher.core.validation.field_errors import forbidden, invalid, type_invalid, unsupported
 
 
 @dataclass(frozen=True, slots=True)
-class Mapped:
+class Conversion:
     """A Framework as a user would write it, and a line for everything that no longer means quite the same."""
 
     framework: dict[str, Any]
@@ -26,7 +26,7 @@ _WORDS: Mapping[type, str] = {dict: "object", list: "array", str: "string", bool
 class Fields:
     """The fields of one object that nobody has asked for yet. What is wrong with one is added to *problems*."""
 
-    def __init__(self, obj: Mapping[str, Any], path: str, problems: list[Problem]) -> None:
+    def __init__(self, obj: Mapping[str, Any], path: str, problems: list[FieldError]) -> None:
         self._left, self.path, self.problems = dict(obj), path, problems
 
     def at(self, name: str) -> str:
@@ -39,7 +39,7 @@ class Fields:
         if value is None:
             return None
         if type(value) is not kind:
-            self.problems.append(wrong_kind(self.at(name), value, f"must be of type {_WORDS[kind]}"))
+            self.problems.append(type_invalid(self.at(name), value, f"must be of type {_WORDS[kind]}"))
             return None
         return value
 
@@ -77,7 +77,7 @@ class Fields:
         for name in names:
             self._left.pop(name, None)
 
-    def complain(self, problem: Problem) -> None:
+    def complain(self, problem: FieldError) -> None:
         self.problems.append(problem)
 
     def __contains__(self, name: str) -> bool:

@@ -3,19 +3,19 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from launcher.converters.conversion import Mapped
+from launcher.converters.conversion import Conversion
 from launcher.converters.kubeflow import jaxjob, mpijob, pytorchjob, tfjob, xgboostjob
-from launcher.converters.kubeflow.job_spec import Family
+from launcher.converters.kubeflow.job_spec import JobFamily
 from launcher.converters.kubeflow.tfjob import TFJOBS
-from launcher.core.errors import InvalidObject, Problem
+from launcher.core.errors import FieldError, InvalidObject
 from launcher.core.names import API_VERSION, KIND
-from launcher.core.serialization.frameworkcontroller import CLEAN, SECOND_API_VERSION, by_first_name
+from launcher.core.serialization.frameworkcontroller import CLEAN, SECOND_API_VERSION, to_launcher_group
 from launcher.core.validation.field_errors import unsupported
 
 Json = dict[str, Any]
 
 #: The kinds of Kubeflow's that can be moved in, each with its way.
-FAMILIES: tuple[tuple[Family, Callable[[Json], Mapped]], ...] = (
+FAMILIES: tuple[tuple[JobFamily, Callable[[Json], Conversion]], ...] = (
     (TFJOBS, tfjob.framework_of),
     (pytorchjob.PYTORCHJOBS, pytorchjob.framework_of),
     (mpijob.MPIJOBS, mpijob.framework_of),
@@ -42,7 +42,7 @@ def objects_in(value: Any, where: str = "") -> Iterator[tuple[str, Json]]:
             raise InvalidObject("it has to be an object with apiVersion, kind, metadata and spec")
 
 
-def framework_for(obj: Json) -> Mapped:
+def framework_for(obj: Json) -> Conversion:
     """
     The Framework that *obj* becomes.
 
@@ -56,24 +56,24 @@ def framework_for(obj: Json) -> Mapped:
     return way(obj)
 
 
-def _unknown(version: Any, kind: Any) -> Problem:
+def _unknown(version: Any, kind: Any) -> FieldError:
     if versions := [known for known, name in _WAYS if name == kind]:
         return unsupported("apiVersion", version, versions)
     return unsupported("kind", kind, dict.fromkeys(name for _, name in _WAYS))
 
 
-def _framework(obj: Json) -> Mapped:
-    return Mapped(_as_written(obj))
+def _framework(obj: Json) -> Conversion:
+    return Conversion(_as_written(obj))
 
 
-def _second(obj: Json) -> Mapped:
-    framework = by_first_name(_as_written(obj))
+def _second(obj: Json) -> Conversion:
+    framework = to_launcher_group(_as_written(obj))
     match obj.get("spec"):
         case {"cleanPodPolicy": str()}:
-            return Mapped(framework)
+            return Conversion(framework)
         case _:
             note = f"cleanPodPolicy: {CLEAN}, as FrameworkController has it; Running keeps ended pods and their logs"
-            return Mapped(framework, (note,))
+            return Conversion(framework, (note,))
 
 
 def _as_written(obj: Json) -> Json:
@@ -85,7 +85,7 @@ def _as_written(obj: Json) -> Json:
     return kept
 
 
-_WAYS: Mapping[tuple[str, str], Callable[[Json], Mapped]] = {
+_WAYS: Mapping[tuple[str, str], Callable[[Json], Conversion]] = {
     (API_VERSION, KIND): _framework,
     (SECOND_API_VERSION, KIND): _second,
     **{(version, family.kind): way for family, way in FAMILIES for version in family.versions},

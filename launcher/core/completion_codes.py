@@ -135,16 +135,16 @@ class Completion:
 
 
 @lru_cache(maxsize=512)
-def shared(completion: Completion) -> Completion:
+def interned(completion: Completion) -> Completion:
     """An equal Completion, the same one for most who ask: of 100,000 tasks many end alike."""
     return completion
 
 
-def predefined(code: int, diagnostics: str, pod: PodDetail | None = None) -> Completion:
+def completion_for(code: int, diagnostics: str, pod: PodDetail | None = None) -> Completion:
     """The Completion of one of the launcher's own codes."""
     meaning = PREDEFINED[code]
     failed = code != Code.SUCCEEDED
-    return shared(Completion(int(code), meaning.phrase, failed, meaning.attributes, diagnostics, pod))
+    return interned(Completion(int(code), meaning.phrase, failed, meaning.attributes, diagnostics, pod))
 
 
 def pod_to_json(pod: PodDetail) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def completion_from_json(status: Mapping[str, Any]) -> Completion:
     """The Completion that a completionStatus tells of; keys and attributes unknown to us are passed over."""
     kind = status.get("type") or {}
     pod = status.get("pod")
-    return shared(
+    return interned(
         Completion(
             code=status["code"],
             phrase=intern(status.get("phrase") or ""),

@@ -63,7 +63,7 @@ class TooLarge(RequestError):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FieldError:
     """One broken rule: where, what is wrong, and the way out."""
 
     field: str
@@ -80,8 +80,8 @@ class Problem:
 class InvalidObject(RequestError):
     """The object breaks rules, all of them told at once."""
 
-    def __init__(self, problems: "tuple[Problem, ...] | str") -> None:
-        self.problems = (Problem("", problems),) if isinstance(problems, str) else problems
+    def __init__(self, problems: "tuple[FieldError, ...] | str") -> None:
+        self.problems = (FieldError("", problems),) if isinstance(problems, str) else problems
         super().__init__("; ".join(map(str, self.problems)))
 
 
@@ -109,5 +109,5 @@ class OutcomeUnknown(Unavailable):
     """The call may or may not have taken effect: read before calling again."""
 
 
-class StoreBroken(LauncherError):
+class StoreCorrupted(LauncherError):
     """The admin's turn: data on disk that must not be touched before somebody has looked."""

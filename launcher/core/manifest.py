@@ -13,11 +13,17 @@ import orjson
 from launcher.core.defaults import defaulted
 from launcher.core.errors import BadRequest, InvalidObject
 from launcher.core.names import API_VERSION, KIND
-from launcher.core.parsing.decoder import Decoded, Media, text_of
+from launcher.core.parsing.decoder import Decoded, Media, decode_utf8
 from launcher.core.parsing.json_reader import read_json
 from launcher.core.serialization.frameworkcontroller import SECOND_API_VERSION
-from launcher.core.validation.field_errors import duplicate_field, shown, strict_errors, told, unsupported
-from launcher.core.validation.framework import problems_in, warnings_in
+from launcher.core.validation.field_errors import (
+    duplicate_field,
+    quote_value,
+    strict_errors,
+    truncate_errors,
+    unsupported,
+)
+from launcher.core.validation.framework import validation_errors, validation_warnings
 from launcher.core.validation.unknown_fields import unknown_fields, without_unknown
 
 #: How the versions of others begin that can become Frameworks, and the way out for those who bring such an object.
@@ -33,20 +39,20 @@ class Manifest:
     warnings: tuple[str, ...]
 
 
-def read_framework(data: bytes, *, media: Media, strict: bool = False) -> Manifest:
+def parse_framework(data: bytes, *, media: Media, strict: bool = False) -> Manifest:
     """
     The Framework that *data* spells, without any status.
 
     Raises TooLarge, BadRequest when it cannot be read, InvalidObject with every broken rule. Unknown and duplicate
     fields are warnings, or broken rules when *strict*.
     """
-    decoded = _read(text_of(data), media)
+    decoded = _read(decode_utf8(data), media)
     manifest = _checked(decoded, strict)
     manifest.object.pop("status", None)
     return manifest
 
 
-def check_framework(obj: dict[str, Any], *, strict: bool = False) -> Manifest:
+def validate_framework(obj: dict[str, Any], *, strict: bool = False) -> Manifest:
     """
     The same for an object that has been read already; its status is kept.
 
@@ -75,11 +81,11 @@ def _read(text: str, media: Media) -> Decoded:
 def _checked(decoded: Decoded, strict: bool) -> Manifest:
     obj = _enveloped(decoded.value)
     findings = (*map(duplicate_field, decoded.duplicates), *(unknown := unknown_fields(obj)))
-    problems = (*problems_in(obj), *(strict_errors(findings) if strict else ()))
+    problems = (*validation_errors(obj), *(strict_errors(findings) if strict else ()))
     if problems:
-        raise InvalidObject(told(problems))
+        raise InvalidObject(truncate_errors(problems))
     known = without_unknown(obj) if unknown else obj
-    return Manifest(defaulted(known), (*(finding.message for finding in findings), *warnings_in(obj)))
+    return Manifest(defaulted(known), (*(finding.message for finding in findings), *validation_warnings(obj)))
 
 
 def _enveloped(value: Any) -> dict[str, Any]:
@@ -88,11 +94,11 @@ def _enveloped(value: Any) -> dict[str, Any]:
         raise BadRequest("it has to be one object with apiVersion, kind, metadata and spec")
     version, kind = value.get("apiVersion"), value.get("kind")
     if version != API_VERSION:
-        given = "missing" if version is None else shown(version)
+        given = "missing" if version is None else quote_value(version)
         way_out = _CONVERT if str(version).startswith(_CONVERTED) else ""
-        raise BadRequest(f"apiVersion is {given}, and it has to be {shown(API_VERSION)}{way_out}")
+        raise BadRequest(f"apiVersion is {given}, and it has to be {quote_value(API_VERSION)}{way_out}")
     if kind is None:
-        raise BadRequest(f"kind is missing, and it has to be {shown(KIND)}")
+        raise BadRequest(f"kind is missing, and it has to be {quote_value(KIND)}")
     if kind != KIND:
         raise InvalidObject((unsupported("kind", kind, [KIND]),))
     return value

@@ -21,7 +21,7 @@ KIND = "Framework"
 DISCOVERY = "launcher-discovery"
 
 
-class Mark(StrEnum):
+class PodIdentityKey(StrEnum):
     """What a pod carries to say whose it is, in the order in which its containers see it."""
 
     # Stable over retries and rescale; a pod template may also use these as {{NAME}}.
@@ -42,15 +42,15 @@ class Mark(StrEnum):
 
 
 #: Written ``{{FC_TASK_INDEX}}`` in a pod template, replaced by its value in every pod.
-PLACEHOLDERS = tuple(Mark)[:6]
+PLACEHOLDERS = tuple(PodIdentityKey)[:6]
 
 #: The marks by which Services and lists select pods.
 LABELS = (
-    Mark.FRAMEWORK_NAME,
-    Mark.TASKROLE_NAME,
-    Mark.TASK_INDEX,
-    Mark.FRAMEWORK_ATTEMPT_ID,
-    Mark.TASK_ATTEMPT_ID,
+    PodIdentityKey.FRAMEWORK_NAME,
+    PodIdentityKey.TASKROLE_NAME,
+    PodIdentityKey.TASK_INDEX,
+    PodIdentityKey.FRAMEWORK_ATTEMPT_ID,
+    PodIdentityKey.TASK_ATTEMPT_ID,
 )
 
 #: Known only inside a container, because the pod's uid is given out when it is created.
@@ -82,7 +82,7 @@ def config_map_name(framework: FrameworkName) -> str:
 
 def role_selector(framework: FrameworkName, role: RoleName) -> str:
     """Which pods serve tasks of this role, as a label selector."""
-    return f"{Mark.FRAMEWORK_NAME}={framework},{Mark.TASKROLE_NAME}={role}"
+    return f"{PodIdentityKey.FRAMEWORK_NAME}={framework},{PodIdentityKey.TASKROLE_NAME}={role}"
 
 
 def attempt_uid(framework_uid: str, attempt_id: int) -> str:
@@ -106,7 +106,7 @@ def instance_uid(attempt_id: int, uid: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class TaskIdentity:
     """Which attempt of which task a pod serves."""
 
     framework: FrameworkName
@@ -117,7 +117,7 @@ class Membership:
     task_uid: str
 
 
-def membership_of(pod: Mapping[str, Any]) -> Membership | None:
+def task_identity(pod: Mapping[str, Any]) -> TaskIdentity | None:
     """
     Whom the pod serves, by its labels and annotations; None if one is missing, malformed or not as its name says.
 
@@ -125,7 +125,11 @@ def membership_of(pod: Mapping[str, Any]) -> Membership | None:
     """
     metadata = pod.get("metadata") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    marks = (*[labels.get(mark) for mark in LABELS], annotations.get(Mark.TASK_UID), metadata.get("name"))
+    marks = (
+        *[labels.get(mark) for mark in LABELS],
+        annotations.get(PodIdentityKey.TASK_UID),
+        metadata.get("name"),
+    )
     return _membership(*marks) if all(isinstance(mark, str) for mark in marks) else None
 
 
@@ -133,12 +137,12 @@ def membership_of(pod: Mapping[str, Any]) -> Membership | None:
 @lru_cache(maxsize=2**14)
 def _membership(
     framework: str, role: str, index: str, framework_attempt: str, task_attempt: str, uid: str, name: str
-) -> Membership | None:
+) -> TaskIdentity | None:
     if not (_FRAMEWORK.fullmatch(framework) and _ROLE.fullmatch(role) and _UID.fullmatch(uid)):
         return None
     if not all(map(_NUMBER.fullmatch, (index, framework_attempt, task_attempt))):
         return None
-    of = Membership(
+    of = TaskIdentity(
         FrameworkName(framework), RoleName(role), int(index), int(framework_attempt), int(task_attempt), uid
     )
     return of if name == pod_name(of.framework, of.role, of.index) else None

@@ -6,7 +6,7 @@ from typing import Any
 Json = dict[str, Any]
 
 
-def owned_by(api_version: str, kind: str, name: str, uid: str) -> Json:
+def controller_reference(api_version: str, kind: str, name: str, uid: str) -> Json:
     """A reference to the owner that decides over an object; deleted in the foreground, it goes after the object."""
     return {
         "apiVersion": api_version,

@@ -19,7 +19,7 @@ that place. Whoever scales writes there, past every check of ours, and ``taskNum
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.core.validation.pod_template import items, part
+from launcher.core.validation.pod_template import as_list, as_object
 
 Json = dict[str, Any]
 _FIELD = "replicas"
@@ -27,29 +27,29 @@ _FIELD = "replicas"
 
 def tasks_of_roles(spec: Mapping[str, Any]) -> tuple[int, ...]:
     """The number of tasks of each role, in their order; 0 where none can be read."""
-    roles = items(spec.get("taskRoles"))
+    roles = as_list(spec.get("taskRoles"))
     if spec.get(_FIELD) is not None and len(roles) == 1:
-        return (whole(spec[_FIELD]),)
-    return tuple(whole(part(role).get("taskNumber")) for role in roles)
+        return (as_int(spec[_FIELD]),)
+    return tuple(as_int(as_object(role).get("taskNumber")) for role in roles)
 
 
-def followed(new: Json, old: Mapping[str, Any]) -> Json:
+def reconcile_replicas(new: Json, old: Mapping[str, Any]) -> Json:
     """*new*, which a change has made of *old*, with ``replicas`` as that change means it; neither is changed."""
-    spec, was = part(new.get("spec")), part(old.get("spec"))
-    roles, before = items(spec.get("taskRoles")), items(was.get("taskRoles"))
+    spec, was = as_object(new.get("spec")), as_object(old.get("spec"))
+    roles, before = as_list(spec.get("taskRoles")), as_list(was.get("taskRoles"))
     if spec.get(_FIELD) is None or spec[_FIELD] != was.get(_FIELD):
         return new
     if len(roles) != 1:
         return {**new, "spec": {name: value for name, value in spec.items() if name != _FIELD}}
     if len(before) == 1 and _wish(roles[0]) == _wish(before[0]):
         return new
-    return _with_replicas(new, part(roles[0]).get("taskNumber") or 0)
+    return _with_replicas(new, as_object(roles[0]).get("taskNumber") or 0)
 
 
-def scalable(obj: Json) -> Json:
+def with_replicas(obj: Json) -> Json:
     """The valid object with ``replicas`` written down if it has one role; *obj* itself is not changed."""
     spec = obj["spec"]
-    if len(roles := items(spec.get("taskRoles"))) != 1 or spec.get(_FIELD) is not None:
+    if len(roles := as_list(spec.get("taskRoles"))) != 1 or spec.get(_FIELD) is not None:
         return obj
     return _with_replicas(obj, roles[0].get("taskNumber") or 0)
 
@@ -62,7 +62,7 @@ def scaled(obj: Json, tasks: int) -> Json:
     return {**obj, "spec": {**spec, "taskRoles": [{**spec["taskRoles"][0], "taskNumber": tasks}]}}
 
 
-def whole(value: Any) -> int:
+def as_int(value: Any) -> int:
     """The integer, or 0 where there is none; 1.0 is one too."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -70,7 +70,7 @@ def whole(value: Any) -> int:
 
 
 def _wish(role: Any) -> tuple[Any, Any]:
-    return part(role).get("name"), part(role).get("taskNumber") or 0
+    return as_object(role).get("name"), as_object(role).get("taskNumber") or 0
 
 
 def _with_replicas(obj: Json, tasks: Any) -> Json:

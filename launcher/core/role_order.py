@@ -11,7 +11,7 @@ _SHORT: Final = {"w": "worker", "p": "ps", "c": "chief", "e": "evaluator"}
 _MOST_SPELT = 12
 
 
-def rings(waits: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
+def cycles(waits: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
     """Each ring of roles, such as ``("a", "b")`` when a waits for b and b for a; nothing when all can start."""
     done: set[str] = set()
     for start in waits:
@@ -59,7 +59,7 @@ def completed(named: Sequence[str], waits: Mapping[str, Sequence[str]]) -> tuple
     return tuple(order)
 
 
-def spelt(ring: Sequence[str]) -> str:
+def format_cycle(ring: Sequence[str]) -> str:
     """``a -> b -> a``."""
     if len(ring) > _MOST_SPELT:
         return " -> ".join([*ring[:_MOST_SPELT], f"… {len(ring) - _MOST_SPELT} more …", ring[0]])

@@ -64,7 +64,7 @@ class RetryStatus:
     quick: int = 0
 
 
-FRESH = RetryStatus()
+NO_RETRIES = RetryStatus()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class TaskStatus:
     state: State = State.CREATION_PENDING
     run_time: Time | None = None
     completion_time: Time | None = None
-    retry: RetryStatus = FRESH
+    retry: RetryStatus = NO_RETRIES
     #: Removed by a scale-down; it never comes back, a later scale-up makes a new task.
     deletion_pending: bool = False
     #: Tells apart tasks of one index: 0 from the attempt's start, n from the n-th rescale.
@@ -107,7 +107,7 @@ class TaskStatus:
         return self.attempt.completion is not None and not self.attempt.completion.failed
 
 
-def was_placed(task: TaskStatus) -> bool:
+def was_scheduled(task: TaskStatus) -> bool:
     """Whether the task's pod was given a node in its current try. Who has run was, whoever told."""
     attempt = task.attempt
     return attempt.node is not None or attempt.run_time is not None or task.succeeded
@@ -177,7 +177,7 @@ class FrameworkStatus:
     state: State = State.CREATION_PENDING
     run_time: Time | None = None
     completion_time: Time | None = None
-    retry: RetryStatus = FRESH
+    retry: RetryStatus = NO_RETRIES
     conditions: tuple[Condition, ...] = ()
     observed_generation: int = 0
     message: str = ""

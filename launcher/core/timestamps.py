@@ -24,13 +24,13 @@ Time = int
 
 
 @lru_cache(maxsize=4096)
-def to_wire(time: Time) -> str:
+def format_rfc3339(time: Time) -> str:
     """``2026-01-31T12:00:00Z``."""
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @lru_cache(maxsize=4096)
-def from_wire(text: str) -> Time:
+def parse_rfc3339(text: str) -> Time:
     """The whole second that *text* names. Raises ValueError when it is no RFC 3339 time."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
@@ -70,12 +70,12 @@ def short(seconds: float) -> str:
     return f"{whole // _YEAR}y"
 
 
-def age_of(timestamp: object, now: float) -> str:
+def format_age(timestamp: object, now: float) -> str:
     """``3m20s`` for an RFC 3339 time; ``<unknown>`` where there is none."""
     if not isinstance(timestamp, str) or not timestamp:
         return "<unknown>"
     try:
-        return age(now - from_wire(timestamp))
+        return age(now - parse_rfc3339(timestamp))
     except ValueError:
         return "<unknown>"
 

@@ -11,22 +11,40 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from launcher.core.errors import AlreadyExists, Conflict, InvalidObject, LauncherError, NotFound, Problem
-from launcher.core.manifest import check_framework
-from launcher.core.owner_references import controller_of, owned_by
-from launcher.core.planning.actions import Notice
-from launcher.core.timestamps import from_wire
-from launcher.job_kinds.job_kind import FOREIGN, JOB_KIND, Foreign, mapped, translated
+from launcher.core.errors import AlreadyExists, Conflict, FieldError, InvalidObject, LauncherError, NotFound
+from launcher.core.manifest import validate_framework
+from launcher.core.owner_references import controller_of, controller_reference
+from launcher.core.planning.actions import ObjectEvent
+from launcher.core.timestamps import parse_rfc3339
+from launcher.job_kinds.job_kind import FOREIGN, JOB_KIND, JobKind, convert_job, translated
 from launcher.job_kinds.job_progress import NOTHING_YET, Progress, progress_of
-from launcher.job_kinds.job_status import Story, blocked, is_finished, looked, news, running, same, suspended
-from launcher.job_kinds.ownership import OwnJobs
-from launcher.store.backoff import Pauses
-from launcher.store.event_recorder import EventWriter
-from launcher.store.informer import Ears, Informer
-from launcher.store.interface import FRAMEWORKS, Deletion, Key, MergePatch, Object, Propagation, Store, key_of
+from launcher.job_kinds.job_status import (
+    StatusContext,
+    blocked,
+    is_finished,
+    looked,
+    running,
+    same,
+    status_events,
+    suspended,
+)
+from launcher.job_kinds.ownership import JobKindOwnership
+from launcher.store.backoff import ExponentialBackoff
+from launcher.store.event_recorder import EventRecorder
+from launcher.store.informer import EventHandlerFuncs, Informer
+from launcher.store.interface import (
+    FRAMEWORKS,
+    DeleteOptions,
+    Key,
+    MergePatch,
+    Object,
+    Propagation,
+    Store,
+    key_of,
+)
 from launcher.store.object_errors import object_errors
-from launcher.store.selectors import Where
-from launcher.store.work_queue import Queue
+from launcher.store.selectors import Selector
+from launcher.store.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +58,7 @@ _LONGEST_NAP = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _ObservedFramework:
     """A Framework, as far as its job is concerned."""
 
     uid: str
@@ -53,51 +71,55 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _DesiredFramework:
     """What a job of that uid and generation wants: a Framework, or to be left alone, or nothing that can be done."""
 
     of: tuple[str, int]
     framework: Object
     #: Seconds for which the job is kept after its end; None: for ever.
     ttl: int | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[FieldError, ...] = ()
 
     @property
     def is_held(self) -> bool:
         return not self.problems and self.framework["spec"]["executionType"] == "Create"
 
 
-class Mirror:
+class JobController:
     """Keeps a Framework for each job of one kind, and the status of each job true."""
 
     def __init__(
         self,
         store: Store,
-        foreign: Foreign,
+        foreign: JobKind,
         *,
         clock: Callable[[], float],
         chance: Callable[[], float],
-        forbidden: Callable[[Object], Sequence[Problem]],
+        forbidden: Callable[[Object], Sequence[FieldError]],
     ) -> None:
         """*forbidden* tells what a Framework asks for and may not: jobs also come past everybody who would refuse."""
         self._store, self._foreign, self._clock, self._forbidden = store, foreign, clock, forbidden
-        self._queue: Queue[Key] = Queue()
+        self._queue: WorkQueue[Key] = WorkQueue()
         self._jobs: dict[Key, Object] = {}
-        self._known: dict[Key, _Known] = {}
-        self._wishes: dict[Key, _Wish] = {}
-        self._pauses: dict[Key, Pauses] = {}
-        self._events = EventWriter(store, clock, foreign.family.operator)
-        ours = Where.labelled({JOB_KIND: foreign.family.kind})
+        self._known: dict[Key, _ObservedFramework] = {}
+        self._wishes: dict[Key, _DesiredFramework] = {}
+        self._pauses: dict[Key, ExponentialBackoff] = {}
+        self._events = EventRecorder(store, clock, foreign.family.operator)
+        ours = Selector.labelled({JOB_KIND: foreign.family.kind})
         self._frameworks = Informer(
             store,
             FRAMEWORKS,
-            Ears(self.framework_seen, self.framework_gone),
+            EventHandlerFuncs(self.framework_seen, self.framework_gone),
             ours,
             chance=chance,
             component=_COMPONENT,
         )
         self._told = Informer(
-            store, foreign.kind, Ears(self.job_seen, self.job_gone), chance=chance, component=_COMPONENT
+            store,
+            foreign.kind,
+            EventHandlerFuncs(self.job_seen, self.job_gone),
+            chance=chance,
+            component=_COMPONENT,
         )
 
     async def run(self) -> None:
@@ -126,7 +148,7 @@ class Mirror:
     def framework_seen(self, key: Key, obj: Object) -> None:
         meta = obj["metadata"]
         owner = controller_of(meta)
-        self._known[key] = _Known(
+        self._known[key] = _ObservedFramework(
             meta["uid"],
             owner.get("uid", ""),
             (owner.get("kind", ""), owner.get("name", "")),
@@ -164,7 +186,7 @@ class Mirror:
             object_errors.resolve(_RECONCILER, self._foreign.plural, key)
 
     def _later(self, key: Key) -> None:
-        pauses = self._pauses.setdefault(key, Pauses(first=0.1, most=30.0))
+        pauses = self._pauses.setdefault(key, ExponentialBackoff(first=0.1, most=30.0))
         self._queue.add_after(key, pauses.next())
 
     async def _look(self, key: Key) -> None:
@@ -189,27 +211,27 @@ class Mirror:
         else:
             await self._begin(job, wish)
 
-    def _wish(self, key: Key, job: Object) -> _Wish:
+    def _wish(self, key: Key, job: Object) -> _DesiredFramework:
         of = (job["metadata"]["uid"], job["metadata"]["generation"])
         wish = self._wishes.get(key)
         if wish is None or wish.of != of:
             wish = self._wishes[key] = self._wish_of(job, of)
         return wish
 
-    def _wish_of(self, job: Object, of: tuple[str, int]) -> _Wish:
+    def _wish_of(self, job: Object, of: tuple[str, int]) -> _DesiredFramework:
         try:
-            framework = check_framework(mapped(self._foreign, job).framework).object
+            framework = validate_framework(convert_job(self._foreign, job).framework).object
             problems = tuple(self._forbidden(framework))
         except InvalidObject as error:
             framework, problems = {}, error.problems
         if problems:
             told = tuple(translated(self._foreign, job, problem) for problem in problems)
-            return _Wish(of, {}, problems=told)
+            return _DesiredFramework(of, {}, problems=told)
         # It goes with its job, and not before: how it ended has to be told first.
         ttl = framework["spec"].pop("ttlSecondsAfterFinished", None)
-        return _Wish(of, _marked(framework, job, self._foreign), ttl)
+        return _DesiredFramework(of, _marked(framework, job, self._foreign), ttl)
 
-    async def _begin(self, job: Object, wish: _Wish) -> None:
+    async def _begin(self, job: Object, wish: _DesiredFramework) -> None:
         """The job has its Framework, unless somebody else's has that name."""
         try:
             self._frameworks.wrote(await self._store.create(FRAMEWORKS, wish.framework))
@@ -227,16 +249,18 @@ class Mirror:
             return
         await self._tell(job, running(self._story(job), _status(job), NOTHING_YET))
 
-    async def _follow(self, job: Object, known: _Known, wish: _Wish) -> None:
+    async def _follow(self, job: Object, known: _ObservedFramework, wish: _DesiredFramework) -> None:
         """The Framework is as the job wants it, and the job knows how far that has come."""
         if known.generation != str(job["metadata"]["generation"]):
             if wish.problems:
-                self._events.tell(job, [Notice("Invalid", "; ".join(map(str, wish.problems)), warning=True)])
+                self._events.tell(
+                    job, [ObjectEvent("Invalid", "; ".join(map(str, wish.problems)), warning=True)]
+                )
             else:
                 await self._change(job, known, wish)
         await self._tell(job, running(self._story(job), _status(job), known.progress))
 
-    async def _change(self, job: Object, known: _Known, wish: _Wish) -> None:
+    async def _change(self, job: Object, known: _ObservedFramework, wish: _DesiredFramework) -> None:
         live = await self._store.get(FRAMEWORKS, *key_of(job))
         if live["metadata"]["uid"] != known.uid:
             return  # it is heard of
@@ -253,10 +277,10 @@ class Mirror:
         }
         self._frameworks.wrote(await self._store.update(FRAMEWORKS, new))
 
-    async def _suspend(self, job: Object, known: _Known | None) -> None:
+    async def _suspend(self, job: Object, known: _ObservedFramework | None) -> None:
         """The job has no Framework, and so no pods."""
         if known is not None and not known.is_going:
-            how = Deletion(uid=known.uid, propagation=Propagation.FOREGROUND)
+            how = DeleteOptions(uid=known.uid, propagation=Propagation.FOREGROUND)
             try:
                 await self._store.delete(FRAMEWORKS, *key_of(job), how)
             except NotFound as error:
@@ -266,18 +290,18 @@ class Mirror:
     async def _block(self, job: Object, reason: str, why: str) -> None:
         await self._tell(job, blocked(self._story(job), _status(job), reason, why))
 
-    async def _expire(self, job: Object, wish: _Wish) -> None:
+    async def _expire(self, job: Object, wish: _DesiredFramework) -> None:
         """A finished job goes when its time after the end is over, and takes its Framework along."""
         ended = _status(job).get("completionTime")
         if wish.ttl is None or ended is None:
             return
-        left = from_wire(ended) + wish.ttl - self._clock()
+        left = parse_rfc3339(ended) + wish.ttl - self._clock()
         if left > 0:
             self._queue.add_after(key_of(job), min(left, _LONGEST_NAP))
             return
         meta = job["metadata"]
         # As it was when its time was over: who has edited it since may have given it more.
-        how = Deletion(
+        how = DeleteOptions(
             uid=meta["uid"], version=int(meta["resourceVersion"]), propagation=Propagation.FOREGROUND
         )
         try:
@@ -293,17 +317,17 @@ class Mirror:
             self._foreign.kind, {**job, "status": looked(status, int(self._clock()))}
         )
         self._told.wrote(saved)
-        self._events.tell(job, news(_status(job), status))
+        self._events.tell(job, status_events(_status(job), status))
 
-    def _story(self, job: Object) -> Story:
+    def _story(self, job: Object) -> StatusContext:
         namespace, name = key_of(job)
-        return Story(self._foreign, namespace, name, int(self._clock()))
+        return StatusContext(self._foreign, namespace, name, int(self._clock()))
 
 
-def _marked(framework: Object, job: Object, foreign: Foreign) -> Object:
+def _marked(framework: Object, job: Object, foreign: JobKind) -> Object:
     """The Framework, with whose it is."""
     meta, theirs = framework["metadata"], job["metadata"]
-    owner = owned_by(foreign.kind.api_version, foreign.kind.kind, theirs["name"], theirs["uid"])
+    owner = controller_reference(foreign.kind.api_version, foreign.kind.kind, theirs["name"], theirs["uid"])
     return {
         **framework,
         "metadata": {
@@ -331,7 +355,7 @@ def _status(job: Object) -> Object:
 class ClusterJobs:
     """One mirror for each kind that is ours, each time made anew: nothing that an earlier one knew is kept."""
 
-    def __init__(self, own: OwnJobs, begin: Callable[[Foreign], Mirror]) -> None:
+    def __init__(self, own: JobKindOwnership, begin: Callable[[JobKind], JobController]) -> None:
         self._own, self._begin = own, begin
 
     async def run(self) -> None:
@@ -340,7 +364,7 @@ class ClusterJobs:
             for foreign in FOREIGN:
                 group.create_task(self._keep(foreign))
 
-    async def _keep(self, foreign: Foreign) -> None:
+    async def _keep(self, foreign: JobKind) -> None:
         while True:
             await self._own.turned(foreign, ours=True)
             working = asyncio.create_task(self._begin(foreign).run())

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from launcher.converters.conversion import Mapped
-from launcher.converters.kubeflow.job_spec import Family
+from launcher.converters.conversion import Conversion
+from launcher.converters.kubeflow.job_spec import JobFamily
 from launcher.converters.registry import FAMILIES
-from launcher.core.errors import Problem
-from launcher.core.replicas import whole
-from launcher.store.interface import Kind
+from launcher.core.errors import FieldError
+from launcher.core.replicas import as_int
+from launcher.store.interface import ResourceKind
 
 Json = dict[str, Any]
 
@@ -24,44 +24,44 @@ _KEPT = ("name", "generateName", "namespace", "labels")
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class JobKind:
     """One such kind."""
 
-    family: Family
+    family: JobFamily
     plural: str
     #: Raises InvalidObject with everything that is wrong or has no counterpart.
-    framework_of: Callable[[Json], Mapped]
+    framework_of: Callable[[Json], Conversion]
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ResourceKind:
         """The kind as it is stored."""
         return self.kinds[0]
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[ResourceKind, ...]:
         """The kind in each of its versions, the stored one first."""
         places = (version.split("/") for version in self.family.versions)
-        return tuple(Kind(group, version, self.plural, self.family.kind) for group, version in places)
+        return tuple(ResourceKind(group, version, self.plural, self.family.kind) for group, version in places)
 
     @property
     def singular(self) -> str:
         return self.family.kind.lower()
 
 
-FOREIGN: tuple[Foreign, ...] = tuple(
-    Foreign(family, f"{family.kind.lower()}s", way) for family, way in FAMILIES
+FOREIGN: tuple[JobKind, ...] = tuple(
+    JobKind(family, f"{family.kind.lower()}s", way) for family, way in FAMILIES
 )
 
 
 _BY_KIND = {kind: foreign for foreign in FOREIGN for kind in foreign.kinds}
 
 
-def foreign_of(kind: Kind) -> Foreign | None:
+def foreign_of(kind: ResourceKind) -> JobKind | None:
     """The job that *kind* is a version of, if it is one."""
     return _BY_KIND.get(kind)
 
 
-def noted(kind: Kind, job: Json) -> Json:
+def noted(kind: ResourceKind, job: Json) -> Json:
     """The new job, with the version that it is written in, if it is not that in which it is stored."""
     foreign = foreign_of(kind)
     if foreign is None or foreign.kind == kind:
@@ -71,7 +71,7 @@ def noted(kind: Kind, job: Json) -> Json:
     return {**job, "metadata": {**metadata, "annotations": marks}}
 
 
-def mapped(foreign: Foreign, job: Json) -> Mapped:
+def convert_job(foreign: JobKind, job: Json) -> Conversion:
     """The Framework of a job, whoever else has written into its metadata. Raises InvalidObject."""
     metadata = _part(job.get("metadata"))
     marks = _part(metadata.get("annotations"))
@@ -87,7 +87,7 @@ def mapped(foreign: Foreign, job: Json) -> Mapped:
     )
 
 
-def translated(foreign: Foreign, job: Json, problem: Problem) -> Problem:
+def translated(foreign: JobKind, job: Json, problem: FieldError) -> FieldError:
     """What is wrong with the Framework of a job, told of the job itself."""
     for ours, theirs in _places(foreign, job):
         if problem.field == ours or problem.field.startswith((f"{ours}.", f"{ours}[")):
@@ -96,7 +96,7 @@ def translated(foreign: Foreign, job: Json, problem: Problem) -> Problem:
     return problem
 
 
-def _places(foreign: Foreign, job: Json) -> Iterator[tuple[str, str]]:
+def _places(foreign: JobKind, job: Json) -> Iterator[tuple[str, str]]:
     """Fields of the Framework and where they come from, the deeper ones first."""
     for index, path in enumerate(replica_paths(foreign, job)):
         role = f"spec.taskRoles[{index}]"
@@ -115,7 +115,7 @@ def _places(foreign: Foreign, job: Json) -> Iterator[tuple[str, str]]:
 _OF_THE_WHOLE = ("activeDeadlineSeconds", "ttlSecondsAfterFinished", "cleanPodPolicy")
 
 
-def replica_paths(foreign: Foreign, job: Json) -> list[str]:
+def replica_paths(foreign: JobKind, job: Json) -> list[str]:
     """Where the replicas of each type stand, in the order of the Framework's roles."""
     spec = {name[:1].lower() + name[1:]: value for name, value in _part(job.get("spec")).items()}
     listed = spec.get("replicaSpecs")
@@ -125,13 +125,13 @@ def replica_paths(foreign: Foreign, job: Json) -> list[str]:
     ]
 
 
-def task_count(foreign: Foreign, job: Json) -> int:
+def task_count(foreign: JobKind, job: Json) -> int:
     """How many replicas there are of all types, as far as that can be read; nothing is made for each of them."""
     spec = {name[:1].lower() + name[1:]: value for name, value in _part(job.get("spec")).items()}
     listed = spec.get("replicaSpecs")
     types = [*_part(spec.get(foreign.family.field)).values(), *(listed if isinstance(listed, list) else ())]
     given = (_part(each).get("replicas") for each in types)
-    return sum(1 if count is None else max(whole(count), 0) for count in given)
+    return sum(1 if count is None else max(as_int(count), 0) for count in given)
 
 
 def type_name(role: str) -> str:

@@ -14,7 +14,7 @@ _NOT_ITS_OWN = frozenset({int(Code.FRAMEWORK_ATTEMPT_COMPLETION), int(Code.DELET
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class ReplicaCounts:
     """Replicas of one type: those that run, and those that ended by themselves. Others are only waited for."""
 
     active: int = 0
@@ -23,7 +23,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class JobEnd:
     """How the whole ended, and which role decided it, if one did."""
 
     succeeded: bool
@@ -35,10 +35,10 @@ class End:
 class Progress:
     """What has become of a job so far."""
 
-    counts: Mapping[RoleName, Count]
+    counts: Mapping[RoleName, ReplicaCounts]
     #: How many replicas of each role failed and do not run again yet, though they will.
     restarting: Mapping[RoleName, int]
-    end: End | None = None
+    end: JobEnd | None = None
 
 
 NOTHING_YET = Progress({}, {})
@@ -57,17 +57,19 @@ def progress_of(framework: Mapping[str, Any]) -> Progress:
     )
 
 
-def _end_of(status: FrameworkStatus) -> End | None:
+def _end_of(status: FrameworkStatus) -> JobEnd | None:
     """An attempt is the only one of its job, so that its end is that of the whole as soon as it is known."""
     end, trigger = status.attempt.completion, status.attempt.trigger
     if end is None or end.code == Code.FRAMEWORK_EXTERNAL_DELETED:
         return None
-    return End(end.succeeded, status.message, None if trigger is None else trigger.role)
+    return JobEnd(end.succeeded, status.message, None if trigger is None else trigger.role)
 
 
-def _count(role: RoleStatus) -> Count:
+def _count(role: RoleStatus) -> ReplicaCounts:
     tasks = [task for task in role.tasks if not task.deletion_pending]
-    return Count(_number(tasks, _is_active), _number(tasks, _has_succeeded), _number(tasks, _has_failed))
+    return ReplicaCounts(
+        _number(tasks, _is_active), _number(tasks, _has_succeeded), _number(tasks, _has_failed)
+    )
 
 
 def _number(tasks: Iterable[TaskStatus], holds: Any) -> int:

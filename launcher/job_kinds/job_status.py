@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.core.planning.actions import Notice
-from launcher.core.timestamps import Time, to_wire
-from launcher.job_kinds.job_kind import Foreign, type_name
-from launcher.job_kinds.job_progress import Count, End, Progress
+from launcher.core.planning.actions import ObjectEvent
+from launcher.core.timestamps import Time, format_rfc3339
+from launcher.job_kinds.job_kind import JobKind, type_name
+from launcher.job_kinds.job_progress import JobEnd, Progress, ReplicaCounts
 
 Json = dict[str, Any]
 
@@ -20,10 +20,10 @@ _ENDS = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class StatusContext:
     """Whose status is told, and when."""
 
-    foreign: Foreign
+    foreign: JobKind
     namespace: str
     name: str
     now: Time
@@ -38,7 +38,7 @@ def is_finished(status: Mapping[str, Any]) -> bool:
     return any(_holds(status, end) for end in _ENDS)
 
 
-def running(story: Story, status: Json, progress: Progress) -> Json:
+def running(story: StatusContext, status: Json, progress: Progress) -> Json:
     """The status of a job whose Framework has come that far."""
     if is_finished(status):
         return status
@@ -54,7 +54,7 @@ def running(story: Story, status: Json, progress: Progress) -> Json:
     return _without(new, BLOCKED)
 
 
-def suspended(story: Story, status: Json) -> Json:
+def suspended(story: StatusContext, status: Json) -> Json:
     """The status of a job that has no Framework, since it is not to run for now."""
     if is_finished(status):
         return status
@@ -65,18 +65,18 @@ def suspended(story: Story, status: Json) -> Json:
     return _told(story, new, "Suspended", "is suspended.")
 
 
-def blocked(story: Story, status: Json, reason: str, why: str) -> Json:
+def blocked(story: StatusContext, status: Json, reason: str, why: str) -> Json:
     """The status of a job that cannot be run, with the way out."""
     if is_finished(status):
         return status
     return _told(story, _begun(story, status), BLOCKED, f"is not run: {why}", reason)
 
 
-def news(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Notice, ...]:
+def status_events(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ObjectEvent, ...]:
     """What has to be told of the way from one status to the next."""
     known = [(each["type"], each["status"], each["reason"]) for each in _conditions(before)]
     return tuple(
-        Notice(each["reason"], each["message"], warning=each["type"] in ("Failed", BLOCKED))
+        ObjectEvent(each["reason"], each["message"], warning=each["type"] in ("Failed", BLOCKED))
         for each in _conditions(after)
         if (each["type"], each["status"], each["reason"]) not in known
         and (each["type"] != "Running" or each["status"] == "True")
@@ -90,67 +90,67 @@ def same(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 def looked(status: Json, now: Time) -> Json:
     """The status with the time at which it was written."""
-    return {**status, _LOOKED: to_wire(now)}
+    return {**status, _LOOKED: format_rfc3339(now)}
 
 
 _LOOKED = "lastReconcileTime"
 
 
-def _begun(story: Story, status: Json, *, starts: bool = True) -> Json:
+def _begun(story: StatusContext, status: Json, *, starts: bool = True) -> Json:
     new = status
     if _condition(new, "Created") is None:
         new = _told(story, new, "Created", "is created.")
     if starts and "startTime" not in new:
-        new = {**new, "startTime": to_wire(story.now)}
+        new = {**new, "startTime": format_rfc3339(story.now)}
     return new
 
 
-def _resumed(story: Story, status: Json) -> Json:
+def _resumed(story: StatusContext, status: Json) -> Json:
     if not _holds(status, "Suspended"):
         return status
-    new = {**status, "startTime": to_wire(story.now)}
+    new = {**status, "startTime": format_rfc3339(story.now)}
     return _told(story, new, "Suspended", "is resumed.", "Resumed", holds=False)
 
 
-def _finished(story: Story, status: Json, progress: Progress, end: End) -> Json:
-    new = {**status, "completionTime": to_wire(story.now)}
+def _finished(story: StatusContext, status: Json, progress: Progress, end: JobEnd) -> Json:
+    new = {**status, "completionTime": format_rfc3339(story.now)}
     if end.succeeded:
         done = {
-            role: Count(0, each.active + each.succeeded, each.failed)
+            role: ReplicaCounts(0, each.active + each.succeeded, each.failed)
             for role, each in progress.counts.items()
         }
         new["replicaStatuses"] = _replicas(story, Progress(done, {}))
         return _told(story, new, "Succeeded", "successfully completed.")
-    failed = progress.counts.get(end.role, Count()).failed if end.role is not None else 0
+    failed = progress.counts.get(end.role, ReplicaCounts()).failed if end.role is not None else 0
     because = f" because {failed} {type_name(end.role)} replica(s) failed" if end.role and failed else ""
     return _told(story, new, "Failed", f"has failed{because}: {end.message}")
 
 
-def _replicas(story: Story, progress: Progress) -> Json:
+def _replicas(story: StatusContext, progress: Progress) -> Json:
     return {type_name(role): _replica(story, role, count) for role, count in progress.counts.items()}
 
 
-def _replica(story: Story, role: str, count: Count) -> Json:
+def _replica(story: StatusContext, role: str, count: ReplicaCounts) -> Json:
     marks = {"job-name": story.name, "operator-name": story.foreign.family.operator, "replica-type": role}
     numbers = {"active": count.active, "succeeded": count.succeeded, "failed": count.failed}
     selector = ",".join(f"{_LABEL}{name}={value}" for name, value in marks.items())
     return {**{name: number for name, number in numbers.items() if number}, "selector": selector}
 
 
-def _leads(foreign: Foreign, progress: Progress) -> Count:
+def _leads(foreign: JobKind, progress: Progress) -> ReplicaCounts:
     """The replicas by which it is told whether the job runs: those in charge, or else the workers."""
     for role in (*foreign.family.chiefs, "worker"):
         for known, count in progress.counts.items():
             if known == role:
                 return count
-    return Count()
+    return ReplicaCounts()
 
 
 # Conditions: one of each type; what is new stands last, for that is where people look.
 
 
 def _told(
-    story: Story, status: Json, type_: str, words: str, reason: str = "", *, holds: bool = True
+    story: StatusContext, status: Json, type_: str, words: str, reason: str = "", *, holds: bool = True
 ) -> Json:
     """The status with that condition, unless it says as much already."""
     truth, reason = "True" if holds else "False", f"{story.foreign.family.kind}{reason or type_}"
@@ -160,7 +160,7 @@ def _told(
         message = message if type_ == BLOCKED else known["message"]
         if message == known["message"]:
             return status
-    now = to_wire(story.now)
+    now = format_rfc3339(story.now)
     turned = known["lastTransitionTime"] if known is not None and known["status"] == truth else now
     condition = {
         "type": type_,

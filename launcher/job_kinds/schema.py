@@ -3,7 +3,7 @@
 from typing import Any
 
 from launcher.core.serialization.index_ranges import INDEXES_END
-from launcher.job_kinds.job_kind import Foreign
+from launcher.job_kinds.job_kind import JobKind
 
 Schema = dict[str, Any]
 
@@ -15,7 +15,7 @@ _TEMPLATE: Schema = {"type": "object", "description": "The pod of each replica."
 OWN_LABEL = {"app.kubernetes.io/name": "framework-launcher"}
 
 
-def spec_schema(foreign: Foreign, template: Schema = _TEMPLATE) -> Schema:
+def spec_schema(foreign: JobKind, template: Schema = _TEMPLATE) -> Schema:
     """The spec; *template* is the schema of a pod template."""
     fields = {
         foreign.family.field: {
@@ -60,7 +60,7 @@ def status_schema() -> Schema:
     return {"type": "object", "description": "What has happened so far.", "properties": fields, **OPEN}
 
 
-def crd_of(foreign: Foreign) -> Schema:
+def crd_of(foreign: JobKind) -> Schema:
     """The whole definition, as one would apply it."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -80,7 +80,7 @@ def crd_of(foreign: Foreign) -> Schema:
     }
 
 
-def _version(foreign: Foreign, version: str) -> Schema:
+def _version(foreign: JobKind, version: str) -> Schema:
     worker = ".status.replicaStatuses.Worker"
     scale = {
         "specReplicasPath": f".spec.{foreign.family.field}.Worker.replicas",

@@ -17,7 +17,7 @@ from launcher.core.errors import LauncherError
 RunId = NewType("RunId", str)
 
 
-class CannotStart(LauncherError):
+class StartFailed(LauncherError):
     """The container cannot be started as it is asked for; *reason* is one CamelCase word, as the kubelet's are."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -39,7 +39,7 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ResourceLimits:
     """What a run may use; None is as much as there is."""
 
     #: Bytes.
@@ -62,7 +62,7 @@ class Confinement:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ContainerConfig:
     """One run of a container, ready to be started: nothing is left to look up."""
 
     id: RunId
@@ -81,7 +81,7 @@ class Order:
     group: int | None = None
     groups: Sequence[int] = ()
     read_only_root: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
     confinement: Confinement = field(default_factory=Confinement)
     #: The name of the machine as its programs see it; empty for the machine's own.
     hostname: str = ""
@@ -90,7 +90,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ExitStatus:
     """How a run ended."""
 
     #: 128 and the signal's number after a signal, as container engines tell it.
@@ -103,14 +103,14 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ContainerRun:
     """What is known of a run."""
 
     id: RunId
     #: Seconds since 1970.
     started: float
     #: None while it runs.
-    ended: Ended | None = None
+    ended: ExitStatus | None = None
     #: How many of its processes the kernel has killed because the run exceeded its memory limit.
     oom_kills: int = 0
 
@@ -118,7 +118,7 @@ class Run:
 class Runtime(Protocol):
     """Starts and ends runs. Every method may raise Unavailable: the same call may work later."""
 
-    async def start(self, order: Order) -> Run:
+    async def start(self, order: ContainerConfig) -> ContainerRun:
         """
         The run, started; or, when a run of that id is known already, that one as it is.
 
@@ -126,11 +126,11 @@ class Runtime(Protocol):
         """
         ...
 
-    def runs(self) -> Mapping[RunId, Run]:
+    def runs(self) -> Mapping[RunId, ContainerRun]:
         """Every run that is known, as last heard of."""
         ...
 
-    def ends(self) -> AsyncIterator[Run]:
+    def ends(self) -> AsyncIterator[ContainerRun]:
         """
         Every run that ends from now on, or has a process killed for memory.
 
@@ -155,6 +155,6 @@ class Runtime(Protocol):
         """Drop all that is known of a run that is over. Its log stays."""
         ...
 
-    def cannot(self, order: Order) -> Sequence[str]:
+    def cannot(self, order: ContainerConfig) -> Sequence[str]:
         """What this machine goes without that the order asks for, each one sentence for people."""
         ...

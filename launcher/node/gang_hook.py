@@ -5,42 +5,44 @@ from contextlib import suppress
 
 from launcher.core.errors import Conflict, NotFound
 from launcher.core.framework import Framework
-from launcher.core.names import Mark, attempt_uid, instance_uid
-from launcher.core.planning.gang import PLACED, is_waiting, needed
-from launcher.core.pods.overlay import Extras
+from launcher.core.names import PodIdentityKey, attempt_uid, instance_uid
+from launcher.core.planning.gang import GANG_PLACED, is_unplaced, min_members
+from launcher.core.pods.overlay import PodOverlay
 from launcher.core.spec import RoleName
 from launcher.scheduling.pod_info import GANG, GANG_MIN
 from launcher.store.interface import PODS, MergePatch, Object, Store
-from launcher.store.selectors import Where
+from launcher.store.selectors import Selector
 
 Marks = Mapping[str, str | None]
 
 _NONE: Marks = {GANG: None, GANG_MIN: None}
 
 
-class LocalGangs:
+class LocalGangHook:
     """The attendant of gangs where our own scheduler gives pods their nodes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, Extras]:
+    async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, PodOverlay]:
         """
         What the pods of each role carry. Raises LauncherError.
 
         Nothing once the gang has been placed: whoever comes to it later waits for nobody else.
         """
         status, gang = framework.status, framework.spec.gang
-        if status is None or status.condition(PLACED) is None:
+        if status is None or status.condition(GANG_PLACED) is None:
             return {}
-        waits = gang is not None and is_waiting(status)
+        waits = gang is not None and is_unplaced(status)
         marks = _marks(framework, attempt) if waits else _NONE
         # Pods that were created before a change of the spec carry what was true then.
         if framework.generation > 1 and (waits or gang is None):
             await self._mark_again(framework, attempt, marks)
         if not waits:
             return {}
-        return {role.name: Extras(annotations=marks) for role in framework.spec.roles if not role.background}
+        return {
+            role.name: PodOverlay(annotations=marks) for role in framework.spec.roles if not role.background
+        }
 
     async def finish(self, framework: Framework) -> None:
         """There is nothing but the pods' own marks."""
@@ -48,12 +50,15 @@ class LocalGangs:
     async def _mark_again(self, framework: Framework, attempt: int, marks: Marks) -> None:
         background = {role.name for role in framework.spec.roles if role.background}
         own = {
-            Mark.FRAMEWORK_NAME.value: framework.name,
-            Mark.FRAMEWORK_ATTEMPT_ID.value: str(attempt),
+            PodIdentityKey.FRAMEWORK_NAME.value: framework.name,
+            PodIdentityKey.FRAMEWORK_ATTEMPT_ID.value: str(attempt),
         }
-        page = await self._store.list(PODS, framework.namespace, Where.labelled(own))
+        page = await self._store.list(PODS, framework.namespace, Selector.labelled(own))
         for pod in page.items:
-            if _is_late(pod, marks) and pod["metadata"]["labels"][Mark.TASKROLE_NAME] not in background:
+            if (
+                _is_late(pod, marks)
+                and pod["metadata"]["labels"][PodIdentityKey.TASKROLE_NAME] not in background
+            ):
                 meta = pod["metadata"]
                 change = {"metadata": {"uid": meta["uid"], "annotations": dict(marks)}}
                 with suppress(NotFound, Conflict):  # it is gone: whoever takes its place has the right ones
@@ -62,7 +67,7 @@ class LocalGangs:
 
 def _marks(framework: Framework, attempt: int) -> dict[str, str | None]:
     instance = instance_uid(attempt, attempt_uid(framework.uid, attempt))
-    return {GANG: instance, GANG_MIN: str(max(1, needed(framework.spec)))}
+    return {GANG: instance, GANG_MIN: str(max(1, min_members(framework.spec)))}
 
 
 def _is_late(pod: Object, marks: Marks) -> bool:

@@ -24,13 +24,13 @@ from typing import Final
 
 from launcher.core.errors import AlreadyExists, LauncherError, NotFound
 from launcher.core.quantity import quantity
-from launcher.core.timestamps import to_wire
+from launcher.core.timestamps import format_rfc3339
 from launcher.core.validation.names import label_key_fault, label_value_fault, name_fault
-from launcher.core.validation.pod_template import items, part
+from launcher.core.validation.pod_template import as_list, as_object
 from launcher.node import machine
 from launcher.scheduling.cluster_state import Taint
-from launcher.store.backoff import Pauses
-from launcher.store.interface import NODES, Deletion, Object, Store
+from launcher.store.backoff import ExponentialBackoff
+from launcher.store.interface import NODES, DeleteOptions, Object, Store
 from launcher.store.object_errors import object_errors
 
 log = logging.getLogger(__name__)
@@ -212,14 +212,14 @@ def _taint(name: str, text: str) -> Taint:
     return Taint(key, value, effect)
 
 
-class NodeKeeper:
+class NodeRegistration:
     """Keeps the Node objects as the configuration has them. Others may cordon a node; all else is the keeper's."""
 
     def __init__(self, store: Store, specs: Sequence[NodeSpec], clock: Callable[[], float]) -> None:
         self._store, self._clock = store, clock
         self._specs = {spec.name: spec for spec in specs}
         self._info = machine.info()
-        self._pauses = Pauses(first=0.2, most=30.0)
+        self._pauses = ExponentialBackoff(first=0.2, most=30.0)
 
     async def run(self) -> None:
         """Bring the store in line now and at every heartbeat, until cancelled."""
@@ -247,7 +247,7 @@ class NodeKeeper:
         meta = node["metadata"]
         log.info("node is no longer configured", extra={"node": meta["name"]})
         with suppress(NotFound):
-            await self._store.delete(NODES, "", meta["name"], Deletion(uid=meta["uid"]))
+            await self._store.delete(NODES, "", meta["name"], DeleteOptions(uid=meta["uid"]))
 
     async def _register(self, spec: NodeSpec, stored: Object | None) -> None:
         if stored is None:
@@ -270,7 +270,7 @@ class NodeKeeper:
             for taint in spec.taints
         ]
         node_spec: Object = {"taints": taints} if taints else {}
-        if stored is not None and part(stored.get("spec")).get("unschedulable"):
+        if stored is not None and as_object(stored.get("spec")).get("unschedulable"):
             node_spec["unschedulable"] = True
         return {
             "apiVersion": NODES.api_version,
@@ -303,8 +303,8 @@ class NodeKeeper:
         }
 
     def _conditions(self, stored: Object | None) -> list[Object]:
-        now = to_wire(int(self._clock()))
-        conditions = map(part, items(part((stored or {}).get("status")).get("conditions")))
+        now = format_rfc3339(int(self._clock()))
+        conditions = map(as_object, as_list(as_object((stored or {}).get("status")).get("conditions")))
         before = {str(one.get("type")): one for one in conditions}
         return [
             {

@@ -13,24 +13,24 @@ from dataclasses import dataclass
 from typing import Final
 
 from launcher.core.errors import LauncherError, NotFound
-from launcher.core.planning.actions import Notice
-from launcher.core.pods.observed_pod import is_over
-from launcher.core.timestamps import to_wire
+from launcher.core.planning.actions import ObjectEvent
+from launcher.core.pods.observed_pod import has_terminated
+from launcher.core.timestamps import format_rfc3339
 from launcher.scheduling.cluster_state import facts_of
-from launcher.scheduling.engine import COMPONENT, Binding, Placer
+from launcher.scheduling.engine import COMPONENT, Binding, SchedulingEngine
 from launcher.scheduling.pod_info import (
     SCHEDULED,
     SCHEDULER_NAME,
     PodView,
-    Told,
+    ScheduledCondition,
     gang_of,
     guest_of,
     is_schedulable,
     view_of,
 )
-from launcher.store.backoff import Pauses
-from launcher.store.event_recorder import EventWriter
-from launcher.store.informer import Ears, Informer
+from launcher.store.backoff import ExponentialBackoff
+from launcher.store.event_recorder import EventRecorder
+from launcher.store.informer import EventHandlerFuncs, Informer
 from launcher.store.interface import NODES, PODS, Key, MergePatch, Object, Store
 from launcher.store.object_errors import object_errors
 
@@ -42,7 +42,9 @@ _WRITES: Final = 256
 _AT_ONCE: Final = 64
 #: Seconds after which pods that wait are told what has changed about the reason.
 _TELL_AGAIN: Final = 60.0
-_GATED: Final = Told("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
+_GATED: Final = ScheduledCondition(
+    "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +53,23 @@ class _Known:
 
     view: PodView
     #: Why it is not even tried; None for a pod that waits in line.
-    held: Told | None = None
+    held: ScheduledCondition | None = None
 
 
 class Scheduler:
     """Gives pods their nodes until cancelled."""
 
     def __init__(
-        self, store: Store, *, events: EventWriter, clock: Callable[[], float], patience: float = 60.0
+        self, store: Store, *, events: EventRecorder, clock: Callable[[], float], patience: float = 60.0
     ) -> None:
         """Room is kept for a pod that has waited *patience* seconds. Who runs *events* is the caller's choice."""
         self._store, self._events, self._clock = store, events, clock
-        self._placer = Placer(patience)
+        self._placer = SchedulingEngine(patience)
         self._known: dict[Key, _Known] = {}
         self._nodes = Informer(store, NODES, _Nodes(self), component=COMPONENT)
-        self._pods = Informer(store, PODS, Ears(self.pod_seen, self.pod_gone), component=COMPONENT)
+        self._pods = Informer(
+            store, PODS, EventHandlerFuncs(self.pod_seen, self.pod_gone), component=COMPONENT
+        )
         self._news = asyncio.Event()
         self._tell_at = 0.0
         self._jobs: asyncio.Queue[Binding | Key] = asyncio.Queue()
@@ -73,7 +77,7 @@ class Scheduler:
         self._idle = asyncio.Event()
         #: Pods about which something is to be told, and is not yet.
         self._telling: set[Key] = set()
-        self._pauses = Pauses(first=0.05, most=10.0)
+        self._pauses = ExponentialBackoff(first=0.05, most=10.0)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -131,7 +135,7 @@ class Scheduler:
         self._news.set()
 
     def pod_seen(self, key: Key, pod: Object) -> None:
-        if is_over(pod):
+        if has_terminated(pod):
             self._see_over(key, pod)
         elif (node := pod["spec"].get("nodeName")) is not None:
             self._see_placed(key, pod, node)
@@ -166,7 +170,7 @@ class Scheduler:
         try:
             guest = guest_of(pod)
         except ValueError as error:
-            held = Told("Unschedulable", f"the pod cannot be read: {error}")
+            held = ScheduledCondition("Unschedulable", f"the pod cannot be read: {error}")
         self._known[key] = _Known(view, held)
         if held is not None or guest is None:
             self._placer.leave(key)
@@ -216,7 +220,7 @@ class Scheduler:
             return
         self._pauses.reset()
         self._pods.wrote(answer)
-        notice = Notice("Scheduled", f"Successfully assigned {namespace}/{name} to {binding.node}")
+        notice = ObjectEvent("Scheduled", f"Successfully assigned {namespace}/{name} to {binding.node}")
         self._events.tell(answer, [notice])
 
     async def _read_again(self, key: Key) -> None:
@@ -232,7 +236,7 @@ class Scheduler:
             else:
                 return
 
-    def _to_tell(self, key: Key) -> Told | None:
+    def _to_tell(self, key: Key) -> ScheduledCondition | None:
         """What the pod's condition should say and does not."""
         known = self._known.get(key)
         if known is None:
@@ -240,7 +244,7 @@ class Scheduler:
         told = known.held
         if told is None:
             answer = self._placer.answer(key)
-            told = Told("Unschedulable", answer) if answer is not None else None
+            told = ScheduledCondition("Unschedulable", answer) if answer is not None else None
         return told if told != known.view.told else None
 
     async def _write_answer(self, key: Key) -> None:
@@ -249,7 +253,7 @@ class Scheduler:
         self._telling.discard(key)
         if known is None or told is None:
             return
-        since = known.view.told_since or to_wire(int(self._clock()))
+        since = known.view.told_since or format_rfc3339(int(self._clock()))
         condition = {
             "type": SCHEDULED,
             "status": "False",
@@ -271,15 +275,15 @@ class Scheduler:
         self._pauses.reset()
         self._pods.wrote(answer)
         if told != _GATED:
-            self._events.tell(answer, [Notice("FailedScheduling", told.message, warning=True)])
+            self._events.tell(answer, [ObjectEvent("FailedScheduling", told.message, warning=True)])
 
 
-def _scheduler_not_found(name: str) -> Notice:
+def _scheduler_not_found(name: str) -> ObjectEvent:
     message = (
         f'spec.schedulerName "{name}" names a scheduler that does not exist in local mode: '
         f"the pod is placed by {SCHEDULER_NAME}"
     )
-    return Notice("SchedulerNotFound", message, warning=True)
+    return ObjectEvent("SchedulerNotFound", message, warning=True)
 
 
 class _Nodes:

@@ -7,8 +7,13 @@ from typing import Any
 
 from launcher.core.errors import RequestError
 from launcher.core.framework import Framework
-from launcher.core.names import DISCOVERY, POD_UID_VARIABLE, TASK_ATTEMPT_INSTANCE_UID_VARIABLE, Mark
-from launcher.core.pods.overlay import Extras
+from launcher.core.names import (
+    DISCOVERY,
+    POD_UID_VARIABLE,
+    TASK_ATTEMPT_INSTANCE_UID_VARIABLE,
+    PodIdentityKey,
+)
+from launcher.core.pods.overlay import PodOverlay
 from launcher.core.spec import Discovery, FrameworkSpec, RoleName, TaskRole
 from launcher.rendezvous.handler import address_of
 from launcher.rendezvous.peer_tracker import AUTO, earlier_than
@@ -27,22 +32,22 @@ _HARMLESS = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class LauncherEndpoint:
     """Where pods find the launcher, and whose word on its certificate they are to take, as PEM; empty: as ever."""
 
     url: str
     authority: str = ""
 
 
-class Introducer:
+class DiscoveryHook:
     """An attendant that lets the tasks of a Framework find each other."""
 
-    def __init__(self, tokens: Tokens, where: Callable[[], Awaitable[Whereabouts]]) -> None:
+    def __init__(self, tokens: Tokens, where: Callable[[], Awaitable[LauncherEndpoint]]) -> None:
         self._tokens, self._where = tokens, where
         #: What the log has told of, and need not tell again.
         self._told = ""
 
-    async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, Extras]:
+    async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, PodOverlay]:
         """What the pods of each role get. Raises LauncherError while it cannot be had, if it was asked for."""
         try:
             variables = await self._variables(framework, attempt)
@@ -70,13 +75,13 @@ class Introducer:
         return [{"name": name, "value": value} for name, value in given.items()]
 
 
-def _extras(spec: FrameworkSpec, role: TaskRole, variables: list[Json]) -> Extras:
+def _extras(spec: FrameworkSpec, role: TaskRole, variables: list[Json]) -> PodOverlay:
     discovery = spec.discovery
     if discovery is None:
-        return Extras(variables=variables)
+        return PodOverlay(variables=variables)
     mount = {"name": DISCOVERY, "mountPath": discovery.mount_path}
     pod = role.pod.get("spec") or {}
-    return Extras(
+    return PodOverlay(
         variables=variables,
         mounts=[mount],
         spec={
@@ -122,14 +127,14 @@ def _who() -> list[Json]:
             "name": mark.value,
             "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{mark.value}']"}},
         }
-        for mark in Mark
+        for mark in PodIdentityKey
     ]
     return [
         *marks,
         {"name": POD_UID_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
         {
             "name": TASK_ATTEMPT_INSTANCE_UID_VARIABLE,
-            "value": f"$({Mark.TASK_ATTEMPT_ID})_$({POD_UID_VARIABLE})",
+            "value": f"$({PodIdentityKey.TASK_ATTEMPT_ID})_$({POD_UID_VARIABLE})",
         },
     ]
 

@@ -12,10 +12,10 @@ from aiohttp import hdrs, web
 
 from launcher.core.errors import BadRequest, Forbidden
 from launcher.core.spec import RoleName
-from launcher.rendezvous.peer_files import ALL, FRAMEWORK, HOSTS_JSON, NAMES, TF_CONFIG, Asker, Files
+from launcher.rendezvous.peer_files import ALL, FRAMEWORK, HOSTS_JSON, NAMES, TF_CONFIG, Files, TaskId
 from launcher.rendezvous.programs import program
-from launcher.rendezvous.session import Ask, Missing, Room
-from launcher.rendezvous.session_manager import Rooms
+from launcher.rendezvous.session import MissingPeers, PeerRequest, RendezvousSession
+from launcher.rendezvous.session_manager import SessionManager
 from launcher.rendezvous.tokens import Tokens
 
 BASE = "/rendezvous/v1"
@@ -39,7 +39,7 @@ def address_of(base: str, namespace: str, framework: str, attempt: int) -> str:
 class Rendezvous:
     """The routes."""
 
-    def __init__(self, rooms: Rooms, tokens: Tokens) -> None:
+    def __init__(self, rooms: SessionManager, tokens: Tokens) -> None:
         self._rooms, self._tokens = rooms, tokens
 
     def add_to(self, app: web.Application) -> None:
@@ -56,7 +56,7 @@ class Rendezvous:
         asker = _asker(request.query.get("task"))
         if TF_CONFIG in names and len(names) == 1 and asker is None:
             raise BadRequest(f"format={TF_CONFIG} is another one for each task: add task=ROLE/INDEX")
-        ask = Ask(
+        ask = PeerRequest(
             uid=uid,
             attempt=attempt,
             asker=asker,
@@ -65,14 +65,14 @@ class Rendezvous:
         )
         key = (request.match_info["namespace"], request.match_info["name"])
         room, found = await self._rooms.answer(key, ask, _seconds(request))
-        if isinstance(found, Missing):
+        if isinstance(found, MissingPeers):
             return _patience(found)
         pieces = await self._pieces(room, found, names, asker)
         packed = sum(map(len, pieces)) > _WORTH_PACKING and _takes_gzip(request)
         return await _sent(request, found.packer.gzip(pieces) if packed else pieces, names, packed=packed)
 
     async def _pieces(
-        self, room: Room, files: Files, names: Sequence[str], asker: Asker | None
+        self, room: RendezvousSession, files: Files, names: Sequence[str], asker: TaskId | None
     ) -> list[bytes]:
         parts = [
             (name, (await room.framework(files),) if name == FRAMEWORK else files.pieces(name, asker))
@@ -105,13 +105,13 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _asker(text: str | None) -> Asker | None:
+def _asker(text: str | None) -> TaskId | None:
     if text is None:
         return None
     found = _TASK.fullmatch(text)
     if found is None:
         raise BadRequest(f"task: {text[:100]!r} is not ROLE/INDEX; for instance worker/0")
-    return Asker(RoleName(found[1]), int(found[2]))
+    return TaskId(RoleName(found[1]), int(found[2]))
 
 
 def _port(request: web.Request) -> int | None:
@@ -137,7 +137,7 @@ def _seconds(request: web.Request) -> float:
     return min(float(text), _LONGEST)
 
 
-def _patience(missing: Missing) -> web.Response:
+def _patience(missing: MissingPeers) -> web.Response:
     """Whoever has waited in vain is told for whom, and may ask again."""
     more = missing.count - len(missing.names)
     names = ", ".join(missing.names) + (f" and {more} more" if more > 0 else "")

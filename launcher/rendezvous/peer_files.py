@@ -16,8 +16,8 @@ import orjson
 
 from launcher.core.errors import BadRequest
 from launcher.core.pods.peer_variables import (
-    Peers,
-    counted,
+    RolePeers,
+    first_ranks,
     host_variables,
     master_variables,
     rank_variables,
@@ -25,7 +25,7 @@ from launcher.core.pods.peer_variables import (
     world_size,
 )
 from launcher.core.spec import FrameworkSpec, RoleName
-from launcher.rendezvous.peer_tracker import Peer, Roster
+from launcher.rendezvous.peer_tracker import Peer, PeerList
 
 #: Names no file, no time and no system, as nobody needs to know them.
 _HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
@@ -101,7 +101,7 @@ _GAP = "\0"
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class TaskId:
     """The task that asks."""
 
     role: RoleName
@@ -111,13 +111,13 @@ class Asker:
 class Files:
     """The files about one roster."""
 
-    def __init__(self, roster: Roster, spec: FrameworkSpec) -> None:
+    def __init__(self, roster: PeerList, spec: FrameworkSpec) -> None:
         self.roster = roster
         self._spec = spec
         self._tf_configs: dict[RoleName, Pieces] = {}
         self._headed: dict[tuple[str, bytes], bytes] = {}
         self.packer = Packer()
-        self._makers: Mapping[str, Callable[[Asker | None], Pieces]] = {
+        self._makers: Mapping[str, Callable[[TaskId | None], Pieces]] = {
             CONFIG_FILE: lambda _: (self._config_file,),
             HOSTS_JSON: lambda _: (self._hosts_json,),
             HOST_FILE: lambda _: (self._host_file,),
@@ -126,7 +126,7 @@ class Files:
             TF_CONFIG: self._tf_config,
         }
 
-    def pieces(self, name: str, asker: Asker | None) -> Pieces:
+    def pieces(self, name: str, asker: TaskId | None) -> Pieces:
         """The file of that name for *asker*; none where there is nothing to tell him."""
         return self._makers[name](asker)
 
@@ -142,17 +142,17 @@ class Files:
                 yield from pieces[1:]
 
     @cached_property
-    def _peers(self) -> list[Peers]:
+    def _peers(self) -> list[RolePeers]:
         """As others write them: an IPv6 address in brackets."""
         return [
-            Peers(role, [_bracketed(peer) for peer in peers], [peer.port for peer in peers])
+            RolePeers(role, [_bracketed(peer) for peer in peers], [peer.port for peer in peers])
             for role, peers in self.roster.roles.items()
         ]
 
     @cached_property
     def _ranked(self) -> list[tuple[RoleName, Sequence[Peer]]]:
         """The roles that are counted through, in that order."""
-        ranks = counted(self._spec)
+        ranks = first_ranks(self._spec)
         found = [(role, peers) for role, peers in self.roster.roles.items() if role in ranks]
         return sorted(found, key=lambda pair: ranks[pair[0]])
 
@@ -194,7 +194,7 @@ class Files:
                 lines += [_set(variable, f'"{value}"'), f'echo "{variable}=${variable}"']
         return "".join(f"{line}\n" for line in lines).encode()
 
-    def _hosts_env(self, asker: Asker | None) -> Pieces:
+    def _hosts_env(self, asker: TaskId | None) -> Pieces:
         return (self._env_of_all,) if asker is None else (self._env_of_all, self._env_of(asker))
 
     @cached_property
@@ -207,16 +207,17 @@ class Files:
         return "".join(f"{line}\n" for line in lines).encode()
 
     def _master(self) -> Iterator[tuple[str, str]]:
-        ranks = counted(self._spec)
+        ranks = first_ranks(self._spec)
         first = min(ranks, key=lambda role: ranks[role], default=None)
         if first in self.roster.roles:
             plain = (
-                Peers(role, [p.ip for p in peers], [p.port for p in peers]) for role, peers in self._ranked
+                RolePeers(role, [p.ip for p in peers], [p.port for p in peers])
+                for role, peers in self._ranked
             )
             yield from master_variables(plain)
 
-    def _env_of(self, asker: Asker) -> bytes:
-        ranks, size = counted(self._spec), world_size(self._spec)
+    def _env_of(self, asker: TaskId) -> bytes:
+        ranks, size = first_ranks(self._spec), world_size(self._spec)
         lines = []
         if asker.role in ranks:
             own = rank_variables(str(ranks[asker.role] + asker.index), size)
@@ -230,13 +231,13 @@ class Files:
                 lines.append(f'if [ -r {file} ]; then TF_CONFIG="$(cat {file})"; export TF_CONFIG; fi')
         return "".join(f"{line}\n" for line in lines).encode()
 
-    def _peer(self, asker: Asker) -> Peer:
+    def _peer(self, asker: TaskId) -> Peer:
         peers = self.roster.roles.get(asker.role, ())
         if asker.index >= len(peers):
             raise BadRequest(f"task: there is no task {asker.role}/{asker.index} in this Framework")
         return peers[asker.index]
 
-    def _tf_config(self, asker: Asker | None) -> Pieces:
+    def _tf_config(self, asker: TaskId | None) -> Pieces:
         if asker is None:
             return ()
         if asker.role not in self._tf_configs:
@@ -246,7 +247,7 @@ class Files:
         return (pieces[0], str(asker.index).encode() + pieces[1] + b"\n") if pieces else ()
 
 
-def framework_file(framework: Mapping[str, Any], roster: Roster) -> bytes:
+def framework_file(framework: Mapping[str, Any], roster: PeerList) -> bytes:
     """The Framework as FrameworkController's barrier leaves it: every listed task has its address."""
     status = framework.get("status") or {}
     attempt = status.get("attemptStatus") or {}
@@ -256,7 +257,7 @@ def framework_file(framework: Mapping[str, Any], roster: Roster) -> bytes:
     return _line({**framework, "status": {**status, "attemptStatus": {**attempt, "taskRoleStatuses": roles}}})
 
 
-def _addressed(role: Mapping[str, Any], roster: Roster) -> Mapping[str, Any]:
+def _addressed(role: Mapping[str, Any], roster: PeerList) -> Mapping[str, Any]:
     # The status is saved a moment after an address is known.
     peers = {peer.index: peer for peer in roster.roles.get(role.get("name") or RoleName(""), ())}
     tasks = role.get("taskStatuses")

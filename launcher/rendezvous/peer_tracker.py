@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.core.names import Membership, membership_of
+from launcher.core.names import TaskIdentity, task_identity
 from launcher.core.owner_references import controller_of
 from launcher.core.serialization.spec_json import spec_from_json
 from launcher.core.spec import FrameworkName, FrameworkSpec, PodName, RoleName
@@ -30,7 +30,7 @@ _OVER = frozenset(
 )
 
 #: Roles that somebody is not told of.
-Later = frozenset[RoleName]
+DependentRoles = frozenset[RoleName]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class Roster:
+class PeerList:
     """Every task's address, of all roles but the later ones."""
 
     namespace: str
@@ -62,7 +62,7 @@ class Roster:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RendezvousTarget:
     """Whose addresses are wanted: a Framework in its current attempt."""
 
     namespace: str
@@ -76,12 +76,12 @@ class Wanted:
     over: bool = False
 
 
-def wanted_from_json(obj: Mapping[str, Any]) -> Wanted:
+def wanted_from_json(obj: Mapping[str, Any]) -> RendezvousTarget:
     """What is wanted of that Framework. Raises ValueError when it cannot be read."""
     metadata, status = obj["metadata"], obj.get("status") or {}
     attempt = status.get("attemptStatus") or {}
     try:
-        return Wanted(
+        return RendezvousTarget(
             namespace=metadata["namespace"],
             name=FrameworkName(metadata["name"]),
             uid=metadata["uid"],
@@ -94,7 +94,7 @@ def wanted_from_json(obj: Mapping[str, Any]) -> Wanted:
         raise ValueError(f"{type(error).__name__} {error}") from error
 
 
-def later_than(spec: FrameworkSpec, role: RoleName | None) -> Later:
+def later_than(spec: FrameworkSpec, role: RoleName | None) -> DependentRoles:
     """The roles whose pods start only after those of *role* have, directly or by way of others; None is nobody's."""
     found: set[RoleName] = set()
     reached = [role]
@@ -126,13 +126,13 @@ def earlier_than(spec: FrameworkSpec, role: RoleName) -> tuple[RoleName, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PeerPod:
     """One pod, as far as it matters."""
 
     pod: PodName
     uid: str
     owner: str
-    of: Membership
+    of: TaskIdentity
     node: str = ""
     ip: str = ""
     host_ip: str = ""
@@ -140,14 +140,14 @@ class Seen:
     deleting: bool = False
 
 
-def seen_from_json(obj: Mapping[str, Any]) -> Seen | None:
+def seen_from_json(obj: Mapping[str, Any]) -> PeerPod | None:
     """The pod; None if it does not say whose it is."""
-    of = membership_of(obj)
+    of = task_identity(obj)
     if of is None:
         return None
     metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     host_ip = status.get("hostIP") or ""
-    return Seen(
+    return PeerPod(
         pod=PodName(metadata["name"]),
         uid=metadata["uid"],
         owner=controller_of(metadata).get("uid", ""),
@@ -167,16 +167,16 @@ def _port(text: object) -> int | None:
     return int(text) if 0 < int(text[:6]) < 65536 else None
 
 
-class Attendance:
+class PeerTracker:
     """The tasks of one Framework's current attempt as they come and go."""
 
     def __init__(self) -> None:
-        self.wanted: Wanted | None = None
-        self._pods: dict[str, Seen] = {}
+        self.wanted: RendezvousTarget | None = None
+        self._pods: dict[str, PeerPod] = {}
         self._tasks: dict[RoleName, int] = {}
         self._peers: dict[RoleName, dict[int, Peer]] = {}
 
-    def expect(self, wanted: Wanted) -> None:
+    def expect(self, wanted: RendezvousTarget) -> None:
         """From now on *wanted* says who belongs to it."""
         self.wanted = wanted
         self._tasks = {role.name: role.tasks for role in wanted.spec.roles}
@@ -184,7 +184,7 @@ class Attendance:
         for seen in self._pods.values():
             self._count(seen)
 
-    def see(self, seen: Seen) -> bool:
+    def see(self, seen: PeerPod) -> bool:
         """Take in a pod; whether that changes anything for anybody."""
         before = self._pods.get(seen.pod)
         self._pods[seen.pod] = seen
@@ -200,7 +200,7 @@ class Attendance:
         if (before := self._pods.pop(pod, None)) is not None:
             self._uncount(before)
 
-    def doubts(self, seen: Seen) -> bool:
+    def doubts(self, seen: PeerPod) -> bool:
         """Whether such a pod means that the Framework may be another than is known."""
         wanted = self.wanted
         if wanted is None:
@@ -208,23 +208,23 @@ class Attendance:
         is_old = seen.owner == wanted.uid and seen.of.framework_attempt < wanted.attempt
         return seen.deleting or not (self._fits(seen) or is_old)
 
-    def pod(self, name: str) -> Seen | None:
+    def pod(self, name: str) -> PeerPod | None:
         """The pod of that name, if it serves this attempt."""
         seen = self._pods.get(name)
         return seen if seen is not None and self._fits(seen) and not seen.deleting else None
 
-    def tellers(self) -> Iterator[Seen]:
+    def tellers(self) -> Iterator[PeerPod]:
         """Every pod that has told its port."""
         return (seen for seen in self._pods.values() if seen.told is not None)
 
-    def missing(self, later: Later) -> Iterator[tuple[RoleName, int]]:
+    def missing(self, later: DependentRoles) -> Iterator[tuple[RoleName, int]]:
         """Role and index of each task without an address, but for the *later* roles."""
         for role in self.wanted.spec.roles if self.wanted is not None else ():
             there = self._peers[role.name]
             if role.name not in later and len(there) < role.tasks:
                 yield from ((role.name, index) for index in range(role.tasks) if index not in there)
 
-    def roster(self, later: Later) -> Roster | None:
+    def roster(self, later: DependentRoles) -> PeerList | None:
         """What is told to those for whom these roles come *later*; None while somebody is missing."""
         wanted = self.wanted
         if wanted is None:
@@ -236,7 +236,7 @@ class Attendance:
             role.name: tuple(self._peers[role.name][index] for index in range(role.tasks)) for role in roles
         }
         retries = sum(peer.attempt for peers in found.values() for peer in peers)
-        return Roster(
+        return PeerList(
             namespace=wanted.namespace,
             framework=wanted.name,
             attempt=wanted.attempt,
@@ -245,21 +245,21 @@ class Attendance:
             later=tuple(role.name for role in wanted.spec.roles if role.name in later),
         )
 
-    def _fits(self, seen: Seen) -> bool:
+    def _fits(self, seen: PeerPod) -> bool:
         wanted = self.wanted
         if wanted is None or (seen.owner, seen.of.framework_attempt) != (wanted.uid, wanted.attempt):
             return False
         return seen.of.index < self._tasks.get(seen.of.role, 0)
 
-    def _count(self, seen: Seen) -> None:
+    def _count(self, seen: PeerPod) -> None:
         if self._fits(seen) and (peer := self._peer(seen)) is not None:
             self._peers[seen.of.role][seen.of.index] = peer
 
-    def _uncount(self, seen: Seen) -> None:
+    def _uncount(self, seen: PeerPod) -> None:
         if self._fits(seen):
             self._peers[seen.of.role].pop(seen.of.index, None)
 
-    def _peer(self, seen: Seen) -> Peer | None:
+    def _peer(self, seen: PeerPod) -> Peer | None:
         """Where the pod's task is; None while that is not known, or about to change."""
         assert self.wanted is not None
         discovery = self.wanted.spec.discovery

@@ -17,25 +17,25 @@ from launcher.core.errors import (
     NotFound,
     Unavailable,
 )
-from launcher.core.names import Mark, pod_name
+from launcher.core.names import PodIdentityKey, pod_name
 from launcher.core.serialization.index_ranges import INDEXES_END
 from launcher.core.spec import FrameworkName
-from launcher.rendezvous.peer_files import Asker, Files, framework_file
+from launcher.rendezvous.peer_files import Files, TaskId, framework_file
 from launcher.rendezvous.peer_tracker import (
     PORT,
-    Attendance,
-    Later,
-    Seen,
-    Wanted,
+    DependentRoles,
+    PeerPod,
+    PeerTracker,
+    RendezvousTarget,
     later_than,
     seen_from_json,
     wanted_from_json,
 )
-from launcher.store.backoff import Pauses
+from launcher.store.backoff import ExponentialBackoff
 from launcher.store.informer import Informer
 from launcher.store.interface import FRAMEWORKS, PODS, Key, MergePatch, Object, Store
 from launcher.store.object_errors import object_errors
-from launcher.store.selectors import Where
+from launcher.store.selectors import Selector
 
 log = logging.getLogger(__name__)
 
@@ -54,12 +54,12 @@ _NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PeerRequest:
     """What somebody wants to know, and who he is: his token has been checked."""
 
     uid: str
     attempt: int
-    asker: Asker | None = None
+    asker: TaskId | None = None
     #: Only what is newer than this generation.
     after: int = 0
     #: The port that he has taken.
@@ -67,14 +67,14 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingPeers:
     """Those who were still waited for when the time was up; only the first of them are named."""
 
     names: tuple[str, ...]
     count: int
 
 
-class Room:
+class RendezvousSession:
     """
     One Framework's room; ``run`` keeps it open.
 
@@ -83,16 +83,16 @@ class Room:
 
     def __init__(self, store: Store, key: Key) -> None:
         self._store, self._key = store, key
-        self._attendance = Attendance()
+        self._attendance = PeerTracker()
         self._informer = Informer(
             store,
             PODS,
             self,
-            Where.labelled({Mark.FRAMEWORK_NAME: key[1]}),
+            Selector.labelled({PodIdentityKey.FRAMEWORK_NAME: key[1]}),
             namespace=key[0],
             component=COMPONENT,
         )
-        self._files: dict[Later, Files] = {}
+        self._files: dict[DependentRoles, Files] = {}
         #: Nothing has happened since these were made.
         self._fresh = False
         self._texts: dict[int, bytes] = {}
@@ -105,7 +105,7 @@ class Room:
         self._dirty, self._opened, self._was_read = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._dirty.set()
         #: Who waits for something to be told, by whom he is not told of.
-        self._waiting: dict[Later, asyncio.Event] = {}
+        self._waiting: dict[DependentRoles, asyncio.Event] = {}
         #: Who waits for the pod of that name to be in sight.
         self._expected: dict[str, asyncio.Event] = {}
         #: Ports of nodes that are being written down, by whom.
@@ -132,7 +132,7 @@ class Room:
         self._opened.set()
         self._wake_all()
 
-    async def answer(self, ask: Ask, seconds: float) -> Files | Missing:
+    async def answer(self, ask: PeerRequest, seconds: float) -> Files | MissingPeers:
         """
         The files about all whom the asker waits for, or who is missing of them after so many *seconds*.
 
@@ -190,7 +190,7 @@ class Room:
 
     async def _work(self) -> None:
         """Find out what there is to tell, again and again."""
-        loop, pauses = asyncio.get_running_loop(), Pauses(first=0.2, most=10.0)
+        loop, pauses = asyncio.get_running_loop(), ExponentialBackoff(first=0.2, most=10.0)
         while True:
             await self._dirty.wait()
             self._dirty.clear()
@@ -229,7 +229,7 @@ class Room:
         wanted = self._attendance.wanted
         if wanted is not None:
             spec = wanted.spec
-            found: dict[Later, Files] = {}
+            found: dict[DependentRoles, Files] = {}
             for later in {later_than(spec, role) for role in (None, *(each.name for each in spec.roles))}:
                 roster, known = self._attendance.roster(later), self._files.get(later)
                 if roster is not None:
@@ -249,7 +249,7 @@ class Room:
         self._expected.clear()
         self._was_read = asyncio.Event()
 
-    async def _open(self, ask: Ask) -> None:
+    async def _open(self, ask: PeerRequest) -> None:
         """Return when the Framework is known as well as the asker knows it, and what he told. Raises LauncherError."""
         came = asyncio.get_running_loop().time()
         if came > self._read_at + _OLD:
@@ -266,7 +266,7 @@ class Room:
         except TimeoutError as error:
             raise Unavailable("the Framework cannot be looked at just now; ask again") from error
 
-    def _is_known(self, ask: Ask) -> bool:
+    def _is_known(self, ask: PeerRequest) -> bool:
         wanted = self._attendance.wanted
         if self._gone or wanted is None:
             return False
@@ -276,13 +276,13 @@ class Room:
         self._must_read = True
         self._dirty.set()
 
-    def _files_for(self, ask: Ask) -> Files | None:
+    def _files_for(self, ask: PeerRequest) -> Files | None:
         """What there is for the asker; None if he has to wait. Raises LauncherError when he need not."""
         later = self._later(ask)
         files = self._files.get(later) if self._fresh else None
         return files if files is not None and files.roster.generation > ask.after else None
 
-    def _allowed(self, ask: Ask) -> Wanted:
+    def _allowed(self, ask: PeerRequest) -> RendezvousTarget:
         """The Framework, of whose current attempt the asker is. Raises LauncherError when he is not."""
         if self._trouble is not None:
             raise Unavailable(str(self._trouble))
@@ -295,7 +295,7 @@ class Room:
             raise Unavailable(f"attempt {ask.attempt} has not begun yet; ask again")
         return wanted
 
-    def _later(self, ask: Ask) -> Later:
+    def _later(self, ask: PeerRequest) -> DependentRoles:
         """The roles that the asker is not told of. Raises LauncherError when he is told nothing at all."""
         wanted = self._allowed(ask)
         role = None if ask.asker is None else ask.asker.role
@@ -303,11 +303,11 @@ class Room:
             raise BadRequest(f"task: there is no role {role} in this Framework")
         return later_than(wanted.spec, role)
 
-    def _missing(self, ask: Ask) -> Missing:
+    def _missing(self, ask: PeerRequest) -> MissingPeers:
         names = [f"{role}/{index}" for role, index in self._attendance.missing(self._later(ask))]
-        return Missing(tuple(names[:_NAMED]), len(names))
+        return MissingPeers(tuple(names[:_NAMED]), len(names))
 
-    async def _take(self, ask: Ask, port: int) -> None:
+    async def _take(self, ask: PeerRequest, port: int) -> None:
         """Write down on the asker's pod which *port* he has taken, so that every launcher knows it."""
         self._allowed(ask)
         if ask.asker is None or not self._attendance.is_auto(ask.asker.role):
@@ -328,7 +328,7 @@ class Room:
         finally:
             del self._taken[place]
 
-    async def _in_sight(self, ask: Ask, asker: Asker) -> Seen:
+    async def _in_sight(self, ask: PeerRequest, asker: TaskId) -> PeerPod:
         """The asker's pod, which is there, since it asks: the watch may be a moment behind."""
         name = pod_name(FrameworkName(self._key[1]), asker.role, asker.index)
         while (pod := self._attendance.pod(name)) is None:

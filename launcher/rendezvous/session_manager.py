@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from launcher.core.errors import NotFound, TooManyRequests, Unavailable
 from launcher.rendezvous.peer_files import Files
-from launcher.rendezvous.session import Ask, Missing, Room
+from launcher.rendezvous.session import MissingPeers, PeerRequest, RendezvousSession
 from launcher.store.interface import FRAMEWORKS, Key, Store
 
 #: Who waits at one time, over all Frameworks; each has a connection.
@@ -21,14 +21,14 @@ _STOPPING = "the launcher is about to stop; ask again in a moment"
 class _Kept:
     """A room, who keeps it open, and when it is closed if nobody comes."""
 
-    room: Room
+    room: RendezvousSession
     #: The uid in the token that it was opened with.
     opened_by: str
     task: asyncio.Task[None]
     closing: asyncio.TimerHandle | None = field(default=None)
 
 
-class Rooms:
+class SessionManager:
     """Opens rooms for those who come, while ``run`` runs, and closes them when all have gone."""
 
     def __init__(
@@ -63,7 +63,9 @@ class Rooms:
         for kept in self._rooms.values():
             kept.room.close(Unavailable(_STOPPING))
 
-    async def answer(self, key: Key, ask: Ask, seconds: float) -> tuple[Room, Files | Missing]:
+    async def answer(
+        self, key: Key, ask: PeerRequest, seconds: float
+    ) -> tuple[RendezvousSession, Files | MissingPeers]:
         """What ``Room.answer`` says, and the room. Raises TooManyRequests, beside what that raises."""
         if self.waiters >= self._most_waiters:
             raise TooManyRequests("too many wait for their peers at once; ask again later", retry_after=5.0)
@@ -94,7 +96,7 @@ class Rooms:
                 raise NotFound(f'{FRAMEWORKS.resource} "{key[1]}" not found')
             if len(self._rooms) >= self._most_rooms:
                 raise TooManyRequests("too many Frameworks wait at once; ask again later", retry_after=5.0)
-            room = Room(self._store, key)
+            room = RendezvousSession(self._store, key)
             kept = self._rooms[key] = _Kept(room, uid, self._group.create_task(room.run()))
             self._opened_by[uid] = key
         if kept.closing is not None:

@@ -22,7 +22,7 @@ class Crowd:
         self.shunned: dict[str, dict[str, int]] = {}
 
 
-class Crowds:
+class AffinityCounts:
     """
     Every selection asked about, counted.
 

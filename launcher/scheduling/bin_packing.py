@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from launcher.scheduling.cluster_state import Facts, Node
-from launcher.scheduling.pod_requirements import Demand
-from launcher.scheduling.scheduling_queue import Party, Waiting
+from launcher.scheduling.cluster_state import NodeAttributes, NodeInfo
+from launcher.scheduling.pod_requirements import PodRequirements
+from launcher.scheduling.scheduling_queue import QueuedPod, SchedulingUnit
 from launcher.store.interface import Key
 
 #: So much of each kind.
@@ -16,14 +16,16 @@ _State = tuple[int, int, tuple[_Place, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class PackingItem:
     """Something that goes into one of the places it may be in."""
 
     amounts: Amounts
     places: frozenset[int]
 
 
-def pack(things: Sequence[Thing], rooms: Sequence[Amounts], need: int, steps: int) -> dict[int, int] | None:
+def pack(
+    things: Sequence[PackingItem], rooms: Sequence[Amounts], need: int, steps: int
+) -> dict[int, int] | None:
     """
     A place for at least *need* of the things, as place by thing; None when there is none, or none was found.
 
@@ -37,7 +39,7 @@ def pack(things: Sequence[Thing], rooms: Sequence[Amounts], need: int, steps: in
 class _Search:
     """One thing after the other, each in every place that makes a difference, until all are down."""
 
-    def __init__(self, things: Sequence[Thing], rooms: Sequence[Amounts], need: int) -> None:
+    def __init__(self, things: Sequence[PackingItem], rooms: Sequence[Amounts], need: int) -> None:
         self._free = list(rooms)
         self._need = need
         whole: list[int] = [max(1, sum(kind)) for kind in zip(*rooms, strict=True)]
@@ -127,25 +129,25 @@ class _Search:
         return at, spare, tuple(sorted(zip(self._kinds, self._free, strict=True)))
 
 
-def _size(thing: Thing, whole: Sequence[int]) -> float:
+def _size(thing: PackingItem, whole: Sequence[int]) -> float:
     """The largest share of everything that it takes."""
     return max((amount / of for amount, of in zip(thing.amounts, whole, strict=True)), default=0.0)
 
 
 #: Who goes where, by the node's name.
-Seats = Mapping[Key, str]
+Assignment = Mapping[Key, str]
 
 #: How long a way is looked for. Of pods that all ask for the same, one look is enough.
 STEPS: Final = 2_000
 
 
-def by_size(party: Party, facts: Iterable[Facts]) -> list[Waiting]:
+def by_size(party: SchedulingUnit, facts: Iterable[NodeAttributes]) -> list[QueuedPod]:
     """The members, those that take the largest share of a node first; of equals, those that came first."""
     most: dict[str, int] = {}
     for each in facts:
         for name, amount in each.allocatable.items():
             most[name] = max(most.get(name, 0), amount)
-    shares: dict[Demand, float] = {}
+    shares: dict[PodRequirements, float] = {}
     for member in party.members:
         demand = member.guest.demand
         if demand not in shares:
@@ -154,14 +156,17 @@ def by_size(party: Party, facts: Iterable[Facts]) -> list[Waiting]:
     return sorted(party.members, key=lambda member: (-shares[member.guest.demand], member.serial))
 
 
-def cares(party: Party) -> bool:
+def has_affinity(party: SchedulingUnit) -> bool:
     """Whether it matters to its pods which others are near."""
     return any(member.guest.demand.near or member.guest.demand.apart for member in party.members)
 
 
 def packed(
-    party: Party, nodes: Sequence[Node], may: Callable[[Waiting, Node], bool], limits: Mapping[str, Node]
-) -> Seats | None:
+    party: SchedulingUnit,
+    nodes: Sequence[NodeInfo],
+    may: Callable[[QueuedPod, NodeInfo], bool],
+    limits: Mapping[str, NodeInfo],
+) -> Assignment | None:
     """
     Seats for as many as the party needs, by what they ask for alone; None when none were found.
 
@@ -171,14 +176,14 @@ def packed(
     demands = list(dict.fromkeys(member.guest.demand for member in party.members))
     names = sorted({name for demand in demands for name in demand.amounts})
     ports = sorted({port[:2] for demand in demands for port in demand.ports})
-    things: dict[Demand, Thing] = {}
+    things: dict[PodRequirements, PackingItem] = {}
     for member in party.members:
         demand = member.guest.demand
         if demand not in things:
             places = frozenset(at for at, node in enumerate(nodes) if may(member, node))
             taken = [port[:2] for port in demand.ports]
             asked = (*(demand.amounts.get(name, 0) for name in names), *map(taken.count, ports))
-            things[demand] = Thing(asked, places)
+            things[demand] = PackingItem(asked, places)
     rooms = [_free(node, limits.get(node.facts.name, node), names, ports) for node in nodes]
     found = pack([things[member.guest.demand] for member in party.members], rooms, party.need, STEPS)
     if found is None:
@@ -186,7 +191,7 @@ def packed(
     return {party.members[thing].guest.key: nodes[place].facts.name for thing, place in found.items()}
 
 
-def _free(node: Node, limit: Node, names: Sequence[str], ports: Sequence[tuple[str, int]]) -> Amounts:
+def _free(node: NodeInfo, limit: NodeInfo, names: Sequence[str], ports: Sequence[tuple[str, int]]) -> Amounts:
     """What the node has free; a port can be had once, whatever the addresses."""
     allocatable = node.facts.allocatable
     taken = {port[:2] for port in (*node.ports, *limit.ports)}

@@ -11,11 +11,17 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from launcher.scheduling.cluster_state import Guest, Node, Site, facts_of
-from launcher.scheduling.feasibility import company_of, is_crowded, refusal, shortages, verdict
+from launcher.scheduling.cluster_state import ClusterState, NodeInfo, PodInfo, facts_of
+from launcher.scheduling.feasibility import (
+    company_of,
+    insufficient_resources,
+    is_crowded,
+    static_mismatch,
+    unschedulable_message,
+)
 from launcher.scheduling.pod_info import guest_of
-from launcher.scheduling.pod_requirements import Demand
-from launcher.scheduling.scoring import best
+from launcher.scheduling.pod_requirements import PodRequirements
+from launcher.scheduling.scoring import highest_scoring
 from launcher.store.interface import Key, Object, key_of
 
 log = logging.getLogger(__name__)
@@ -24,15 +30,15 @@ log = logging.getLogger(__name__)
 _ENOUGH: Final = 16
 
 
-class Capacity:
+class ClusterCapacity:
     """The nodes of a cluster and what is taken of them."""
 
     def __init__(self) -> None:
-        self._site = Site()
+        self._site = ClusterState()
         #: Where the next search begins, so that not all pods go to the first nodes.
         self._next = 0
         #: Those that have been promised room and have no node yet, as far as is known.
-        self._promised: dict[Key, Guest] = {}
+        self._promised: dict[Key, PodInfo] = {}
         #: Something has changed since those of them who have no place were last tried.
         self._has_changed = False
 
@@ -94,7 +100,7 @@ class Capacity:
         self._promised.update((guest.key, guest) for guest in guests)
         return None
 
-    def _has_node(self, guest: Guest) -> bool:
+    def _has_node(self, guest: PodInfo) -> bool:
         """Whether that pod was ``put`` on one."""
         known = self._site.guest(guest.key)
         return known is not None and known.uid == guest.uid and guest.key not in self._promised
@@ -125,7 +131,7 @@ class Capacity:
             self._seat([guest for key, guest in self._promised.items() if self._site.guest(key) is None])
             self._has_changed = False
 
-    def _seat(self, guests: Sequence[Guest]) -> "_Trial":
+    def _seat(self, guests: Sequence[PodInfo]) -> "_Trial":
         trial = _Trial(self._site, self._next)
         greed = {demand: self._greed(demand) for demand in {guest.demand for guest in guests}}
         for guest in sorted(guests, key=lambda guest: (-greed[guest.demand], guest.key)):
@@ -133,7 +139,7 @@ class Capacity:
         self._next = trial.next
         return trial
 
-    def _greed(self, demand: Demand) -> float:
+    def _greed(self, demand: PodRequirements) -> float:
         """The largest share of all that there is of something."""
         return max(amount / (self._total(name) or 1) for name, amount in demand.amounts.items())
 
@@ -144,19 +150,19 @@ class Capacity:
 class _Trial:
     """Pods put on nodes, and taken off again if it comes to nothing."""
 
-    def __init__(self, site: Site, first: int) -> None:
+    def __init__(self, site: ClusterState, first: int) -> None:
         self._site = site
         self._nodes = list(site.nodes.values())
         self.next = first
-        self.seated: list[Guest] = []
+        self.seated: list[PodInfo] = []
         #: Why somebody had no place.
         self.why = ""
         #: Nodes that a demand has not been turned away by; room only gets less, so who is full stays full.
-        self._open: dict[Demand, deque[Node]] = {}
+        self._open: dict[PodRequirements, deque[NodeInfo]] = {}
         #: What has no place at all any more.
-        self._hopeless: set[Demand] = set()
+        self._hopeless: set[PodRequirements] = set()
 
-    def seat(self, guest: Guest) -> None:
+    def seat(self, guest: PodInfo) -> None:
         """Put the pod where it fits, if it fits anywhere."""
         demand = guest.demand
         self._site.crowds.ask(demand.terms)
@@ -165,7 +171,7 @@ class _Trial:
                 return
             fit = list(self._fit(guest))
             if fit:
-                self._site.place(guest, best(guest, fit, self._site).facts.name)
+                self._site.place(guest, highest_scoring(guest, fit, self._site).facts.name)
                 self.seated.append(guest)
                 return
             self.why = self.why or self._verdict(guest)
@@ -174,20 +180,20 @@ class _Trial:
         finally:
             self._site.crowds.forget(demand.terms)
 
-    def _fit(self, guest: Guest) -> Iterator[Node]:
+    def _fit(self, guest: PodInfo) -> Iterator[NodeInfo]:
         """Some nodes that the pod fits."""
         demand = guest.demand
         nodes = self._open.get(demand)
         if nodes is None:
             nodes = self._open[demand] = deque(
-                node for node in self._nodes if refusal(demand, node.facts) is None
+                node for node in self._nodes if static_mismatch(demand, node.facts) is None
             )
             nodes.rotate(-self.next)
         company = company_of(guest, self._site)
         found = 0
         for _ in range(len(nodes)):
             node = nodes.popleft()
-            if shortages(demand, node):
+            if insufficient_resources(demand, node):
                 continue
             # To the end of the line: the next pod looks at others first.
             nodes.append(node)
@@ -198,15 +204,15 @@ class _Trial:
                     break
         self.next += found
 
-    def _verdict(self, guest: Guest) -> str:
+    def _verdict(self, guest: PodInfo) -> str:
         company = company_of(guest, self._site)
         reasons: list[str] = []
         for node in self._nodes:
-            told = refusal(guest.demand, node.facts)
+            told = static_mismatch(guest.demand, node.facts)
             if told is None and company is not None:
                 told = company.refusal(node.facts)
-            reasons += shortages(guest.demand, node) if told is None else [told]
-        return f"pod {guest.key[1]}: {verdict(len(self._nodes), reasons)}"
+            reasons += insufficient_resources(guest.demand, node) if told is None else [told]
+        return f"pod {guest.key[1]}: {unschedulable_message(len(self._nodes), reasons)}"
 
     def undo(self) -> None:
         for guest in self.seated:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from launcher.scheduling.affinity_counts import Crowds
-from launcher.scheduling.pod_requirements import Amounts, Demand, HostPort, thousandths
+from launcher.scheduling.affinity_counts import AffinityCounts
+from launcher.scheduling.pod_requirements import Amounts, HostPort, PodRequirements, thousandths
 from launcher.store.interface import Key
 
 
@@ -19,7 +19,7 @@ class Taint:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class NodeAttributes:
     """What a Node object says of its node."""
 
     name: str
@@ -29,7 +29,7 @@ class Facts:
     allocatable: Amounts = field(default_factory=dict)
 
 
-class GangMark(NamedTuple):
+class GangMembership(NamedTuple):
     """What a pod of a gang carries: the gang's name, and how many of it have to be placed together."""
 
     name: str
@@ -37,40 +37,40 @@ class GangMark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Guest:
+class PodInfo:
     """A pod as those see it who decide where it goes."""
 
     key: Key
     uid: str
     labels: Mapping[str, str]
-    demand: Demand
+    demand: PodRequirements
     #: Whose pod it is: pods of one group are spread. The uid of its controller, or its own.
     group: str
     #: Somebody has asked for its deletion: it will leave soon.
     leaving: bool = False
     #: Whom it has to be placed together with; None for a pod on its own.
-    gang: GangMark | None = None
+    gang: GangMembership | None = None
 
 
-class Node:
+class NodeInfo:
     """One node: its facts, and what the pods on it take of it."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: NodeAttributes) -> None:
         self.facts = facts
-        self.guests: dict[Key, Guest] = {}
+        self.guests: dict[Key, PodInfo] = {}
         self.used: dict[str, int] = {}
         #: cpu and memory as they count when nodes are compared.
         self.counted = {"cpu": 0, "memory": 0}
         self.ports: dict[HostPort, int] = {}
 
-    def take(self, guest: Guest) -> None:
+    def take(self, guest: PodInfo) -> None:
         self.guests[guest.key] = guest
         self._count(guest.demand, 1)
 
     def release(self, key: Key) -> None:
         self._count(self.guests.pop(key).demand, -1)
 
-    def _count(self, demand: Demand, sign: int) -> None:
+    def _count(self, demand: PodRequirements, sign: int) -> None:
         used = self.used
         for name, amount in demand.amounts.items():
             used[name] = used.get(name, 0) + sign * amount
@@ -84,23 +84,23 @@ class Node:
                 del self.ports[port]
 
 
-class Site:
+class ClusterState:
     """All nodes, all pods that have one, and who keeps company with whom."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
-        self.crowds = Crowds()
+        self.nodes: dict[str, NodeInfo] = {}
+        self.crowds = AffinityCounts()
         #: Group -> node -> how many of its pods are there.
         self.groups: dict[str, dict[str, int]] = {}
         #: Every pod that has a node, known or not, and the node's name.
-        self._placed: dict[Key, tuple[Guest, str]] = {}
+        self._placed: dict[Key, tuple[PodInfo, str]] = {}
 
-    def set_node(self, facts: Facts) -> bool:
+    def set_node(self, facts: NodeAttributes) -> bool:
         """Whether anything is new."""
         known = self.nodes.get(facts.name)
         if known is not None and known.facts == facts:
             return False
-        node = self.nodes[facts.name] = Node(facts)
+        node = self.nodes[facts.name] = NodeInfo(facts)
         guests = known.guests.values() if known is not None else self._guests_of(facts.name)
         for guest in guests:
             node.take(guest)
@@ -109,18 +109,18 @@ class Site:
     def drop_node(self, name: str) -> None:
         self.nodes.pop(name, None)
 
-    def _guests_of(self, node: str) -> Iterator[Guest]:
+    def _guests_of(self, node: str) -> Iterator[PodInfo]:
         return (guest for guest, at in self._placed.values() if at == node)
 
     def node_of(self, key: Key) -> str | None:
         placed = self._placed.get(key)
         return placed[1] if placed is not None else None
 
-    def guest(self, key: Key) -> Guest | None:
+    def guest(self, key: Key) -> PodInfo | None:
         placed = self._placed.get(key)
         return placed[0] if placed is not None else None
 
-    def place(self, guest: Guest, node: str) -> None:
+    def place(self, guest: PodInfo, node: str) -> None:
         """The pod is there, and nowhere else."""
         self.remove(guest.key)
         self._placed[guest.key] = guest, node
@@ -130,7 +130,7 @@ class Site:
         group = self.groups.setdefault(guest.group, {})
         group[node] = group.get(node, 0) + 1
 
-    def remove(self, key: Key) -> Guest | None:
+    def remove(self, key: Key) -> PodInfo | None:
         """The pod that no longer takes anything, if it took something."""
         placed = self._placed.pop(key, None)
         if placed is None:
@@ -148,11 +148,11 @@ class Site:
         return guest
 
 
-def facts_of(node: Mapping[str, Any]) -> Facts:
+def facts_of(node: Mapping[str, Any]) -> NodeAttributes:
     """What the Node object says. Raises ValueError when its amounts make no sense."""
     meta, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
     amounts = status.get("allocatable") or status.get("capacity") or {}
-    return Facts(
+    return NodeAttributes(
         name=meta["name"],
         labels=meta.get("labels") or {},
         taints=tuple(

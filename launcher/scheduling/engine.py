@@ -13,12 +13,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from launcher.scheduling.bin_packing import Seats
-from launcher.scheduling.cluster_state import Facts, GangMark, Guest, Site
+from launcher.scheduling.bin_packing import Assignment
+from launcher.scheduling.cluster_state import ClusterState, GangMembership, NodeAttributes, PodInfo
 from launcher.scheduling.gang_tracker import Gangs, parties_of
-from launcher.scheduling.placement import Ground
-from launcher.scheduling.reservation import Room, keep_room, moved
-from launcher.scheduling.scheduling_queue import Line, LineKey, Party, Rank, Waiting, line_key
+from launcher.scheduling.placement import PlacementSearch
+from launcher.scheduling.reservation import Reservation, moved, reserve
+from launcher.scheduling.scheduling_queue import (
+    EquivalenceClass,
+    LineKey,
+    QueuedPod,
+    Rank,
+    SchedulingUnit,
+    line_key,
+)
 from launcher.store.interface import PODS, Key, Object, key_of
 from launcher.store.object_errors import object_errors
 
@@ -30,33 +37,33 @@ COMPONENT = "scheduler"
 class Binding:
     """This pod goes to that node."""
 
-    guest: Guest
+    guest: PodInfo
     node: str
 
 
-class Placer:
+class SchedulingEngine:
     """Everything that is known of nodes and pods, and what to do about those without a node."""
 
     def __init__(self, patience: float) -> None:
         """After waiting *patience* seconds a party has room kept for it."""
         self._patience = patience
-        self._site = Site()
-        self._lines: dict[LineKey, Line] = {}
+        self._site = ClusterState()
+        self._lines: dict[LineKey, EquivalenceClass] = {}
         #: Of these, the lines of pods that want to be near others.
-        self._near: dict[Line, None] = {}
+        self._near: dict[EquivalenceClass, None] = {}
         #: Every pod that waits; and those that can be tried, with their parties and lines.
-        self._waiting: dict[Key, Waiting] = {}
-        self._entered: dict[Key, tuple[Party, Line]] = {}
+        self._waiting: dict[Key, QueuedPod] = {}
+        self._entered: dict[Key, tuple[SchedulingUnit, EquivalenceClass]] = {}
         self._gangs = Gangs()
         #: Pods that were given a node, until somebody has seen them there.
-        self._given: dict[Key, Waiting] = {}
-        self._untold: dict[Waiting, None] = {}
-        self._room: Room | None = None
+        self._given: dict[Key, QueuedPod] = {}
+        self._untold: dict[QueuedPod, None] = {}
+        self._room: Reservation | None = None
         self._serial = 0
 
     # What is known.
 
-    def set_node(self, facts: Facts) -> None:
+    def set_node(self, facts: NodeAttributes) -> None:
         """The node is there, as *facts* say."""
         if self._site.set_node(facts):
             self._nodes_changed(facts.name)
@@ -74,7 +81,7 @@ class Placer:
             line.is_hopeless = False
         self._reopen()
 
-    def wait(self, guest: Guest, priority: int, since: float) -> None:
+    def wait(self, guest: PodInfo, priority: int, since: float) -> None:
         """The pod wants a node. Said again, it changes nothing but what has changed."""
         given = self._given.get(guest.key)
         if given is not None and given.guest.uid == guest.uid:
@@ -86,21 +93,21 @@ class Placer:
             since = known.since
         self.leave(guest.key)
         self._serial += 1
-        self._admit(Waiting(guest, priority, since, self._serial))
+        self._admit(QueuedPod(guest, priority, since, self._serial))
 
-    def _admit(self, waiting: Waiting) -> None:
+    def _admit(self, waiting: QueuedPod) -> None:
         self._waiting[waiting.guest.key] = waiting
         self._untold[waiting] = None
         if waiting.guest.gang is None:
-            self._enter(Party((waiting,)))
+            self._enter(SchedulingUnit((waiting,)))
         else:
             self._gangs.wait(waiting, waiting.guest.gang)
 
-    def _enter(self, party: Party) -> None:
+    def _enter(self, party: SchedulingUnit) -> None:
         key = line_key(party)
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = Line(key)
+            line = self._lines[key] = EquivalenceClass(key)
             for demand in key.demands:
                 self._site.crowds.ask(demand.terms)
                 if demand.near:
@@ -122,7 +129,7 @@ class Placer:
             and key not in self._given
         )
 
-    def arrive(self, guest: Guest, node: str) -> None:
+    def arrive(self, guest: PodInfo, node: str) -> None:
         """The pod is on that node, whoever sent it there."""
         given = self._given.pop(guest.key, None)
         if given is not None and self._site.node_of(guest.key) == node and _same(given.guest, guest):
@@ -139,13 +146,13 @@ class Placer:
         self._release(key)
         self._gangs.leave(key)
 
-    def end(self, key: Key, gang: GangMark | None) -> None:
+    def end(self, key: Key, gang: GangMembership | None) -> None:
         """The pod has ended: it takes nothing any more, but whoever is of its gang is not the first of it."""
         self.leave(key)
         if gang is not None:
             self._gangs.end(key, gang)
 
-    def give_back(self, guest: Guest) -> None:
+    def give_back(self, guest: PodInfo) -> None:
         """The pod did not get to the node that it was given, if nobody has seen it there: it waits as before."""
         waiting = self._given.get(guest.key)
         if waiting is not None and waiting.guest is guest:
@@ -159,7 +166,7 @@ class Placer:
                 self._room.left(key)
             self._reopen()
 
-    def _put(self, guest: Guest, node: str) -> None:
+    def _put(self, guest: PodInfo, node: str) -> None:
         self._site.place(guest, node)
         if self._room is not None:
             self._room.let_in(guest, node)
@@ -244,7 +251,7 @@ class Placer:
                 if line.closed is None and (then := line.first()) is not None:
                     heappush(heads, (then.rank, line))
 
-    def _heads(self) -> list[tuple[Rank, Line]]:
+    def _heads(self) -> list[tuple[Rank, EquivalenceClass]]:
         """The lines worth trying, as a heap."""
         self._regroup()
         firsts = ((line.first(), line) for line in self._lines.values() if line.closed is None)
@@ -252,9 +259,9 @@ class Placer:
         heapify(heads)
         return heads
 
-    def _try(self, party: Party, line: Line) -> Seats:
+    def _try(self, party: SchedulingUnit, line: EquivalenceClass) -> Assignment:
         """Nodes for this party; or none, and the line knows why."""
-        found = Ground(self._site, self._room, line).seats(party)
+        found = PlacementSearch(self._site, self._room, line).seats(party)
         if found.seats:
             return found.seats
         if found.personal:
@@ -263,7 +270,7 @@ class Placer:
             line.closed = found.why
         return {}
 
-    def _give(self, party: Party, seats: Seats) -> list[Binding]:
+    def _give(self, party: SchedulingUnit, seats: Assignment) -> list[Binding]:
         given: list[Binding] = []
         for member in party.members:
             guest = member.guest
@@ -283,7 +290,7 @@ class Placer:
             if room is not None and room.party is party:
                 other = moved(room, self._site, now, self._patience) if now >= room.review else None
             else:
-                other = keep_room(party, self._site, now, self._patience)
+                other = reserve(party, self._site, now, self._patience)
                 if other is None:
                     # Company may come; room on empty nodes will not.
                     line.is_hopeless = line not in self._near
@@ -296,7 +303,7 @@ class Placer:
             return room is not None
         return False
 
-    def _impatient(self, now: float) -> list[tuple[Party, Line]]:
+    def _impatient(self, now: float) -> list[tuple[SchedulingUnit, EquivalenceClass]]:
         """Of each line the one that has waited longest, if it has waited too long, by rank."""
         firsts = ((line.longest(), line) for line in self._lines.values() if not line.is_hopeless)
         late = [(party, line) for party, line in firsts if party.since + self._patience <= now]
@@ -335,9 +342,9 @@ class Placer:
         return iter(self._waiting)
 
 
-def _asks_the_same(one: Guest, other: Guest) -> bool:
+def _asks_the_same(one: PodInfo, other: PodInfo) -> bool:
     return one.demand is other.demand and one.labels == other.labels and one.gang == other.gang
 
 
-def _same(one: Guest, other: Guest) -> bool:
+def _same(one: PodInfo, other: PodInfo) -> bool:
     return one.uid == other.uid and one.labels == other.labels and one.leaving == other.leaving

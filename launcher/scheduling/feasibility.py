@@ -5,16 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from launcher.scheduling.affinity import PodTerm
-from launcher.scheduling.affinity_counts import Counts, Crowds
-from launcher.scheduling.cluster_state import Facts, Guest, Node, Site
-from launcher.scheduling.pod_requirements import PODS_RESOURCE, Demand
+from launcher.scheduling.affinity_counts import AffinityCounts, Counts
+from launcher.scheduling.cluster_state import ClusterState, NodeAttributes, NodeInfo, PodInfo
+from launcher.scheduling.pod_requirements import PODS_RESOURCE, PodRequirements
 
 UNSCHEDULABLE: Final = "node(s) were unschedulable"
 AFFINITY: Final = "node(s) didn't match Pod's node affinity/selector"
 PORTS: Final = "node(s) didn't have free ports for the requested pod ports"
 NOT_NEAR: Final = "node(s) didn't match pod affinity rules"
 NOT_APART: Final = "node(s) didn't match pod anti-affinity rules"
-SHUNNED: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
+EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 TOO_MANY: Final = "Too many pods"
 #: Ours: kube-scheduler keeps no room.
 KEPT: Final = "node(s) kept room for a pod that has waited longer"
@@ -22,7 +22,7 @@ KEPT: Final = "node(s) kept room for a pod that has waited longer"
 _UNSCHEDULABLE_TAINT: Final = ("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
-def refusal(demand: Demand, facts: Facts) -> str | None:
+def static_mismatch(demand: PodRequirements, facts: NodeAttributes) -> str | None:
     """Why the node would not have the pod even if it were empty; None if it would, as far as room allows."""
     if facts.unschedulable and not _tolerates(demand, *_UNSCHEDULABLE_TAINT):
         return UNSCHEDULABLE
@@ -38,11 +38,11 @@ def refusal(demand: Demand, facts: Facts) -> str | None:
     return None
 
 
-def _tolerates(demand: Demand, key: str, value: str, effect: str) -> bool:
+def _tolerates(demand: PodRequirements, key: str, value: str, effect: str) -> bool:
     return any(toleration.covers(key, value, effect) for toleration in demand.tolerations)
 
 
-def shortages(demand: Demand, node: Node) -> Sequence[str]:
+def insufficient_resources(demand: PodRequirements, node: NodeInfo) -> Sequence[str]:
     """What the node has too little of at present; nothing if the pod has room."""
     used, allocatable = node.used, node.facts.allocatable
     if node.ports and demand.ports and not _ports_free(demand, node):
@@ -54,7 +54,7 @@ def shortages(demand: Demand, node: Node) -> Sequence[str]:
     return short
 
 
-def is_crowded(node: Node) -> bool:
+def is_crowded(node: NodeInfo) -> bool:
     """Whether more is taken of the node than it has, by pods that did not come together."""
     allocatable = node.facts.allocatable
     return any(amount > allocatable.get(name, 0) for name, amount in node.used.items()) or any(
@@ -62,14 +62,14 @@ def is_crowded(node: Node) -> bool:
     )
 
 
-def _ports_free(demand: Demand, node: Node) -> bool:
+def _ports_free(demand: PodRequirements, node: NodeInfo) -> bool:
     return not any(taken.clashes(port) for port in demand.ports for taken in node.ports)
 
 
-class Company:
+class AffinityFilter:
     """Where one pod may be for the sake of other pods, worked out once for all nodes."""
 
-    def __init__(self, guest: Guest, site: Site) -> None:
+    def __init__(self, guest: PodInfo, site: ClusterState) -> None:
         """The terms of *guest* have been asked about."""
         namespace, labels, crowds = guest.key[0], guest.labels, site.crowds
         self._near = [
@@ -89,7 +89,7 @@ class Company:
             if nodes
         ]
 
-    def refusal(self, facts: Facts) -> str | None:
+    def refusal(self, facts: NodeAttributes) -> str | None:
         """Why the pod may not be there; None if it may."""
         labels = facts.labels
         if not all(topology in labels for topology in self._labelled):
@@ -99,32 +99,32 @@ class Company:
         if any(labels.get(topology) in places for topology, places in self._apart):
             return NOT_APART
         if any(labels.get(topology) in places for topology, places in self._shunned):
-            return SHUNNED
+            return EXISTING_ANTI_AFFINITY
         return None
 
 
-def company_of(guest: Guest, site: Site) -> Company | None:
+def company_of(guest: PodInfo, site: ClusterState) -> AffinityFilter | None:
     """Where the pod may be for the sake of others; None when no pod, itself included, cares."""
-    return Company(guest, site) if site.crowds or guest.demand.near or guest.demand.apart else None
+    return AffinityFilter(guest, site) if site.crowds or guest.demand.near or guest.demand.apart else None
 
 
-def _is_first(term: PodTerm, namespace: str, labels: Mapping[str, str], crowds: Crowds) -> bool:
+def _is_first(term: PodTerm, namespace: str, labels: Mapping[str, str], crowds: AffinityCounts) -> bool:
     return not crowds.here(term.selection) and term.selection.holds(namespace, labels)
 
 
-def _places(nodes: Counts, topology: str, site: Site) -> frozenset[str]:
+def _places(nodes: Counts, topology: str, site: ClusterState) -> frozenset[str]:
     """The values of that label on these nodes."""
     known = (site.nodes.get(name) for name in nodes)
     values = (node.facts.labels.get(topology) for node in known if node is not None)
     return frozenset(value for value in values if value is not None)
 
 
-def clash(one: Guest, here: Facts, other: Guest, there: Facts) -> bool:
+def clash(one: PodInfo, here: NodeAttributes, other: PodInfo, there: NodeAttributes) -> bool:
     """Whether these two pods cannot be on these two nodes because one wants to be apart from the other."""
     return _keeps_off(one, here, other, there) or _keeps_off(other, there, one, here)
 
 
-def _keeps_off(one: Guest, here: Facts, other: Guest, there: Facts) -> bool:
+def _keeps_off(one: PodInfo, here: NodeAttributes, other: PodInfo, there: NodeAttributes) -> bool:
     return any(
         term.selection.holds(other.key[0], other.labels)
         and term.topology in here.labels
@@ -133,7 +133,7 @@ def _keeps_off(one: Guest, here: Facts, other: Guest, there: Facts) -> bool:
     )
 
 
-def verdict(nodes: int, reasons: Iterable[str]) -> str:
+def unschedulable_message(nodes: int, reasons: Iterable[str]) -> str:
     """``0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had …``, from every node's every reason."""
     if not nodes:
         return "no nodes available to schedule pods"

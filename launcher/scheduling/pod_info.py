@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from launcher.core.owner_references import controller_of
-from launcher.core.timestamps import from_wire
-from launcher.scheduling.cluster_state import GangMark, Guest
+from launcher.core.timestamps import parse_rfc3339
+from launcher.scheduling.cluster_state import GangMembership, PodInfo
 from launcher.scheduling.pod_requirements import demand_of
 from launcher.store.interface import Object, key_of
 
@@ -23,7 +23,7 @@ _PRIORITIES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-cri
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ScheduledCondition:
     """What a pod's condition says of its way to a node."""
 
     reason: str
@@ -43,7 +43,7 @@ class PodView:
     #: ``spec.schedulerName`` when it names a scheduler that does not exist here; else empty.
     missing_scheduler: str
     #: What was last told about it; None for nothing.
-    told: Told | None
+    told: ScheduledCondition | None
     #: Since when that has been so; empty for nothing.
     told_since: str
     #: The other conditions.
@@ -65,9 +65,11 @@ def view_of(pod: Object) -> PodView:
         version=meta["resourceVersion"],
         gated=bool(spec.get("schedulingGates")),
         priority=_priority(spec),
-        created=from_wire(meta["creationTimestamp"]),
+        created=parse_rfc3339(meta["creationTimestamp"]),
         missing_scheduler="" if scheduler == SCHEDULER_NAME else scheduler,
-        told=Told(told.get("reason") or "", told.get("message") or "") if told is not None else None,
+        told=ScheduledCondition(told.get("reason") or "", told.get("message") or "")
+        if told is not None
+        else None,
         told_since=(told or {}).get("lastTransitionTime") or "",
         conditions=[one for one in conditions if one is not told],
     )
@@ -80,10 +82,10 @@ def _priority(spec: Mapping[str, Any]) -> int:
     return given or _PRIORITIES.get(spec.get("priorityClassName") or "", 0)
 
 
-def guest_of(pod: Object) -> Guest:
+def guest_of(pod: Object) -> PodInfo:
     """The pod as those see it who decide where it goes. Raises ValueError when what it asks for makes no sense."""
     meta = pod["metadata"]
-    return Guest(
+    return PodInfo(
         key=key_of(pod),
         uid=meta["uid"],
         labels=meta.get("labels") or {},
@@ -94,7 +96,7 @@ def guest_of(pod: Object) -> Guest:
     )
 
 
-def gang_of(pod: Object) -> GangMark | None:
+def gang_of(pod: Object) -> GangMembership | None:
     """The gang that the pod says it belongs to; None for none. Raises ValueError when that makes no sense."""
     annotations = pod["metadata"].get("annotations") or {}
     name, need = annotations.get(GANG), annotations.get(GANG_MIN, "")
@@ -102,4 +104,4 @@ def gang_of(pod: Object) -> GangMark | None:
         return None
     if not (need.isascii() and need.isdecimal() and 0 < int(need) < _MOST):
         raise ValueError(f"metadata.annotations[{GANG_MIN}]: {need!r} must be a number of pods, from 1 on")
-    return GangMark(name, int(need))
+    return GangMembership(name, int(need))

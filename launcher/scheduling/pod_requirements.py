@@ -59,7 +59,7 @@ class Toleration(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Demand:
+class PodRequirements:
     """Everything about a pod that decides where it can go, but for its own labels. Equal demands are mostly one."""
 
     amounts: Amounts
@@ -82,7 +82,7 @@ class Demand:
         return (*self.near, *self.apart, *(wish.term for wish in self.preferred_pods))
 
 
-def demand_of(pod: Mapping[str, Any]) -> Demand:
+def demand_of(pod: Mapping[str, Any]) -> PodRequirements:
     """What *pod* asks for. Raises ValueError, whose message names the field, when that makes no sense."""
     spec = pod.get("spec") or {}
     parts: dict[str, Any] = {
@@ -107,7 +107,7 @@ def _relevant(container: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4096)
-def _demand(text: bytes) -> Demand:
+def _demand(text: bytes) -> PodRequirements:
     parts = orjson.loads(text)
     try:
         return _read(parts)
@@ -115,7 +115,7 @@ def _demand(text: bytes) -> Demand:
         raise ValueError(f"spec: a field has another type than Kubernetes gives it ({error})") from error
 
 
-def _read(parts: Mapping[str, Any]) -> Demand:
+def _read(parts: Mapping[str, Any]) -> PodRequirements:
     affinity = parts.get("affinity") or {}
     about_nodes, about_near, about_apart = (
         affinity.get(field) or {} for field in ("nodeAffinity", "podAffinity", "podAntiAffinity")
@@ -124,7 +124,7 @@ def _read(parts: Mapping[str, Any]) -> Demand:
     near, apart = (pod_terms(about, namespace, labels) for about in (about_near, about_apart))
     wishes = preferred_pods(about_near, about_apart, namespace, labels)
     amounts = _amounts(parts)
-    return Demand(
+    return PodRequirements(
         amounts=amounts,
         counted={name: amounts.get(name) or unasked for name, unasked in _UNASKED.items()},
         ports=_ports(parts),

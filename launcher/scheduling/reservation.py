@@ -3,15 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from launcher.scheduling.bin_packing import Seats, by_size, cares, packed
-from launcher.scheduling.cluster_state import Guest, Node, Site
-from launcher.scheduling.feasibility import NOT_NEAR, Company, clash, refusal, shortages
-from launcher.scheduling.scheduling_queue import Party, Waiting
+from launcher.scheduling.bin_packing import Assignment, by_size, has_affinity, packed
+from launcher.scheduling.cluster_state import ClusterState, NodeInfo, PodInfo
+from launcher.scheduling.feasibility import (
+    NOT_NEAR,
+    AffinityFilter,
+    clash,
+    insufficient_resources,
+    static_mismatch,
+)
+from launcher.scheduling.scheduling_queue import QueuedPod, SchedulingUnit
 from launcher.store.interface import Key
 
 
 @dataclass(slots=True, eq=False)
-class Room:
+class Reservation:
     """
     The nodes on which a party will have room as soon as enough of those end that were there before.
 
@@ -19,17 +25,17 @@ class Room:
     itself and those let in since, and nobody else. When the rest has ended, the party fits.
     """
 
-    party: Party
-    seats: Seats
+    party: SchedulingUnit
+    seats: Assignment
     #: Where there are seats: the node with nobody but the party.
-    claims: Mapping[str, Node]
-    promised: Mapping[str, Node]
+    claims: Mapping[str, NodeInfo]
+    promised: Mapping[str, NodeInfo]
     #: When to see whether other nodes would be sooner.
     review: float
     #: How often the room has been moved.
     moves: int = 0
     _own: frozenset[Key] = field(init=False)
-    _seated: tuple[tuple[Guest, str], ...] = field(init=False)
+    _seated: tuple[tuple[PodInfo, str], ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self._own = frozenset(member.guest.key for member in self.party.members)
@@ -43,14 +49,14 @@ class Room:
         """Whether some of it is on that node."""
         return node in self.claims
 
-    def refuses(self, guest: Guest, priority: int, node: Node) -> bool:
+    def refuses(self, guest: PodInfo, priority: int, node: NodeInfo) -> bool:
         """Whether that pod would take the room if it went to that node."""
         promised = self.promised.get(node.facts.name)
         if promised is None or self._yields_to(guest, priority):
             return False
-        return bool(shortages(guest.demand, promised))
+        return bool(insufficient_resources(guest.demand, promised))
 
-    def repels(self, guest: Guest, priority: int, node: Node) -> bool:
+    def repels(self, guest: PodInfo, priority: int, node: NodeInfo) -> bool:
         """Whether that pod on that node would be one that the party must be apart from, or the other way round."""
         if self._yields_to(guest, priority):
             return False
@@ -60,12 +66,16 @@ class Room:
             if own.demand.apart or guest.demand.apart
         )
 
-    def _yields_to(self, guest: Guest, priority: int) -> bool:
+    def _yields_to(self, guest: PodInfo, priority: int) -> bool:
         return guest.key in self._own or priority > self.party.priority
 
-    def let_in(self, guest: Guest, node: str) -> None:
+    def let_in(self, guest: PodInfo, node: str) -> None:
         promised = self.promised.get(node)
-        if promised is not None and guest.key not in self._own and not shortages(guest.demand, promised):
+        if (
+            promised is not None
+            and guest.key not in self._own
+            and not insufficient_resources(guest.demand, promised)
+        ):
             promised.take(guest)
 
     def left(self, key: Key) -> None:
@@ -74,22 +84,22 @@ class Room:
                 promised.release(key)
 
 
-def keep_room(party: Party, site: Site, now: float, patience: float) -> Room | None:
+def reserve(party: SchedulingUnit, site: ClusterState, now: float, patience: float) -> Reservation | None:
     """Room for the party where least has to end for it; None when even empty nodes would not do."""
     seats = soonest(party, site)
     if seats is None:
         return None
     claims, promised = _claims(party, seats, site), _claims(party, seats, site)
-    return Room(party, seats, claims, promised, review=now + patience)
+    return Reservation(party, seats, claims, promised, review=now + patience)
 
 
-def moved(room: Room, site: Site, now: float, patience: float) -> Room | None:
+def moved(room: Reservation, site: ClusterState, now: float, patience: float) -> Reservation | None:
     """
     The room on other nodes, if that is much sooner.
 
     Each move makes the next one later, so that at last the party stays and gets the room, as long as others end.
     """
-    other = keep_room(room.party, site, now, patience * 2 ** (room.moves + 1))
+    other = reserve(room.party, site, now, patience * 2 ** (room.moves + 1))
     if other is None or 2 * _to_end(other.claims, site) > _to_end(room.claims, site) or _same(room, other):
         room.review = now + patience * 2**room.moves
         return None
@@ -97,22 +107,24 @@ def moved(room: Room, site: Site, now: float, patience: float) -> Room | None:
     return other
 
 
-def _same(room: Room, other: Room) -> bool:
+def _same(room: Reservation, other: Reservation) -> bool:
     return room.claims.keys() == other.claims.keys()
 
 
-def soonest(party: Party, site: Site) -> Seats | None:
+def soonest(party: SchedulingUnit, site: ClusterState) -> Assignment | None:
     """Seats where least has to end before the party fits; None when it fits no empty nodes."""
     seats = _greedy(party, site)
     if len(seats) >= party.need:
         return seats
-    if len(party.members) == 1 or cares(party):
+    if len(party.members) == 1 or has_affinity(party):
         return None
-    empty = [Node(node.facts) for node in site.nodes.values()]
-    return packed(party, empty, lambda member, node: refusal(member.guest.demand, node.facts) is None, {})
+    empty = [NodeInfo(node.facts) for node in site.nodes.values()]
+    return packed(
+        party, empty, lambda member, node: static_mismatch(member.guest.demand, node.facts) is None, {}
+    )
 
 
-def _greedy(party: Party, site: Site) -> Seats:
+def _greedy(party: SchedulingUnit, site: ClusterState) -> Assignment:
     """One after the other, each where least has to end for it and those before it."""
     ideal = _Ideal(party, site)
     seats: dict[Key, str] = {}
@@ -125,23 +137,23 @@ def _greedy(party: Party, site: Site) -> Seats:
 class _Ideal:
     """The site as it would be with nobody there but a party, and what of it is not so yet."""
 
-    def __init__(self, party: Party, site: Site) -> None:
-        self._real, self._site = site, Site()
+    def __init__(self, party: SchedulingUnit, site: ClusterState) -> None:
+        self._real, self._site = site, ClusterState()
         for node in site.nodes.values():
             self._site.set_node(node.facts)
         for member in party.members:
             self._site.crowds.ask(member.guest.demand.terms)
         self._staying = {name: _staying(node) for name, node in site.nodes.items()}
 
-    def soonest(self, member: Waiting) -> str | None:
+    def soonest(self, member: QueuedPod) -> str | None:
         """The node for that pod, which takes its seat there; None if there is none."""
         guest = member.guest
-        here, there = Company(guest, self._site), Company(guest, self._real)
+        here, there = AffinityFilter(guest, self._site), AffinityFilter(guest, self._real)
         possible = [
             node
             for node in self._site.nodes.values()
-            if refusal(guest.demand, node.facts) is None
-            and not shortages(guest.demand, node)
+            if static_mismatch(guest.demand, node.facts) is None
+            and not insufficient_resources(guest.demand, node)
             # Those it wants to be near may be of its party, or be there already.
             and (why := here.refusal(node.facts)) in (None, NOT_NEAR)
             and (why is None or there.refusal(node.facts) != NOT_NEAR)
@@ -152,7 +164,7 @@ class _Ideal:
         self._site.place(guest, node.facts.name)
         return node.facts.name
 
-    def _cost(self, guest: Guest, node: Node) -> float:
+    def _cost(self, guest: PodInfo, node: NodeInfo) -> float:
         """How much more has to end there if this pod comes too."""
         staying = self._staying[node.facts.name]
         before = _excess(node, staying)
@@ -162,30 +174,30 @@ class _Ideal:
         return after - before
 
 
-def _claims(party: Party, seats: Seats, site: Site) -> dict[str, Node]:
-    claims: dict[str, Node] = {}
+def _claims(party: SchedulingUnit, seats: Assignment, site: ClusterState) -> dict[str, NodeInfo]:
+    claims: dict[str, NodeInfo] = {}
     for member in party.members:
         name = seats.get(member.guest.key)
         if name is not None:
-            claims.setdefault(name, Node(site.nodes[name].facts)).take(member.guest)
+            claims.setdefault(name, NodeInfo(site.nodes[name].facts)).take(member.guest)
     return claims
 
 
-def _to_end(claims: Mapping[str, Node], site: Site) -> float:
+def _to_end(claims: Mapping[str, NodeInfo], site: ClusterState) -> float:
     """How much has to end before the claims can be met, in shares of nodes."""
     return sum(_excess(claim, _staying(site.nodes[name])) for name, claim in claims.items())
 
 
-def _staying(node: Node) -> Node:
+def _staying(node: NodeInfo) -> NodeInfo:
     """The node without those on their way out."""
-    staying = Node(node.facts)
+    staying = NodeInfo(node.facts)
     for guest in node.guests.values():
         if not guest.leaving:
             staying.take(guest)
     return staying
 
 
-def _excess(claim: Node, staying: Node) -> float:
+def _excess(claim: NodeInfo, staying: NodeInfo) -> float:
     """By how much both together are too much for the node, in shares of it."""
     share = 0.0
     for name, amount in claim.used.items():

@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from launcher.scheduling.cluster_state import Guest
-from launcher.scheduling.pod_requirements import Demand
+from launcher.scheduling.cluster_state import PodInfo
+from launcher.scheduling.pod_requirements import PodRequirements
 
 #: Whose turn is first: who completes a gang, higher priority, longer wait, earlier arrival.
 Rank = tuple[bool, int, float, int]
 #: What a pod asks for, and for each of its terms of nearness whether it is itself one of those it wants to be near.
-Ask = tuple[Demand, tuple[bool, ...]]
+Ask = tuple[PodRequirements, tuple[bool, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Waiting:
+class QueuedPod:
     """One pod that waits."""
 
-    guest: Guest
+    guest: PodInfo
     priority: int
     #: Seconds since 1970.
     since: float
@@ -28,10 +28,10 @@ class Waiting:
 
 
 @dataclass(slots=True, eq=False)
-class Party:
+class SchedulingUnit:
     """Those who get their nodes at the same moment: one pod, or those of a gang."""
 
-    members: tuple[Waiting, ...]
+    members: tuple[QueuedPod, ...]
     #: Fewer of them are not given nodes.
     need: int = 1
     #: Others of its gang have their nodes already: these go before everybody else.
@@ -68,11 +68,11 @@ class LineKey(NamedTuple):
     ahead: bool
 
     @property
-    def demands(self) -> Iterable[Demand]:
+    def demands(self) -> Iterable[PodRequirements]:
         return (demand for (demand, _), _ in self.asks)
 
 
-def line_key(party: Party) -> LineKey:
+def line_key(party: SchedulingUnit) -> LineKey:
     if len(party.members) == 1:
         asks = frozenset(((_ask(party.members[0].guest), 1),))
     else:
@@ -80,7 +80,7 @@ def line_key(party: Party) -> LineKey:
     return LineKey(asks, party.priority, party.need, party.ahead)
 
 
-def _ask(guest: Guest) -> Ask:
+def _ask(guest: PodInfo) -> Ask:
     near = guest.demand.near
     if not near:
         return guest.demand, ()
@@ -88,7 +88,7 @@ def _ask(guest: Guest) -> Ask:
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class EquivalenceClass:
     """Parties that ask for the same."""
 
     key: LineKey
@@ -97,28 +97,28 @@ class Line:
     #: Not even empty nodes would do, as far as is known.
     is_hopeless: bool = False
     #: Of each demand why nodes would not have it even if they were empty, by name; None is a node that would.
-    refusals: dict[Demand, dict[str, str | None]] = field(default_factory=dict)
-    _parties: dict[Party, None] = field(default_factory=dict)
+    refusals: dict[PodRequirements, dict[str, str | None]] = field(default_factory=dict)
+    _parties: dict[SchedulingUnit, None] = field(default_factory=dict)
     #: A party may be there more than once, and so may others of its rank that are gone.
-    _heap: list[tuple[Rank, int, Party]] = field(default_factory=list)
+    _heap: list[tuple[Rank, int, SchedulingUnit]] = field(default_factory=list)
     _entries: int = 0
-    _aside: list[Party] = field(default_factory=list)
+    _aside: list[SchedulingUnit] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self._parties)
 
-    def add(self, party: Party) -> None:
+    def add(self, party: SchedulingUnit) -> None:
         self._parties[party] = None
         self._push(party)
 
-    def _push(self, party: Party) -> None:
+    def _push(self, party: SchedulingUnit) -> None:
         self._entries += 1
         heappush(self._heap, (party.rank, self._entries, party))
 
-    def remove(self, party: Party) -> None:
+    def remove(self, party: SchedulingUnit) -> None:
         del self._parties[party]
 
-    def first(self) -> Party | None:
+    def first(self) -> SchedulingUnit | None:
         """The next to be tried; None when nobody is left but those set aside."""
         while self._heap:
             party = self._heap[0][2]
@@ -127,7 +127,7 @@ class Line:
             heappop(self._heap)
         return None
 
-    def longest(self) -> Party:
+    def longest(self) -> SchedulingUnit:
         """Who has waited longest, set aside or not. The line is not empty."""
         first = self.first()
         waiting = [one for one in self._aside if one in self._parties]
@@ -135,7 +135,7 @@ class Line:
             waiting.append(first)
         return min(waiting, key=lambda one: one.rank)
 
-    def set_aside(self, party: Party, why: str) -> None:
+    def set_aside(self, party: SchedulingUnit, why: str) -> None:
         """Try the others first: what hindered this one need not hinder them."""
         party.why = why
         self._aside.append(party)
@@ -149,6 +149,6 @@ class Line:
                 self._push(party)
         self._aside.clear()
 
-    def answer(self, party: Party) -> str | None:
+    def answer(self, party: SchedulingUnit) -> str | None:
         """Why the party has no nodes; None while that is not known."""
         return party.why or self.closed

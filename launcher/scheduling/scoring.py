@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from launcher.scheduling.cluster_state import Guest, Node, Site
-from launcher.scheduling.pod_requirements import Demand
+from launcher.scheduling.cluster_state import ClusterState, NodeInfo, PodInfo
+from launcher.scheduling.pod_requirements import PodRequirements
 
 #: kube-scheduler's own weights; each kind of score is from 0 to 100.
 _NODE_AFFINITY: Final = 2
@@ -15,7 +15,7 @@ _SPREAD: Final = 2
 _EQUAL: Final = 1e-6
 
 
-def best(guest: Guest, nodes: Sequence[Node], site: Site) -> Node:
+def highest_scoring(guest: PodInfo, nodes: Sequence[NodeInfo], site: ClusterState) -> NodeInfo:
     """
     The node with the highest score; of equals the first by name. *nodes* are all fit, and at least one.
 
@@ -47,7 +47,7 @@ def _add(scores: list[float], weight: int, wishes: Sequence[int]) -> None:
             scores[index] += share * (wish - least)
 
 
-def _room(demand: Demand, node: Node) -> float:
+def _room(demand: PodRequirements, node: NodeInfo) -> float:
     """Least allocated and balanced: up to 100 for what is left of cpu and memory, up to 100 for evenness."""
     allocatable, counted, asked = node.facts.allocatable, node.counted, demand.counted
     cpu = _share(counted["cpu"] + asked["cpu"], allocatable.get("cpu", 0))
@@ -59,7 +59,7 @@ def _share(used: int, of: int) -> float:
     return min(used / of, 1.0) if of else 1.0
 
 
-def _liked_nodes(demand: Demand, nodes: Sequence[Node]) -> Sequence[int] | None:
+def _liked_nodes(demand: PodRequirements, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
     if not demand.preferred_nodes:
         return None
     return [
@@ -72,7 +72,9 @@ def _liked_nodes(demand: Demand, nodes: Sequence[Node]) -> Sequence[int] | None:
     ]
 
 
-def _liked_company(demand: Demand, nodes: Sequence[Node], site: Site) -> Sequence[int] | None:
+def _liked_company(
+    demand: PodRequirements, nodes: Sequence[NodeInfo], site: ClusterState
+) -> Sequence[int] | None:
     """Each wish counts once for every pod that it is about in the same place."""
     if not demand.preferred_pods:
         return None
@@ -84,7 +86,7 @@ def _liked_company(demand: Demand, nodes: Sequence[Node], site: Site) -> Sequenc
     return liked
 
 
-def _by_place(counts: Mapping[str, int], topology: str, site: Site) -> Mapping[str, int]:
+def _by_place(counts: Mapping[str, int], topology: str, site: ClusterState) -> Mapping[str, int]:
     places: dict[str, int] = {}
     for name, count in counts.items():
         node = site.nodes.get(name)
@@ -94,7 +96,7 @@ def _by_place(counts: Mapping[str, int], topology: str, site: Site) -> Mapping[s
     return places
 
 
-def _disliked_taints(demand: Demand, nodes: Sequence[Node]) -> Sequence[int] | None:
+def _disliked_taints(demand: PodRequirements, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
     if not any(node.facts.taints for node in nodes):
         return None
     return [
@@ -107,6 +109,6 @@ def _disliked_taints(demand: Demand, nodes: Sequence[Node]) -> Sequence[int] | N
     ]
 
 
-def _own_group(guest: Guest, nodes: Sequence[Node], site: Site) -> Sequence[int] | None:
+def _own_group(guest: PodInfo, nodes: Sequence[NodeInfo], site: ClusterState) -> Sequence[int] | None:
     counts = site.groups.get(guest.group)
     return None if counts is None else [counts.get(node.facts.name, 0) for node in nodes]

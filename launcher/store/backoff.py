@@ -4,14 +4,14 @@ import asyncio
 from contextlib import suppress
 
 
-async def happens(event: asyncio.Event, within: float | None) -> None:
+async def wait_or_timeout(event: asyncio.Event, within: float | None) -> None:
     """Return when the event is set, or so many seconds are over; None is as long as it takes."""
     with suppress(TimeoutError):
         async with asyncio.timeout(within):
             await event.wait()
 
 
-class Pauses:
+class ExponentialBackoff:
     """Seconds to wait: *first*, then twice as long each time, up to *most*."""
 
     def __init__(self, first: float, most: float) -> None:

@@ -10,8 +10,8 @@ from hashlib import blake2b
 from math import inf
 
 from launcher.core.errors import AlreadyExists, LauncherError
-from launcher.core.planning.actions import Notice
-from launcher.core.timestamps import to_wire
+from launcher.core.planning.actions import ObjectEvent
+from launcher.core.timestamps import format_rfc3339
 from launcher.store.interface import EVENTS, MergePatch, Object, Store
 from launcher.store.object_errors import object_errors
 
@@ -32,11 +32,11 @@ class _Waiting:
     """One event to write, and how often it has happened since it was last written."""
 
     about: Object
-    notice: Notice
+    notice: ObjectEvent
     count: int = 1
 
 
-class EventWriter:
+class EventRecorder:
     """Writes events in the background; the same event again only raises its count."""
 
     def __init__(
@@ -60,7 +60,7 @@ class EventWriter:
         self._something = asyncio.Event()
         self._closed = asyncio.Event()
 
-    def tell(self, about: Object, notices: Iterable[Notice]) -> None:
+    def tell(self, about: Object, notices: Iterable[ObjectEvent]) -> None:
         """Have these written; *about* is the object, or at least its apiVersion, kind and metadata."""
         for notice in notices:
             name = _name(about, notice)
@@ -115,7 +115,7 @@ class EventWriter:
 
     async def _write(self, name: str, waiting: _Waiting) -> None:
         namespace = _namespace(waiting.about)
-        now = to_wire(int(self._clock()))
+        now = format_rfc3339(int(self._clock()))
         try:
             await self._store.create(EVENTS, _event(name, waiting, now, self._component))
         except AlreadyExists:
@@ -124,7 +124,7 @@ class EventWriter:
             await self._store.patch(EVENTS, namespace, name, MergePatch(again))
 
 
-def _name(about: Object, notice: Notice) -> str:
+def _name(about: Object, notice: ObjectEvent) -> str:
     """The same for the same event of the same object, so that it is found again."""
     what = f"{about['metadata']['uid']}/{notice.reason}/{notice.message}"
     return f"{about['metadata']['name']}.{blake2b(what.encode(), digest_size=8).hexdigest()}"

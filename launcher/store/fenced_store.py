@@ -10,11 +10,21 @@ uid of what it deletes, the name of what it creates.
 from collections.abc import AsyncIterator, Callable
 
 from launcher.core.errors import Unavailable
-from launcher.store.interface import Change, Deletion, Kind, Object, Page, Patch, Store, Subresource, Version
-from launcher.store.selectors import EVERYTHING, Where
+from launcher.store.interface import (
+    Change,
+    DeleteOptions,
+    Object,
+    Page,
+    Patch,
+    ResourceKind,
+    Store,
+    Subresource,
+    Version,
+)
+from launcher.store.selectors import EVERYTHING, Selector
 
 
-class Term:
+class LeaderTerm:
     """One time of leading, from its beginning to the moment from which somebody else could lead."""
 
     def __init__(self, until: float, steady: Callable[[], float]) -> None:
@@ -40,28 +50,28 @@ class Term:
         self._until = -1.0
 
 
-class Fenced:
+class FencedStore:
     """*store* for the length of one *term*; afterwards it can only be read."""
 
-    def __init__(self, store: Store, term: Term) -> None:
+    def __init__(self, store: Store, term: LeaderTerm) -> None:
         self._store, self._term = store, term
 
     def _check(self) -> None:
         if not self._term.is_open:
             raise Unavailable("nothing is written: another launcher may lead by now")
 
-    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         self._check()
         return await self._store.create(kind, obj, dry_run=dry_run)
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+    async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
         return await self._store.get(kind, namespace, name)
 
     async def list(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         limit: int | None = None,
         token: str | None = None,
@@ -70,26 +80,26 @@ class Fenced:
 
     def watch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
     ) -> AsyncIterator[Change]:
         return self._store.watch(kind, namespace, where, since=since, bookmarks=bookmarks)
 
-    async def update(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         self._check()
         return await self._store.update(kind, obj, dry_run=dry_run)
 
-    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update_status(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         self._check()
         return await self._store.update_status(kind, obj, dry_run=dry_run)
 
     async def patch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str,
         name: str,
         patch: Patch,
@@ -101,7 +111,13 @@ class Fenced:
         return await self._store.patch(kind, namespace, name, patch, subresource=subresource, dry_run=dry_run)
 
     async def delete(
-        self, kind: Kind, namespace: str, name: str, how: Deletion = Deletion(), *, dry_run: bool = False
+        self,
+        kind: ResourceKind,
+        namespace: str,
+        name: str,
+        how: DeleteOptions = DeleteOptions(),
+        *,
+        dry_run: bool = False,
     ) -> Object:
         self._check()
         return await self._store.delete(kind, namespace, name, how, dry_run=dry_run)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from launcher.core.errors import Expired, RequestError, TooManyRequests, Unavailable
-from launcher.store.backoff import Pauses
-from launcher.store.interface import Happened, Key, Kind, Object, Store, Version, key_of, version_of
+from launcher.store.backoff import ExponentialBackoff
+from launcher.store.interface import ChangeType, Key, Object, ResourceKind, Store, Version, key_of, version_of
 from launcher.store.object_errors import object_errors
-from launcher.store.selectors import EVERYTHING, Where
+from launcher.store.selectors import EVERYTHING, Selector
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ _PAGE = 500
 _AT_ONCE = 20
 
 
-class Handler(Protocol):
+class EventHandler(Protocol):
     """Who wants to know."""
 
     def seen(self, key: Key, obj: Object, /) -> None:
@@ -31,7 +31,7 @@ class Handler(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ears:
+class EventHandlerFuncs:
     """A handler out of two functions, for who hears of several kinds."""
 
     seen: Callable[[Key, Object], None]
@@ -48,9 +48,9 @@ class Informer:
     def __init__(
         self,
         store: Store,
-        kind: Kind,
-        handler: Handler,
-        where: Where = EVERYTHING,
+        kind: ResourceKind,
+        handler: EventHandler,
+        where: Selector = EVERYTHING,
         *,
         namespace: str | None = None,
         chance: Callable[[], float] = random.random,
@@ -71,7 +71,7 @@ class Informer:
         self._must_list = True
         #: None asks for everything at once, which cannot become too old half-way.
         self._page: int | None = _PAGE
-        self._pauses = Pauses(first=0.2, most=30.0)
+        self._pauses = ExponentialBackoff(first=0.2, most=30.0)
         #: Set once the first list is through.
         self.synced = asyncio.Event()
 
@@ -153,9 +153,9 @@ class Informer:
         async for change in changes:
             silent = False
             self._pauses.reset()
-            if change.happened is Happened.DELETED:
+            if change.happened is ChangeType.DELETED:
                 self.removed(key_of(change.object), change.version)
-            elif change.happened is not Happened.BOOKMARK:
+            elif change.happened is not ChangeType.BOOKMARK:
                 self._see(key_of(change.object), change.object)
             self._reached = max(self._reached, change.version)
         if silent:

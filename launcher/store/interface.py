@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
-from launcher.store.selectors import EVERYTHING, Where
+from launcher.store.selectors import EVERYTHING, Selector
 
 #: One stored object, as its JSON.
 Object = dict[str, Any]
@@ -34,7 +34,7 @@ def version_of(obj: Object) -> Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ResourceKind:
     """A kind of object: where it stands in the API, and what it is called."""
 
     group: str
@@ -53,29 +53,29 @@ class Kind:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-FRAMEWORKS = Kind("launcher.microsoft.com", "v1", "frameworks", "Framework")
-PODS = Kind("", "v1", "pods", "Pod")
-NODES = Kind("", "v1", "nodes", "Node", namespaced=False)
-NAMESPACES = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
-EVENTS = Kind("", "v1", "events", "Event")
-SERVICES = Kind("", "v1", "services", "Service")
-CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap")
-SECRETS = Kind("", "v1", "secrets", "Secret")
-LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease")
+FRAMEWORKS = ResourceKind("launcher.microsoft.com", "v1", "frameworks", "Framework")
+PODS = ResourceKind("", "v1", "pods", "Pod")
+NODES = ResourceKind("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES = ResourceKind("", "v1", "namespaces", "Namespace", namespaced=False)
+EVENTS = ResourceKind("", "v1", "events", "Event")
+SERVICES = ResourceKind("", "v1", "services", "Service")
+CONFIG_MAPS = ResourceKind("", "v1", "configmaps", "ConfigMap")
+SECRETS = ResourceKind("", "v1", "secrets", "Secret")
+LEASES = ResourceKind("coordination.k8s.io", "v1", "leases", "Lease")
 _ADMISSION = "admissionregistration.k8s.io"
-VALIDATING_WEBHOOKS = Kind(
+VALIDATING_WEBHOOKS = ResourceKind(
     _ADMISSION,
     "v1",
     "validatingwebhookconfigurations",
     "ValidatingWebhookConfiguration",
     namespaced=False,
 )
-MUTATING_WEBHOOKS = Kind(
+MUTATING_WEBHOOKS = ResourceKind(
     _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
 )
 
 
-class Happened(StrEnum):
+class ChangeType(StrEnum):
     """What a Change says."""
 
     ADDED = "ADDED"
@@ -88,7 +88,7 @@ class Happened(StrEnum):
 class Change:
     """One thing that happened, and the object as it was then (as it last was, if deleted)."""
 
-    happened: Happened
+    happened: ChangeType
     object: Object
     version: Version
 
@@ -114,7 +114,7 @@ class Propagation(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class DeleteOptions:
     """How to delete: only that uid, only at that version, with that grace."""
 
     uid: str | None = None
@@ -150,19 +150,19 @@ class Store(Protocol):
     answers as if, and changes nothing. *namespace* is ``""`` for kinds without one.
     """
 
-    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         """The object as stored. Raises AlreadyExists, InvalidObject; then nothing has changed."""
         ...
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+    async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
         """The object as it is now. Raises NotFound."""
         ...
 
     async def list(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         limit: int | None = None,
         token: str | None = None,
@@ -178,9 +178,9 @@ class Store(Protocol):
 
     def watch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
@@ -195,7 +195,7 @@ class Store(Protocol):
         """
         ...
 
-    async def update(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         """
         All but the status replaced. Raises NotFound, Conflict when the object has changed since it was read.
 
@@ -203,13 +203,13 @@ class Store(Protocol):
         """
         ...
 
-    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update_status(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         """The status alone replaced, under the same rules as ``update``."""
         ...
 
     async def patch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str,
         name: str,
         patch: Patch,
@@ -226,10 +226,10 @@ class Store(Protocol):
 
     async def delete(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str,
         name: str,
-        how: Deletion = Deletion(),
+        how: DeleteOptions = DeleteOptions(),
         *,
         dry_run: bool = False,
     ) -> Object:

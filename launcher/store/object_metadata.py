@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from launcher.core.errors import BadRequest, Problem
+from launcher.core.errors import BadRequest, FieldError
 from launcher.core.validation.names import label_key_fault, label_value_fault, name_fault, namespace_fault
-from launcher.store.interface import Kind, Object
+from launcher.store.interface import Object, ResourceKind
 
 MAX_ANNOTATIONS = 256 * 1024
 #: What the store alone decides.
@@ -98,12 +98,12 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
 }
 
 
-def problems_in(kind: Kind, metadata: Object) -> list[Problem]:
+def problems_in(kind: ResourceKind, metadata: Object) -> list[FieldError]:
     """Every rule that this metadata, already shaped, breaks."""
     problems = list(_name_problems(kind, metadata.get("name", ""), metadata.get("namespace", "")))
     for key, value in metadata.get("labels", {}).items():
         if fault := label_key_fault(key) or label_value_fault(value):
-            problems.append(Problem("metadata.labels", f'Invalid value: "{key}={value}": {fault}'))
+            problems.append(FieldError("metadata.labels", f'Invalid value: "{key}={value}": {fault}'))
     if "annotations" in metadata:
         problems += _annotation_problems(metadata["annotations"])
     if "finalizers" in metadata:
@@ -113,51 +113,51 @@ def problems_in(kind: Kind, metadata: Object) -> list[Problem]:
     return problems
 
 
-def _name_problems(kind: Kind, name: str, namespace: str) -> Iterator[Problem]:
+def _name_problems(kind: ResourceKind, name: str, namespace: str) -> Iterator[FieldError]:
     if not name:
-        yield Problem(
+        yield FieldError(
             "metadata.name", "Required value: name or generateName is required", "FieldValueRequired"
         )
     elif fault := name_fault(name):
-        yield Problem("metadata.name", f'Invalid value: "{name}": {fault}')
+        yield FieldError("metadata.name", f'Invalid value: "{name}": {fault}')
     if kind.namespaced and (fault := namespace_fault(namespace)):
-        yield Problem("metadata.namespace", f'Invalid value: "{namespace}": {fault}')
+        yield FieldError("metadata.namespace", f'Invalid value: "{namespace}": {fault}')
 
 
-def _annotation_problems(annotations: dict[str, str]) -> Iterator[Problem]:
+def _annotation_problems(annotations: dict[str, str]) -> Iterator[FieldError]:
     for key in annotations:
         # As in Kubernetes, an annotation's key is looked at in lower case.
         if fault := label_key_fault(key.lower()):
-            yield Problem("metadata.annotations", f'Invalid value: "{key}": {fault}')
+            yield FieldError("metadata.annotations", f'Invalid value: "{key}": {fault}')
     if sum(_size(key) + _size(value) for key, value in annotations.items()) > MAX_ANNOTATIONS:
         message = f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"
-        yield Problem("metadata.annotations", message, "FieldValueTooLong")
+        yield FieldError("metadata.annotations", message, "FieldValueTooLong")
 
 
 def _size(text: str) -> int:
     return len(text.encode(errors="surrogatepass"))
 
 
-def _finalizer_problems(finalizers: list[str]) -> Iterator[Problem]:
+def _finalizer_problems(finalizers: list[str]) -> Iterator[FieldError]:
     for index, finalizer in enumerate(finalizers):
         if fault := label_key_fault(finalizer):
-            yield Problem(f"metadata.finalizers[{index}]", f'Invalid value: "{finalizer}": {fault}')
+            yield FieldError(f"metadata.finalizers[{index}]", f'Invalid value: "{finalizer}": {fault}')
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         message = "Invalid value: orphan and foregroundDeletion cannot both be set"
-        yield Problem("metadata.finalizers", message)
+        yield FieldError("metadata.finalizers", message)
 
 
-def _owner_problems(owners: list[Object]) -> Iterator[Problem]:
+def _owner_problems(owners: list[Object]) -> Iterator[FieldError]:
     for index, owner in enumerate(owners):
         for field in ("apiVersion", "kind", "name", "uid"):
             if not isinstance(owner.get(field), str) or not owner[field]:
-                yield Problem(
+                yield FieldError(
                     f"metadata.ownerReferences[{index}].{field}", "Required value", "FieldValueRequired"
                 )
         for field in ("controller", "blockOwnerDeletion"):
             if not isinstance(owner.get(field), bool | None):
                 where = f"metadata.ownerReferences[{index}].{field}"
-                yield Problem(where, "Invalid value: must be of type boolean", "FieldValueTypeInvalid")
+                yield FieldError(where, "Invalid value: must be of type boolean", "FieldValueTypeInvalid")
     if sum(owner.get("controller") is True for owner in owners) > 1:
         message = "Invalid value: only one reference may have controller set to true"
-        yield Problem("metadata.ownerReferences", message)
+        yield FieldError("metadata.ownerReferences", message)

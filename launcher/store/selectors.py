@@ -64,7 +64,7 @@ class FieldRequirement:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class Selector:
     """Selectors; an object matches when all of them hold."""
 
     labels: tuple[LabelRequirement, ...] = ()
@@ -80,9 +80,9 @@ class Where:
         """The object of that name."""
         return cls(fields=(FieldRequirement("metadata.name", name),))
 
-    def __and__(self, other: "Where") -> "Where":
+    def __and__(self, other: "Selector") -> "Selector":
         """What both select."""
-        return Where(self.labels + other.labels, self.fields + other.fields)
+        return Selector(self.labels + other.labels, self.fields + other.fields)
 
     def matches(self, obj: Mapping[str, Any]) -> bool:
         labels = obj.get("metadata", {}).get("labels") or {}
@@ -110,12 +110,12 @@ class Where:
         return None
 
 
-EVERYTHING = Where()
+EVERYTHING = Selector()
 
 
-def parse(labels: str = "", fields: str = "") -> Where:
+def parse(labels: str = "", fields: str = "") -> Selector:
     """The selectors that these texts write. Raises BadRequest, with the right syntax, when they write none."""
-    return Where(tuple(_LabelParser(labels).requirements()), tuple(_field_requirements(fields)))
+    return Selector(tuple(_LabelParser(labels).requirements()), tuple(_field_requirements(fields)))
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")

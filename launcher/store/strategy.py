@@ -10,10 +10,19 @@ from typing import Any
 
 import orjson
 
-from launcher.core.errors import BadRequest, Conflict, InvalidObject, Problem
-from launcher.core.timestamps import from_wire, to_wire
-from launcher.core.validation.pod_template import items, part
-from launcher.store.interface import FRAMEWORKS, NAMESPACES, NODES, PODS, Deletion, Kind, Object, Propagation
+from launcher.core.errors import BadRequest, Conflict, FieldError, InvalidObject
+from launcher.core.timestamps import format_rfc3339, parse_rfc3339
+from launcher.core.validation.pod_template import as_list, as_object
+from launcher.store.interface import (
+    FRAMEWORKS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    DeleteOptions,
+    Object,
+    Propagation,
+    ResourceKind,
+)
 from launcher.store.object_metadata import OWN_FIELDS, problems_in, shaped
 
 #: What an object's status is before anybody has written one; other kinds begin without.
@@ -30,7 +39,7 @@ NAMESPACE_FINALIZER = "kubernetes"
 _COLLECTORS = {Propagation.FOREGROUND: "foregroundDeletion", Propagation.ORPHAN: "orphan"}
 
 
-def accepted(kind: Kind, obj: Object) -> Object:
+def normalized(kind: ResourceKind, obj: Object) -> Object:
     """A copy that is this kind's, its metadata shaped. Raises BadRequest, or InvalidObject when it is another's."""
     if not isinstance(obj, dict):
         raise BadRequest(f"a {kind.kind} must be an object")
@@ -39,7 +48,7 @@ def accepted(kind: Kind, obj: Object) -> Object:
     if "kind" not in obj:
         raise BadRequest(f"kind is missing: it must be {kind.kind!r}")
     if obj["kind"] != kind.kind:
-        raise InvalidObject((Problem("kind", f'Invalid value: "{obj["kind"]}": must be {kind.kind}'),))
+        raise InvalidObject((FieldError("kind", f'Invalid value: "{obj["kind"]}": must be {kind.kind}'),))
     metadata = shaped(obj.get("metadata", {}))
     if kind != FRAMEWORKS:
         metadata.pop("managedFields", None)  # nobody owns fields of other kinds
@@ -50,17 +59,17 @@ def accepted(kind: Kind, obj: Object) -> Object:
     return {**obj, "metadata": metadata}
 
 
-def addressed(kind: Kind, obj: Object) -> Object:
+def addressed(kind: ResourceKind, obj: Object) -> Object:
     """As ``accepted``, of an object that must be there already. Raises BadRequest when it has no name."""
-    obj = accepted(kind, obj)
+    obj = normalized(kind, obj)
     if "name" not in obj["metadata"]:
         raise BadRequest("metadata.name is missing")
     return obj
 
 
-def created(kind: Kind, obj: Object, *, uid: str, now: float) -> Object:
+def created(kind: ResourceKind, obj: Object, *, uid: str, now: float) -> Object:
     """The new object. A generated name follows from *uid*: another uid, another name."""
-    obj = accepted(kind, obj)
+    obj = normalized(kind, obj)
     metadata = obj["metadata"]
     if "resourceVersion" in metadata:
         raise BadRequest("metadata.resourceVersion must not be set on an object to be created")
@@ -92,13 +101,13 @@ def _suffix(uid: str) -> str:
     return letters
 
 
-def updated(kind: Kind, stored: Object, obj: Object) -> Object:
+def updated(kind: ResourceKind, stored: Object, obj: Object) -> Object:
     """All but the status replaced by the accepted *obj*. Raises Conflict unless that is the stored one, changed."""
     _check_unchanged(kind, stored, obj["metadata"])
     return _replaced(kind, stored, obj)
 
 
-def patched(kind: Kind, stored: Object, obj: Object) -> Object:
+def patched(kind: ResourceKind, stored: Object, obj: Object) -> Object:
     """All but the status replaced by the accepted *obj*, which a patch has made of the stored one."""
     _check_identity(stored, obj["metadata"])
     _check_version(kind, stored, obj["metadata"])
@@ -107,28 +116,30 @@ def patched(kind: Kind, stored: Object, obj: Object) -> Object:
     return _replaced(kind, stored, obj)
 
 
-def bound(kind: Kind, stored: Object, obj: Object, now: float) -> Object:
+def with_scheduled_condition(kind: ResourceKind, stored: Object, obj: Object, now: float) -> Object:
     """*obj*, which takes the place of *stored*; a pod that has just been given its node says so in its status."""
     if kind != PODS or not _node_of(obj) or _node_of(stored):
         return obj
-    status = part(obj.get("status"))
-    others = [one for one in items(status.get("conditions")) if part(one).get("type") != "PodScheduled"]
+    status = as_object(obj.get("status"))
+    others = [
+        one for one in as_list(status.get("conditions")) if as_object(one).get("type") != "PodScheduled"
+    ]
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": timestamp(now)}
     return {**obj, "status": {**status, "conditions": [*others, scheduled]}}
 
 
 def _node_of(pod: Object) -> str | None:
-    node: str | None = part(pod.get("spec")).get("nodeName")
+    node: str | None = as_object(pod.get("spec")).get("nodeName")
     return node
 
 
-def status_updated(kind: Kind, stored: Object, obj: Object) -> Any:
+def status_updated(kind: ResourceKind, stored: Object, obj: Object) -> Any:
     """The accepted *obj*'s status, None for none. Raises Conflict unless that is the stored one, changed."""
     _check_unchanged(kind, stored, obj["metadata"])
     return obj.get("status")
 
 
-def status_patched(kind: Kind, stored: Object, obj: Object) -> Any:
+def status_patched(kind: ResourceKind, stored: Object, obj: Object) -> Any:
     """The status of the accepted *obj*, which a patch has made of the stored one; None for none."""
     metadata = obj["metadata"]
     _check_identity(stored, metadata)
@@ -136,13 +147,13 @@ def status_patched(kind: Kind, stored: Object, obj: Object) -> Any:
     return obj.get("status")
 
 
-def _check_unchanged(kind: Kind, stored: Object, metadata: Object) -> None:
+def _check_unchanged(kind: ResourceKind, stored: Object, metadata: Object) -> None:
     if metadata.get("resourceVersion", "0") == "0":
         message = (
             "Invalid value: 0: must be specified for an update: read the object, change that and send it whole,"
             " or send only the change as a patch"
         )
-        raise InvalidObject((Problem("metadata.resourceVersion", message),))
+        raise InvalidObject((FieldError("metadata.resourceVersion", message),))
     _check_version(kind, stored, metadata)
     if metadata.get("uid", stored["metadata"]["uid"]) != stored["metadata"]["uid"]:
         raise Conflict(
@@ -150,7 +161,7 @@ def _check_unchanged(kind: Kind, stored: Object, metadata: Object) -> None:
         )
 
 
-def _check_version(kind: Kind, stored: Object, metadata: Object) -> None:
+def _check_version(kind: ResourceKind, stored: Object, metadata: Object) -> None:
     version = metadata.get("resourceVersion", "0")
     if not version.isascii() or not version.isdigit():
         raise BadRequest(f"metadata.resourceVersion must be a number, not {version!r}")
@@ -166,15 +177,15 @@ def _check_identity(stored: Object, metadata: Object) -> None:
             raise BadRequest(f"metadata.{field} cannot be changed")
 
 
-def _called(kind: Kind, stored: Object) -> str:
+def _called(kind: ResourceKind, stored: Object) -> str:
     return f'Operation cannot be fulfilled on {kind.resource} "{stored["metadata"]["name"]}"'
 
 
-def _immutable(field: str, value: object) -> Problem:
-    return Problem(field, f'Invalid value: "{value}": field is immutable')
+def _immutable(field: str, value: object) -> FieldError:
+    return FieldError(field, f'Invalid value: "{value}": field is immutable')
 
 
-def _replaced(kind: Kind, stored: Object, obj: Object) -> Object:
+def _replaced(kind: ResourceKind, stored: Object, obj: Object) -> Object:
     """*obj* in the place of *stored*, with what only the store decides kept."""
     old, new = stored["metadata"], obj["metadata"]
     problems = [
@@ -185,7 +196,7 @@ def _replaced(kind: Kind, stored: Object, obj: Object) -> Object:
     if "deletionTimestamp" in old:
         late = [name for name in new.get("finalizers", []) if name not in old.get("finalizers", [])]
         problems += [
-            Problem(
+            FieldError(
                 "metadata.finalizers",
                 f'Forbidden: no new finalizer can be added while the object is being deleted: "{name}"',
                 "FieldValueForbidden",
@@ -211,7 +222,7 @@ def _replaced(kind: Kind, stored: Object, obj: Object) -> Object:
     return obj
 
 
-def _refuse_if_any(problems: list[Problem]) -> None:
+def _refuse_if_any(problems: list[FieldError]) -> None:
     if problems:
         raise InvalidObject(tuple(problems))
 
@@ -229,7 +240,7 @@ def encoded(value: Any) -> bytes:
         raise BadRequest(f"this cannot be written as JSON: {error}") from None
 
 
-def deleted(kind: Kind, stored: Object, how: Deletion, now: float) -> Object | None:
+def deleted(kind: ResourceKind, stored: Object, how: DeleteOptions, now: float) -> Object | None:
     """The object as it waits for its finalizers or its grace; None when nothing holds it."""
     old = stored["metadata"]
     _check_preconditions(kind, stored, how)
@@ -244,7 +255,11 @@ def deleted(kind: Kind, stored: Object, how: Deletion, now: float) -> Object | N
     if "deletionTimestamp" not in old:
         new["generation"] = old["generation"] + 1
     if kind == NAMESPACES:
-        return {**stored, "metadata": new, "status": {**part(stored.get("status")), "phase": "Terminating"}}
+        return {
+            **stored,
+            "metadata": new,
+            "status": {**as_object(stored.get("status")), "phase": "Terminating"},
+        }
     return {**stored, "metadata": new}
 
 
@@ -253,7 +268,7 @@ def is_being_deleted(obj: Object) -> bool:
     return "deletionTimestamp" in obj["metadata"]
 
 
-def is_over(obj: Object) -> bool:
+def can_be_removed(obj: Object) -> bool:
     """Whether nothing holds this object back any more: it was deleted, and its finalizers and its grace are gone."""
     metadata = obj["metadata"]
     return (
@@ -263,7 +278,7 @@ def is_over(obj: Object) -> bool:
     )
 
 
-def _check_preconditions(kind: Kind, stored: Object, how: Deletion) -> None:
+def _check_preconditions(kind: ResourceKind, stored: Object, how: DeleteOptions) -> None:
     metadata = stored["metadata"]
     for what, wanted, found in (
         ("uid", how.uid, metadata["uid"]),
@@ -280,7 +295,7 @@ def _finalizers_of_deletion(finalizers: list[str], propagation: Propagation | No
     return [*kept, _COLLECTORS[propagation]] if propagation in _COLLECTORS else kept
 
 
-def _end(kind: Kind, stored: Object, grace: int | None, now: float) -> tuple[str, int]:
+def _end(kind: ResourceKind, stored: Object, grace: int | None, now: float) -> tuple[str, int]:
     """When a deleted object ends, and the grace that this is after its deletion."""
     old = stored["metadata"]
     if grace is not None and grace < 0:
@@ -291,16 +306,16 @@ def _end(kind: Kind, stored: Object, grace: int | None, now: float) -> tuple[str
     given: int = old["deletionGracePeriodSeconds"]
     if grace is None or grace >= given:  # a grace can only be shortened
         return old["deletionTimestamp"], given
-    began = from_wire(old["deletionTimestamp"]) - given
+    began = parse_rfc3339(old["deletionTimestamp"]) - given
     return timestamp(began + grace), grace
 
 
-def _first_grace(kind: Kind, stored: Object, grace: int | None) -> int:
+def _first_grace(kind: ResourceKind, stored: Object, grace: int | None) -> int:
     if kind != PODS:
         return 0
-    spec = part(stored.get("spec"))
+    spec = as_object(stored.get("spec"))
     # Nobody runs it, so nobody needs time to stop it.
-    if not spec.get("nodeName") or part(stored.get("status")).get("phase") in ("Succeeded", "Failed"):
+    if not spec.get("nodeName") or as_object(stored.get("status")).get("phase") in ("Succeeded", "Failed"):
         return 0
     if grace is None:
         grace = spec.get("terminationGracePeriodSeconds")
@@ -311,4 +326,4 @@ def _first_grace(kind: Kind, stored: Object, grace: int | None) -> int:
 
 def timestamp(now: float) -> str:
     """Seconds since 1970 as Kubernetes writes a time: whole seconds, UTC."""
-    return to_wire(int(now))
+    return format_rfc3339(int(now))

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Queue(Generic[Key]):
+class WorkQueue(Generic[Key]):
     """
     One entry per key. A key that is being worked on is handed out again only after ``done``.
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.core.validation.pod_template import part
+from launcher.core.validation.pod_template import as_object
 from launcher.tls.certificate_authority import (
     Pair,
     read_certificates,
@@ -13,7 +13,7 @@ from launcher.tls.certificate_authority import (
     written_certificates,
     written_key,
 )
-from launcher.tls.rotation import Found, Ring
+from launcher.tls.rotation import CertificateSet, StoredCertificates
 
 Object = dict[str, Any]
 
@@ -25,7 +25,7 @@ _MINE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ServingPem:
     """What a server loads, and what its clients have to trust: PEM, all of it."""
 
     certificate: bytes
@@ -35,20 +35,20 @@ class Shown:
 
 def is_foreign(secret: Object) -> bool:
     """Whether somebody else, such as cert-manager, keeps a certificate there."""
-    labels = part(secret["metadata"].get("labels"))
+    labels = as_object(secret["metadata"].get("labels"))
     mark = "app.kubernetes.io/managed-by"
-    return labels.get(mark) != _MINE[mark] and _SERVING in part(secret.get("data"))
+    return labels.get(mark) != _MINE[mark] and _SERVING in as_object(secret.get("data"))
 
 
-def shown_in(secret: Object) -> Shown:
+def shown_in(secret: Object) -> ServingPem:
     """What a server would show by *secret*; what is missing is empty."""
-    data = part(secret.get("data"))
-    return Shown(*(_bytes(data, name) for name in (_SERVING, _SERVING_KEY, _AUTHORITY)))
+    data = as_object(secret.get("data"))
+    return ServingPem(*(_bytes(data, name) for name in (_SERVING, _SERVING_KEY, _AUTHORITY)))
 
 
-def found_in(secret: Object) -> Found:
+def found_in(secret: Object) -> StoredCertificates:
     """What can be used of *secret*, and what is wrong with the rest."""
-    data = part(secret.get("data"))
+    data = as_object(secret.get("data"))
     faults: list[str] = []
     authority = _pair(data, _AUTHORITY, _AUTHORITY_KEY, faults)
     serving = _pair(data, _SERVING, _SERVING_KEY, faults)
@@ -56,10 +56,10 @@ def found_in(secret: Object) -> Found:
         trusted = read_certificates(_bytes(data, _AUTHORITY))
     except ValueError:
         trusted = ()
-    return Found(authority, trusted, serving, tuple(faults))
+    return StoredCertificates(authority, trusted, serving, tuple(faults))
 
 
-def new_secret(namespace: str, name: str, ring: Ring) -> Object:
+def new_secret(namespace: str, name: str, ring: CertificateSet) -> Object:
     """A Secret that holds *ring*."""
     return {
         "apiVersion": "v1",
@@ -70,14 +70,14 @@ def new_secret(namespace: str, name: str, ring: Ring) -> Object:
     }
 
 
-def changed_secret(secret: Object, ring: Ring) -> Object:
+def changed_secret(secret: Object, ring: CertificateSet) -> Object:
     """*secret* with *ring* in the place of what it held."""
     metadata = secret["metadata"]
-    labels = {**part(metadata.get("labels")), **_MINE}
+    labels = {**as_object(metadata.get("labels")), **_MINE}
     return {**secret, "metadata": {**metadata, "labels": labels}, "data": _data(ring)}
 
 
-def _data(ring: Ring) -> dict[str, str]:
+def _data(ring: CertificateSet) -> dict[str, str]:
     texts = {
         _SERVING: written_certificates([ring.serving.certificate]),
         _SERVING_KEY: written_key(ring.serving),

@@ -5,7 +5,7 @@ import ssl
 from pathlib import Path
 
 
-class Tls:
+class ClientTls:
     """
     How connections to a cluster are made safe.
 
@@ -39,10 +39,10 @@ class Tls:
         self._load_own()
         self._note()
 
-    def nameless(self) -> "Tls":
+    def nameless(self) -> "ClientTls":
         """Another with the same trust, and no certificate of ours: for connections on behalf of others."""
         verify = self.context.verify_mode != ssl.CERT_NONE
-        return Tls(self._authority, verify=verify, server_name=self.server_name)
+        return ClientTls(self._authority, verify=verify, server_name=self.server_name)
 
     def identify(self, certificate: Path, key: Path) -> None:
         """From the next connection on, this is our certificate."""
@@ -67,7 +67,7 @@ class Tls:
 
     def _load_own(self) -> None:
         if self._certificate is not None:
-            take_up(self.context, self._certificate, self._key)
+            load_certificate_chain(self.context, self._certificate, self._key)
 
     def _note(self) -> None:
         self._seen = {path: found for path in self._files() if (found := _looks(path)) is not None}
@@ -76,7 +76,7 @@ class Tls:
         return [path for path in (self._authority, self._certificate, self._key) if path is not None]
 
 
-def take_up(context: ssl.SSLContext, certificate: Path | str, key: Path | str | None) -> None:
+def load_certificate_chain(context: ssl.SSLContext, certificate: Path | str, key: Path | str | None) -> None:
     """From now on *context* shows this certificate. Raises OSError when the two do not fit; then it has the old one."""
     # Tried on another context first: one that has taken a certificate whose key does not fit has neither.
     ssl.SSLContext(context.protocol).load_cert_chain(certificate, key)

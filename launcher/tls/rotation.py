@@ -21,7 +21,7 @@ NOTICE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredCertificates:
     """What was held so far, as far as it can be used."""
 
     authority: Pair | None = None
@@ -33,7 +33,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Ring:
+class CertificateSet:
     """Who signs, whom to trust, and what a server shows."""
 
     authority: Pair
@@ -45,11 +45,11 @@ class Ring:
 class Renewal:
     """What is held from now on, and why it is not what was found; no reason, no change."""
 
-    ring: Ring
+    ring: CertificateSet
     because: tuple[str, ...]
 
 
-def renewed(found: Found, names: frozenset[str], now: datetime, *, told: bool) -> Renewal:
+def renewed(found: StoredCertificates, names: frozenset[str], now: datetime, *, told: bool) -> Renewal:
     """
     What to hold at that time, for servers called by these *names*.
 
@@ -71,11 +71,11 @@ def renewed(found: Found, names: frozenset[str], now: datetime, *, told: bool) -
     elif why := _serving_due(serving.certificate, authority, now, told=told):
         wanted = names
     else:
-        return Renewal(Ring(authority, trusted, serving), tuple(because))
+        return Renewal(CertificateSet(authority, trusted, serving), tuple(because))
     if serving is not None:
         because.append(f"the certificate {why}")
     return Renewal(
-        Ring(authority, trusted, new_serving(authority, wanted, now, SERVING_LIFE)), tuple(because)
+        CertificateSet(authority, trusted, new_serving(authority, wanted, now, SERVING_LIFE)), tuple(because)
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from launcher.tls.client_context import take_up
+from launcher.tls.client_context import load_certificate_chain
 
 
 def show(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
@@ -19,7 +19,7 @@ def show(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     Raises ssl.SSLError when the two, as PEM, are none or do not belong together; then nothing has changed.
     """
     with _file(certificate) as first, _file(key) as second:
-        take_up(context, first, second)
+        load_certificate_chain(context, first, second)
 
 
 @contextmanager
@@ -73,7 +73,7 @@ class CertificateFiles:
             if seen == self._seen:
                 return
             self._seen = seen
-            take_up(self.context, self._certificate, self._key)
+            load_certificate_chain(self.context, self._certificate, self._key)
         except OSError as error:
             log.warning("new certificate not read", extra={"file": str(self._certificate), "why": str(error)})
         else:

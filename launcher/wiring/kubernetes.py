@@ -17,34 +17,34 @@ from functools import partial
 
 from aiohttp import web
 
-from launcher.api.cluster_health import Reach
+from launcher.api.cluster_health import ClusterHealth
 from launcher.api.http.server import make_runner
 from launcher.api.middleware.metrics import Gauge, Metrics, counted, object_error_gauge
-from launcher.api.proxy.app import DoorParts, door_limits, make_door
+from launcher.api.proxy.app import DoorParts, door_limits, make_proxy_app
 from launcher.api.system_endpoints import Health
 from launcher.api.webhook.handler import Webhook
-from launcher.controller.framework_controller import Controller, Pace
-from launcher.controller.gang.gang_hook import ClusterGangs
-from launcher.controller.leader_election import Leader, Worker
-from launcher.controller.service_control import Naming
-from launcher.core.errors import LauncherError, Problem
-from launcher.core.validation.framework import problems_in
-from launcher.job_kinds.job_controller import ClusterJobs, Mirror
-from launcher.job_kinds.job_kind import Foreign
-from launcher.job_kinds.ownership import OwnJobs
-from launcher.rendezvous.discovery_hook import Whereabouts
+from launcher.controller.framework_controller import ControllerOptions, FrameworkController
+from launcher.controller.gang.gang_hook import ClusterGangHook
+from launcher.controller.leader_election import LeaderElector, Worker
+from launcher.controller.service_control import ServiceControl
+from launcher.core.errors import FieldError, LauncherError
+from launcher.core.validation.framework import validation_errors
+from launcher.job_kinds.job_controller import ClusterJobs, JobController
+from launcher.job_kinds.job_kind import JobKind
+from launcher.job_kinds.ownership import JobKindOwnership
+from launcher.rendezvous.discovery_hook import LauncherEndpoint
 from launcher.rendezvous.tokens import shared_key
-from launcher.scheduling.capacity import Capacity
+from launcher.scheduling.capacity import ClusterCapacity
 from launcher.settings import ClusterSettings, InPod, Kubeconfig
-from launcher.store.fenced_store import Fenced, Term
-from launcher.store.interface import FRAMEWORKS, PODS, Kind, Object, Store
-from launcher.store.kubernetes.cluster_config import Access, from_kubeconfig, from_service_account
+from launcher.store.fenced_store import FencedStore, LeaderTerm
+from launcher.store.interface import FRAMEWORKS, PODS, Object, ResourceKind, Store
+from launcher.store.kubernetes.cluster_config import ClusterConfig, from_kubeconfig, from_service_account
 from launcher.store.kubernetes.kube_store import KubeStore
 from launcher.store.object_errors import object_errors
-from launcher.wiring.lifecycle import Together, asked_to_stop, reload_on_hangup
+from launcher.wiring.lifecycle import WorkerGroup, reload_on_hangup, stop_event
 from launcher.wiring.reload import reload
-from launcher.wiring.rendezvous import Discovering, allow_many_connections, found_at
-from launcher.wiring.serving_certificate import Certified
+from launcher.wiring.rendezvous import RendezvousParts, launcher_url, raise_open_file_limit
+from launcher.wiring.serving_certificate import ServingCertificate
 
 #: Seconds over which watches and logs are ended when the launcher stops.
 _DRAIN = 2.0
@@ -55,7 +55,7 @@ _SPARE_CONNECTIONS = 4
 #: For rooms in which pods wait for each other; however many there are, they do not keep the controller waiting.
 _DISCOVERY_CONNECTIONS = 16
 #: Each write of a status costs the API server as much as a pod does, so one that nothing waits for waits for more.
-_PACE = Pace(
+_PACE = ControllerOptions(
     calls=32,
     gather=1.0,
     gather_per_task=1e-3,
@@ -68,7 +68,7 @@ _PACE = Pace(
 async def serve(
     settings: ClusterSettings,
     sock: socket.socket,
-    announce: Callable[[Access], None],
+    announce: Callable[[ClusterConfig], None],
     read: Callable[[], ClusterSettings],
 ) -> None:
     """
@@ -79,8 +79,8 @@ async def serve(
     """
     # What is read from the cluster stays: to look at all of it again and again while it comes is half of a start.
     gc.set_threshold(50_000, 20, 100)
-    allow_many_connections()
-    stop = asked_to_stop()
+    raise_open_file_limit()
+    stop = stop_event()
     with sock:
         access = await _access(settings.cluster)
         announce(access)
@@ -103,7 +103,7 @@ def _leaves(group: BaseExceptionGroup[LauncherError]) -> Iterator[LauncherError]
             yield error
 
 
-async def _access(cluster: Kubeconfig | InPod) -> Access:
+async def _access(cluster: Kubeconfig | InPod) -> ClusterConfig:
     match cluster:
         case InPod():
             return from_service_account(cluster.host, cluster.port)
@@ -113,7 +113,7 @@ async def _access(cluster: Kubeconfig | InPod) -> Access:
 
 @asynccontextmanager
 async def _cluster_launcher(
-    settings: ClusterSettings, sock: socket.socket, access: Access
+    settings: ClusterSettings, sock: socket.socket, access: ClusterConfig
 ) -> AsyncGenerator["_Replica"]:
     async with AsyncExitStack() as stack:
         store = await KubeStore.open(access)
@@ -137,20 +137,20 @@ class _Replica:
         self,
         settings: ClusterSettings,
         sock: socket.socket,
-        access: Access,
+        access: ClusterConfig,
         store: KubeStore,
         spare: KubeStore,
         asked: KubeStore,
     ) -> None:
         """*spare* is for what must not wait for pods, *asked* for pods that ask for their peers."""
         self._settings, self._sock, self._access, self._store = settings, sock, access, store
-        self._reach = Reach(spare)
-        self._certified = Certified(settings, spare, access.namespace)
-        self._discovering = Discovering(asked, partial(shared_key, spare, access.namespace), self._where)
-        self._own_jobs = OwnJobs(spare.discover, spare)
+        self._reach = ClusterHealth(spare)
+        self._certified = ServingCertificate(settings, spare, access.namespace)
+        self._discovering = RendezvousParts(asked, partial(shared_key, spare, access.namespace), self._where)
+        self._own_jobs = JobKindOwnership(spare.discover, spare)
         #: That of our last term.
-        self._controller: Controller | None = None
-        self._leader = Leader(
+        self._controller: FrameworkController | None = None
+        self._leader = LeaderElector(
             spare,
             namespace=access.namespace,
             identity=f"{socket.gethostname()}_{uuid.uuid4()}",
@@ -182,22 +182,24 @@ class _Replica:
             await asyncio.wait([leading], timeout=_ENDING)
             leading.cancel()
 
-    def _worker(self, term: Term) -> Worker:
-        store = Fenced(self._store, term)
-        gangs = ClusterGangs(store, self._store.discover, Capacity, clock=time.time, chance=random.random)
-        controller = self._controller = Controller(
+    def _worker(self, term: LeaderTerm) -> Worker:
+        store = FencedStore(self._store, term)
+        gangs = ClusterGangHook(
+            store, self._store.discover, ClusterCapacity, clock=time.time, chance=random.random
+        )
+        controller = self._controller = FrameworkController(
             store,
             clock=time.time,
             chance=random.random,
             pace=_PACE,
             # Frameworks also come past the front door, and past the webhook while that is away.
             check=self._problems_in,
-            attendants=[gangs, Naming(store), self._discovering.introducer],
+            attendants=[gangs, ServiceControl(store), self._discovering.introducer],
         )
-        return Together(controller, gangs, ClusterJobs(self._own_jobs, partial(self._mirror, store)))
+        return WorkerGroup(controller, gangs, ClusterJobs(self._own_jobs, partial(self._mirror, store)))
 
-    def _mirror(self, store: Store, foreign: Foreign) -> Mirror:
-        return Mirror(
+    def _mirror(self, store: Store, foreign: JobKind) -> JobController:
+        return JobController(
             store,
             foreign,
             clock=time.time,
@@ -205,8 +207,8 @@ class _Replica:
             forbidden=self._settings.policy.problems,
         )
 
-    def _problems_in(self, framework: Object) -> Sequence[Problem]:
-        return (*problems_in(framework), *self._settings.policy.problems(framework))
+    def _problems_in(self, framework: Object) -> Sequence[FieldError]:
+        return (*validation_errors(framework), *self._settings.policy.problems(framework))
 
     @asynccontextmanager
     async def serving(self, group: asyncio.TaskGroup) -> AsyncGenerator[None]:
@@ -234,7 +236,7 @@ class _Replica:
             second_name=self._settings.frameworkcontroller,
             metrics_auth=self._settings.metrics_auth,
         )
-        runner = make_runner(make_door(parts))
+        runner = make_runner(make_proxy_app(parts))
         await runner.setup()
         following = group.create_task(self._certified.run(self._reach.granted))
         meeting = group.create_task(self._discovering.rooms.run())
@@ -249,9 +251,9 @@ class _Replica:
             limits.drain(_DRAIN)
             await runner.cleanup()
 
-    async def _where(self) -> Whereabouts:
-        url = found_at(self._settings, self._sock, self._access.namespace)
-        return Whereabouts(url, await self._certified.authority() if url.startswith("https:") else "")
+    async def _where(self) -> LauncherEndpoint:
+        url = launcher_url(self._settings, self._sock, self._access.namespace)
+        return LauncherEndpoint(url, await self._certified.authority() if url.startswith("https:") else "")
 
     def _leads(self) -> Gauge:
         return Gauge(
@@ -264,6 +266,6 @@ class _Replica:
         """What there is, as the leader knows it; the others say nothing, so sums over all replicas are right."""
         return (counted(kind, partial(self._count, kind)) for kind in (FRAMEWORKS, PODS))
 
-    def _count(self, kind: Kind) -> Mapping[str, int] | None:
+    def _count(self, kind: ResourceKind) -> Mapping[str, int] | None:
         controller = self._controller if self._leader.is_leader else None
         return None if controller is None else controller.counts(kind)

@@ -8,7 +8,7 @@ from typing import Protocol
 from launcher.controller.leader_election import Worker
 
 
-def asked_to_stop() -> asyncio.Event:
+def stop_event() -> asyncio.Event:
     """Set by SIGTERM or SIGINT from now on; SIGHUP does nothing yet."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -24,16 +24,16 @@ def reload_on_hangup(reload: Callable[[], None]) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 
 
-class Helper(Protocol):
+class Runnable(Protocol):
     """Works until it is cancelled."""
 
     async def run(self) -> None: ...
 
 
-class Together:
+class WorkerGroup:
     """*worker* with its *helpers*: they work for as long as it does."""
 
-    def __init__(self, worker: Worker, *helpers: Helper) -> None:
+    def __init__(self, worker: Worker, *helpers: Runnable) -> None:
         self._worker, self._helpers = worker, helpers
 
     async def run(self) -> None:

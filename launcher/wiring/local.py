@@ -18,45 +18,45 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
-from launcher.api.app import Parts, make_app, make_rendezvous_app
+from launcher.api.app import ApiDependencies, make_app, make_rendezvous_app
 from launcher.api.http.server import make_runner
 from launcher.api.middleware.access_guard import LOOPBACK, Guard
 from launcher.api.middleware.metrics import Gauge, Metrics, object_error_gauge
 from launcher.api.middleware.request_info import is_probe, is_rendezvous
-from launcher.api.middleware.request_limits import Limits
+from launcher.api.middleware.request_limits import RequestLimits
 from launcher.api.system_endpoints import Health
-from launcher.controller.framework_controller import Controller
-from launcher.controller.service_control import Naming
-from launcher.core.planning.options import Rules
-from launcher.job_kinds.job_controller import Mirror
+from launcher.controller.framework_controller import FrameworkController
+from launcher.controller.service_control import ServiceControl
+from launcher.core.planning.options import PlannerOptions
+from launcher.job_kinds.job_controller import JobController
 from launcher.job_kinds.job_kind import FOREIGN
 from launcher.node import machine
-from launcher.node.agent.agent import Agent
+from launcher.node.agent.agent import NodeAgent
 from launcher.node.container_runtime import Runtime
-from launcher.node.gang_hook import LocalGangs
-from launcher.node.garbage_collector.garbage_collector import Collector
-from launcher.node.logs.container_logs import Logs
+from launcher.node.gang_hook import LocalGangHook
+from launcher.node.garbage_collector.garbage_collector import GarbageCollector
+from launcher.node.logs.container_logs import ContainerLogs
 from launcher.node.logs.log_budget import LogBudget, LogBudgets
-from launcher.node.node_spec import NodeKeeper
-from launcher.node.runtime.process_runtime import Keeping, ProcessRuntime
+from launcher.node.node_spec import NodeRegistration
+from launcher.node.runtime.process_runtime import ProcessRuntime, ShimOptions
 from launcher.node.scheduler import Scheduler
 from launcher.node.shim.linux import protect_from_oom_killer
-from launcher.rendezvous.discovery_hook import Whereabouts
+from launcher.rendezvous.discovery_hook import LauncherEndpoint
 from launcher.rendezvous.programs import STAND_INS
 from launcher.rendezvous.tokens import filed_key
-from launcher.settings import BadSetting, Settings, listening, refusal, url_of
+from launcher.settings import InvalidSetting, Settings, listening, refusal, url_of
 from launcher.store.embedded.sqlite_store import SqliteStore
-from launcher.store.event_recorder import EventWriter
+from launcher.store.event_recorder import EventRecorder
 from launcher.store.object_errors import object_errors
 from launcher.tls.server_context import CertificateFiles
 from launcher.wiring.data_directory import prepare
-from launcher.wiring.lifecycle import Helper, asked_to_stop, reload_on_hangup
+from launcher.wiring.lifecycle import Runnable, reload_on_hangup, stop_event
 from launcher.wiring.reload import reload
 from launcher.wiring.rendezvous import (
-    Discovering,
-    allow_many_connections,
+    RendezvousParts,
     authority_of,
-    found_at,
+    launcher_url,
+    raise_open_file_limit,
     rendezvous_listener,
 )
 from launcher.wiring.serving_certificate import certificate_files
@@ -92,7 +92,7 @@ async def local_launcher(
     settings: Settings,
     sock: socket.socket | None = None,
     *,
-    rules: Rules | None = None,
+    rules: PlannerOptions | None = None,
     throw_away: bool = False,
 ) -> AsyncGenerator[Running]:
     """
@@ -118,14 +118,14 @@ async def local_launcher(
         )
         stack.push_async_callback(runtime.close, stop_keeper=throw_away)
         # Not before: what runs in pods has the limits that we had.
-        allow_many_connections()
+        raise_open_file_limit()
         group = await stack.enter_async_context(asyncio.TaskGroup())
         pod_sock = sock
         if settings.unix_socket and not settings.discovery_url:
             # Programs in pods speak HTTP over TCP, so the rendezvous alone is served on a port.
             pod_sock = rendezvous_listener(settings.data / "rendezvous.port")
             stack.callback(pod_sock.close)
-        works = _Works(settings, pod_sock, store, runtime, rules)
+        works = _Components(settings, pod_sock, store, runtime, rules)
         await stack.enter_async_context(works.running(group))
         if certificate is not None:
             following = group.create_task(certificate.run())
@@ -144,16 +144,18 @@ async def serve(settings: Settings, sock: socket.socket, read: Callable[[], Sett
     # What is read from the store stays: to look at all of it again and again while it comes is half of a start.
     gc.set_threshold(50_000, 20, 100)
     protect_from_oom_killer()
-    stop = asked_to_stop()
+    stop = stop_event()
     async with local_launcher(settings, sock) as running:
 
         def apply(new: Settings) -> None:
             # Where it listens does not change before a restart, and must not become open to other machines.
             if why := refusal(settings.host, token=new.token is not None, tls=settings.tls is not None):
-                raise BadSetting(why)
+                raise InvalidSetting(why)
             if new.credentials != settings.credentials:
                 # Containers that run do not have the new files hidden from them.
-                raise BadSetting("token-file and tls-key: a new path needs a restart; the content may change")
+                raise InvalidSetting(
+                    "token-file and tls-key: a new path needs a restart; the content may change"
+                )
             running.guard.set_token(new.token)
             settings.policy.replace_with(new.policy)
             if running.certificate is not None:
@@ -168,7 +170,7 @@ async def serve(settings: Settings, sock: socket.socket, read: Callable[[], Sett
     return running.containers
 
 
-class _Works:
+class _Components:
     """Everything that works on the objects of the store, beside those who call the API."""
 
     def __init__(
@@ -177,31 +179,31 @@ class _Works:
         sock: socket.socket,
         store: SqliteStore,
         runtime: ProcessRuntime,
-        rules: Rules | None,
+        rules: PlannerOptions | None,
     ) -> None:
-        self.logs = Logs(settings.data / "logs")
+        self.logs = ContainerLogs(settings.data / "logs")
         self.discovering = _discovering(settings, sock, store)
-        running = EventWriter(store, _CLOCK, "launcher-agent")
+        running = EventRecorder(store, _CLOCK, "launcher-agent")
         log_budget = LogBudget(store, settings.data / "logs", settings.log_budgets, running)
         self.metrics = Metrics(
             store,
             gauges=[self.discovering.waiting(), object_error_gauge(object_errors), *_log_gauges(log_budget)],
         )
-        self._controller = Controller(
+        self._controller = FrameworkController(
             store,
             clock=_CLOCK,
             chance=random.random,
             rules=rules,
-            attendants=[LocalGangs(store), Naming(store), self.discovering.introducer],
+            attendants=[LocalGangHook(store), ServiceControl(store), self.discovering.introducer],
         )
-        scheduling = EventWriter(store, _CLOCK, "default-scheduler")
+        scheduling = EventRecorder(store, _CLOCK, "default-scheduler")
         self._writers = (scheduling, running)
-        self._others: tuple[Helper, ...] = (
+        self._others: tuple[Runnable, ...] = (
             self.metrics,
             log_budget,
             self.discovering.rooms,
             *(
-                Mirror(
+                JobController(
                     store,
                     foreign,
                     clock=_CLOCK,
@@ -210,10 +212,10 @@ class _Works:
                 )
                 for foreign in FOREIGN
             ),
-            NodeKeeper(store, settings.nodes, _CLOCK),
+            NodeRegistration(store, settings.nodes, _CLOCK),
             Scheduler(store, events=scheduling, clock=_CLOCK),
-            Collector(store, clock=_CLOCK),
-            Agent(
+            GarbageCollector(store, clock=_CLOCK),
+            NodeAgent(
                 store,
                 runtime,
                 data=settings.data,
@@ -260,9 +262,9 @@ class _Serving:
     certificate: CertificateFiles | None
 
     @asynccontextmanager
-    async def open(self, store: SqliteStore, works: _Works) -> AsyncGenerator[None]:
-        limits = Limits(free=lambda request: is_probe(request) or is_rendezvous(request))
-        parts = Parts(
+    async def open(self, store: SqliteStore, works: _Components) -> AsyncGenerator[None]:
+        limits = RequestLimits(free=lambda request: is_probe(request) or is_rendezvous(request))
+        parts = ApiDependencies(
             store=store,
             clock=_CLOCK,
             logs=works.logs,
@@ -292,8 +294,8 @@ class _Serving:
             await asyncio.gather(*(runner.cleanup() for runner, _, _ in sites))
 
 
-def _keeping(budgets: LogBudgets, *, ends_with_launcher: bool) -> Keeping:
-    return Keeping(
+def _keeping(budgets: LogBudgets, *, ends_with_launcher: bool) -> ShimOptions:
+    return ShimOptions(
         log_budget=budgets.total,
         log_budget_framework=budgets.framework,
         log_reserve=budgets.reserve,
@@ -314,16 +316,16 @@ def _log_gauges(budget: LogBudget) -> Sequence[Gauge]:
     )
 
 
-def _discovering(settings: Settings, sock: socket.socket, store: SqliteStore) -> Discovering:
-    url = found_at(settings, sock)
+def _discovering(settings: Settings, sock: socket.socket, store: SqliteStore) -> RendezvousParts:
+    url = launcher_url(settings, sock)
 
     async def key() -> bytes:
         return filed_key(settings.data / "discovery.key")
 
-    async def where() -> Whereabouts:
-        return Whereabouts(url, authority_of(settings.tls.certificate) if settings.tls else "")
+    async def where() -> LauncherEndpoint:
+        return LauncherEndpoint(url, authority_of(settings.tls.certificate) if settings.tls else "")
 
-    return Discovering(store, key, where)
+    return RendezvousParts(store, key, where)
 
 
 def _hosts(settings: Settings) -> frozenset[str]:

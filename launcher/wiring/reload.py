@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import TypeVar
 
-from launcher.settings import BadSetting, ClusterSettings, Settings
+from launcher.settings import ClusterSettings, InvalidSetting, Settings
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def reload(
         new = read()
         restart = sorted(set(_only_by_restart(running, new)))
         apply(new)
-    except BadSetting as error:
+    except InvalidSetting as error:
         log.error("settings not reloaded, the old ones stay", extra={"reason": str(error)})
         return
     for name in restart:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from launcher.api.middleware.metrics import Gauge
 from launcher.core.errors import NotFound
-from launcher.rendezvous.discovery_hook import Introducer, Whereabouts
+from launcher.rendezvous.discovery_hook import DiscoveryHook, LauncherEndpoint
 from launcher.rendezvous.handler import Rendezvous
-from launcher.rendezvous.session_manager import Rooms
+from launcher.rendezvous.session_manager import SessionManager
 from launcher.rendezvous.tokens import Key, Tokens
 from launcher.settings import ClusterSettings, InPod, Settings, url_of
 from launcher.store.interface import Store
@@ -18,13 +18,13 @@ from launcher.store.interface import Store
 _SERVICE = "framework-launcher"
 
 
-class Discovering:
+class RendezvousParts:
     """All that discovery is made of, over one store."""
 
-    def __init__(self, store: Store, key: Key, where: Callable[[], Awaitable[Whereabouts]]) -> None:
+    def __init__(self, store: Store, key: Key, where: Callable[[], Awaitable[LauncherEndpoint]]) -> None:
         tokens = Tokens(key)
-        self.rooms = Rooms(store)
-        self.introducer = Introducer(tokens, where)
+        self.rooms = SessionManager(store)
+        self.introducer = DiscoveryHook(tokens, where)
         self.rendezvous = Rendezvous(self.rooms, tokens)
 
     def waiting(self) -> Gauge:
@@ -36,7 +36,7 @@ class Discovering:
         )
 
 
-def allow_many_connections() -> None:
+def raise_open_file_limit() -> None:
     """Let as many be connected as the system lets us: each pod that waits is, and so is each watch."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -55,7 +55,7 @@ def authority_of(certificate: Path) -> str:
         raise NotFound(f"the launcher's certificate cannot be read: {error}") from error
 
 
-def found_at(settings: Settings | ClusterSettings, sock: socket.socket, namespace: str = "") -> str:
+def launcher_url(settings: Settings | ClusterSettings, sock: socket.socket, namespace: str = "") -> str:
     """The URL at which pods reach the launcher that listens at *sock*; *namespace* is its own on a cluster."""
     if settings.discovery_url:
         return settings.discovery_url

@@ -8,9 +8,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from launcher.api.proxy.app import ask_for_certificates
-from launcher.api.webhook.certificate_manager import CertificateKeeper
+from launcher.api.webhook.certificate_manager import CertificateManager
 from launcher.core.errors import NotFound, Unavailable
-from launcher.settings import BadSetting, ClusterSettings, Tls
+from launcher.settings import ClusterSettings, InvalidSetting, TlsFiles
 from launcher.store.interface import Store
 from launcher.tls.certificate_authority import new_authority, time_of, written_certificates, written_key
 from launcher.tls.server_context import CertificateFiles, show
@@ -22,7 +22,7 @@ _PROVISIONAL = timedelta(days=1)
 _PATIENCE = 10.0
 
 
-class Certified:
+class ServingCertificate:
     """The TLS context of one launcher, from the settings."""
 
     def __init__(self, settings: ClusterSettings, store: Store, namespace: str) -> None:
@@ -31,14 +31,14 @@ class Certified:
         self._files: CertificateFiles | None = None
         self._certificate: Path | None = None
         self._patience = _PATIENCE
-        self._keeper: CertificateKeeper | None = None
+        self._keeper: CertificateManager | None = None
         self._shown = True
         match settings.tls:
-            case Tls() as files:
+            case TlsFiles() as files:
                 self._files, self._certificate = certificate_files(files), files.certificate
                 self.context = self._files.context
             case str() as secret:
-                self._keeper = CertificateKeeper(store, namespace, names=settings.hosts, secret=secret)
+                self._keeper = CertificateManager(store, namespace, names=settings.hosts, secret=secret)
                 self.context, self._shown = self._keeper.context, False
                 _show_provisional(self.context)
             case None:
@@ -47,7 +47,7 @@ class Certified:
             try:
                 ask_for_certificates(self.context, settings.client_ca)
             except OSError as error:
-                raise BadSetting(f"client-ca: {settings.client_ca}: {error}") from error
+                raise InvalidSetting(f"client-ca: {settings.client_ca}: {error}") from error
 
     async def is_shown(self) -> None:
         """A check for ``/readyz``. Raises Unavailable as long as there is no certificate that clients trust."""
@@ -87,12 +87,12 @@ class Certified:
             await self._keeper.run()
 
 
-def certificate_files(files: Tls) -> CertificateFiles:
+def certificate_files(files: TlsFiles) -> CertificateFiles:
     """What follows these files. Raises BadSetting when they hold no certificate and its key."""
     try:
         return CertificateFiles(files.certificate, files.key)
     except OSError as error:
-        raise BadSetting(
+        raise InvalidSetting(
             f"tls-cert: {files.certificate} and {files.key} are no certificate and its key: {error}"
         ) from error
 

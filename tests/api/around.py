@@ -12,7 +12,7 @@ from aiohttp import web
 from launcher.api.http.server import make_runner
 from launcher.api.http.status import common_headers, errors_as_status
 from launcher.api.middleware.request_limits import SERVER_OPTIONS
-from launcher.core.parsing.decoder import MOST_BYTES
+from launcher.core.parsing.decoder import MAX_BODY_BYTES
 from tests.api.client import PATIENCE, Client
 
 
@@ -50,7 +50,7 @@ class Running:
 
 def application(*inner: Any, outer: tuple[Any, ...] = ()) -> web.Application:
     """An application in which *inner* stands inside of what makes errors into answers, and *outer* outside."""
-    app = web.Application(middlewares=[*outer, errors_as_status, *inner], client_max_size=MOST_BYTES)
+    app = web.Application(middlewares=[*outer, errors_as_status, *inner], client_max_size=MAX_BODY_BYTES)
     app.on_response_prepare.append(common_headers)
     return app
 

@@ -10,18 +10,18 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from launcher.api.app import Parts, make_app
+from launcher.api.app import ApiDependencies, make_app
 from launcher.api.http.server import make_runner
 from launcher.api.middleware.access_guard import LOOPBACK, Guard
 from launcher.api.middleware.metrics import Metrics
-from launcher.api.middleware.request_limits import Limits
+from launcher.api.middleware.request_limits import RequestLimits
 from launcher.api.system_endpoints import Health
 from launcher.core.errors import NotFound
-from launcher.core.pods.log_options import LogView
+from launcher.core.pods.log_options import PodLogOptions
 from launcher.core.validation.admission_policy import Policy
-from launcher.store.embedded.embedded_store import LocalStore
+from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.embedded.watch_cache import History
+from launcher.store.embedded.watch_cache import WatchCache
 from tests.api.client import Client
 
 
@@ -35,7 +35,7 @@ class NoLogs:
         return None
 
     async def read(
-        self, namespace: str, pod: str, uid: str | None, container: str, view: LogView
+        self, namespace: str, pod: str, uid: str | None, container: str, view: PodLogOptions
     ) -> AsyncIterator[bytes]:
         for _ in self.containers(namespace, pod, uid):
             yield b""
@@ -45,9 +45,11 @@ class NoLogs:
 class Api(Client):
     """A client of a server in this process, whose store can be reached past it."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, parts: Parts, runner: web.AppRunner) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, url: str, parts: ApiDependencies, runner: web.AppRunner
+    ) -> None:
         super().__init__(session, url)
-        assert isinstance(parts.store, LocalStore)
+        assert isinstance(parts.store, EmbeddedStore)
         self.parts, self.store, self._runner = parts, parts.store, runner
 
     def is_connected(self, port: int) -> bool:
@@ -66,26 +68,26 @@ def uids() -> Callable[[], str]:
 
 def memory_store(**bounds: Any) -> MemoryStore:
     """An empty store; *bounds* are those of its history."""
-    return MemoryStore(time.time, uids(), History(**bounds))
+    return MemoryStore(time.time, uids(), WatchCache(**bounds))
 
 
-def parts_of(store: LocalStore, **others: Any) -> Parts:
+def parts_of(store: EmbeddedStore, **others: Any) -> ApiDependencies:
     """Everything that an API needs, around *store*."""
     given: dict[str, Any] = {
         "store": store,
         "logs": NoLogs(),
         "guard": Guard(LOOPBACK),
-        "limits": Limits(),
+        "limits": RequestLimits(),
         "policy": Policy(),
         "metrics": Metrics(store),
         "health": Health({}),
         "clock": time.time,
     }
-    return Parts(**(given | others))
+    return ApiDependencies(**(given | others))
 
 
 @asynccontextmanager
-async def serving(parts: Parts) -> AsyncIterator[Api]:
+async def serving(parts: ApiDependencies) -> AsyncIterator[Api]:
     """A server of these parts, and its client."""
     runner = make_runner(make_app(parts), shutdown_timeout=0.1)
     await runner.setup()

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from launcher.api.api_resources import SERVED, Served
+from launcher.api.api_resources import SERVED, ApiResource
 from launcher.api.resources.table_columns import shape_of
-from launcher.store.interface import EVENTS, FRAMEWORKS, NODES, PODS, SERVICES, Kind
+from launcher.store.interface import EVENTS, FRAMEWORKS, NODES, PODS, SERVICES, ResourceKind
 from tests.api.samples import framework
 
 NOW = 1_700_000_000.0
 BORN = "2023-11-14T22:12:20Z"
 
 
-def row(kind: Kind, obj: dict[str, Any]) -> dict[str, Any]:
+def row(kind: ResourceKind, obj: dict[str, Any]) -> dict[str, Any]:
     shape = shape_of(kind)
     metadata = {"name": "a", "creationTimestamp": BORN, **obj.get("metadata", {})}
     cells = shape.cells({**obj, "metadata": metadata}, NOW)
@@ -21,7 +21,7 @@ def row(kind: Kind, obj: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("served", SERVED, ids=lambda served: served.kind.plural)
-def test_every_kind_has_a_row_even_for_an_object_of_nothing(served: Served) -> None:
+def test_every_kind_has_a_row_even_for_an_object_of_nothing(served: ApiResource) -> None:
     cells = row(served.kind, {})
 
     assert cells["Name"] == "a"
@@ -29,7 +29,7 @@ def test_every_kind_has_a_row_even_for_an_object_of_nothing(served: Served) -> N
 
 
 @pytest.mark.parametrize("served", SERVED, ids=lambda served: served.kind.plural)
-def test_every_kind_survives_an_object_of_nonsense(served: Served) -> None:
+def test_every_kind_survives_an_object_of_nonsense(served: ApiResource) -> None:
     nonsense: dict[str, Any] = {name: [1, "x", None] for name in ("spec", "status", "data", "involvedObject")}
 
     assert row(served.kind, nonsense)["Name"] == "a"

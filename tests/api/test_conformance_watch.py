@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from launcher.api.resources.object_views import Viewer
-from launcher.store.embedded.embedded_store import LocalStore
+from launcher.api.resources.object_views import ObjectPrinter
+from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.interface import FRAMEWORKS, Change
 from tests.api.client import PATIENCE, until
@@ -389,15 +389,15 @@ async def test_what_is_there_comes_whole_however_much_it_is(api: Api) -> None:
 
 async def test_a_change_is_written_once_for_all_who_watch(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
-    one = Viewer.one
+    one = ObjectPrinter.one
 
-    def counted(viewer: Viewer, obj: Any, *, columns: bool = True) -> Any:
+    def counted(viewer: ObjectPrinter, obj: Any, *, columns: bool = True) -> Any:
         shown.append(obj)
         return one(viewer, obj, columns=columns)
 
     async with AsyncExitStack() as stack:
         streams = [await stack.enter_async_context(api.watch(f"{B}?watch=1")) for _ in range(5)]
-        monkeypatch.setattr(Viewer, "one", counted)
+        monkeypatch.setattr(ObjectPrinter, "one", counted)
         await api.store.create(FRAMEWORKS, framework(namespace="default"))
         events = [await stream.next() for stream in streams]
 
@@ -407,7 +407,7 @@ async def test_a_change_is_written_once_for_all_who_watch(api: Api, monkeypatch:
 
 async def test_a_watcher_who_leaves_is_forgotten(api: Api) -> None:
     store = api.store
-    assert isinstance(store, LocalStore)
+    assert isinstance(store, EmbeddedStore)
     async with api.watch(f"{B}?watch=1"):
         assert store._history._followers
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from launcher.api.api_resources import SERVED, Served, Sub
+from launcher.api.api_resources import SERVED, ApiResource, Sub
 from launcher.api.resources.resource_handler import UNOFFERED
 from launcher.core.validation.admission_policy import Policy
 from launcher.store.interface import EVENTS, NODES
@@ -231,7 +231,7 @@ METHODS = {"get": "GET", "update": "PUT", "patch": "PATCH", "create": "POST", "d
     ],
 )
 async def test_every_part_of_an_object_does_what_is_promised_and_no_more(
-    api: Api, served: Served, sub: Sub
+    api: Api, served: ApiResource, sub: Sub
 ) -> None:
     kind = served.kind
     base = f"/apis/{kind.group}/v1" if kind.group else "/api/v1"
@@ -243,7 +243,7 @@ async def test_every_part_of_an_object_does_what_is_promised_and_no_more(
 
 
 @pytest.mark.parametrize("served", SERVED, ids=lambda served: served.kind.plural)
-async def test_every_kind_does_what_is_promised_and_no_more(api: Api, served: Served) -> None:
+async def test_every_kind_does_what_is_promised_and_no_more(api: Api, served: ApiResource) -> None:
     kind = served.kind
     base = f"/apis/{kind.group}/v1" if kind.group else "/api/v1"
     many = f"{base}/namespaces/default/{kind.plural}" if kind.namespaced else f"{base}/{kind.plural}"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from launcher.api.validation.core_objects import rules_of
 from launcher.core.errors import RequestError
-from launcher.store.interface import CONFIG_MAPS, EVENTS, NAMESPACES, SECRETS, SERVICES, Kind
+from launcher.store.interface import CONFIG_MAPS, EVENTS, NAMESPACES, SECRETS, SERVICES, ResourceKind
 from tests.api.client import APPLY, JSON_PATCH, MERGE, STRATEGIC, Answer
 from tests.api.conftest import Api
 from tests.api.samples import causes, framework
@@ -333,7 +333,7 @@ TFJOB: Json = {
 }
 
 
-RICH: dict[Kind, Json] = {
+RICH: dict[ResourceKind, Json] = {
     SERVICES: a_service(
         selector={"a": "b"},
         ports=[{"port": 80, "name": "x", "targetPort": "web", "protocol": "TCP"}, {"port": 81, "name": "y"}],

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from launcher.api.api_resources import SERVED
-from launcher.api.openapi.api_discovery import Discovery
+from launcher.api.openapi.api_discovery import ApiDiscovery
 from tests.api.around import application, running
 from tests.api.client import Client
 
@@ -16,7 +16,7 @@ GROUP = "/apis/launcher.microsoft.com"
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
-    discovery = Discovery(SERVED)
+    discovery = ApiDiscovery(SERVED)
     app = application()
     app.router.add_get("/api", discovery.api)
     app.router.add_get("/api/v1", discovery.core_version)

@@ -5,7 +5,7 @@ import asyncio
 import orjson
 import pytest
 
-from launcher.api.http.status import STATUS, InvalidOptions, Target, VersionAhead, status_of
+from launcher.api.http.status import STATUS, ErrorTarget, InvalidOptions, ResourceVersionTooLarge, status_of
 from launcher.core.errors import (
     BadRequest,
     Conflict,
@@ -15,7 +15,7 @@ from launcher.core.errors import (
     NotFound,
     OutcomeUnknown,
     RequestError,
-    StoreBroken,
+    StoreCorrupted,
     TooManyRequests,
     Unavailable,
 )
@@ -24,7 +24,7 @@ from launcher.store.interface import FRAMEWORKS
 from tests.api.client import PATIENCE
 from tests.api.conftest import Api
 
-A = Target(FRAMEWORKS, "a")
+A = ErrorTarget(FRAMEWORKS, "a")
 
 
 def all_errors(base: type[LauncherError] = LauncherError) -> set[type[LauncherError]]:
@@ -48,10 +48,10 @@ def test_every_error_that_can_come_here_has_a_status() -> None:
         (Conflict("x"), 409, "Conflict"),
         (InvalidObject((required("spec.a"),)), 422, "Invalid"),
         (TooManyRequests("x", 0.2), 429, "TooManyRequests"),
-        (StoreBroken("a secret"), 500, "InternalError"),
+        (StoreCorrupted("a secret"), 500, "InternalError"),
         (Unavailable("x"), 503, "ServiceUnavailable"),
         (OutcomeUnknown("x"), 504, "Timeout"),
-        (VersionAhead("x"), 504, "Timeout"),
+        (ResourceVersionTooLarge("x"), 504, "Timeout"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from launcher.api.http.content_negotiation import Look
+from launcher.api.http.content_negotiation import ResponseFormat
 from launcher.api.http.warnings import warning_headers
 from launcher.api.resources import watch
-from launcher.api.resources.object_views import Include, Viewer
+from launcher.api.resources.object_views import Include, ObjectPrinter
 from launcher.api.resources.watch import Frames
 from launcher.store.embedded.sqlite_store import SqliteStore
-from launcher.store.interface import FRAMEWORKS, Change, Happened
+from launcher.store.interface import FRAMEWORKS, Change, ChangeType
 from tests.api.around import Running
 from tests.api.client import until
 from tests.api.conftest import Api, parts_of, serving, uids
@@ -141,7 +141,7 @@ def in_flight(api: Api) -> int:
 
 def test_what_is_kept_for_other_watchers_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "_MOST_FRAME_BYTES", 1000)
-    viewer = Viewer(FRAMEWORKS, Look(), Include.METADATA, lambda: 0.0)
+    viewer = ObjectPrinter(FRAMEWORKS, ResponseFormat(), Include.METADATA, lambda: 0.0)
     frames = Frames()
 
     lines = [frames.line(change(number), viewer) for number in range(20)]
@@ -156,4 +156,4 @@ def change(number: int, text: str = "text") -> Change:
         "metadata": {"name": text, "resourceVersion": str(number)},
         "spec": {"number": number},
     }
-    return Change(Happened.MODIFIED, obj, number)
+    return Change(ChangeType.MODIFIED, obj, number)

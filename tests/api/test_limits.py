@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from launcher.api.middleware.request_limits import Limits, note_stream
+from launcher.api.middleware.request_limits import RequestLimits, note_stream
 from launcher.api.system_endpoints import Health
-from launcher.core.parsing.decoder import MOST_BYTES
+from launcher.core.parsing.decoder import MAX_BODY_BYTES
 from tests.api.around import Running, application, running
 from tests.api.client import PATIENCE
 
@@ -67,7 +67,7 @@ class Work:
 
 
 @asynccontextmanager
-async def limited(work: Work, limits: Limits, **options: Any) -> AsyncIterator[Running]:
+async def limited(work: Work, limits: RequestLimits, **options: Any) -> AsyncIterator[Running]:
     async def pods(request: web.Request) -> web.StreamResponse:
         return await (work.stream if "watch" in request.query else work.wait)(request)
 
@@ -86,7 +86,7 @@ async def limited(work: Work, limits: Limits, **options: Any) -> AsyncIterator[R
 
 async def test_check_110_reads_over_the_limit_are_told_to_come_again() -> None:
     work = Work()
-    async with limited(work, Limits(reads=1, writes=1)) as server, asyncio.TaskGroup() as tasks:
+    async with limited(work, RequestLimits(reads=1, writes=1)) as server, asyncio.TaskGroup() as tasks:
         first = tasks.create_task(server.client.get(PODS))
         await work.until_busy(1)
 
@@ -101,7 +101,7 @@ async def test_check_110_reads_over_the_limit_are_told_to_come_again() -> None:
 
 async def test_check_110_reads_and_writes_are_counted_apart() -> None:
     work = Work()
-    async with limited(work, Limits(reads=1, writes=1)) as server, asyncio.TaskGroup() as tasks:
+    async with limited(work, RequestLimits(reads=1, writes=1)) as server, asyncio.TaskGroup() as tasks:
         tasks.create_task(server.client.get(PODS))
         await work.until_busy(1)
 
@@ -115,7 +115,11 @@ async def test_check_110_reads_and_writes_are_counted_apart() -> None:
 @pytest.mark.parametrize("path", [WATCH, LOG])
 async def test_check_110_watches_and_logs_are_not_counted(path: str) -> None:
     work = Work()
-    async with limited(work, Limits(reads=1)) as server, server.client.watch(path), server.client.watch(path):
+    async with (
+        limited(work, RequestLimits(reads=1)) as server,
+        server.client.watch(path),
+        server.client.watch(path),
+    ):
         await work.until_busy(2)
 
         work.let_go.set()
@@ -124,7 +128,7 @@ async def test_check_110_watches_and_logs_are_not_counted(path: str) -> None:
 
 async def test_a_client_that_leaves_makes_room_for_another() -> None:
     work = Work()
-    async with limited(work, Limits(reads=1)) as server:
+    async with limited(work, RequestLimits(reads=1)) as server:
         async with server.connection() as (_, writer):
             writer.write(f"GET {PODS} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             await work.until_busy(1)
@@ -136,12 +140,12 @@ async def test_a_client_that_leaves_makes_room_for_another() -> None:
 
 async def test_probes_are_answered_at_any_time() -> None:
     work = Work()
-    async with limited(work, Limits(reads=0, writes=0)) as server:
+    async with limited(work, RequestLimits(reads=0, writes=0)) as server:
         assert (await server.client.get("/readyz")).body == b"ok"
 
 
 async def test_check_109_a_server_that_drains_takes_nothing_new() -> None:
-    limits = Limits()
+    limits = RequestLimits()
     async with limited(Work(), limits) as server:
         limits.drain()
 
@@ -156,7 +160,7 @@ async def test_check_109_a_server_that_drains_takes_nothing_new() -> None:
 
 
 async def test_check_109_a_server_that_drains_finishes_what_it_has_begun() -> None:
-    work, limits = Work(), Limits()
+    work, limits = Work(), RequestLimits()
     async with limited(work, limits) as server, asyncio.TaskGroup() as tasks:
         read = tasks.create_task(server.client.get(PODS))
         await work.until_busy(1)
@@ -169,7 +173,7 @@ async def test_check_109_a_server_that_drains_finishes_what_it_has_begun() -> No
 
 @pytest.mark.parametrize("path", [WATCH, LOG])
 async def test_check_109_watches_and_logs_end_well_when_the_server_drains(path: str) -> None:
-    work, limits = Work(), Limits(chance=lambda: 0.0)
+    work, limits = Work(), RequestLimits(chance=lambda: 0.0)
     async with limited(work, limits) as server, server.connection() as (reader, writer):
         writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         await work.until_busy(1)
@@ -183,7 +187,7 @@ async def test_check_109_watches_and_logs_end_well_when_the_server_drains(path: 
 
 async def test_watches_end_one_by_one() -> None:
     chances = iter([0.0, 1.0, 1.0])
-    work, limits = Work(), Limits(chance=lambda: next(chances))
+    work, limits = Work(), RequestLimits(chance=lambda: next(chances))
     async with limited(work, limits) as server, server.client.watch(WATCH), server.client.watch(WATCH):
         await work.until_busy(2)
         limits.drain(within=3600.0)
@@ -194,7 +198,7 @@ async def test_watches_end_one_by_one() -> None:
 
 
 async def test_a_drain_can_be_hurried_at_any_moment() -> None:
-    work, limits = Work(), Limits()
+    work, limits = Work(), RequestLimits()
     async with limited(work, limits) as server, server.client.watch(WATCH):
         await work.until_busy(1)
         limits.drain(within=0.0)
@@ -206,7 +210,7 @@ async def test_a_drain_can_be_hurried_at_any_moment() -> None:
 
 
 async def test_a_read_that_takes_too_long_may_be_tried_again() -> None:
-    async with limited(Work(), Limits(read_seconds=0.05)) as server:
+    async with limited(Work(), RequestLimits(read_seconds=0.05)) as server:
         answer = await server.client.get(PODS)
 
     assert "longer than 0.05 seconds" in answer.refused(504, "Timeout")["message"]
@@ -214,7 +218,7 @@ async def test_a_read_that_takes_too_long_may_be_tried_again() -> None:
 
 
 async def test_a_write_that_takes_too_long_must_not_be_repeated_blindly() -> None:
-    async with limited(Work(), Limits(write_seconds=0.05)) as server:
+    async with limited(Work(), RequestLimits(write_seconds=0.05)) as server:
         answer = await server.client.put(PODS, b"")
 
     assert "look whether it took effect" in answer.refused(504, "Timeout")["message"]
@@ -224,7 +228,7 @@ async def test_a_write_that_takes_too_long_must_not_be_repeated_blindly() -> Non
 @pytest.mark.parametrize("path", [WATCH, LOG])
 async def test_watches_and_logs_have_no_time_limit(path: str) -> None:
     work = Work()
-    async with limited(work, Limits(read_seconds=0.01)) as server, server.client.watch(path):
+    async with limited(work, RequestLimits(read_seconds=0.01)) as server, server.client.watch(path):
         await work.until_busy(1)
         (await server.client.get(PODS)).refused(504, "Timeout")
 
@@ -234,7 +238,7 @@ async def test_watches_and_logs_have_no_time_limit(path: str) -> None:
 async def test_a_body_that_trickles_in_is_cut_off() -> None:
     work = Work()
     async with (
-        limited(work, Limits(write_seconds=0.2), lingering_time=0.1) as server,
+        limited(work, RequestLimits(write_seconds=0.2), lingering_time=0.1) as server,
         server.connection() as (reader, writer),
     ):
         head = f"POST {PODS} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
@@ -249,7 +253,7 @@ async def test_a_body_that_trickles_in_is_cut_off() -> None:
 
 async def test_a_head_that_trickles_in_is_cut_off() -> None:
     async with (
-        limited(Work(), Limits(), keepalive_timeout=0.2) as server,
+        limited(Work(), RequestLimits(), keepalive_timeout=0.2) as server,
         server.connection() as (reader, writer),
     ):
         writer.write(f"GET {PODS} HTTP/1.1\r\nHost: localhost\r\nX-Long: ".encode())
@@ -291,16 +295,16 @@ def post(body: bytes, *, chunked: bool) -> bytes:
 
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_a_body_of_the_largest_size_is_read(chunked: bool) -> None:
-    async with limited(Work(), Limits()) as server:
-        answer = await server.raw(post(b"x" * MOST_BYTES, chunked=chunked))
+    async with limited(Work(), RequestLimits()) as server:
+        answer = await server.raw(post(b"x" * MAX_BODY_BYTES, chunked=chunked))
 
     assert answer.endswith(b"\r\n\r\n3145728")
 
 
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_a_body_that_is_one_byte_larger_is_refused(chunked: bool) -> None:
-    async with limited(Work(), Limits()) as server:
-        answer = await server.raw(post(b"x" * (MOST_BYTES + 1), chunked=chunked))
+    async with limited(Work(), RequestLimits()) as server:
+        answer = await server.raw(post(b"x" * (MAX_BODY_BYTES + 1), chunked=chunked))
 
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b'"message":"Request entity too large: limit is 3145728"' in answer
@@ -308,8 +312,8 @@ async def test_a_body_that_is_one_byte_larger_is_refused(chunked: bool) -> None:
 
 
 async def test_a_body_that_says_it_is_too_large_is_not_waited_for() -> None:
-    async with limited(Work(), Limits()) as server:
-        head = f"POST {PODS} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {MOST_BYTES + 1}\r\n\r\n"
+    async with limited(Work(), RequestLimits()) as server:
+        head = f"POST {PODS} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {MAX_BODY_BYTES + 1}\r\n\r\n"
 
         assert await server.first_line(head.encode()) == b"HTTP/1.1 413 Request Entity Too Large\r\n"
 
@@ -317,7 +321,7 @@ async def test_a_body_that_says_it_is_too_large_is_not_waited_for() -> None:
 async def test_a_small_body_cannot_unpack_itself_into_a_large_one() -> None:
     bomb = gzip.compress(b"x" * 1_000_000)
     head = f"POST {PODS} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Encoding: gzip\r\n"
-    async with limited(Work(), Limits()) as server:
+    async with limited(Work(), RequestLimits()) as server:
         answer = await server.raw(f"{head}Content-Length: {len(bomb)}\r\n\r\n".encode() + bomb)
 
     assert answer.endswith(f"\r\n\r\n{len(bomb)}".encode())
@@ -326,7 +330,7 @@ async def test_a_small_body_cannot_unpack_itself_into_a_large_one() -> None:
 async def test_check_111_long_selectors_and_tokens_arrive() -> None:
     work = Work()
     work.let_go.set()
-    async with limited(work, Limits()) as server:
+    async with limited(work, RequestLimits()) as server:
         long = await server.client.get(f"{PODS}?labelSelector={'a' * 20_000}", Authorization="x" * 16_000)
         longer = await server.client.get(f"{PODS}?labelSelector={'a' * 70_000}")
 

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from launcher.api.middleware.metrics import Metrics
 from launcher.core.errors import NotFound
-from launcher.store.interface import CONFIG_MAPS, FRAMEWORKS, PODS, Kind, MergePatch, Object
+from launcher.store.interface import CONFIG_MAPS, FRAMEWORKS, PODS, MergePatch, Object, ResourceKind
 from tests.api.around import Running, application, running
 from tests.api.client import PATIENCE, Client
 from tests.api.conftest import memory_store
@@ -159,7 +159,7 @@ async def eventually(server: Running, name: str, value: float) -> bool:
     return True
 
 
-def an_object(kind: Kind, name: str, **status: str) -> Object:
+def an_object(kind: ResourceKind, name: str, **status: str) -> Object:
     metadata = {"name": name, "namespace": "default"}
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "status": status}
 

@@ -6,8 +6,8 @@ import pytest
 
 from launcher.api.resources.pod_logs import PodLogHandler
 from launcher.core.errors import BadRequest, NotFound
-from launcher.core.pods.log_options import LogView
-from launcher.store.embedded.embedded_store import LocalStore
+from launcher.core.pods.log_options import PodLogOptions
+from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.interface import PODS, MergePatch, Object
 from tests.api.around import Running, application, running
 from tests.api.client import PATIENCE
@@ -23,7 +23,7 @@ class FakeLogs:
     def __init__(self) -> None:
         #: By pod, uid and container; uid None is the newest.
         self.kept: dict[tuple[str, str | None, str], list[bytes]] = {}
-        self.asked: list[tuple[str, str, str | None, str, LogView]] = []
+        self.asked: list[tuple[str, str, str | None, str, PodLogOptions]] = []
         self.more: asyncio.Queue[bytes] = asyncio.Queue()
         self.closed = asyncio.Event()
 
@@ -35,7 +35,7 @@ class FakeLogs:
         return uids[uids.index(uid) - 1] if uid in uids[1:] else None
 
     async def read(
-        self, namespace: str, pod: str, uid: str | None, container: str, view: LogView
+        self, namespace: str, pod: str, uid: str | None, container: str, view: PodLogOptions
     ) -> AsyncIterator[bytes]:
         self.asked.append((namespace, pod, uid, container, view))
         lines = self.kept.get((pod, uid, container))
@@ -52,7 +52,7 @@ class FakeLogs:
             self.closed.set()
 
     @property
-    def view(self) -> LogView:
+    def view(self) -> PodLogOptions:
         ((*_, view),) = self.asked
         return view
 
@@ -60,7 +60,7 @@ class FakeLogs:
 class World:
     """A store, some logs, and a server that shows them."""
 
-    def __init__(self, server: Running, store: LocalStore, logs: FakeLogs) -> None:
+    def __init__(self, server: Running, store: EmbeddedStore, logs: FakeLogs) -> None:
         self.client, self.server, self.store, self.logs = server.client, server, store, logs
 
     async def pod(self, *containers: str, node: str = "here", **status: Any) -> str:
@@ -106,20 +106,26 @@ async def test_check_086_a_log_is_plain_text_as_it_was_written(world: World) -> 
 @pytest.mark.parametrize(
     ("query", "view"),
     [
-        pytest.param("", LogView(), id="nothing"),
-        pytest.param("tailLines=2", LogView(tail_lines=2), id="tail"),
-        pytest.param("tailLines=0", LogView(tail_lines=0), id="no lines at all"),
-        pytest.param("limitBytes=10", LogView(limit_bytes=10), id="bytes"),
-        pytest.param("timestamps=True", LogView(timestamps=True), id="times"),
-        pytest.param("timestamps=false&follow=0", LogView(), id="switched off"),
-        pytest.param("sinceSeconds=5", LogView(since=NOW - 5), id="seconds"),
-        pytest.param("sinceTime=2026-01-01T00:00:00Z", LogView(since=NOW), id="a time"),
-        pytest.param("sinceTime=2026-01-01T01:00:00.5%2B01:00", LogView(since=NOW + 0.5), id="elsewhere"),
-        pytest.param("sinceTime=2026-01-01T00:00:00.500000000Z", LogView(since=NOW + 0.5), id="nanoseconds"),
-        pytest.param("pretty=true&insecureSkipTLSVerifyBackend=true&tailLines=", LogView(), id="no matter"),
+        pytest.param("", PodLogOptions(), id="nothing"),
+        pytest.param("tailLines=2", PodLogOptions(tail_lines=2), id="tail"),
+        pytest.param("tailLines=0", PodLogOptions(tail_lines=0), id="no lines at all"),
+        pytest.param("limitBytes=10", PodLogOptions(limit_bytes=10), id="bytes"),
+        pytest.param("timestamps=True", PodLogOptions(timestamps=True), id="times"),
+        pytest.param("timestamps=false&follow=0", PodLogOptions(), id="switched off"),
+        pytest.param("sinceSeconds=5", PodLogOptions(since=NOW - 5), id="seconds"),
+        pytest.param("sinceTime=2026-01-01T00:00:00Z", PodLogOptions(since=NOW), id="a time"),
+        pytest.param(
+            "sinceTime=2026-01-01T01:00:00.5%2B01:00", PodLogOptions(since=NOW + 0.5), id="elsewhere"
+        ),
+        pytest.param(
+            "sinceTime=2026-01-01T00:00:00.500000000Z", PodLogOptions(since=NOW + 0.5), id="nanoseconds"
+        ),
+        pytest.param(
+            "pretty=true&insecureSkipTLSVerifyBackend=true&tailLines=", PodLogOptions(), id="no matter"
+        ),
     ],
 )
-async def test_check_086_the_query_says_which_part(world: World, query: str, view: LogView) -> None:
+async def test_check_086_the_query_says_which_part(world: World, query: str, view: PodLogOptions) -> None:
     await world.running_pod(b"one\n")
 
     assert (await world.client.get(f"{LOG}?{query}")).status == 200

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from launcher.core.errors import Problem
+from launcher.core.errors import FieldError
 from launcher.core.validation.admission_policy import Policy
 
 ROLE = "spec.taskRoles[0].task.pod.spec"
@@ -83,7 +83,7 @@ def test_a_refusal_says_what_is_allowed() -> None:
 
     allowed = "the host paths that are allowed here: /data, /mnt"
     assert path.message == f'Forbidden: "/etc" is outside of {allowed}'
-    assert server == Problem(
+    assert server == FieldError(
         f"{ROLE}.volumes[0].nfs.server",
         'Forbidden: "evil.example" is none of the NFS servers that are allowed here: nas.example, 10.0.0.9',
         "FieldValueForbidden",

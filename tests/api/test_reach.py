@@ -5,9 +5,9 @@ import logging
 
 import pytest
 
-from launcher.api.cluster_health import Reach
+from launcher.api.cluster_health import ClusterHealth
 from launcher.core.errors import Forbidden, LauncherError, NotServed, Unavailable
-from launcher.store.interface import Kind, Page
+from launcher.store.interface import Page, ResourceKind
 from tests.api.conftest import memory_store
 
 
@@ -18,7 +18,7 @@ class Cluster:
         self.says, self.asked, self._store = says, 0, memory_store()
         self.asked_often = asyncio.Event()
 
-    async def list(self, kind: Kind, **options: int) -> Page:
+    async def list(self, kind: ResourceKind, **options: int) -> Page:
         self.asked += 1
         if self.asked > 2:
             self.asked_often.set()
@@ -27,9 +27,9 @@ class Cluster:
         return await self._store.list(kind)
 
 
-def reach(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, fresh: float = 0.0) -> Reach:
+def reach(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, fresh: float = 0.0) -> ClusterHealth:
     monkeypatch.setattr("launcher.api.cluster_health._FRESH", fresh)
-    return Reach(cluster)  # type: ignore[arg-type]  # it is asked for lists alone
+    return ClusterHealth(cluster)  # type: ignore[arg-type]  # it is asked for lists alone
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ async def test_many_who_ask_at_once_cost_one_question(monkeypatch: pytest.Monkey
 
 async def test_a_cluster_that_is_silent_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     class Silent(Cluster):
-        async def list(self, kind: Kind, **options: int) -> Page:
+        async def list(self, kind: ResourceKind, **options: int) -> Page:
             await asyncio.Event().wait()
             return await super().list(kind, **options)
 

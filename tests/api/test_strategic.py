@@ -10,7 +10,7 @@ import pytest
 from launcher.api.apply.merge_keys import MERGED
 from launcher.api.apply.strategic_merge import strategically_patched
 from launcher.core.errors import BadRequest
-from launcher.store.interface import PODS, SERVICES, Kind
+from launcher.store.interface import PODS, SERVICES, ResourceKind
 from tests.api.client import STRATEGIC
 from tests.api.conftest import Api
 from tests.api.samples import A, causes, made
@@ -268,4 +268,4 @@ async def test_frameworks_are_not_patched_so(api: Api) -> None:
 
 
 def test_a_kind_of_another_group_is_merged_as_maps() -> None:
-    assert strategically_patched(Kind("x", "v1", "ys", "Y"), {"a": [1]}, {"a": [2]}) == {"a": [2]}
+    assert strategically_patched(ResourceKind("x", "v1", "ys", "Y"), {"a": [1]}, {"a": [2]}) == {"a": [2]}

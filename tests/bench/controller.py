@@ -9,10 +9,10 @@ from itertools import count
 from statistics import median
 from time import process_time, time
 
-from launcher.controller.framework_controller import Controller
+from launcher.controller.framework_controller import FrameworkController
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.interface import FRAMEWORKS, PODS, Happened, Object, version_of
-from launcher.store.selectors import Where
+from launcher.store.interface import FRAMEWORKS, PODS, ChangeType, Object, version_of
+from launcher.store.selectors import Selector
 from tests.bench import Row, row
 
 SIZES = (10, 100, 1_000, 10_000)
@@ -54,7 +54,7 @@ async def _cost(tasks: int, frameworks: int) -> float:
     store = _store()
     async with asyncio.TaskGroup() as group:
         workers = [
-            group.create_task(Controller(store, clock=time, chance=lambda: 0.5).run()),
+            group.create_task(FrameworkController(store, clock=time, chance=lambda: 0.5).run()),
             group.create_task(_nodes(store, {"phase": "Succeeded"})),
         ]
         began = process_time()
@@ -102,14 +102,14 @@ def _framework(name: str, tasks: int) -> Object:
 
 
 async def _completed(store: MemoryStore, created: Object) -> None:
-    only = Where.named(created["metadata"]["name"])
+    only = Selector.named(created["metadata"]["name"])
     async for change in store.watch(FRAMEWORKS, where=only, since=version_of(created)):
         if (change.object.get("status") or {}).get("state") == "Completed":
             return
 
 
 async def _last_reaches(store: MemoryStore, name: str, phase: str, since: int) -> None:
-    async for change in store.watch(PODS, where=Where.named(name), since=since):
+    async for change in store.watch(PODS, where=Selector.named(name), since=since):
         if (change.object.get("status") or {}).get("phase") == phase:
             return
 
@@ -118,7 +118,7 @@ async def _nodes(store: MemoryStore, end: Object) -> None:
     """Every pod is bound, runs, and comes to its *end* at once: three events each."""
     with suppress(asyncio.CancelledError):
         async for change in store.watch(PODS, since=0):
-            if change.happened is Happened.ADDED:
+            if change.happened is ChangeType.ADDED:
                 pod = change.object
                 pod = await store.update(PODS, {**pod, "spec": {**pod["spec"], "nodeName": "n"}})
                 for status in ({"phase": "Running", "podIP": "10.0.0.1", "hostIP": "192.0.2.1"}, end):
@@ -139,7 +139,7 @@ async def _fill() -> int:
     store = _store()
     async with asyncio.TaskGroup() as group:
         workers = [
-            group.create_task(Controller(store, clock=time, chance=lambda: 0.5).run()),
+            group.create_task(FrameworkController(store, clock=time, chance=lambda: 0.5).run()),
             group.create_task(
                 _nodes(store, {"phase": "Running", "podIP": "10.0.0.2", "hostIP": "192.0.2.1"})
             ),

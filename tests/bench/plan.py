@@ -9,10 +9,10 @@ from time import perf_counter
 from typing import Any
 
 from launcher.core.framework import Framework
-from launcher.core.names import Membership, pod_name, task_uid
-from launcher.core.planning.options import Rules
+from launcher.core.names import TaskIdentity, pod_name, task_uid
+from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.planner import Planner, plan
-from launcher.core.pods.observed_pod import Pod
+from launcher.core.pods.observed_pod import ObservedPod
 from launcher.core.spec import FrameworkName, FrameworkSpec, RoleName, TaskRole
 from launcher.core.status import State
 from tests.bench import Row, row
@@ -36,10 +36,10 @@ def a_framework(tasks: int) -> Framework:
     return Framework(F, "default", UID, 1, FrameworkSpec((TaskRole(W, tasks, pod),)))
 
 
-def a_pod(index: int) -> Pod:
+def a_pod(index: int) -> ObservedPod:
     """The pod of one task, just accepted."""
-    of = Membership(F, W, index, 0, 0, task_uid(UID, 0, W, index, 0))
-    return Pod(pod_name(F, W, index), f"uid-{index}", 1, UID, of, "Pending", NOW)
+    of = TaskIdentity(F, W, index, 0, 0, task_uid(UID, 0, W, index, 0))
+    return ObservedPod(pod_name(F, W, index), f"uid-{index}", 1, UID, of, "Pending", NOW)
 
 
 ALIVE = {"phase": "Running", "node": "n1", "ip": "10.0.0.1", "host_ip": "192.0.2.1"}
@@ -79,7 +79,7 @@ def pod_events(tasks: int) -> float:
 
 def a_planner(tasks: int) -> Planner:
     """A planner that has seen every pod accepted."""
-    planner = Planner(a_framework(tasks), Rules())
+    planner = Planner(a_framework(tasks), PlannerOptions())
     planner.look(NOW)
     for index in range(tasks):
         planner.board.see(a_pod(index))

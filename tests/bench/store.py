@@ -33,9 +33,9 @@ import orjson
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.embedded.rows import new_row
 from launcher.store.embedded.sqlite_store import SqliteStore
-from launcher.store.embedded.watch_cache import History
+from launcher.store.embedded.watch_cache import WatchCache
 from launcher.store.interface import FRAMEWORKS, PODS, Object, key_of
-from launcher.store.selectors import Where
+from launcher.store.selectors import Selector
 from tests.bench import Row, row
 
 ROUNDS = 5
@@ -306,7 +306,7 @@ def _a_pod(number: int) -> Object:
 
 async def _read_rows() -> list[Row]:
     tracemalloc.start()
-    store = MemoryStore(time.time, lambda: str(uuid.uuid4()), History(most_entries=0))
+    store = MemoryStore(time.time, lambda: str(uuid.uuid4()), WatchCache(most_entries=0))
     for number in range(PODS_IN_LISTS):
         await store.create(PODS, _a_pod(number))
     gc.collect()
@@ -315,7 +315,7 @@ async def _read_rows() -> list[Row]:
     text = orjson.dumps(await store.get(PODS, "default", "pod-7"))
     decode = _seconds_of(lambda: orjson.loads(text))
     get = await _seconds(lambda: store.get(PODS, "default", "pod-7"))
-    by_label = Where.labelled({"framework": "framework-7"})
+    by_label = Selector.labelled({"framework": "framework-7"})
     few = await _seconds(lambda: store.list(PODS, "default", by_label))
     return [
         row(

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from launcher.core.manifest import read_framework
+from launcher.core.manifest import parse_framework
 from launcher.core.parsing.decoder import Media
 from tests.bench import Row, row
 from tests.core.manifests import PROJECT, a_framework, a_pod, a_role, samples
@@ -62,7 +62,7 @@ def as_json(data: bytes) -> bytes:
 
 
 def reading(data: bytes, media: Media) -> Callable[[], object]:
-    return lambda: read_framework(data, media=media)
+    return lambda: parse_framework(data, media=media)
 
 
 def loading(data: bytes) -> Callable[[], object]:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from launcher.store.interface import FRAMEWORKS, PODS, Kind
+from launcher.store.interface import FRAMEWORKS, PODS, ResourceKind
 from tests.cluster.controlplane import ControlPlane
 from tests.core.manifests import Json
 
@@ -25,7 +25,7 @@ LEGIBLE = ("--storage-media-type=application/json", "--etcd-compaction-interval=
 class Write:
     """One change that took effect: the object as it was from then on, or before it was gone."""
 
-    kind: Kind
+    kind: ResourceKind
     gone: bool
     obj: Json
 
@@ -80,7 +80,7 @@ class History:
                         return
 
 
-def _write(kind: Kind, event: Any) -> Write:
+def _write(kind: ResourceKind, event: Any) -> Write:
     gone = event.get("type") == "DELETE"
     obj = orjson.loads(b64decode(event["prev_kv" if gone else "kv"]["value"]))
     obj["metadata"]["resourceVersion"] = event["kv"]["mod_revision"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from launcher.core.planning.options import Rules
+from launcher.core.planning.options import PlannerOptions
 from launcher.core.pods.observed_pod import pod_from_json
 from launcher.store.interface import PODS
 from tests.chaos.history import Write
@@ -58,7 +58,7 @@ def _of_the_engine(
     if late and not two_lead:
         yield f"pods were created for tries that were not saved, or over, or had one: {late}"
     try:
-        auditor.check_end(list(frameworks.values()), list(pods.values()), time.time(), Rules())
+        auditor.check_end(list(frameworks.values()), list(pods.values()), time.time(), PlannerOptions())
     except Broken as broken:
         yield str(broken)
 

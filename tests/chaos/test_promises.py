@@ -9,7 +9,7 @@ import pytest
 from launcher.controller.framework_state import framework_from_json
 from launcher.core.planning.planner import plan
 from launcher.core.pods.observed_pod import pod_from_json
-from launcher.core.pods.pod_template import templates_of
+from launcher.core.pods.pod_template import compile_templates
 from launcher.core.serialization.status_json import status_to_json
 from launcher.core.spec import RoleName
 from launcher.store.interface import FRAMEWORKS, PODS
@@ -46,7 +46,7 @@ class Story:
         self.write(FRAMEWORKS, self.framework)
 
     def create(self, index: int, uid: str, number: int = 0) -> None:
-        template = templates_of(framework_from_json(self.framework), 0)[RoleName("short")]
+        template = compile_templates(framework_from_json(self.framework), 0)[RoleName("short")]
         pod = template.pod(index, 0, number)
         pod["metadata"] |= {"uid": uid, "creationTimestamp": "2027-01-15T08:00:00Z"}
         self.pods[pod["metadata"]["name"]] = pod

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from launcher.cli.arena.jobs import Job, newest_first
+from launcher.cli.arena.jobs import ArenaJobSummary, newest_first
 from launcher.cli.main import main
 from launcher.store.interface import FRAMEWORKS, NODES, PODS, MergePatch
 from tests.cli.conftest import Command
@@ -135,10 +135,10 @@ def test_only_jobs_of_arena_are_listed_and_others_left_alone(job: World, capsys:
 
 
 def test_the_newest_job_comes_first_and_before_it_those_that_have_not_begun() -> None:
-    def a_job(name: str, started: str | None) -> Job:
+    def a_job(name: str, started: str | None) -> ArenaJobSummary:
         metadata = {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"}
         status = {} if started is None else {"startTime": f"2026-01-01T00:00:0{started}Z"}
-        return Job({"metadata": metadata, "status": status}, 0, ())
+        return ArenaJobSummary({"metadata": metadata, "status": status}, 0, ())
 
     jobs = [a_job("old", "1"), a_job("waits", None), a_job("new", "2")]
 

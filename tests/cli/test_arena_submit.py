@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from launcher.cli.main import main
-from launcher.store.interface import CONFIG_MAPS, FRAMEWORKS, PODS, SERVICES, Kind
+from launcher.store.interface import CONFIG_MAPS, FRAMEWORKS, PODS, SERVICES, ResourceKind
 from tests.cli.terminals import PATIENCE, PROJECT
 from tests.cli.world import World
 
@@ -56,7 +56,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def objects(world: World, kind: Kind) -> dict[str, Json]:
+def objects(world: World, kind: ResourceKind) -> dict[str, Json]:
     page = world._call(world.store.list(kind))
     return {item["metadata"]["name"]: item for item in page.items}
 
@@ -122,7 +122,7 @@ def test_a_service_that_is_not_created_is_not_reported(world: World, capsys: Cap
 def test_another_namespace_is_part_of_the_hint(world: World, capsys: Capture) -> None:
     world._call(
         world.store.create(
-            Kind("", "v1", "namespaces", "Namespace", namespaced=False),
+            ResourceKind("", "v1", "namespaces", "Namespace", namespaced=False),
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
         )
     )
@@ -291,7 +291,7 @@ def test_6_the_config_file_names_sequence_and_namespace(
         monkeypatch.setenv("ARENA_CONFIG", str(path))
     world._call(
         world.store.create(
-            Kind("", "v1", "namespaces", "Namespace", namespaced=False),
+            ResourceKind("", "v1", "namespaces", "Namespace", namespaced=False),
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
         )
     )

@@ -3,7 +3,7 @@ import pytest
 from launcher.cli.arena.arguments import make_parser, old_spellings
 from launcher.cli.arena.argv import as_argparse
 from launcher.cli.arena.pod_status import pod_words
-from launcher.cli.errors import Refused
+from launcher.cli.errors import UsageError
 
 COMMANDS = (
     "submit",
@@ -47,13 +47,13 @@ def test_arenas_way_of_writing_is_rewritten(line: str, words: str) -> None:
 
 @pytest.mark.parametrize("line", ["get -g=maybe job", "logs job -i", "submit tf --chief="])
 def test_what_arena_cannot_read_is_refused(line: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(UsageError):
         rewritten(line)
 
 
 @pytest.mark.parametrize("line", ["nonsense", "submit nonsense --name=tf", "top nonsense"])
 def test_a_command_that_there_is_not_is_refused_by_its_name(line: str) -> None:
-    with pytest.raises(Refused, match="'nonsense'"):
+    with pytest.raises(UsageError, match="'nonsense'"):
         PARSER.parse_args(rewritten(line).split())
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from launcher.cli.main import main
-from launcher.core.manifest import read_framework
+from launcher.core.manifest import parse_framework
 from launcher.core.parsing.decoder import Media
 
 Capture = pytest.CaptureFixture[str]
@@ -49,7 +49,7 @@ def test_a_tfjob_is_printed_as_a_framework_that_can_be_submitted(capsys: Capture
     assert main(["convert", "job.yaml"]) == 0
 
     said = capsys.readouterr()
-    manifest = read_framework(said.out.encode(), media=Media.YAML, strict=True)
+    manifest = parse_framework(said.out.encode(), media=Media.YAML, strict=True)
     assert manifest.object["metadata"] == {"name": "mnist"}
     assert manifest.object == yaml.safe_load(said.out)
     notes = [line for line in said.err.splitlines() if line.startswith("job.yaml: note: ")]

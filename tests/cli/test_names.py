@@ -4,7 +4,7 @@ import pytest
 from aiohttp import web
 
 from launcher.cli.client.api_client import FRAMEWORKS, PODS
-from launcher.cli.errors import Refused
+from launcher.cli.errors import UsageError
 from launcher.cli.main import main
 from launcher.cli.names import Reference, reference
 from tests.cli.conftest import Served
@@ -126,15 +126,15 @@ def test_a_name_may_have_its_kind_before_it(world: World, kind: str, capsys: Cap
 def test_the_kind_of_a_job_is_known_too() -> None:
     assert reference("tfjob/dist") == Reference("dist", "TFJob")
     assert reference("pytorchjobs.kubeflow.org/dist") == Reference("dist", "PyTorchJob")
-    with pytest.raises(Refused, match="'pod' is no kind of the launcher; write NAME, or framework/NAME"):
+    with pytest.raises(UsageError, match="'pod' is no kind of the launcher; write NAME, or framework/NAME"):
         reference("pod/dist")
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a?b"])
 def test_no_path_is_made_of_a_bad_name(name: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(UsageError):
         FRAMEWORKS.path("default", name)
-    with pytest.raises(Refused):
+    with pytest.raises(UsageError):
         PODS.path(name, "pod")
 
 

@@ -18,12 +18,12 @@ from aiohttp import web
 from launcher.api.app import make_app
 from launcher.api.http.server import make_runner
 from launcher.api.middleware.access_guard import LOOPBACK, Guard
-from launcher.controller.framework_controller import Controller
-from launcher.controller.service_control import Naming
+from launcher.controller.framework_controller import FrameworkController
+from launcher.controller.service_control import ServiceControl
 from launcher.core.errors import BadRequest, NotFound
-from launcher.core.manifest import check_framework
-from launcher.core.pods.log_options import LogView
-from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, Deletion, Kind, MergePatch, Object
+from launcher.core.manifest import validate_framework
+from launcher.core.pods.log_options import PodLogOptions
+from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, DeleteOptions, MergePatch, Object, ResourceKind
 from tests.api.conftest import memory_store, parts_of
 from tests.cluster.ports import free_port
 
@@ -50,7 +50,7 @@ class WrittenLogs:
         return uids[at - 1] if at > 0 else None
 
     async def read(
-        self, namespace: str, pod: str, uid: str | None, container: str, view: LogView
+        self, namespace: str, pod: str, uid: str | None, container: str, view: PodLogOptions
     ) -> AsyncIterator[bytes]:
         found = [key for key in self._lines if (key[0], key[2]) == (pod, container) and uid in (None, key[1])]
         if not found:
@@ -101,8 +101,8 @@ class World:
 
     async def _open(self) -> None:
         self.store, self._logs = memory_store(), WrittenLogs()
-        self._controller = Controller(
-            self.store, clock=time.time, chance=lambda: 0.5, attendants=[Naming(self.store)]
+        self._controller = FrameworkController(
+            self.store, clock=time.time, chance=lambda: 0.5, attendants=[ServiceControl(self.store)]
         )
         self._controlling = asyncio.create_task(self._controller.run())
 
@@ -152,7 +152,7 @@ class World:
 
     def create(self, framework: Json) -> None:
         """Store a Framework, as the API would."""
-        manifest = check_framework(framework)
+        manifest = validate_framework(framework)
         named = {"namespace": "default", **manifest.object["metadata"]}
         self._call(self.store.create(FRAMEWORKS, {**manifest.object, "metadata": named}))
 
@@ -264,7 +264,7 @@ class World:
 
         await self._until(is_told, f"{name} is never deleted")
         with suppress(NotFound):  # one that never had a node goes by itself
-            await self.store.delete(PODS, "default", name, Deletion(grace=0))
+            await self.store.delete(PODS, "default", name, DeleteOptions(grace=0))
 
     async def _report(self, name: str, phase: str, state: Json) -> None:
         pod = await self.store.get(PODS, "default", name)
@@ -284,7 +284,7 @@ class World:
         framework = await self.store.get(FRAMEWORKS, "default", name)
         return framework if (framework.get("status") or {}).get("state") == state else None
 
-    async def _deleting(self, kind: Kind, name: str) -> Object | None:
+    async def _deleting(self, kind: ResourceKind, name: str) -> Object | None:
         with suppress(NotFound):
             found = await self.store.get(kind, "default", name)
             return found if found["metadata"].get("deletionTimestamp") else None

@@ -9,13 +9,13 @@ from random import Random
 from typing import TypeVar
 from uuid import uuid4
 
-from launcher.controller.framework_controller import Controller, Pace
-from launcher.core.errors import NotFound, Problem
-from launcher.job_kinds.job_controller import Mirror
+from launcher.controller.framework_controller import ControllerOptions, FrameworkController
+from launcher.core.errors import FieldError, NotFound
+from launcher.job_kinds.job_controller import JobController
 from launcher.job_kinds.job_kind import FOREIGN
-from launcher.node.garbage_collector.garbage_collector import Collector
+from launcher.node.garbage_collector.garbage_collector import GarbageCollector
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, Deletion, Kind, MergePatch, Object
+from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, DeleteOptions, MergePatch, Object, ResourceKind
 from tests.jobs.samples import counts
 from tests.jobs.samples import states as states_of
 
@@ -33,21 +33,21 @@ class Writes(MemoryStore):
     def __init__(self) -> None:
         super().__init__(time.time, lambda: str(uuid4()))
         self.writes: list[tuple[str, str]] = []
-        self.fails: Callable[[str, Kind], Exception | None] = lambda verb, kind: None
+        self.fails: Callable[[str, ResourceKind], Exception | None] = lambda verb, kind: None
 
-    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         self._note("create", kind)
         return await super().create(kind, obj, dry_run=dry_run)
 
-    async def update(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         self._note("update", kind)
         return await super().update(kind, obj, dry_run=dry_run)
 
-    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update_status(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         self._note("update_status", kind)
         return await super().update_status(kind, obj, dry_run=dry_run)
 
-    def _note(self, verb: str, kind: Kind) -> None:
+    def _note(self, verb: str, kind: ResourceKind) -> None:
         self.writes.append((verb, kind.kind))
         if (error := self.fails(verb, kind)) is not None:
             raise error
@@ -83,8 +83,8 @@ class Place:
         """Change the spec of the job."""
         await self.store.patch(TFJOBS, "default", name, MergePatch({"spec": changes}))
 
-    async def delete(self, kind: Kind, name: str, how: Deletion | None = None) -> None:
-        await self.store.delete(kind, "default", name, how or Deletion())
+    async def delete(self, kind: ResourceKind, name: str, how: DeleteOptions | None = None) -> None:
+        await self.store.delete(kind, "default", name, how or DeleteOptions())
 
     # Nodes.
 
@@ -180,7 +180,7 @@ class Place:
     async def _report(self, pod: str, status: Object) -> None:
         await self.store.patch(PODS, "default", pod, MergePatch({"status": status}), subresource="status")
 
-    async def _get(self, kind: Kind, name: str) -> Object:
+    async def _get(self, kind: ResourceKind, name: str) -> Object:
         try:
             return await self.store.get(kind, "default", name)
         except NotFound:
@@ -194,7 +194,7 @@ def _placed(obj: Object) -> Object:
 @asynccontextmanager
 async def mirrored(
     store: Writes | None = None,
-    forbidden: Callable[[Object], tuple[Problem, ...]] = lambda _: (),
+    forbidden: Callable[[Object], tuple[FieldError, ...]] = lambda _: (),
     *,
     controlled: bool = True,
 ) -> AsyncIterator[Place]:
@@ -202,11 +202,15 @@ async def mirrored(
     store = store or Writes()
     chance = Random(1).random
     runs = [
-        Mirror(store, TFJOB, clock=time.time, chance=chance, forbidden=forbidden).run(),
-        Collector(store, clock=time.time).run(),
+        JobController(store, TFJOB, clock=time.time, chance=chance, forbidden=forbidden).run(),
+        GarbageCollector(store, clock=time.time).run(),
     ]
     if controlled:
-        runs.append(Controller(store, clock=time.time, chance=chance, pace=Pace(gather=0.01)).run())
+        runs.append(
+            FrameworkController(
+                store, clock=time.time, chance=chance, pace=ControllerOptions(gather=0.01)
+            ).run()
+        )
     tasks = [asyncio.create_task(run) for run in runs]
     try:
         yield Place(store)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from launcher.core.errors import Unavailable
 from launcher.core.framework import Framework
-from launcher.core.pods.overlay import Extras
+from launcher.core.pods.overlay import PodOverlay
 from launcher.core.spec import RoleName
 from launcher.store.interface import FRAMEWORKS, PODS, MergePatch
 from tests.controller.simulation.scenes import a_framework, a_role
@@ -21,12 +21,12 @@ class Marker:
         self.prepared: list[tuple[str, int, int]] = []
         self.finished: list[str] = []
 
-    async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, Extras]:
+    async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, PodOverlay]:
         if self.failures:
             self.failures -= 1
             raise Unavailable("nobody answers")
         self.prepared.append((framework.name, attempt, framework.generation))
-        return {role.name: Extras(labels={"marked": role.name}) for role in framework.spec.roles}
+        return {role.name: PodOverlay(labels={"marked": role.name}) for role in framework.spec.roles}
 
     async def finish(self, framework: Framework) -> None:
         self.finished.append(framework.name)

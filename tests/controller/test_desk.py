@@ -2,18 +2,23 @@
 
 from random import Random
 
-from launcher.controller.framework_state import Desk
-from launcher.core.planning.options import Rules
-from launcher.core.validation.framework import problems_in
+from launcher.controller.framework_state import FrameworkState
+from launcher.core.planning.options import PlannerOptions
+from launcher.core.validation.framework import validation_errors
 from launcher.store.interface import FRAMEWORKS, MergePatch, Object
 from tests.controller.simulation.cluster import SimulatedStore
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.controller.simulation.virtual_time import run
 
 
-async def a_desk(store: SimulatedStore) -> Desk:
+async def a_desk(store: SimulatedStore) -> FrameworkState:
     """A desk that has looked at its Framework once."""
-    desk = Desk(await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2))), Rules(), [], problems_in)
+    desk = FrameworkState(
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2))),
+        PlannerOptions(),
+        [],
+        validation_errors,
+    )
     desk.planner.look(store.clock())
     return desk
 

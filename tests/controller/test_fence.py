@@ -8,25 +8,25 @@ from typing import Any
 import pytest
 
 from launcher.core.errors import Unavailable
-from launcher.store.fenced_store import Fenced, Term
-from launcher.store.interface import CONFIG_MAPS, Deletion, MergePatch, Object
+from launcher.store.fenced_store import FencedStore, LeaderTerm
+from launcher.store.interface import CONFIG_MAPS, DeleteOptions, MergePatch, Object
 from tests.controller.simulation.cluster import SimulatedStore
 from tests.controller.simulation.virtual_time import run
 
 
-async def _write(store: Fenced) -> None:
+async def _write(store: FencedStore) -> None:
     there = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "m"}}
     await store.create(CONFIG_MAPS, there)
     obj = await store.get(CONFIG_MAPS, "default", "m")
     await store.update(CONFIG_MAPS, obj | {"data": {"a": "1"}})
     await store.patch(CONFIG_MAPS, "default", "m", MergePatch({"data": {"b": "2"}}))
-    await store.delete(CONFIG_MAPS, "default", "m", Deletion(uid=obj["metadata"]["uid"]))
+    await store.delete(CONFIG_MAPS, "default", "m", DeleteOptions(uid=obj["metadata"]["uid"]))
 
 
 def test_a_fenced_store_is_the_store_itself_while_the_term_lasts() -> None:
     async def story() -> None:
         store = SimulatedStore(Random(1))
-        fenced = Fenced(store, Term(10.0, asyncio.get_running_loop().time))
+        fenced = FencedStore(store, LeaderTerm(10.0, asyncio.get_running_loop().time))
         before = store.version
         await _write(fenced)
 
@@ -41,7 +41,7 @@ def test_a_fenced_store_is_the_store_itself_while_the_term_lasts() -> None:
     run(story())
 
 
-async def _first(store: Fenced, number: int) -> AsyncIterator[Any]:
+async def _first(store: FencedStore, number: int) -> AsyncIterator[Any]:
     async for change in store.watch(CONFIG_MAPS, since=0):
         yield change
         number -= 1
@@ -49,7 +49,7 @@ async def _first(store: Fenced, number: int) -> AsyncIterator[Any]:
             return
 
 
-WRITES: dict[str, Callable[[Fenced, Object], Awaitable[Object]]] = {
+WRITES: dict[str, Callable[[FencedStore, Object], Awaitable[Object]]] = {
     "create": lambda store, obj: store.create(CONFIG_MAPS, obj),
     "update": lambda store, obj: store.update(CONFIG_MAPS, obj),
     "update_status": lambda store, obj: store.update_status(CONFIG_MAPS, obj),
@@ -60,11 +60,11 @@ WRITES: dict[str, Callable[[Fenced, Object], Awaitable[Object]]] = {
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_after_its_term_a_fenced_store_can_only_be_read(
-    write: Callable[[Fenced, Object], Awaitable[Object]],
+    write: Callable[[FencedStore, Object], Awaitable[Object]],
 ) -> None:
     async def story() -> None:
         store = SimulatedStore(Random(1))
-        fenced = Fenced(store, Term(10.0, asyncio.get_running_loop().time))
+        fenced = FencedStore(store, LeaderTerm(10.0, asyncio.get_running_loop().time))
         obj = await fenced.create(
             CONFIG_MAPS,
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "m"}},
@@ -84,7 +84,7 @@ def test_after_its_term_a_fenced_store_can_only_be_read(
 def test_a_term_that_is_over_is_over_for_good() -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        term = Term(10.0, loop.time)
+        term = LeaderTerm(10.0, loop.time)
         term.extend(20.0)
         term.extend(15.0)
         assert term.left == 20.0

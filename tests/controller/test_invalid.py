@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from launcher.core.errors import Problem
+from launcher.core.errors import FieldError
 from launcher.core.planning.planner import Planner
-from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, JsonPatch, Kind, MergePatch, Object
+from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, JsonPatch, MergePatch, Object, ResourceKind
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.controller.simulation.virtual_time import run
 from tests.controller.watched import Watched, launched, reaches
@@ -232,7 +232,7 @@ def test_the_end_of_a_framework_is_told_before_what_was_done_to_it_afterwards() 
 def test_a_framework_is_checked_once_for_each_generation_and_not_again_after_a_restart() -> None:
     checked: list[int] = []
 
-    def check(obj: Object) -> tuple[Problem, ...]:
+    def check(obj: Object) -> tuple[FieldError, ...]:
         checked.append(obj["metadata"]["generation"])
         assert "status" not in obj, "it is large, and ours"
         return ()
@@ -254,8 +254,8 @@ def test_a_framework_is_checked_once_for_each_generation_and_not_again_after_a_r
 
 
 def test_what_the_admin_forbids_is_not_run_either() -> None:
-    def check(_: Object) -> tuple[Problem, ...]:
-        return (Problem("spec.taskRoles[0].task.pod.spec.hostNetwork", "Forbidden: no"),)
+    def check(_: Object) -> tuple[FieldError, ...]:
+        return (FieldError("spec.taskRoles[0].task.pod.spec.hostNetwork", "Forbidden: no"),)
 
     async def story() -> None:
         store = Watched()
@@ -275,7 +275,7 @@ def test_an_edit_that_comes_while_pods_are_created_stops_that_at_once() -> None:
         await store.create(FRAMEWORKS, a_framework("f", a_role("w", 30)))
         edited: list[asyncio.Task[None]] = []
 
-        def edit_meanwhile(verb: str, kind: Kind, _: Any) -> None:
+        def edit_meanwhile(verb: str, kind: ResourceKind, _: Any) -> None:
             if (verb, kind) == ("create", PODS) and not edited:
                 edited.append(asyncio.create_task(correct(store, spec={**SOUND, "roleSequence": ["nobody"]})))
 
@@ -322,7 +322,7 @@ def test_a_role_that_is_removed_while_its_pods_are_created_is_no_fault_of_anybod
         await store.create(FRAMEWORKS, a_framework("f", a_role("w", 30), a_role("ps", 30)))
         removed: list[asyncio.Task[None]] = []
 
-        def remove_meanwhile(verb: str, kind: Kind, _: Any) -> None:
+        def remove_meanwhile(verb: str, kind: ResourceKind, _: Any) -> None:
             if (verb, kind) == ("create", PODS) and not removed:
                 spec = a_framework("f", a_role("w", 30))["spec"]
                 removed.append(asyncio.create_task(correct(store, spec=spec)))

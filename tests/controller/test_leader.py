@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from launcher.controller.leader_election import Durations, Leader
+from launcher.controller.leader_election import LeaderElector, LeaseTimings
 from launcher.core.errors import Conflict, Forbidden, OutcomeUnknown, Unavailable
-from launcher.store.fenced_store import Term
-from launcher.store.interface import LEASES, Deletion, Kind, MergePatch, Object
+from launcher.store.fenced_store import LeaderTerm
+from launcher.store.interface import LEASES, DeleteOptions, MergePatch, Object, ResourceKind
 from tests.controller.simulation.cluster import SimulatedStore
 from tests.controller.simulation.virtual_time import run
 
@@ -27,13 +27,15 @@ class Leases(SimulatedStore):
         self.before: Callable[[Object], Awaitable[None]] = _nothing
         self.after: Callable[[Object], Awaitable[None]] = _nothing
 
-    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         return await self._write(kind, obj, super().create)
 
-    async def update(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         return await self._write(kind, obj, super().update)
 
-    async def _write(self, kind: Kind, obj: Object, write: Callable[..., Awaitable[Object]]) -> Object:
+    async def _write(
+        self, kind: ResourceKind, obj: Object, write: Callable[..., Awaitable[Object]]
+    ) -> Object:
         if kind == LEASES:
             await self.before(obj)
         answer = await write(kind, obj)
@@ -65,7 +67,7 @@ class Work:
 
     busy: int = 0
 
-    def __init__(self, stories: list[str], name: str, term: Term) -> None:
+    def __init__(self, stories: list[str], name: str, term: LeaderTerm) -> None:
         self.term, self._stories, self._name = term, stories, name
         self._stopped = asyncio.Event()
         self.saves = 1.0
@@ -92,7 +94,7 @@ class Replica:
     """One launcher, as far as leading goes."""
 
     def __init__(self, store: SimulatedStore, name: str, stories: list[str], **more: Any) -> None:
-        self.leader = Leader(
+        self.leader = LeaderElector(
             store,
             namespace=NAMESPACE,
             identity=name,
@@ -103,7 +105,7 @@ class Replica:
         )
         self.works: list[Work] = []
 
-        def begin(term: Term) -> Work:
+        def begin(term: LeaderTerm) -> Work:
             self.works.append(Work(stories, name, term))
             return self.works[-1]
 
@@ -282,7 +284,7 @@ def test_the_holders_own_length_of_the_lease_counts() -> None:
     async def story() -> None:
         store, stories = Leases(), list[str]()
         Work.busy = 0
-        dead = Replica(store, "dead", stories, durations=Durations(60, 40, 2))
+        dead = Replica(store, "dead", stories, durations=LeaseTimings(60, 40, 2))
         await dead.leads()
         store.before = fails(Unavailable("gone"), "dead")
         b = Replica(store, "b", stories)
@@ -393,7 +395,7 @@ def test_a_lease_that_is_deleted_is_made_anew_by_its_holder() -> None:
     async def story() -> None:
         store = Leases()
         async with replicas(store) as (a, b, _):
-            await store.delete(LEASES, NAMESPACE, NAME, Deletion())
+            await store.delete(LEASES, NAMESPACE, NAME, DeleteOptions())
             await asyncio.sleep(10)
 
             assert (a.leader.is_leader, b.leader.is_leader) == (True, False), "its holder is there, after all"
@@ -412,7 +414,9 @@ def test_work_that_fails_is_not_hidden_and_leaves_the_lease_free() -> None:
 
     async def story() -> None:
         store = Leases()
-        leader = Leader(store, namespace=NAMESPACE, identity="a", clock=store.clock, chance=lambda: 0.5)
+        leader = LeaderElector(
+            store, namespace=NAMESPACE, identity="a", clock=store.clock, chance=lambda: 0.5
+        )
 
         with pytest.raises(ExceptionGroup, match="unhandled errors") as failed:
             await leader.run(lambda _: Broken())

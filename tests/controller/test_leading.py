@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import pytest
 
-from launcher.controller.framework_controller import Controller
-from launcher.controller.leader_election import Leader
-from launcher.core.planning.options import Rules
-from launcher.store.fenced_store import Fenced, Term
-from launcher.store.interface import FRAMEWORKS, PODS, Kind
+from launcher.controller.framework_controller import FrameworkController
+from launcher.controller.leader_election import LeaderElector
+from launcher.core.planning.options import PlannerOptions
+from launcher.store.fenced_store import FencedStore, LeaderTerm
+from launcher.store.interface import FRAMEWORKS, PODS, ResourceKind
 from tests.controller.simulation.audit import Auditor
 from tests.controller.simulation.cluster import Cluster, SimulatedStore
 from tests.controller.simulation.faults import Faults, FaultyStore
@@ -48,7 +48,7 @@ class Launcher:
 
     def __init__(self, store: SimulatedStore, identity: str, random: Random) -> None:
         self.wire = Freezing(store, random)
-        self.leader = Leader(
+        self.leader = LeaderElector(
             self.wire,
             namespace="launchers",
             identity=identity,
@@ -57,8 +57,8 @@ class Launcher:
             steady=lambda: asyncio.get_running_loop().time(),
         )
 
-        def begin(term: Term) -> Controller:
-            return Controller(Fenced(self.wire, term), clock=store.clock, chance=random.random)
+        def begin(term: LeaderTerm) -> FrameworkController:
+            return FrameworkController(FencedStore(self.wire, term), clock=store.clock, chance=random.random)
 
         self.task = asyncio.create_task(self.leader.run(begin))
 
@@ -106,7 +106,7 @@ class World:
             await launcher.end()
         self.nodes.cancel()
         frameworks, pods = await self.store.list(FRAMEWORKS), await self.store.list(PODS)
-        self.auditor.check_end(list(frameworks.items), list(pods.items), self.store.clock(), Rules())
+        self.auditor.check_end(list(frameworks.items), list(pods.items), self.store.clock(), PlannerOptions())
 
     async def _is_at_rest(self) -> bool:
         frameworks = (await self.store.list(FRAMEWORKS)).items
@@ -168,11 +168,11 @@ def test_one_that_wakes_after_its_term_writes_nothing_more() -> None:
 def test_every_term_begins_with_a_controller_that_knows_nothing() -> None:
     async def story() -> None:
         world = World(2)
-        lists: list[Kind] = []
+        lists: list[ResourceKind] = []
         leading = await world.leading()
         seen = leading.wire.list
 
-        async def counted(kind: Kind, *args: object, **more: object) -> object:
+        async def counted(kind: ResourceKind, *args: object, **more: object) -> object:
             lists.append(kind)
             return await seen(kind, *args, **more)  # type: ignore[arg-type]  # handed through
 

@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from launcher.controller.framework_controller import Controller
+from launcher.controller.framework_controller import FrameworkController
 from launcher.core.errors import Conflict, Forbidden, NotFound, OutcomeUnknown, Unavailable
 from launcher.core.planning.planner import Planner
 from launcher.store.interface import (
     EVENTS,
     FRAMEWORKS,
     PODS,
-    Deletion,
+    DeleteOptions,
     JsonPatch,
-    Kind,
     MergePatch,
     Object,
     Propagation,
+    ResourceKind,
 )
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.controller.simulation.virtual_time import run
@@ -124,7 +124,7 @@ def test_f16_a_users_edit_and_our_status_both_survive_when_they_meet() -> None:
         await store.create(FRAMEWORKS, a_framework("f", a_role("w", 1)))
         edits, editing = iter(range(3)), list[asyncio.Task[Object]]()
 
-        def edit_meanwhile(verb: str, kind: Kind, _: Any) -> None:
+        def edit_meanwhile(verb: str, kind: ResourceKind, _: Any) -> None:
             if (verb, kind) == ("update_status", FRAMEWORKS) and (number := next(edits, None)) is not None:
                 patch = MergePatch({"spec": {"description": f"edit {number}"}})
                 editing.append(asyncio.create_task(store.patch(FRAMEWORKS, "default", "f", patch)))
@@ -148,7 +148,9 @@ def test_f20_a_framework_replaced_unseen_by_one_of_the_same_name_is_a_new_one() 
         async with launched(store, seconds=1000):
             await reaches(store, "AttemptRunning")
             store.muted.add(FRAMEWORKS)
-            old = await store.delete(FRAMEWORKS, "default", "f", Deletion(propagation=Propagation.BACKGROUND))
+            old = await store.delete(
+                FRAMEWORKS, "default", "f", DeleteOptions(propagation=Propagation.BACKGROUND)
+            )
             new = await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2)))
             store.muted.clear()
             touch = MergePatch({"spec": {"description": "seen at last"}})
@@ -190,7 +192,7 @@ class Forgetful(Watched):
         super().__init__()
         self.saved = self.asked = self.conflicts = 0
 
-    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update_status(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         try:
             answer = await super().update_status(kind, obj, dry_run=dry_run)
         except Conflict:
@@ -201,7 +203,7 @@ class Forgetful(Watched):
             raise OutcomeUnknown("its answer was lost")
         return answer
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+    async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
         if BY_CONTROLLER.get() and kind == FRAMEWORKS:
             self.asked += 1
             if self.asked < 4:
@@ -232,7 +234,7 @@ def test_a_pod_that_belongs_to_a_change_not_heard_of_yet_is_left_alone() -> None
             store.muted.add(FRAMEWORKS)
             live = await store.get(FRAMEWORKS, "default", "f")
             await store.update(FRAMEWORKS, {**live, "spec": a_framework("f", a_role("w", 2))["spec"]})
-            other = Controller(store, clock=store.clock, chance=lambda: 0.5)
+            other = FrameworkController(store, clock=store.clock, chance=lambda: 0.5)
             working = asyncio.create_task(other.run())
             await asyncio.sleep(60)
             working.cancel()
@@ -321,7 +323,7 @@ def test_a_full_quota_is_told_in_status_and_tried_again_with_growing_pauses() ->
 
         room = 2
 
-        def quota(verb: str, kind: Kind, _: Any) -> Exception | None:
+        def quota(verb: str, kind: ResourceKind, _: Any) -> Exception | None:
             nonlocal room
             if (verb, kind) != ("create", PODS):
                 return None
@@ -385,7 +387,7 @@ def test_an_ended_framework_whose_user_gives_it_more_time_at_the_last_moment_sta
         await store.create(FRAMEWORKS, a_framework("f", a_role("w", 1), ttlSecondsAfterFinished=100))
         editing: list[asyncio.Task[Object]] = []
 
-        def extend(verb: str, kind: Kind, _: Any) -> None:
+        def extend(verb: str, kind: ResourceKind, _: Any) -> None:
             if (verb, kind) == ("delete", FRAMEWORKS) and not editing:
                 patch = MergePatch({"spec": {"ttlSecondsAfterFinished": 1000}})
                 editing.append(asyncio.create_task(store.patch(FRAMEWORKS, "default", "f", patch)))
@@ -474,7 +476,7 @@ def test_stopped_before_the_store_ever_answered_it_ends_all_the_same() -> None:
 
     async def story() -> None:
         store = Silent()
-        controller = Controller(store, clock=store.clock, chance=lambda: 0.5)
+        controller = FrameworkController(store, clock=store.clock, chance=lambda: 0.5)
         running = asyncio.create_task(controller.run())
         await asyncio.sleep(30)
         controller.stop()

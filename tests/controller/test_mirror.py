@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from launcher.core.errors import Conflict, Problem, Unavailable
+from launcher.core.errors import Conflict, FieldError, Unavailable
 from launcher.job_kinds.job_kind import JOB_KIND, WRITTEN_AS
-from launcher.store.interface import FRAMEWORKS, PODS, Deletion, Kind, MergePatch, Propagation
+from launcher.store.interface import FRAMEWORKS, PODS, DeleteOptions, MergePatch, Propagation, ResourceKind
 from tests.controller.mirrored import TFJOBS, Place, Writes, mirrored
 from tests.core.manifests import a_framework
 from tests.jobs.samples import a_tfjob, counts, replicas, states
@@ -288,7 +288,7 @@ async def test_a_job_takes_its_framework_and_its_pods_along(place: Place) -> Non
     await place.submit(a_tfjob())
     await place.run(*WORKERS)
 
-    await place.delete(TFJOBS, "dist", Deletion(propagation=Propagation.FOREGROUND))
+    await place.delete(TFJOBS, "dist", DeleteOptions(propagation=Propagation.FOREGROUND))
 
     await place.gone()
     assert await place.framework() == {}
@@ -376,7 +376,7 @@ async def test_a_framework_that_somebody_deletes_is_made_anew(place: Place) -> N
     await place.told("Created", "Running")
     before = (await place.framework())["metadata"]["uid"]
 
-    await place.delete(FRAMEWORKS, "dist", Deletion(propagation=Propagation.FOREGROUND))
+    await place.delete(FRAMEWORKS, "dist", DeleteOptions(propagation=Propagation.FOREGROUND))
 
     async def another() -> bool:
         framework = await place.framework()
@@ -399,7 +399,7 @@ async def test_a_job_that_got_past_every_check_is_told_what_is_wrong(place: Plac
 
 
 async def test_what_the_admin_forbids_is_told_of_the_job_itself() -> None:
-    problem = Problem("spec.taskRoles[0].task.pod.spec.hostNetwork", "Forbidden: not here")
+    problem = FieldError("spec.taskRoles[0].task.pod.spec.hostNetwork", "Forbidden: not here")
     async with mirrored(forbidden=lambda _: (problem,)) as place:
         await place.submit(a_tfjob())
 
@@ -475,7 +475,7 @@ async def test_after_a_restart_of_the_launcher_everything_goes_on_and_nothing_is
 async def test_what_does_not_work_is_tried_again(error: Exception, verb: str) -> None:
     store, failed = Writes(), [0]
 
-    def fails(what: str, kind: Kind) -> Exception | None:
+    def fails(what: str, kind: ResourceKind) -> Exception | None:
         if what == verb and kind in (TFJOBS, FRAMEWORKS) and failed[0] < 3:
             failed[0] += 1
             return error

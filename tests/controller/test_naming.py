@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from launcher.controller.framework_controller import Controller
-from launcher.controller.service_control import Naming
+from launcher.controller.framework_controller import FrameworkController
+from launcher.controller.service_control import ServiceControl
 from launcher.core.errors import Forbidden, OutcomeUnknown
 from launcher.core.pods.services import ANNOTATION
-from launcher.store.interface import FRAMEWORKS, PODS, SERVICES, Deletion, MergePatch, Object
+from launcher.store.interface import FRAMEWORKS, PODS, SERVICES, DeleteOptions, MergePatch, Object
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.controller.simulation.virtual_time import run
 from tests.controller.watched import Watched, down, launched, reaches
@@ -28,11 +28,11 @@ def named(name: str, tasks: int, wish: str = "PerTask", port: int = 2222) -> Obj
 
 
 @asynccontextmanager
-async def naming(store: Watched, *frameworks: Object, **how: Any) -> AsyncIterator[Controller]:
+async def naming(store: Watched, *frameworks: Object, **how: Any) -> AsyncIterator[FrameworkController]:
     """A controller that sees to Services, at work on these."""
     for framework in frameworks:
         await store.create(FRAMEWORKS, framework)
-    async with launched(store, attendants=[Naming(store)], **how) as controller:
+    async with launched(store, attendants=[ServiceControl(store)], **how) as controller:
         yield controller
 
 
@@ -299,7 +299,7 @@ def test_the_services_of_an_earlier_framework_of_that_name_are_waited_for() -> N
             await store.create(FRAMEWORKS, a_framework("f", a_role("w", 1), discovery={}))
             await until(lambda: _says(store, "an earlier Framework of this name has yet to go"))
 
-            await store.delete(SERVICES, "default", "f", Deletion(uid=old["uid"]))
+            await store.delete(SERVICES, "default", "f", DeleteOptions(uid=old["uid"]))
             await until(lambda: _is_another(store, old["uid"]))
 
     run(story())

@@ -8,9 +8,9 @@ from random import Random
 from time import time
 from uuid import uuid4
 
-from launcher.controller.framework_controller import Controller
+from launcher.controller.framework_controller import FrameworkController
 from launcher.store.embedded.sqlite_store import SqliteStore
-from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, Happened, MergePatch, Object
+from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, ChangeType, MergePatch, Object
 from tests.controller.simulation.scenes import a_framework, a_role
 
 TASKS = 20
@@ -26,8 +26,8 @@ async def opened(path: Path) -> AsyncIterator[SqliteStore]:
 
 
 @asynccontextmanager
-async def controlled(store: SqliteStore) -> AsyncIterator[Controller]:
-    controller = Controller(store, clock=time, chance=Random(1).random)
+async def controlled(store: SqliteStore) -> AsyncIterator[FrameworkController]:
+    controller = FrameworkController(store, clock=time, chance=Random(1).random)
     running = asyncio.create_task(controller.run())
     try:
         yield controller
@@ -60,7 +60,7 @@ async def pods_that_come(store: SqliteStore, number: int) -> list[str]:
     async with asyncio.timeout(30), aclosing(store.watch(PODS, since=page.version)) as changes:
         while len(names) < number:
             change = await anext(changes)
-            if change.happened is Happened.ADDED:
+            if change.happened is ChangeType.ADDED:
                 names.append(change.object["metadata"]["name"])
     return names
 

@@ -1,12 +1,12 @@
 import asyncio
 
-from launcher.store.work_queue import Queue
+from launcher.store.work_queue import WorkQueue
 from tests.controller.simulation.virtual_time import run
 
 
 def test_a_key_added_twice_is_handed_out_once() -> None:
     async def story() -> None:
-        queue: Queue[str] = Queue()
+        queue: WorkQueue[str] = WorkQueue()
         queue.add("a")
         queue.add("a")
         queue.add("b")
@@ -19,7 +19,7 @@ def test_a_key_added_twice_is_handed_out_once() -> None:
 
 def test_f22_a_key_added_ten_times_while_it_is_worked_on_is_handed_out_exactly_once_more() -> None:
     async def story() -> None:
-        queue: Queue[str] = Queue()
+        queue: WorkQueue[str] = WorkQueue()
         queue.add("a")
         await queue.get()
         for _ in range(10):
@@ -34,7 +34,7 @@ def test_f22_a_key_added_ten_times_while_it_is_worked_on_is_handed_out_exactly_o
 
 def test_two_workers_never_have_the_same_key() -> None:
     async def story() -> None:
-        queue: Queue[int] = Queue()
+        queue: WorkQueue[int] = WorkQueue()
         busy: set[int] = set()
         handled: list[int] = []
 
@@ -65,7 +65,7 @@ def test_two_workers_never_have_the_same_key() -> None:
 def test_of_several_delays_the_shortest_counts() -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        queue: Queue[str] = Queue()
+        queue: WorkQueue[str] = WorkQueue()
         queue.add_after("a", 30)
         queue.add_after("a", 10)
         queue.add_after("a", 20)
@@ -81,7 +81,7 @@ def test_of_several_delays_the_shortest_counts() -> None:
 
 def test_a_forgotten_key_does_not_come_back() -> None:
     async def story() -> None:
-        queue: Queue[str] = Queue()
+        queue: WorkQueue[str] = WorkQueue()
         queue.add_after("a", 10)
         queue.forget("a")
         await asyncio.sleep(20)
@@ -93,7 +93,7 @@ def test_a_forgotten_key_does_not_come_back() -> None:
 
 def test_a_worker_that_is_cancelled_while_it_waits_loses_no_key() -> None:
     async def story() -> None:
-        queue: Queue[str] = Queue()
+        queue: WorkQueue[str] = WorkQueue()
         first, second = (asyncio.create_task(queue.get()) for _ in range(2))
         await asyncio.sleep(0)
         queue.add("a")  # wakes the first
@@ -106,7 +106,7 @@ def test_a_worker_that_is_cancelled_while_it_waits_loses_no_key() -> None:
 
 def test_a_closed_queue_hands_out_nothing_more_and_lets_everybody_go() -> None:
     async def story() -> None:
-        queue: Queue[str] = Queue()
+        queue: WorkQueue[str] = WorkQueue()
         waiting = [asyncio.create_task(queue.get()) for _ in range(2)]
         await asyncio.sleep(0)
         queue.close()

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from launcher.controller.framework_controller import Controller, log_sequence
+from launcher.controller.framework_controller import FrameworkController, log_sequence
 from launcher.store.interface import EVENTS, FRAMEWORKS, PODS
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.node.clusters import NOW, a_store, running, until
@@ -60,7 +60,7 @@ async def test_a_framework_with_the_annotation_is_created_in_that_order_from_its
     async def are_there() -> bool:
         return len((await store.list(PODS)).items) == 5
 
-    async with running(Controller(store, clock=lambda: NOW, chance=lambda: 0.0)):
+    async with running(FrameworkController(store, clock=lambda: NOW, chance=lambda: 0.0)):
         await until(are_there)
         pods = sorted((await store.list(PODS)).items, key=lambda pod: int(pod["metadata"]["resourceVersion"]))
 
@@ -89,10 +89,10 @@ async def test_the_sequence_is_an_event_of_a_new_framework_once() -> None:
     async def is_recorded() -> bool:
         return bool(await sequences())
 
-    async with running(Controller(store, clock=lambda: NOW, chance=lambda: 0.0)):
+    async with running(FrameworkController(store, clock=lambda: NOW, chance=lambda: 0.0)):
         await until(are_there)
         await until(is_recorded)
-    async with running(Controller(store, clock=lambda: NOW, chance=lambda: 0.0)):
+    async with running(FrameworkController(store, clock=lambda: NOW, chance=lambda: 0.0)):
         await until(are_there)
 
     assert await sequences() == ["the Role Sequence of job f is: [PS Worker]"]

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from launcher.controller.framework_controller import Controller
-from launcher.controller.framework_state import Desk
-from launcher.core.planning.attempt_state import Board
+from launcher.controller.framework_controller import FrameworkController
+from launcher.controller.framework_state import FrameworkState
+from launcher.core.planning.attempt_state import AttemptState
 from launcher.core.status import TaskStatus
 from launcher.store.interface import Object
 from tests.controller.simulation.audit import Broken
@@ -41,29 +41,35 @@ def test_two_seeds_play_differently() -> None:
 # The simulation itself must be able to fail. Each of these breaks one rule of the launcher, and is found out.
 
 
-async def _acts_before_saving(self: Controller, desk: Desk) -> bool:
+async def _acts_before_saving(self: FrameworkController, desk: FrameworkState) -> bool:
     desk.planner.mark_saved()
     return True
 
 
-def _trusts_its_cache(self: Board, task: TaskStatus) -> bool:
+def _trusts_its_cache(self: AttemptState, task: TaskStatus) -> bool:
     return False
 
 
-def _settles_nothing(self: Desk, live: Object) -> bool:
+def _settles_nothing(self: FrameworkState, live: Object) -> bool:
     return True
 
 
 BREAKS: dict[str, tuple[type, str, Callable[..., object], str, str]] = {
-    "it acts before it saves": (Controller, "_save", _acts_before_saving, "retry-storm", "calm"),
+    "it acts before it saves": (FrameworkController, "_save", _acts_before_saving, "retry-storm", "calm"),
     "it trusts a cache that is behind": (
-        Board,
+        AttemptState,
         "_may_be_there",
         _trusts_its_cache,
         "ordered-roles",
         "two-controllers",
     ),
-    "it takes a failed save for a saved one": (Desk, "settle", _settles_nothing, "retry-storm", "refusals"),
+    "it takes a failed save for a saved one": (
+        FrameworkState,
+        "settle",
+        _settles_nothing,
+        "retry-storm",
+        "refusals",
+    ),
 }
 
 

@@ -7,13 +7,13 @@ from contextvars import ContextVar, copy_context
 from random import Random
 from typing import Any
 
-from launcher.controller.attempt_hook import Attendant
-from launcher.controller.framework_controller import Controller, Pace
-from launcher.controller.framework_state import Check
+from launcher.controller.attempt_hook import AttemptHook
+from launcher.controller.framework_controller import ControllerOptions, FrameworkController
+from launcher.controller.framework_state import Validator
 from launcher.core.errors import Unavailable
-from launcher.core.validation.framework import problems_in
-from launcher.store.interface import FRAMEWORKS, PODS, Change, Deletion, Kind, Object, Version
-from launcher.store.selectors import EVERYTHING, Where
+from launcher.core.validation.framework import validation_errors
+from launcher.store.interface import FRAMEWORKS, PODS, Change, DeleteOptions, Object, ResourceKind, Version
+from launcher.store.selectors import EVERYTHING, Selector
 from tests.controller.simulation.audit import Auditor
 from tests.controller.simulation.cluster import Cluster, SimulatedStore
 
@@ -26,23 +26,29 @@ class Watched(SimulatedStore):
 
     def __init__(self) -> None:
         super().__init__(Random(1))
-        self.calls: list[tuple[str, Kind, Any]] = []
-        self.fails: Callable[[str, Kind, Any], Exception | None] = lambda verb, kind, what: None
-        self.muted: set[Kind] = set()
+        self.calls: list[tuple[str, ResourceKind, Any]] = []
+        self.fails: Callable[[str, ResourceKind, Any], Exception | None] = lambda verb, kind, what: None
+        self.muted: set[ResourceKind] = set()
         self.under_way = self.most_under_way = 0
         self.auditor = Auditor()
         self.audit = self.auditor
 
-    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         call = super().create
         return await self._call("create", kind, obj, lambda: call(kind, obj, dry_run=dry_run))
 
-    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update_status(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         call = super().update_status
         return await self._call("update_status", kind, obj, lambda: call(kind, obj, dry_run=dry_run))
 
     async def delete(
-        self, kind: Kind, namespace: str, name: str, how: Deletion = Deletion(), *, dry_run: bool = False
+        self,
+        kind: ResourceKind,
+        namespace: str,
+        name: str,
+        how: DeleteOptions = DeleteOptions(),
+        *,
+        dry_run: bool = False,
     ) -> Object:
         call = super().delete
         return await self._call(
@@ -51,9 +57,9 @@ class Watched(SimulatedStore):
 
     async def watch(  # type: ignore[override]  # an iterator all the same
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
@@ -62,7 +68,9 @@ class Watched(SimulatedStore):
             if kind not in self.muted:
                 yield change
 
-    async def _call(self, verb: str, kind: Kind, what: Any, call: Callable[[], Awaitable[Object]]) -> Object:
+    async def _call(
+        self, verb: str, kind: ResourceKind, what: Any, call: Callable[[], Awaitable[Object]]
+    ) -> Object:
         if not BY_CONTROLLER.get():
             return await call()
         self.calls.append((verb, kind, what))
@@ -77,7 +85,7 @@ class Watched(SimulatedStore):
         finally:
             self.under_way -= 1
 
-    def count(self, verb: str, kind: Kind) -> int:
+    def count(self, verb: str, kind: ResourceKind) -> int:
         return sum(call[:2] == (verb, kind) for call in self.calls)
 
     async def status(self, name: str = "f") -> Object:
@@ -94,16 +102,16 @@ async def launched(
     *,
     seconds: float = 5.0,
     code: int = 0,
-    check: Check = problems_in,
-    attendants: Sequence[Attendant] = (),
+    check: Validator = validation_errors,
+    attendants: Sequence[AttemptHook] = (),
     **pace: Any,
-) -> AsyncIterator[Controller]:
+) -> AsyncIterator[FrameworkController]:
     """A controller and a cluster whose pods run for *seconds* and end with *code*."""
-    controller = Controller(
+    controller = FrameworkController(
         store,
         clock=store.clock,
         chance=lambda: 0.5,
-        pace=Pace(**pace),
+        pace=ControllerOptions(**pace),
         check=check,
         attendants=attendants,
     )
@@ -126,5 +134,5 @@ async def reaches(store: Watched, state: str, name: str = "f", *, within: float 
             await asyncio.sleep(0.1)
 
 
-def down(verb: str, kind: Kind) -> Callable[[str, Kind, Any], Exception | None]:
+def down(verb: str, kind: ResourceKind) -> Callable[[str, ResourceKind, Any], Exception | None]:
     return lambda v, k, _: Unavailable("down") if (v, k) == (verb, kind) else None

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from launcher.core.errors import LauncherError
-from launcher.core.manifest import read_framework
-from launcher.core.parsing.decoder import MOST_BYTES, MOST_VALUES, Media
+from launcher.core.manifest import parse_framework
+from launcher.core.parsing.decoder import MAX_BODY_BYTES, MOST_VALUES, Media
 from tests.core.manifests import a_framework, a_pod, a_role
 
 #: What reading may take in memory beyond the program itself; the largest request is a hundredth of it.
@@ -27,12 +27,12 @@ def framework(spec: str) -> bytes:
     return f"{HEAD}spec:\n{spec}".encode()
 
 
-def filled(start: str, part: str, end: str = "", size: int = MOST_BYTES) -> bytes:
+def filled(start: str, part: str, end: str = "", size: int = MAX_BODY_BYTES) -> bytes:
     """*part* again and again between *start* and *end*, as often as it fits into a request."""
     return (start + part * ((size - len(start) - len(end)) // len(part.encode())) + end).encode()
 
 
-def numbered(start: str, part: Callable[[int], str], end: str = "", size: int = MOST_BYTES) -> bytes:
+def numbered(start: str, part: Callable[[int], str], end: str = "", size: int = MAX_BODY_BYTES) -> bytes:
     """The same with parts that differ."""
     text, length, number = [start], len(start) + len(end), 0
     while (length := length + len(one := part(number))) <= size:
@@ -66,7 +66,7 @@ def waiting_in_rings() -> bytes:
 def unlike_any_other() -> bytes:
     """Unknown fields, each near to many known ones, as many as fit."""
     start = json.dumps(a_framework())[:-1]
-    return numbered(start, lambda n: f',"specification{n}":{{}}', "}", size=MOST_BYTES)
+    return numbered(start, lambda n: f',"specification{n}":{{}}', "}", size=MAX_BODY_BYTES)
 
 
 def broken_everywhere() -> bytes:
@@ -124,10 +124,10 @@ INPUTS: dict[str, tuple[Media, Callable[[], bytes]]] = {
     "many question marks": (Media.YAML, lambda: filled("", "? ")),
     "many tabs": (Media.YAML, lambda: filled("a:", "\t")),
     "many exclamation marks": (Media.YAML, lambda: filled("", "!")),
-    "no UTF-8": (Media.YAML, lambda: b"\xff" * MOST_BYTES),
+    "no UTF-8": (Media.YAML, lambda: b"\xff" * MAX_BODY_BYTES),
     "UTF-16": (Media.YAML, lambda: HEAD.encode("utf-16")),
-    "zeros": (Media.YAML, lambda: b"\0" * MOST_BYTES),
-    "too large": (Media.JSON, lambda: b" " * (MOST_BYTES + 1)),
+    "zeros": (Media.YAML, lambda: b"\0" * MAX_BODY_BYTES),
+    "too large": (Media.JSON, lambda: b" " * (MAX_BODY_BYTES + 1)),
     "rings": (Media.JSON, waiting_in_rings),
     "unknown fields": (Media.JSON, unlike_any_other),
     "broken everywhere": (Media.JSON, broken_everywhere),
@@ -140,7 +140,7 @@ def ending(data: bytes, media: Media) -> dict[str, object]:
     """How reading *data* ended, and the processor time it took."""
     started = time.process_time()
     try:
-        read_framework(data, media=media)
+        parse_framework(data, media=media)
         error, message = "", ""
     except (LauncherError, MemoryError, RecursionError) as raised:
         error, message = type(raised).__name__, str(raised)

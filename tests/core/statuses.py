@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from launcher.core.completion_codes import Code, Completion, ContainerDetail, PodDetail, predefined
+from launcher.core.completion_codes import Code, Completion, ContainerDetail, PodDetail, completion_for
 from launcher.core.names import task_uid
 from launcher.core.serialization.status_json import status_from_json, status_to_json
 from launcher.core.spec import FrameworkName, RoleName
@@ -71,7 +71,7 @@ def all_running(_: random.Random) -> list[TaskStatus]:
 
 
 def all_succeeded(chance: random.Random) -> list[TaskStatus]:
-    end = predefined(Code.SUCCEEDED, "Pod succeeded", PodDetail(containers=(ContainerDetail("c"),)))
+    end = completion_for(Code.SUCCEEDED, "Pod succeeded", PodDetail(containers=(ContainerDetail("c"),)))
     made = []
     for task in all_running(chance):
         ran, ended = (
@@ -124,7 +124,7 @@ def a_different_text_each(chance: random.Random) -> list[TaskStatus]:
             task,
             state=State.COMPLETED,
             message=text,
-            attempt=TaskAttempt(START, completion=predefined(Code.POD_CREATION_UNKNOWN_ERROR, text)),
+            attempt=TaskAttempt(START, completion=completion_for(Code.POD_CREATION_UNKNOWN_ERROR, text)),
         )
         for task, text in zip(all_running(chance), words, strict=True)
     ]
@@ -138,7 +138,7 @@ def anything(chance: random.Random) -> list[TaskStatus]:
         end = chance.choice(
             [
                 None,
-                predefined(chance.choice([0, -101, -112, -200, -220, -230]), "because"),
+                completion_for(chance.choice([0, -101, -112, -200, -220, -230]), "because"),
                 a_failure(chance.randrange(1, 256), f"{index} " + "y" * chance.randrange(500)),
             ]
         )

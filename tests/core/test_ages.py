@@ -1,6 +1,6 @@
 import pytest
 
-from launcher.core.timestamps import age, age_of
+from launcher.core.timestamps import age, format_age
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 
@@ -40,8 +40,8 @@ def test_the_further_back_the_less_exactly(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize("timestamp", [None, "", "yesterday", 5])
 def test_a_time_that_is_none_is_not_known(timestamp: object) -> None:
-    assert age_of(timestamp, 0.0) == "<unknown>"
+    assert format_age(timestamp, 0.0) == "<unknown>"
 
 
 def test_an_age_is_counted_from_a_time() -> None:
-    assert age_of("1970-01-01T00:00:10Z", 55.0) == "45s"
+    assert format_age("1970-01-01T00:00:10Z", 55.0) == "45s"

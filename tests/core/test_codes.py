@@ -11,10 +11,10 @@ from launcher.core.completion_codes import (
     Completion,
     ContainerDetail,
     PodDetail,
+    completion_for,
     completion_from_json,
     completion_to_json,
     is_reserved,
-    predefined,
 )
 
 TRANSIENT, PERMANENT, CONFLICT = Attribute.TRANSIENT, Attribute.PERMANENT, Attribute.CONFLICT
@@ -73,7 +73,7 @@ completions = st.builds(
 def test_a_predefined_code_has_its_phrase_and_attributes(
     code: int, phrase: str, attributes: set[Attribute]
 ) -> None:
-    completion = predefined(code, "because")
+    completion = completion_for(code, "because")
 
     assert completion == Completion(code, phrase, code != 0, frozenset(attributes), "because")
     assert completion.succeeded is (code == 0)
@@ -104,7 +104,7 @@ def test_the_launchers_own_codes_end_at(code: int, reserved: bool) -> None:
 def test_a_completion_on_the_wire_leaves_out_what_is_empty() -> None:
     pod = PodDetail(containers=(ContainerDetail("init"), ContainerDetail("main", 137, "Error", "bye", 9)))
 
-    status = completion_to_json(predefined(Code.CONTAINER_TRANSIENT_CONFLICT, "text", pod))
+    status = completion_to_json(completion_for(Code.CONTAINER_TRANSIENT_CONFLICT, "text", pod))
 
     assert status == {
         "code": 201,
@@ -121,7 +121,7 @@ def test_a_completion_on_the_wire_leaves_out_what_is_empty() -> None:
 
 
 def test_a_completion_without_a_pod_has_none_on_the_wire() -> None:
-    assert "pod" not in completion_to_json(predefined(Code.SUCCEEDED, ""))
+    assert "pod" not in completion_to_json(completion_for(Code.SUCCEEDED, ""))
 
 
 def test_reading_passes_over_what_it_does_not_know_and_takes_null_for_nothing() -> None:
@@ -153,7 +153,7 @@ def test_a_completion_survives_the_wire(completion: Completion) -> None:
 
 
 def test_equal_completions_are_one_value() -> None:
-    status = completion_to_json(predefined(Code.SUCCEEDED, "Pod succeeded", PodDetail()))
+    status = completion_to_json(completion_for(Code.SUCCEEDED, "Pod succeeded", PodDetail()))
 
     assert completion_from_json(status) is completion_from_json(dict(status))
-    assert predefined(Code.SUCCEEDED, "same") is predefined(Code.SUCCEEDED, "same")
+    assert completion_for(Code.SUCCEEDED, "same") is completion_for(Code.SUCCEEDED, "same")

@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.core.completion_codes import Completion, predefined
-from launcher.core.planning.completion_policy import Count, all_ended, earliest, latest, verdict
+from launcher.core.completion_codes import Completion, completion_for
+from launcher.core.planning.completion_policy import (
+    CompletionCounts,
+    all_ended,
+    completion_trigger,
+    first_trigger,
+    last_completed_task,
+)
 from launcher.core.spec import RoleName, TaskRole
 from launcher.core.status import State, TaskAttempt, TaskStatus, Trigger
 from tests.core.world import START, a_role, running
@@ -15,7 +21,7 @@ def a_task(index: int, code: int | None, time: int = 0, *, removed: bool = False
     """A task that ended with *code* at *time*; None: it has not."""
     if code is None:
         return TaskStatus(index, START, START, TaskAttempt(START), State.RUNNING, deletion_pending=removed)
-    end = predefined(0, "") if code == 0 else Completion(code, "Some", True)
+    end = completion_for(0, "") if code == 0 else Completion(code, "Some", True)
     attempt = TaskAttempt(START, completion=end, completion_time=time)
     return TaskStatus(
         index, START, time, attempt, State.COMPLETED, completion_time=time, deletion_pending=removed
@@ -24,11 +30,11 @@ def a_task(index: int, code: int | None, time: int = 0, *, removed: bool = False
 
 def triggers(role: TaskRole, *codes: int) -> list[Trigger | None]:
     """What the role makes of tasks that end one after another with these codes."""
-    count, made = Count(), []
+    count, made = CompletionCounts(), []
     for index, code in enumerate(codes):
         task = a_task(index, code)
         count.add(task, role.completion)
-        made.append(verdict(role, task, count))
+        made.append(completion_trigger(role, task, count))
     return made
 
 
@@ -83,7 +89,7 @@ def test_that_all_have_ended_is_told_with_their_number() -> None:
 def test_of_several_candidates_the_earliest_in_time_wins() -> None:
     a, b = a_role("a", 2), a_role("b", 2, ends=(-1, 1))
 
-    found = earliest([(a, [a_task(0, 0, 1), a_task(1, 7, 9)]), (b, [a_task(0, 0, 8), a_task(1, 0, 5)])])
+    found = first_trigger([(a, [a_task(0, 0, 1), a_task(1, 7, 9)]), (b, [a_task(0, 0, 8), a_task(1, 0, 5)])])
 
     assert found is not None
     assert (found.trigger.role, found.trigger.index, found.time) == ("b", 1, 5)
@@ -108,14 +114,14 @@ def test_ties_go_to_the_earlier_role_then_to_the_lower_index(
         for name, times in (("a", first), ("b", second))
     ]
 
-    found = earliest(roles)
+    found = first_trigger(roles)
 
     assert found is not None
     assert (found.trigger.role, found.trigger.index) == expected
 
 
 def test_a_failure_comes_before_a_success_of_the_same_second() -> None:
-    found = earliest([(a_role("w", 2, ends=(1, 1)), [a_task(0, 0, 5), a_task(1, 3, 5)])])
+    found = first_trigger([(a_role("w", 2, ends=(1, 1)), [a_task(0, 0, 5), a_task(1, 3, 5)])])
 
     assert found is not None
     assert found.trigger.index == 1
@@ -124,14 +130,14 @@ def test_a_failure_comes_before_a_success_of_the_same_second() -> None:
 def test_removed_tasks_and_those_that_run_do_not_count() -> None:
     tasks = [a_task(0, 1, 5, removed=True), a_task(1, None)]
 
-    assert earliest([(a_role("w", 2), tasks)]) is None
-    assert latest([(a_role("w", 2), tasks)]) is None
+    assert first_trigger([(a_role("w", 2), tasks)]) is None
+    assert last_completed_task([(a_role("w", 2), tasks)]) is None
 
 
 def test_the_last_to_end_is_of_equals_the_earlier_roles_and_in_a_role_the_highest_index() -> None:
     a, b, c = a_role("a", 3), a_role("b"), a_role("c", background=True)
 
-    found = latest(
+    found = last_completed_task(
         [
             (a, [a_task(0, 0, 9), a_task(1, 0, 9), a_task(2, 0, 1)]),
             (b, [a_task(0, 0, 9)]),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from launcher.core.defaults import defaulted
 from launcher.core.serialization.spec_json import spec_from_json
-from launcher.core.validation.framework import problems_in
+from launcher.core.validation.framework import validation_errors
 from tests.core.manifests import a_framework, a_pod, a_role, full_framework, places_in, put
 
 
@@ -112,7 +112,7 @@ def test_defaulting_twice_is_defaulting_once_and_changes_neither_the_object_nor_
     for path in data.draw(st.lists(st.sampled_from(list(places_in(obj["spec"]))), max_size=3)):
         changed = deepcopy(obj)
         put_null(changed["spec"], path)
-        obj = obj if problems_in(changed) else changed
+        obj = obj if validation_errors(changed) else changed
     before = deepcopy(obj)
 
     once = defaulted(obj)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from launcher.core.validation.framework import problems_in, warnings_in
+from launcher.core.validation.framework import validation_errors, validation_warnings
 from tests.core.manifests import Json, a_framework, a_pod, a_role
 
 _POD = "spec.taskRoles[0].task.pod.spec"
@@ -22,14 +22,14 @@ def mounting(path: str) -> Json:
 
 def told(pod: Json | None = None, **discovery: Any) -> list[str]:
     framework = a_framework(a_role(pod=pod or a_pod()), discovery=discovery)
-    return [str(problem) for problem in problems_in(framework)]
+    return [str(problem) for problem in validation_errors(framework)]
 
 
 def test_nothing_has_to_be_said_but_that_it_is_wanted() -> None:
     framework = a_framework(discovery={})
 
-    assert problems_in(framework) == ()
-    assert warnings_in(framework) == ()
+    assert validation_errors(framework) == ()
+    assert validation_warnings(framework) == ()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_to_wait_for_ports_that_are_named_is_fine() -> None:
 )
 def test_nothing_else_in_the_pod_may_have_our_name(pod: Json, field: str) -> None:
     assert told(pod) == [f"{_POD}.{field}.name: {_NAME}"]
-    assert problems_in(a_framework(a_role(pod=pod))) == ()
+    assert validation_errors(a_framework(a_role(pod=pod))) == ()
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from launcher.core.pods.overlay import NOTHING, Extras, together
-from launcher.core.pods.pod_template import PodTemplate, counted_from
+from launcher.core.pods.overlay import EMPTY_OVERLAY, PodOverlay, merge_overlays
+from launcher.core.pods.pod_template import PodTemplate, index_plus
 from launcher.core.spec import FrameworkName, RoleName, TaskRole
 
 Json = dict[str, Any]
 WORKER = RoleName("worker")
 
 
-def a_pod(extras: Extras, index: int = 2, **spec: Any) -> Json:
+def a_pod(extras: PodOverlay, index: int = 2, **spec: Any) -> Json:
     """The pod of one worker whose template has one container and these fields."""
     containers = [{"name": "main", "env": [{"name": "MINE", "value": "own"}]}]
     pod = {"metadata": {"labels": {"team": "a"}}, "spec": {"containers": containers, **spec}}
@@ -23,7 +23,7 @@ def values(pod: Json) -> dict[str, str]:
 
 
 def test_labels_and_annotations_stand_beside_the_users_and_ours() -> None:
-    metadata = a_pod(Extras(labels={"group": "g"}, annotations={"note": "n"}))["metadata"]
+    metadata = a_pod(PodOverlay(labels={"group": "g"}, annotations={"note": "n"}))["metadata"]
 
     assert (metadata["labels"]["team"], metadata["labels"]["group"]) == ("a", "g")
     assert metadata["labels"]["FC_FRAMEWORK_NAME"] == "mnist"
@@ -31,7 +31,7 @@ def test_labels_and_annotations_stand_beside_the_users_and_ours() -> None:
 
 
 def test_a_field_of_the_spec_stands_over_the_users_and_a_default_does_not() -> None:
-    extras = Extras(spec={"schedulerName": "gangs"}, defaults={"hostname": "ours", "subdomain": "ours"})
+    extras = PodOverlay(spec={"schedulerName": "gangs"}, defaults={"hostname": "ours", "subdomain": "ours"})
 
     spec = a_pod(extras, schedulerName="theirs", hostname="theirs")["spec"]
 
@@ -39,7 +39,7 @@ def test_a_field_of_the_spec_stands_over_the_users_and_a_default_does_not() -> N
 
 
 def test_of_lists_both_are_there_and_the_users_come_last() -> None:
-    extras = Extras(spec={"initContainers": [{"name": "ours"}], "volumes": [{"name": "peers"}]})
+    extras = PodOverlay(spec={"initContainers": [{"name": "ours"}], "volumes": [{"name": "peers"}]})
 
     spec = a_pod(extras, initContainers=[{"name": "theirs"}])["spec"]
 
@@ -49,7 +49,7 @@ def test_of_lists_both_are_there_and_the_users_come_last() -> None:
 
 def test_every_container_of_the_user_gets_variables_and_mounts_and_ours_only_what_it_has() -> None:
     mount = {"name": "peers", "mountPath": "/peers"}
-    extras = Extras(
+    extras = PodOverlay(
         spec={"initContainers": [{"name": "ours"}]},
         variables=[{"name": "MINE", "value": "given"}, {"name": "PEERS", "value": "4"}],
         mounts=[mount],
@@ -64,10 +64,10 @@ def test_every_container_of_the_user_gets_variables_and_mounts_and_ours_only_wha
 
 
 def test_texts_are_filled_in_for_each_task_and_ranks_count_on() -> None:
-    extras = Extras(
+    extras = PodOverlay(
         variables=[
             {"name": "ME", "value": "{{FC_TASKROLE_NAME}}-{{FC_TASK_INDEX}}"},
-            {"name": "RANK", "value": counted_from(3)},
+            {"name": "RANK", "value": index_plus(3)},
         ]
     )
 
@@ -77,11 +77,11 @@ def test_texts_are_filled_in_for_each_task_and_ranks_count_on() -> None:
 
 
 def test_together_the_later_counts_and_lists_are_put_together() -> None:
-    first = Extras(labels={"a": "1", "b": "1"}, spec={"volumes": [{"name": "x"}], "schedulerName": "one"})
-    second = Extras(labels={"b": "2"}, spec={"volumes": [{"name": "y"}], "schedulerName": "two"})
+    first = PodOverlay(labels={"a": "1", "b": "1"}, spec={"volumes": [{"name": "x"}], "schedulerName": "one"})
+    second = PodOverlay(labels={"b": "2"}, spec={"volumes": [{"name": "y"}], "schedulerName": "two"})
 
-    both = together([first, second])
+    both = merge_overlays([first, second])
 
     assert both.labels == {"a": "1", "b": "2"}
     assert both.spec == {"volumes": [{"name": "x"}, {"name": "y"}], "schedulerName": "two"}
-    assert together([]) == NOTHING
+    assert merge_overlays([]) == EMPTY_OVERLAY

@@ -22,7 +22,7 @@ from launcher.core.errors import (
     TooManyRequests,
     Unavailable,
 )
-from launcher.core.failures.classifier import DEFAULT_RULES, FailureRules, creation_refused
+from launcher.core.failures.classifier import DEFAULT_RULES, FailureClassifier, creation_failure
 from launcher.core.failures.default_spec import DEFAULT_SPEC
 
 TRANSIENT, PERMANENT, CONFLICT = Attribute.TRANSIENT, Attribute.PERMANENT, Attribute.CONFLICT
@@ -57,7 +57,7 @@ def failed(*containers: Json, init: tuple[Json, ...] = (), **told: Any) -> Json:
     }
 
 
-def end_of(status: Mapping[str, Any], rules: FailureRules = DEFAULT_RULES) -> Completion:
+def end_of(status: Mapping[str, Any], rules: FailureClassifier = DEFAULT_RULES) -> Completion:
     return rules.classify(status, "f-w-0")
 
 
@@ -317,7 +317,7 @@ def test_a_failed_pod_is_classified(status: Json, code: int, phrase: str, attrib
 )
 def test_a_message_is_searched_and_a_range_may_be_open(text: str, exit_code: int, expected: int) -> None:
     pattern = {"messageRegex": "(?i)out of memory", "codeRange": {"min": 1}}
-    rules = FailureRules.of([rule(221, {"containers": [pattern]}, phrase="OutOfGpuMemory")])
+    rules = FailureClassifier.of([rule(221, {"containers": [pattern]}, phrase="OutOfGpuMemory")])
 
     completion = end_of(failed(exited(exit_code, message=text)), rules)
 
@@ -338,14 +338,14 @@ def test_a_message_is_searched_and_a_range_may_be_open(text: str, exit_code: int
 )
 def test_every_container_pattern_needs_a_container(containers: tuple[Json, ...], expected: int) -> None:
     patterns = [{"nameRegex": "^b$", "codeRange": {"min": 4, "max": 4}}, {"codeRange": {"max": 3}}]
-    rules = FailureRules.of([rule(300, {"containers": patterns})])
+    rules = FailureClassifier.of([rule(300, {"containers": patterns})])
 
     assert end_of(failed(*containers), rules).code == expected
 
 
 def test_one_container_may_serve_several_patterns() -> None:
     patterns = [{"codeRange": {"min": 4}}, {"nameRegex": "main"}]
-    rules = FailureRules.of([rule(300, {"containers": patterns})])
+    rules = FailureClassifier.of([rule(300, {"containers": patterns})])
 
     assert end_of(failed(exited(4)), rules).code == 300
 
@@ -360,7 +360,7 @@ def test_one_container_may_serve_several_patterns() -> None:
     ],
 )
 def test_only_the_name_of_a_container_that_still_runs_can_match(pattern: Json) -> None:
-    rules = FailureRules.of(
+    rules = FailureClassifier.of(
         [rule(300, {"containers": [pattern]}), rule(301, {"containers": [{"nameRegex": "o"}]})]
     )
 
@@ -379,7 +379,7 @@ def test_a_signal_and_a_pods_name_and_message_can_be_matched() -> None:
         "messageRegex": "low on [a-z]+",
         "containers": [{"signalRange": {"min": 9, "max": 9}}],
     }
-    rules = FailureRules.of([rule(300, patterns)])
+    rules = FailureClassifier.of([rule(300, patterns)])
     killed = exited(1)
     killed["state"]["terminated"]["signal"] = 9
 
@@ -391,13 +391,13 @@ def test_a_signal_and_a_pods_name_and_message_can_be_matched() -> None:
 
 
 def test_a_pattern_that_names_nothing_matches_every_failure() -> None:
-    assert end_of(failed(exited(7)), FailureRules.of([rule(300, {})])).code == 300
+    assert end_of(failed(exited(7)), FailureClassifier.of([rule(300, {})])).code == 300
 
 
 def test_the_first_rule_that_matches_wins() -> None:
     anything: Json = {"reasonRegex": "x*"}
 
-    rules = FailureRules.of([rule(300, {"reasonRegex": "^y$"}, anything), rule(301, anything)])
+    rules = FailureClassifier.of([rule(300, {"reasonRegex": "^y$"}, anything), rule(301, anything)])
 
     assert end_of(failed(), rules).code == 300
 
@@ -466,7 +466,7 @@ def test_a_pod_that_has_not_ended_cannot_be_classified(phase: str | None) -> Non
 
 
 def test_of_a_long_log_the_end_is_kept_and_searched() -> None:
-    rules = FailureRules.of([rule(300, {"containers": [{"messageRegex": "^first"}]})])
+    rules = FailureClassifier.of([rule(300, {"containers": [{"messageRegex": "^first"}]})])
 
     completion = end_of(failed(exited(1, message="first" + "é" * 5000 + "last")), rules)
 
@@ -516,10 +516,10 @@ statuses = st.builds(
 
 @given(st.lists(statuses, max_size=8))
 def test_what_earlier_pods_did_never_matters(earlier: list[Json]) -> None:
-    used = FailureRules.of(DEFAULT_SPEC)
+    used = FailureClassifier.of(DEFAULT_SPEC)
 
     for status in earlier:
-        assert end_of(status, used) == end_of(status, FailureRules.of(DEFAULT_SPEC))
+        assert end_of(status, used) == end_of(status, FailureClassifier.of(DEFAULT_SPEC))
 
 
 @given(statuses)
@@ -562,7 +562,7 @@ def test_every_failure_can_be_told_in_one_line_of_json(status: Json) -> None:
     ],
 )
 def test_only_some_refusals_of_a_pod_are_final(error: LauncherError, code: int | None) -> None:
-    completion = creation_refused(error)
+    completion = creation_failure(error)
 
     assert (None if completion is None else completion.code) == code
     assert completion is None or str(error) in completion.diagnostics

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from launcher.core.completion_codes import Code, predefined
-from launcher.core.planning.actions import ReadPods
-from launcher.core.planning.gang import PLACED, is_placed, is_waiting, members, needed
+from launcher.core.completion_codes import Code, completion_for
+from launcher.core.planning.actions import ListPodsLive
+from launcher.core.planning.gang import GANG_PLACED, is_placed, is_unplaced, members, min_members
 from launcher.core.planning.planner import Planner
 from launcher.core.pods.observed_pod import pod_from_json
 from launcher.core.spec import CleanPodPolicy, ExecutionType, Gang, RoleName, TaskRole
@@ -31,7 +31,7 @@ def waiting(*roles: TaskRole, timeout: int | None = 60, least: int | None = None
 
 
 def condition(world: World) -> Condition:
-    found = world.status.condition(PLACED)
+    found = world.status.condition(GANG_PLACED)
     assert found is not None
     return found
 
@@ -58,7 +58,7 @@ def no_room(world: World, task: str) -> None:
 def test_how_many_are_needed(gang: Gang | None, count: int) -> None:
     spec = a_spec(a_role("w", 4), a_role("ps", 1), a_role("board", 2, background=True), gang=gang)
 
-    assert (members(spec), needed(spec)) == (5, count)
+    assert (members(spec), min_members(spec)) == (5, count)
 
 
 # While it waits.
@@ -78,9 +78,9 @@ def test_a_gang_that_waits_says_how_many_are_placed_and_why_the_others_are_not()
     no_room(world, "w1")
 
     words = "the gang waits: 0 of 3 tasks placed; w[1]: Unschedulable: 0/1 nodes fit."
-    assert condition(world) == Condition(PLACED, False, START, "WaitingForRoom", words)
+    assert condition(world) == Condition(GANG_PLACED, False, START, "WaitingForRoom", words)
     assert (world.state, world.status.message) == (State.PREPARING, words)
-    assert is_waiting(world.status)
+    assert is_unplaced(world.status)
     assert not is_placed(world.status)
 
 
@@ -98,8 +98,8 @@ def test_a_gang_is_placed_when_all_of_it_is() -> None:
 
     assert before.message == "the gang waits: 2 of 3 tasks placed; the others have no node yet"
     words = "all 3 tasks of the gang are placed"
-    assert condition(world) == Condition(PLACED, True, START + 5, "Placed", words)
-    assert [notice.message for notice in world.notices if notice.reason == PLACED] == [words]
+    assert condition(world) == Condition(GANG_PLACED, True, START + 5, "Placed", words)
+    assert [notice.message for notice in world.notices if notice.reason == GANG_PLACED] == [words]
     assert is_placed(world.status)
 
 
@@ -154,8 +154,8 @@ def test_no_gang_tells_nothing_of_gangs() -> None:
     world = a_world()
     world.sync()
 
-    assert world.status.condition(PLACED) is None
-    assert not is_waiting(world.status)
+    assert world.status.condition(GANG_PLACED) is None
+    assert not is_unplaced(world.status)
     assert not is_placed(world.status)
 
 
@@ -185,7 +185,7 @@ def test_a_gang_that_is_not_placed_in_time_fails_and_everything_is_taken_back() 
     )
     assert before == (State.RUNNING, {"w0", "w1", "w2"})
     assert (world.done, world.live()) == (-113, set())
-    assert world.status.attempt.completion == predefined(Code.GANG_TIMEOUT, because)
+    assert world.status.attempt.completion == completion_for(Code.GANG_TIMEOUT, because)
     assert world.status.message == f"GangTimeout (-113); {because}; not tried again: maxRetryCount is 0"
     assert {world.task_code(task) for task in world.tasks()} == {-220}
 
@@ -208,7 +208,7 @@ def test_without_a_timeout_a_gang_waits_for_ever() -> None:
 def test_the_wait_is_counted_from_the_first_pod_that_was_asked_for() -> None:
     world = waiting(execution=ExecutionType.CREATE)
     world.after(100)
-    held = world.status.condition(PLACED)
+    held = world.status.condition(GANG_PLACED)
 
     world.edit(execution=ExecutionType.START)
     world.after(50)
@@ -358,7 +358,7 @@ def test_a_gang_that_is_no_longer_asked_for_has_no_time_that_could_be_over() -> 
 
 def test_a_member_that_ends_before_it_is_placed_ends_the_attempt_when_too_few_are_left() -> None:
     world = a_world(a_role("w", 3, ends=(-1, -1)), gang=Gang())
-    world.refusals[world.pod("w1")] = [predefined(Code.POD_CREATION_PERMANENT_ERROR, "no such thing")]
+    world.refusals[world.pod("w1")] = [completion_for(Code.POD_CREATION_PERMANENT_ERROR, "no such thing")]
 
     world.sync()
 
@@ -368,7 +368,7 @@ def test_a_member_that_ends_before_it_is_placed_ends_the_attempt_when_too_few_ar
 
 def test_a_gang_that_can_do_without_goes_on() -> None:
     world = a_world(a_role("w", 3, ends=(-1, -1)), gang=Gang(min_tasks=2))
-    world.refusals[world.pod("w1")] = [predefined(Code.POD_CREATION_PERMANENT_ERROR, "no such thing")]
+    world.refusals[world.pod("w1")] = [completion_for(Code.POD_CREATION_PERMANENT_ERROR, "no such thing")]
     world.sync()
 
     world.run("w0", "w2")
@@ -399,5 +399,5 @@ def test_a_gang_does_not_fail_because_a_cache_is_behind() -> None:
         planner.board.see(pod_from_json(pod))
     planner.look(START + 60, fresh=True)
 
-    assert (ReadPods() in look.actions, before) == (True, False)
+    assert (ListPodsLive() in look.actions, before) == (True, False)
     assert is_placed(planner.summary)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.core.errors import BadRequest, InvalidObject, RequestError, TooLarge
-from launcher.core.manifest import Manifest, check_framework, read_framework
-from launcher.core.parsing.decoder import MOST_BYTES, Media
+from launcher.core.manifest import Manifest, parse_framework, validate_framework
+from launcher.core.parsing.decoder import MAX_BODY_BYTES, Media
 from launcher.core.serialization.spec_json import spec_from_json, spec_to_json
-from launcher.core.validation.field_errors import DUPLICATE_FIELD, MOST, UNKNOWN_FIELD
-from launcher.core.validation.framework import problems_in
+from launcher.core.validation.field_errors import DUPLICATE_FIELD, MAX_REPORTED_ERRORS, UNKNOWN_FIELD
+from launcher.core.validation.framework import validation_errors
 from tests.core.manifests import (
     PROJECT,
     a_framework,
@@ -31,12 +31,12 @@ EXAMPLES = sorted((PROJECT / "examples").glob("*.yaml"))
 
 
 def read(obj: Any, *, strict: bool = False) -> Manifest:
-    return read_framework(json.dumps(obj).encode(), media=Media.JSON, strict=strict)
+    return parse_framework(json.dumps(obj).encode(), media=Media.JSON, strict=strict)
 
 
 @pytest.mark.parametrize("example", [pytest.param(path, id=path.stem) for path in EXAMPLES])
 def test_every_example_is_valid_even_to_the_strict_and_leaves_nothing_to_warn_about(example: Any) -> None:
-    manifest = read_framework(example.read_bytes(), media=Media.YAML, strict=True)
+    manifest = parse_framework(example.read_bytes(), media=Media.YAML, strict=True)
 
     assert manifest.warnings == ()
     assert spec_from_json(manifest.object["spec"]).roles
@@ -49,7 +49,7 @@ def test_every_example_says_what_it_shows(example: Any) -> None:
 
 @pytest.mark.parametrize("data", [pytest.param(data, id=name) for name, data in samples()])
 def test_every_sample_is_accepted_as_printed_and_warned_about_only_where_it_is_misspelt(data: bytes) -> None:
-    manifest = read_framework(data, media=Media.YAML)
+    manifest = parse_framework(data, media=Media.YAML)
 
     typos = data.count(b" olumeMounts:")
     assert manifest.warnings == (OLUME,) * typos
@@ -127,12 +127,12 @@ def test_a_key_that_stands_twice_is_a_warning_or_to_the_strict_a_problem(media: 
         .encode()
     )
 
-    manifest = read_framework(data, media=media)
+    manifest = parse_framework(data, media=media)
 
     assert manifest.warnings == ('duplicate field "spec.description"; the last one counts',)
     assert manifest.object["spec"]["description"] == "b"
     with pytest.raises(InvalidObject) as refused:
-        read_framework(data, media=media, strict=True)
+        parse_framework(data, media=media, strict=True)
     assert [(problem.field, problem.reason) for problem in refused.value.problems] == [
         ("spec.description", DUPLICATE_FIELD)
     ]
@@ -185,15 +185,15 @@ def test_a_framework_is_an_object(value: Any) -> None:
 def test_a_request_may_be_as_large_as_the_limit_and_no_larger() -> None:
     data = json.dumps(a_framework()).encode()
 
-    assert read_framework(data.ljust(MOST_BYTES), media=Media.JSON)
+    assert parse_framework(data.ljust(MAX_BODY_BYTES), media=Media.JSON)
     with pytest.raises(TooLarge, match="3145728"):
-        read_framework(data.ljust(MOST_BYTES + 1), media=Media.JSON)
+        parse_framework(data.ljust(MAX_BODY_BYTES + 1), media=Media.JSON)
 
 
 @pytest.mark.parametrize("media", Media)
 def test_text_that_is_not_utf8_is_refused_where_it_is_not(media: Media) -> None:
     with pytest.raises(BadRequest, match="line 2, column 3: this is not UTF-8"):
-        read_framework(b"{}\n  \xfc", media=media)
+        parse_framework(b"{}\n  \xfc", media=media)
 
 
 def test_all_problems_come_at_once() -> None:
@@ -222,7 +222,7 @@ def test_more_problems_than_anybody_reads_are_counted() -> None:
     with pytest.raises(InvalidObject) as refused:
         read(a_framework(*[{"name": "a"}] * 200))
 
-    assert len(refused.value.problems) == MOST + 1
+    assert len(refused.value.problems) == MAX_REPORTED_ERRORS + 1
     assert str(refused.value.problems[-1]) == "there are at least 499 more problems"
 
 
@@ -236,7 +236,7 @@ def test_a_status_that_was_sent_is_dropped_with_a_warning() -> None:
 def test_yaml_and_json_of_the_same_framework_are_the_same() -> None:
     obj = full_framework()
 
-    from_yaml = read_framework(yaml.safe_dump(obj).encode(), media=Media.YAML)
+    from_yaml = parse_framework(yaml.safe_dump(obj).encode(), media=Media.YAML)
 
     assert from_yaml == read(obj)
 
@@ -245,7 +245,7 @@ def test_an_object_in_hand_is_checked_alike_and_keeps_its_status() -> None:
     obj = {**misspelt(), "status": {"state": "Completed", "more": [None]}}
     before = deepcopy(obj)
 
-    manifest = check_framework(obj)
+    manifest = validate_framework(obj)
 
     assert manifest.warnings == (OLUME,)
     assert manifest.object == {**read(misspelt()).object, "status": {"state": "Completed", "more": [None]}}
@@ -255,7 +255,7 @@ def test_an_object_in_hand_is_checked_alike_and_keeps_its_status() -> None:
 def test_an_object_in_hand_shares_nothing_with_what_comes_back() -> None:
     obj = a_framework()
 
-    manifest = check_framework(obj)
+    manifest = validate_framework(obj)
 
     pod = manifest.object["spec"]["taskRoles"][0]["task"]["pod"]
     assert pod == obj["spec"]["taskRoles"][0]["task"]["pod"]
@@ -267,14 +267,14 @@ def test_an_object_in_hand_shares_nothing_with_what_comes_back() -> None:
 )
 def test_an_object_in_hand_that_is_no_json_is_refused(part: Any) -> None:
     with pytest.raises(BadRequest, match="no plain JSON"):
-        check_framework(a_framework(a_role(pod=a_pod(nodeSelector=part))))
+        validate_framework(a_framework(a_role(pod=a_pod(nodeSelector=part))))
 
 
 def test_an_object_in_hand_that_is_invalid_is_refused() -> None:
     with pytest.raises(InvalidObject):
-        check_framework(a_framework(a_role(tasks=-1)))
+        validate_framework(a_framework(a_role(tasks=-1)))
     with pytest.raises(InvalidObject):
-        check_framework(misspelt(), strict=True)
+        validate_framework(misspelt(), strict=True)
 
 
 @settings(max_examples=300)
@@ -288,14 +288,14 @@ def test_whatever_is_sent_the_answer_is_a_framework_or_an_error_of_ours(data: st
     manifest = answer(json.dumps(obj).encode(), media, strict)
 
     if manifest is not None:
-        assert problems_in(manifest.object) == ()
+        assert validation_errors(manifest.object) == ()
         assert read(manifest.object).object == manifest.object
         assert spec_to_json(spec_from_json(manifest.object["spec"]))
 
 
 def answer(data: bytes, media: Media, strict: bool) -> Manifest | None:
     try:
-        return read_framework(data, media=media, strict=strict)
+        return parse_framework(data, media=media, strict=strict)
     except RequestError:
         return None
 
@@ -303,4 +303,4 @@ def answer(data: bytes, media: Media, strict: bool) -> Manifest | None:
 @given(data=st.binary(max_size=60) | st.text(max_size=60).map(str.encode), media=st.sampled_from(Media))
 def test_noise_is_refused_by_an_error_of_ours(data: bytes, media: Media) -> None:
     with pytest.raises(RequestError):
-        read_framework(data, media=media)
+        parse_framework(data, media=media)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from launcher.core.names import (
     LABELS,
     PLACEHOLDERS,
-    Mark,
-    Membership,
+    PodIdentityKey,
+    TaskIdentity,
     attempt_uid,
-    membership_of,
     role_uid,
+    task_identity,
     task_uid,
 )
 from launcher.core.pods.pod_template import PodTemplate
@@ -29,7 +29,7 @@ CONTAINER = {"name": "main", "image": "busybox"}
 
 #: What every container finds in its environment, in this order.
 VARIABLES = [
-    *[mark.value for mark in Mark],
+    *[mark.value for mark in PodIdentityKey],
     "FC_POD_UID",
     "FC_TASK_ATTEMPT_INSTANCE_UID",
     "taskindex",
@@ -134,7 +134,7 @@ def test_h3_our_environment_comes_first_in_every_container() -> None:
         assert [variable["name"] for variable in container["env"]] == [*VARIABLES, "X"]
     assert [variable["name"] for variable in spec["containers"][1]["env"]] == VARIABLES
     assert values(spec["containers"][0]) == {
-        **{mark.value: a_pod()["metadata"]["annotations"][mark] for mark in Mark},
+        **{mark.value: a_pod()["metadata"]["annotations"][mark] for mark in PodIdentityKey},
         "FC_POD_UID": "",
         "FC_TASK_ATTEMPT_INSTANCE_UID": "0_$(FC_POD_UID)",
         "taskindex": "3",
@@ -257,7 +257,7 @@ def test_h8_a_task_keeps_its_uid_over_its_attempts_and_gets_another_with_the_fra
 def test_a_pod_can_be_told_to_be_ours_again() -> None:
     pod = a_template({"spec": {"containers": [CONTAINER]}}, attempt=2).pod(3, 1, 4)
 
-    assert membership_of(pod) == Membership(MNIST, WORKER, 3, 2, 4, task_uid(UID, 2, WORKER, 3, 1))
+    assert task_identity(pod) == TaskIdentity(MNIST, WORKER, 3, 2, 4, task_uid(UID, 2, WORKER, 3, 1))
 
 
 def test_two_pods_share_nothing() -> None:
@@ -297,14 +297,14 @@ def test_nulls_in_a_template_are_no_trouble(template: Json) -> None:
     assert pod["metadata"]["name"] == "mnist-worker-3"
     assert pod["kind"] == "Pod"
     assert "status" not in pod
-    assert len(pod["metadata"]["annotations"]) == len(Mark)
+    assert len(pod["metadata"]["annotations"]) == len(PodIdentityKey)
     assert len(pod["metadata"]["labels"]) == len(LABELS)
 
 
 #: Text that tries to look like placeholders, markers, JSON or broken UTF-8.
 hostile = st.lists(
     st.sampled_from(
-        [f"{{{{{mark}}}}}" for mark in Mark]
+        [f"{{{{{mark}}}}}" for mark in PodIdentityKey]
         + [
             "{",
             "}",
@@ -369,6 +369,6 @@ def test_users_data_is_changed_by_placeholders_alone(
     assert made["env"][-1] == replaced({"name": text, "value": text}, marks)
     assert [variable["name"] for variable in made["env"][:-1]] == VARIABLES
     assert marks["x-" + replaced(text, marks)] == replaced(text, marks)
-    assert membership_of(pod) == Membership(
+    assert task_identity(pod) == TaskIdentity(
         MNIST, WORKER, index, 0, attempt, task_uid(UID, 0, WORKER, index, incarnation)
     )

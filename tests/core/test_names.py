@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from launcher.core.names import (
     LABELS,
     PLACEHOLDERS,
-    Mark,
-    Membership,
+    PodIdentityKey,
+    TaskIdentity,
     attempt_uid,
     config_map_name,
     instance_uid,
-    membership_of,
     pod_name,
     role_uid,
+    task_identity,
     task_name,
     task_uid,
 )
@@ -60,7 +60,7 @@ def test_a_pod_is_named_after_its_task() -> None:
 
 
 def test_the_names_that_scripts_depend_on_stay() -> None:
-    assert [mark.value for mark in Mark] == [
+    assert [mark.value for mark in PodIdentityKey] == [
         "FC_FRAMEWORK_NAMESPACE",
         "FC_FRAMEWORK_NAME",
         "FC_TASKROLE_NAME",
@@ -75,8 +75,8 @@ def test_the_names_that_scripts_depend_on_stay() -> None:
         "FC_TASK_UID",
         "FC_TASK_ATTEMPT_ID",
     ]
-    assert PLACEHOLDERS[-1] is Mark.POD_NAME
-    assert Mark.TASK_UID not in LABELS
+    assert PLACEHOLDERS[-1] is PodIdentityKey.POD_NAME
+    assert PodIdentityKey.TASK_UID not in LABELS
 
 
 def test_derived_uids_stay_the_same_from_release_to_release() -> None:
@@ -114,18 +114,18 @@ def test_a_task_its_role_and_its_attempt_have_different_uids(
 
 
 def test_a_pod_says_whose_it_is() -> None:
-    assert membership_of(a_pod()) == Membership(MNIST, WORKER, 3, 1, 20, UID)
+    assert task_identity(a_pod()) == TaskIdentity(MNIST, WORKER, 3, 1, 20, UID)
 
 
 @pytest.mark.parametrize("label", [label.value for label in LABELS])
 @pytest.mark.parametrize("value", [None, "", 3, "x y"])
 def test_a_pod_with_a_label_missing_or_malformed_is_nobodys(label: str, value: object) -> None:
-    assert membership_of(a_pod(**{label: value})) is None
+    assert task_identity(a_pod(**{label: value})) is None
 
 
 @pytest.mark.parametrize("number", ["-1", "+3", "03", "3 ", "3.0", "٣", "1٣", "0x3", "9" * 11, "9" * 5000])
 def test_a_number_has_one_form(number: str) -> None:
-    assert membership_of(a_pod(FC_TASK_ATTEMPT_ID=number)) is None
+    assert task_identity(a_pod(FC_TASK_ATTEMPT_ID=number)) is None
 
 
 @pytest.mark.parametrize("uid", [None, "", "0", UID.upper(), UID + "\n", f"{{{UID}}}", 7])
@@ -133,7 +133,7 @@ def test_a_pod_without_a_proper_task_uid_is_nobodys(uid: object) -> None:
     pod = a_pod()
     pod["metadata"]["annotations"]["FC_TASK_UID"] = uid
 
-    assert membership_of(pod) is None
+    assert task_identity(pod) is None
 
 
 @pytest.mark.parametrize(
@@ -149,20 +149,20 @@ def test_a_pod_whose_metadata_does_not_add_up_is_nobodys(changes: dict[str, Any]
     pod = copy.deepcopy(a_pod())
     pod["metadata"].update(changes)
 
-    assert membership_of(pod) is None
+    assert task_identity(pod) is None
 
 
 def test_a_role_has_no_hyphen_so_that_a_name_belongs_to_one_task() -> None:
     pod = a_pod(FC_FRAMEWORK_NAME="mnist", FC_TASKROLE_NAME="big-worker")
     pod["metadata"]["name"] = "mnist-big-worker-3"
 
-    assert membership_of(pod) is None
+    assert task_identity(pod) is None
     assert (
-        membership_of(pod | {"metadata": pod["metadata"] | {"labels": _of("mnist-big", "worker")}})
+        task_identity(pod | {"metadata": pod["metadata"] | {"labels": _of("mnist-big", "worker")}})
         is not None
     )
 
 
 def test_an_object_without_metadata_is_nobodys() -> None:
-    assert membership_of({}) is None
-    assert membership_of({"metadata": None}) is None
+    assert task_identity({}) is None
+    assert task_identity({"metadata": None}) is None

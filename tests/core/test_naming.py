@@ -5,14 +5,14 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.core.errors import Problem
+from launcher.core.errors import FieldError
 from launcher.core.framework import Framework
-from launcher.core.pods.dns_overlay import FIRST_LABELS, extras_of
-from launcher.core.pods.pod_template import templates_of
+from launcher.core.pods.dns_overlay import FIRST_LABELS, dns_overlays
+from launcher.core.pods.pod_template import compile_templates
 from launcher.core.pods.services import ANNOTATION, service_name, services_of
 from launcher.core.serialization.spec_json import spec_from_json
 from launcher.core.spec import FrameworkName, RoleName
-from launcher.core.validation.framework import problems_in
+from launcher.core.validation.framework import validation_errors
 from tests.core.manifests import Json, a_framework, a_pod, a_role
 
 HEADLESS = {"clusterIP": "None", "publishNotReadyAddresses": True}
@@ -38,7 +38,7 @@ def services(*roles: Json, **spec: Any) -> dict[str, Json]:
 def a_made_pod(framework: Json, role: str = "worker", index: int = 0) -> Json:
     """The pod of one task with all that names bring."""
     wish = read(framework)
-    return templates_of(wish, 0, extras_of(wish))[RoleName(role)].pod(index, 0, 0)
+    return compile_templates(wish, 0, dns_overlays(wish))[RoleName(role)].pod(index, 0, 0)
 
 
 def told(pod: Json) -> dict[str, str]:
@@ -53,7 +53,7 @@ def test_a_framework_that_uses_no_names_has_no_services_and_its_pods_get_nothing
     framework = read(a_framework(a_role(), a_role("ps")))
 
     assert services_of(framework) == {}
-    assert extras_of(framework) == {}
+    assert dns_overlays(framework) == {}
 
 
 def test_with_discovery_all_pods_have_names_in_one_service_from_the_beginning() -> None:
@@ -149,7 +149,7 @@ def test_ports_are_there_once_and_have_names_of_their_own() -> None:
     [
         pytest.param(
             "perTask",
-            Problem(
+            FieldError(
                 'spec.taskRoles[0].task.pod.metadata.annotations["launcher.microsoft.com/services"]',
                 'Unsupported value: "perTask": supported values: "PerTask", "NodePort"; did you mean "PerTask"?',
                 "FieldValueNotSupported",
@@ -158,7 +158,7 @@ def test_ports_are_there_once_and_have_names_of_their_own() -> None:
         ),
         pytest.param(
             "NodePort",
-            Problem(
+            FieldError(
                 "spec.taskRoles[0].task.pod.spec.containers[0].ports",
                 "Required value: a Service of type NodePort is asked for: to which port?",
                 "FieldValueRequired",
@@ -167,8 +167,8 @@ def test_ports_are_there_once_and_have_names_of_their_own() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused(word: str, problem: Problem) -> None:
-    assert problems_in(a_framework(a_role(pod=a_template({ANNOTATION: word})))) == (problem,)
+def test_what_cannot_be_is_refused(word: str, problem: FieldError) -> None:
+    assert validation_errors(a_framework(a_role(pod=a_template({ANNOTATION: word})))) == (problem,)
 
 
 # Pods.

@@ -11,8 +11,8 @@ from launcher.api.apply.field_sets import FieldSet, Path, fields_in, is_set
 from launcher.api.apply.managed_fields import (
     BEFORE,
     LAST_APPLIED,
-    Operation,
-    Owner,
+    FieldManager,
+    ManagerOperation,
     Owners,
     after_apply,
     after_update,
@@ -23,7 +23,7 @@ from launcher.api.apply.managed_fields import (
     read_owners,
 )
 from launcher.core.errors import BadRequest
-from launcher.core.manifest import check_framework
+from launcher.core.manifest import validate_framework
 from tests.core.manifests import Json, a_framework, a_role
 
 NOW, LATER = "2026-01-31T12:00:00Z", "2026-01-31T13:00:00Z"
@@ -33,11 +33,13 @@ PS: Path = ("f:spec", "f:taskRoles", 'k:{"name":"ps"}')
 
 
 def stored(obj: Json) -> Json:
-    return check_framework(obj).object
+    return validate_framework(obj).object
 
 
-def an_owner(manager: str, *fields: Path, operation: Operation = Operation.APPLY) -> Owner:
-    return Owner(manager, operation, frozenset(fields), NOW)
+def an_owner(
+    manager: str, *fields: Path, operation: ManagerOperation = ManagerOperation.APPLY
+) -> FieldManager:
+    return FieldManager(manager, operation, frozenset(fields), NOW)
 
 
 def fields_of(owners: Owners, manager: str) -> FieldSet:
@@ -58,13 +60,15 @@ def test_who_applies_something_new_owns_that_and_no_defaults() -> None:
 
     _, owners = created(obj)
 
-    assert owners == (Owner("one", Operation.APPLY, fields_in(obj), NOW),)
+    assert owners == (FieldManager("one", ManagerOperation.APPLY, fields_in(obj), NOW),)
 
 
 def test_what_was_there_before_the_first_apply_has_an_owner_of_its_own() -> None:
     live = stored(a_framework(description="d"))
 
-    assert first_owners(live, "one", NOW) == (Owner(BEFORE, Operation.UPDATE, fields_in(live), NOW),)
+    assert first_owners(live, "one", NOW) == (
+        FieldManager(BEFORE, ManagerOperation.UPDATE, fields_in(live), NOW),
+    )
 
 
 def noted(config: Json, live: Json) -> Json:
@@ -125,7 +129,7 @@ def test_the_same_value_is_shared() -> None:
 
 def test_one_manager_that_applies_is_not_the_same_as_when_it_updates() -> None:
     live = stored(a_framework(description="d"))
-    owners = (an_owner("one", DESCRIPTION, operation=Operation.UPDATE),)
+    owners = (an_owner("one", DESCRIPTION, operation=ManagerOperation.UPDATE),)
     wish = {"spec": {"description": "new"}}
 
     found = clashes(live, stored(a_framework(description="new")), owners, fields_in(wish), "one")
@@ -136,7 +140,7 @@ def test_one_manager_that_applies_is_not_the_same_as_when_it_updates() -> None:
 def test_kubectl_goes_on_with_what_it_has_applied_by_itself() -> None:
     config = a_framework(description="old")
     live = noted(config, stored(config))
-    owners = (an_owner("kubectl-client-side-apply", DESCRIPTION, operation=Operation.UPDATE),)
+    owners = (an_owner("kubectl-client-side-apply", DESCRIPTION, operation=ManagerOperation.UPDATE),)
     new, wanted = stored(a_framework(description="new")), frozenset({DESCRIPTION})
 
     assert not clashes(live, new, owners, wanted, "kubectl")
@@ -162,8 +166,8 @@ def test_a_field_left_out_goes_with_its_only_owner() -> None:
     assert dropped(owners, fields_in(a_framework()), "one") == {DESCRIPTION}
 
 
-@pytest.mark.parametrize("operation", Operation)
-def test_a_field_left_out_stays_as_long_as_another_owns_it(operation: Operation) -> None:
+@pytest.mark.parametrize("operation", ManagerOperation)
+def test_a_field_left_out_stays_as_long_as_another_owns_it(operation: ManagerOperation) -> None:
     owners = (an_owner("one", DESCRIPTION), an_owner("two", DESCRIPTION, operation=operation))
 
     assert dropped(owners, frozenset(), "one") == frozenset()
@@ -203,7 +207,7 @@ def test_who_changes_a_field_takes_it_from_everybody() -> None:
     after = after_update(live, stored(a_framework(description="new")), owners, "two", LATER)
 
     assert DESCRIPTION not in fields_of(after, "one")
-    assert after[-1] == Owner("two", Operation.UPDATE, frozenset({DESCRIPTION}), LATER)
+    assert after[-1] == FieldManager("two", ManagerOperation.UPDATE, frozenset({DESCRIPTION}), LATER)
 
 
 def test_who_changes_one_field_after_another_owns_both() -> None:
@@ -214,8 +218,8 @@ def test_who_changes_one_field_after_another_owns_both() -> None:
     after = after_update(live, described, owners, "two", NOW)
     after = after_update(described, scaled, after, "two", LATER)
 
-    assert after[-1] == Owner(
-        "two", Operation.UPDATE, frozenset({DESCRIPTION, (*WORKER, "f:taskNumber")}), LATER
+    assert after[-1] == FieldManager(
+        "two", ManagerOperation.UPDATE, frozenset({DESCRIPTION, (*WORKER, "f:taskNumber")}), LATER
     )
 
 
@@ -248,19 +252,19 @@ frameworks = st.builds(
     st.dictionaries(st.sampled_from(["k", "l"]), st.sampled_from(["1", "2"])),
 )
 writes = st.lists(
-    st.tuples(st.sampled_from(["one", "two"]), st.sampled_from(Operation), frameworks), max_size=5
+    st.tuples(st.sampled_from(["one", "two"]), st.sampled_from(ManagerOperation), frameworks), max_size=5
 )
 
 
 @given(frameworks, writes)
 def test_after_any_writes_owned_fields_are_there_and_the_last_writer_owns_what_it_changed(
-    first: Json, later: list[tuple[str, Operation, Json]]
+    first: Json, later: list[tuple[str, ManagerOperation, Json]]
 ) -> None:
     live, owners = created(first)
 
     for manager, operation, obj in later:
         new = stored(obj)
-        if operation is Operation.APPLY:
+        if operation is ManagerOperation.APPLY:
             owners = after_apply(live, new, owners, fields_in(obj), manager, LATER)
             assert not clashes(live, new, owners, fields_in(obj), manager)
             assert fields_in(obj) <= fields_of(owners, manager)

@@ -3,8 +3,8 @@
 import pytest
 
 from launcher.core.pods.peer_variables import (
-    Peers,
-    counted,
+    RolePeers,
+    first_ranks,
     host_variables,
     master_variables,
     rank_variables,
@@ -38,7 +38,7 @@ def a_spec(**tasks: int) -> FrameworkSpec:
     ],
 )
 def test_tasks_are_counted_through(tasks: dict[str, int], ranks: dict[str, int]) -> None:
-    assert counted(a_spec(**tasks)) == ranks
+    assert first_ranks(a_spec(**tasks)) == ranks
 
 
 def test_the_world_is_everybody_who_is_counted() -> None:
@@ -55,7 +55,7 @@ def test_ranks_are_told_to_pytorch_and_to_its_launcher() -> None:
 
 
 def test_the_first_of_all_is_the_master() -> None:
-    peers = [Peers(MASTER, ["a"], [None]), Peers(WORKER, ["b"], [7])]
+    peers = [RolePeers(MASTER, ["a"], [None]), RolePeers(WORKER, ["b"], [7])]
 
     assert dict(master_variables(peers)) == {
         "MASTER_ADDR": "a",
@@ -64,11 +64,15 @@ def test_the_first_of_all_is_the_master() -> None:
         "PET_MASTER_PORT": "23456",
     }
     assert dict(master_variables(peers[1:]))["MASTER_PORT"] == "7"
-    assert dict(master_variables([Peers(MASTER, [], []), *peers[1:]]))["MASTER_ADDR"] == "b"
+    assert dict(master_variables([RolePeers(MASTER, [], []), *peers[1:]]))["MASTER_ADDR"] == "b"
 
 
 def test_every_role_is_listed_with_the_ports_that_are_known() -> None:
-    peers = [Peers(WORKER, ["a", "b"], [7, 8]), Peers(PS, ["c"], [None]), Peers(RoleName("2nd"), ["d"], [1])]
+    peers = [
+        RolePeers(WORKER, ["a", "b"], [7, 8]),
+        RolePeers(PS, ["c"], [None]),
+        RolePeers(RoleName("2nd"), ["d"], [1]),
+    ]
 
     assert dict(host_variables(peers)) == {"WORKER_HOSTS": "a:7,b:8", "PS_HOSTS": "c"}
 
@@ -88,7 +92,7 @@ def test_tf_config_is_what_the_operator_writes() -> None:
 
 
 def test_tf_config_tells_of_the_roles_that_tensorflow_knows() -> None:
-    peers = [Peers(WORKER, ["a", "b"], [None, 7]), Peers(RoleName("logger"), ["c"], [1])]
+    peers = [RolePeers(WORKER, ["a", "b"], [None, 7]), RolePeers(RoleName("logger"), ["c"], [1])]
 
     assert tf_config_of(peers, WORKER, 0) == (
         '{"cluster":{"worker":["a:2222","b:7"]},"task":{"type":"worker","index":0},"environment":"cloud"}'
@@ -97,4 +101,4 @@ def test_tf_config_tells_of_the_roles_that_tensorflow_knows() -> None:
 
 
 def test_a_task_alone_is_told_of_nobody() -> None:
-    assert tf_config_of([Peers(WORKER, ["a"], [1])], WORKER, 0) is None
+    assert tf_config_of([RolePeers(WORKER, ["a"], [1])], WORKER, 0) is None

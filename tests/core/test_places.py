@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.core.errors import Problem
+from launcher.core.errors import FieldError
 from launcher.core.parsing import field_path
 from launcher.core.parsing.decoder import Media
 from launcher.core.parsing.source_positions import locate, placed
@@ -75,7 +75,7 @@ def test_a_byte_order_mark_takes_no_place() -> None:
 
 
 def test_all_problems_get_their_places_at_once() -> None:
-    problems = (Problem("metadata.name", "bad"), Problem("spec.taskRoles[1].name", "bad"))
+    problems = (FieldError("metadata.name", "bad"), FieldError("spec.taskRoles[1].name", "bad"))
 
     found = placed(problems, YAML.encode(), Media.YAML)
 

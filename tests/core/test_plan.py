@@ -2,8 +2,8 @@
 
 import pytest
 
-from launcher.core.planning.actions import CreatePod, DeletePod, ReadPods
-from launcher.core.planning.options import Rules
+from launcher.core.planning.actions import CreatePod, DeletePod, ListPodsLive
+from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.planner import Planner, plan
 from launcher.core.pods.observed_pod import pod_from_json
 from launcher.core.spec import CleanPodPolicy, ExecutionType, RoleName
@@ -37,7 +37,7 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_do() -> None:
 
 
 def test_nothing_is_known_before_the_first_look() -> None:
-    planner = Planner(a_world().framework, Rules())
+    planner = Planner(a_world().framework, PlannerOptions())
 
     with pytest.raises(ValueError, match="before its first look"):
         planner.status()
@@ -87,7 +87,7 @@ def test_the_deadline_counts_through_all_attempts() -> None:
 
 
 def test_the_deadline_does_not_wait_for_a_retry() -> None:
-    rules = Rules(failures=NO_FAILURE_SPEC.failures, conflict_delay=(500, 500))
+    rules = PlannerOptions(failures=NO_FAILURE_SPEC.failures, conflict_delay=(500, 500))
     world = running(a_role("w"), active_deadline_seconds=100, retry=(True, 0), rules=rules)
     world.fail("w0", 201)
 
@@ -170,7 +170,7 @@ def test_a_pod_given_up_is_deleted_before_the_wait_for_its_retry() -> None:
 
 
 def test_a_finished_framework_is_kept_for_thirty_days() -> None:
-    world = running(rules=Rules())
+    world = running(rules=PlannerOptions())
     world.ok("w0")
 
     due = world.plan().look_again
@@ -283,7 +283,7 @@ def test_another_attempt_begins_only_when_the_store_itself_has_no_pod_left() -> 
     rules = world.rules
     confirmed = plan(world.framework, [], world.now, rules=rules, fresh=True)
 
-    assert asked.actions == (ReadPods(),)
+    assert asked.actions == (ListPodsLive(),)
     assert (asked.status.attempt.id, confirmed.status.attempt.id) == (0, 1)
 
 
@@ -307,7 +307,7 @@ def test_stop_while_the_last_attempts_pods_are_swept_away_keeps_those_that_are_l
 def test_stop_and_deadline_during_a_retry_delay_stop_pods_that_were_left_running(
     deadline: int | None,
 ) -> None:
-    rules = Rules(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))
+    rules = PlannerOptions(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))
     policies = {"retry": (True, 0), "clean_pods": CleanPodPolicy.NONE, "active_deadline_seconds": deadline}
     world = running(a_role("w", 2), rules=rules, **policies)
     world.fail("w0", 201)
@@ -474,7 +474,7 @@ def test_a_retry_without_a_delay_does_not_wait_for_a_clock_that_was_set_back() -
 
 
 def test_a_clock_that_is_set_back_by_more_than_the_pause_does_not_make_it_longer() -> None:
-    rules = Rules(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))
+    rules = PlannerOptions(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))
     world = running(a_role("w"), retry=(True, 0), rules=rules)
     world.fail("w0", 201)
 
@@ -485,7 +485,7 @@ def test_a_clock_that_is_set_back_by_more_than_the_pause_does_not_make_it_longer
 
 @pytest.mark.parametrize("jump", [-1, 0.25])
 def test_a_clock_that_jumps_only_delays(jump: float) -> None:
-    rules = Rules(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))
+    rules = PlannerOptions(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))
     world = running(a_role("w"), retry=(True, 0), rules=rules)
     world.fail("w0", 201)
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.core.completion_codes import Code, predefined
-from launcher.core.names import Mark
+from launcher.core.completion_codes import Code, completion_for
+from launcher.core.names import PodIdentityKey
 from launcher.core.planning.actions import DeletePod
 from launcher.core.planning.planner import Planner, plan
 from launcher.core.pods.observed_pod import pod_from_json
@@ -13,7 +13,7 @@ from launcher.core.spec import CleanPodPolicy, PodName
 from launcher.core.status import State
 from tests.core.world import START, a_role, a_world, running
 
-TURNED_DOWN = predefined(Code.POD_CREATION_PERMANENT_ERROR, "the pod is invalid")
+TURNED_DOWN = completion_for(Code.POD_CREATION_PERMANENT_ERROR, "the pod is invalid")
 
 # Pods that are not what they should be.
 
@@ -39,16 +39,16 @@ def test_a_pod_of_an_earlier_attempt_goes_before_the_new_one_comes() -> None:
 @pytest.mark.parametrize(
     ("mark", "value"),
     [
-        (Mark.TASK_ATTEMPT_ID, "1"),
-        (Mark.FRAMEWORK_ATTEMPT_ID, "1"),
-        (Mark.TASK_UID, "11111111-1111-1111-1111-111111111111"),
-        (Mark.TASK_UID, "nonsense"),
-        (Mark.TASK_INDEX, "1"),
-        (Mark.TASKROLE_NAME, "x"),
-        (Mark.FRAMEWORK_NAME, "g"),
+        (PodIdentityKey.TASK_ATTEMPT_ID, "1"),
+        (PodIdentityKey.FRAMEWORK_ATTEMPT_ID, "1"),
+        (PodIdentityKey.TASK_UID, "11111111-1111-1111-1111-111111111111"),
+        (PodIdentityKey.TASK_UID, "nonsense"),
+        (PodIdentityKey.TASK_INDEX, "1"),
+        (PodIdentityKey.TASKROLE_NAME, "x"),
+        (PodIdentityKey.FRAMEWORK_NAME, "g"),
     ],
 )
-def test_a_pod_of_ours_with_other_marks_is_not_adopted_but_deleted(mark: Mark, value: str) -> None:
+def test_a_pod_of_ours_with_other_marks_is_not_adopted_but_deleted(mark: PodIdentityKey, value: str) -> None:
     world = a_world()
     world.crash(done=0)
     world.put("w0", **{mark.value: value})

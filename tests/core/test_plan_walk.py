@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from launcher.core.completion_codes import Code, predefined
-from launcher.core.names import Mark
-from launcher.core.planning.gang import PLACED, is_placed, is_waiting
+from launcher.core.completion_codes import Code, completion_for
+from launcher.core.names import PodIdentityKey
+from launcher.core.planning.gang import GANG_PLACED, is_placed, is_unplaced
 from launcher.core.spec import (
     CleanPodPolicy,
     CompletionPolicy,
@@ -209,7 +209,7 @@ class Walk(RuleBasedStateMachine):
         answer=st.sampled_from([Code.POD_CREATION_PERMANENT_ERROR, Code.POD_CREATION_UNKNOWN_ERROR, None]),
     )
     def refuse(self, task: str, answer: Code | None) -> None:
-        refusal = "exceeded quota" if answer is None else predefined(answer, f"no {task}")
+        refusal = "exceeded quota" if answer is None else completion_for(answer, f"no {task}")
         self.world.refusals.setdefault(self.world.pod(task), []).append(refusal)
         self._then()
 
@@ -296,7 +296,9 @@ class Walk(RuleBasedStateMachine):
         while self.checked + 1 < len(world.saved):
             self._assert_follows(world.saved[self.checked], world.saved[self.checked + 1])
             self.checked += 1
-        attempts = {pod["metadata"]["labels"][Mark.FRAMEWORK_ATTEMPT_ID] for pod in world.pods.values()}
+        attempts = {
+            pod["metadata"]["labels"][PodIdentityKey.FRAMEWORK_ATTEMPT_ID] for pod in world.pods.values()
+        }
         assert len(attempts) <= 1, "pods of two attempts at once"
 
     @invariant()
@@ -335,7 +337,7 @@ class Walk(RuleBasedStateMachine):
         assert after.start_time == before.start_time
         if after.attempt.id == before.attempt.id:
             self._assert_one_end(before, after)
-            assert not (is_placed(before) and is_waiting(after)), "what is placed stays so"
+            assert not (is_placed(before) and is_unplaced(after)), "what is placed stays so"
         earlier = tasks_of(before)
         for known, task in tasks_of(after).items():
             if known in earlier:
@@ -351,13 +353,13 @@ class Walk(RuleBasedStateMachine):
 
     def _served(self, pod: dict[str, Any]) -> tuple[int, str, int, int, int]:
         labels = pod["metadata"]["labels"]
-        uid = pod["metadata"]["annotations"][Mark.TASK_UID]
+        uid = pod["metadata"]["annotations"][PodIdentityKey.TASK_UID]
         return (
-            int(labels[Mark.FRAMEWORK_ATTEMPT_ID]),
-            labels[Mark.TASKROLE_NAME],
-            int(labels[Mark.TASK_INDEX]),
+            int(labels[PodIdentityKey.FRAMEWORK_ATTEMPT_ID]),
+            labels[PodIdentityKey.TASKROLE_NAME],
+            int(labels[PodIdentityKey.TASK_INDEX]),
             self.world.incarnations[uid],
-            int(labels[Mark.TASK_ATTEMPT_ID]),
+            int(labels[PodIdentityKey.TASK_ATTEMPT_ID]),
         )
 
     def _some_pod(self, data: st.DataObject) -> str:
@@ -399,7 +401,7 @@ def _assert_pods_have_tasks(world: World) -> None:
 
 
 def _assert_a_gang_waits_no_longer_than_it_may(world: World) -> None:
-    gang, told = world.framework.spec.gang, world.status.condition(PLACED)
+    gang, told = world.framework.spec.gang, world.status.condition(GANG_PLACED)
     if world.state in (State.PREPARING, State.RUNNING) and gang is not None and gang.timeout_seconds:
         assert told is not None
         assert told.status or world.now < told.since + gang.timeout_seconds

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from launcher.core.completion_codes import Code, predefined
-from launcher.core.planning.actions import Notice
-from launcher.core.planning.options import Rules
+from launcher.core.completion_codes import Code, completion_for
+from launcher.core.planning.actions import ObjectEvent
+from launcher.core.planning.options import PlannerOptions
 from launcher.core.spec import CleanPodPolicy, ExecutionType, RoleName, StartAfter
 from launcher.core.status import Condition
 from tests.core.world import NO_FAILURE_SPEC, START, World, a_role, a_world, running
@@ -123,7 +123,7 @@ def test_a_framework_without_tasks_says_so() -> None:
 
 
 def test_a_framework_that_waits_for_its_retry_says_how_long_and_why() -> None:
-    rules = Rules(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))
+    rules = PlannerOptions(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))
     world = running(a_role("w"), retry=(True, 0), rules=rules)
 
     world.fail("w0", 201)
@@ -257,7 +257,7 @@ def test_a_task_whose_pod_is_deleted_by_others_says_so() -> None:
 
 def test_a_task_whose_pod_is_turned_down_says_why() -> None:
     world = a_world()
-    refusal = predefined(Code.POD_CREATION_PERMANENT_ERROR, "Pod creation refused: no containers")
+    refusal = completion_for(Code.POD_CREATION_PERMANENT_ERROR, "Pod creation refused: no containers")
     world.refusals[world.pod("w0")] = [refusal]
 
     world.sync()
@@ -297,7 +297,7 @@ def test_events_tell_what_happened_in_order() -> None:
         ("AttemptEnding", False),
         ("FrameworkFailed", True),
     ]
-    assert world.notices[1] == Notice(
+    assert world.notices[1] == ObjectEvent(
         "ContainerUnrecognizedFailed",
         "task w[0]: ContainerUnrecognizedFailed (3); not tried again: maxRetryCount is 0",
         warning=True,
@@ -317,13 +317,13 @@ def test_a_success_is_no_warning_and_its_states_that_nobody_could_see_are_no_new
 
 def test_a_task_that_is_retried_within_one_look_is_told_of_too() -> None:
     world = a_world(a_role("w", retry=(False, 1)))
-    world.refusals[world.pod("w0")] = [predefined(Code.POD_CREATION_UNKNOWN_ERROR, "denied")]
+    world.refusals[world.pod("w0")] = [completion_for(Code.POD_CREATION_UNKNOWN_ERROR, "denied")]
 
     world.sync()
 
     told = [notice for notice in world.notices if notice.warning]
     assert told == [
-        Notice(
+        ObjectEvent(
             "TaskRetried", "task w[0]: try 2 after PodCreationUnknownError (-310): retry 1 of 1", warning=True
         )
     ]

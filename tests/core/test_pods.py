@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from launcher.core.planning.actions import DeletePod
-from launcher.core.planning.task_transitions import removal
+from launcher.core.planning.task_transitions import deletion_action
 from launcher.core.pods.observed_pod import pod_from_json
-from launcher.core.timestamps import from_wire
+from launcher.core.timestamps import parse_rfc3339
 
 CREATED, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
 OWNER = {"uid": "owner", "controller": True}
@@ -30,7 +30,7 @@ def unscheduled(reason: str | None = None, message: str | None = None) -> dict[s
 def test_a_pod_that_nobody_has_looked_at_yet_is_pending_and_nowhere() -> None:
     pod = pod_from_json(a_pod())
 
-    assert (pod.name, pod.uid, pod.version, pod.created) == ("f-w-0", "u", 17, from_wire(CREATED))
+    assert (pod.name, pod.uid, pod.version, pod.created) == ("f-w-0", "u", 17, parse_rfc3339(CREATED))
     assert (pod.phase, pod.node, pod.ip, pod.host_ip, pod.ready) == ("Pending", None, None, None, False)
     assert (pod.deleting, pod.ended, pod.end, pod.of) == (False, False, None, None)
 
@@ -66,17 +66,17 @@ def test_a_pod_that_ended_brings_its_status_along(phase: str) -> None:
 def test_the_deletion_was_asked_for_one_grace_before_it_is_due() -> None:
     pod = pod_from_json(a_pod(deletionTimestamp=LATER, deletionGracePeriodSeconds=30))
 
-    assert pod.deletion_asked == from_wire(LATER) - 30
+    assert pod.deletion_asked == parse_rfc3339(LATER) - 30
     assert pod.deleting
 
 
 def test_a_deletion_that_was_cut_off_half_way_is_made_good_after_a_while() -> None:
     pod = pod_from_json(a_pod(deletionTimestamp=LATER, deletionGracePeriodSeconds=0))
-    asked = from_wire(LATER)
+    asked = parse_rfc3339(LATER)
 
-    assert removal(pod, None, asked) == (None, asked + 10)
-    assert removal(pod, 3, asked) == (None, asked + 3)
-    assert removal(pod, None, asked + 10) == (DeletePod(pod.name, pod.uid, force=True), None)
+    assert deletion_action(pod, None, asked) == (None, asked + 10)
+    assert deletion_action(pod, 3, asked) == (None, asked + 3)
+    assert deletion_action(pod, None, asked + 10) == (DeletePod(pod.name, pod.uid, force=True), None)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_deletion_that_was_cut_off_half_way_is_made_good_after_a_while() -> No
 def test_a_deletion_that_something_holds_up_is_waited_for(meta: dict[str, Any]) -> None:
     pod = pod_from_json(a_pod(deletionTimestamp=LATER, **meta))
 
-    assert removal(pod, None, from_wire(LATER) + 3600) == (None, None)
+    assert deletion_action(pod, None, parse_rfc3339(LATER) + 3600) == (None, None)
 
 
 @pytest.mark.parametrize(

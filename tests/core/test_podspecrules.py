@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.core.validation.framework import problems_in
+from launcher.core.validation.framework import validation_errors
 from tests.core.manifests import Json, a_framework, a_pod, a_role, json_values, places_in, put
 
 POD = "spec.taskRoles[0].task.pod"
@@ -16,7 +16,7 @@ VOLUMES = [{"name": "v", "emptyDir": {}}]
 
 def fields_of(pod: Json) -> list[str]:
     """The fields of the template that are wrong."""
-    found = [problem.field for problem in problems_in(a_framework(a_role(pod=pod)))]
+    found = [problem.field for problem in validation_errors(a_framework(a_role(pod=pod)))]
     return [field.removeprefix(f"{POD}.").removeprefix("spec.") for field in found]
 
 
@@ -29,7 +29,7 @@ def with_volume(**source: Any) -> Json:
 
 
 def messages(pod: Json) -> str:
-    return "\n".join(map(str, problems_in(a_framework(a_role(pod=pod)))))
+    return "\n".join(map(str, validation_errors(a_framework(a_role(pod=pod)))))
 
 
 BAD_NAMES = ["Main", "my_main", "a/b", "a" * 300, "a" * 64, "../../../../victim", "..", "", "-a", "a\n", "ä"]
@@ -391,6 +391,6 @@ def test_whatever_stands_in_a_pod_is_answered_with_problems(data: st.DataObject)
     for _ in range(data.draw(st.integers(1, 3))):
         put(pod, data.draw(st.sampled_from(list(places_in(pod)))), data.draw(json_values | st.just(10**30)))
 
-    problems = problems_in(a_framework(a_role(pod=pod)))
+    problems = validation_errors(a_framework(a_role(pod=pod)))
 
     assert all(problem.field for problem in problems)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.core.replicas import followed, scalable, scaled, tasks_of_roles
+from launcher.core.replicas import reconcile_replicas, scaled, tasks_of_roles, with_replicas
 from launcher.core.serialization.spec_json import spec_from_json
-from launcher.core.validation.framework import problems_in, warnings_in
+from launcher.core.validation.framework import validation_errors, validation_warnings
 from tests.core.manifests import Json, a_framework, a_role, json_values
 
 PS = a_role("ps", 1)
@@ -84,22 +84,24 @@ def test_the_engine_obeys(framework: Json, tasks: tuple[int, ...]) -> None:
 def test_from_one_write_to_the_next(old: Json, new: Json, expected: tuple[Any, Any]) -> None:
     before = deepcopy((old, new))
 
-    found = followed(new, old)
+    found = reconcile_replicas(new, old)
 
     assert numbers(found) == expected
     assert (old, new) == before
-    assert followed(found, old) == found
+    assert reconcile_replicas(found, old) == found
 
 
 @given(spec=json_values, was=json_values, roles=json_values)
 def test_what_has_no_shape_is_left_for_the_rules_to_refuse(spec: Any, was: Any, roles: Any) -> None:
-    followed({"spec": spec}, {"spec": was})
-    followed({"spec": {"replicas": 1, "taskRoles": roles}}, {"spec": {"replicas": 1, "taskRoles": [{}]}})
+    reconcile_replicas({"spec": spec}, {"spec": was})
+    reconcile_replicas(
+        {"spec": {"replicas": 1, "taskRoles": roles}}, {"spec": {"replicas": 1, "taskRoles": [{}]}}
+    )
     tasks_of_roles({"replicas": spec, "taskRoles": roles})
 
 
 def test_with_a_second_role_replicas_is_refused_with_the_way_out() -> None:
-    (problem,) = problems_in(a_framework(a_role("worker"), PS, replicas=3))
+    (problem,) = validation_errors(a_framework(a_role("worker"), PS, replicas=3))
 
     assert problem.field == "spec.replicas"
     assert problem.reason == "FieldValueForbidden"
@@ -109,7 +111,7 @@ def test_with_a_second_role_replicas_is_refused_with_the_way_out() -> None:
 
 @pytest.mark.parametrize("value", [-1, 10_001, "3", 1.5, 2.0, True])
 def test_replicas_is_a_number_of_tasks(value: Any) -> None:
-    assert [problem.field for problem in problems_in(a_framework(replicas=value))] == ["spec.replicas"]
+    assert [problem.field for problem in validation_errors(a_framework(replicas=value))] == ["spec.replicas"]
 
 
 def test_what_is_checked_is_the_number_that_is_obeyed() -> None:
@@ -117,10 +119,10 @@ def test_what_is_checked_is_the_number_that_is_obeyed() -> None:
     few = a_framework(a_role("worker", 9, **last), replicas=3)
     many = a_framework(a_role("worker", 3, **last), replicas=9)
 
-    assert [problem.message for problem in problems_in(few)] == [
+    assert [problem.message for problem in validation_errors(few)] == [
         'Invalid value: "4": there is no task 4: the tasks of role worker go from 0 to 2'
     ]
-    assert problems_in(many) == ()
+    assert validation_errors(many) == ()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ def test_what_is_checked_is_the_number_that_is_obeyed() -> None:
     ],
 )
 def test_who_writes_two_numbers_is_told_which_one_counts(framework: Json, warnings: tuple[str, ...]) -> None:
-    assert warnings_in(framework) == warnings
+    assert validation_warnings(framework) == warnings
 
 
 @pytest.mark.parametrize(
@@ -148,11 +150,11 @@ def test_who_writes_two_numbers_is_told_which_one_counts(framework: Json, warnin
     ],
 )
 def test_kubernetes_finds_the_number_where_it_looks(framework: Json, replicas: int | None) -> None:
-    found = scalable(framework)
+    found = with_replicas(framework)
 
     assert found["spec"].get("replicas") == replicas
     assert tasks_of_roles(found["spec"]) == tasks_of_roles(framework["spec"])
-    assert scalable(found) == found
+    assert with_replicas(found) == found
 
 
 @given(tasks=st.integers(0, 10_000), framework=st.sampled_from([one(3), one(3, 5), one(None, 0)]))

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.core.names import Mark
+from launcher.core.names import PodIdentityKey
 from launcher.core.planning.rescale import adopt, compact, new_crews, rescale
 from launcher.core.spec import FrameworkSpec, RoleName
 from launcher.core.status import State
@@ -97,7 +97,8 @@ def test_a_removed_task_never_makes_the_framework_run() -> None:
 
 def uids(world: World) -> dict[str, str]:
     return {
-        pod["metadata"]["name"]: pod["metadata"]["annotations"][Mark.TASK_UID] for pod in world.pods.values()
+        pod["metadata"]["name"]: pod["metadata"]["annotations"][PodIdentityKey.TASK_UID]
+        for pod in world.pods.values()
     }
 
 

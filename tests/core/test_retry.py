@@ -11,13 +11,21 @@ from launcher.core.completion_codes import (
     Completion,
     ContainerDetail,
     PodDetail,
-    predefined,
+    completion_for,
 )
-from launcher.core.planning.retry import NEVER_RETRIED, Backoff, GiveUp, Retry, after, executed, scheduled
+from launcher.core.planning.retry import (
+    NEVER_RETRIED,
+    GiveUp,
+    Retry,
+    RetryBackoff,
+    after_completion,
+    executed,
+    scheduled,
+)
 from launcher.core.spec import RetryPolicy
 from launcher.core.status import RetryStatus
 
-BACKOFF = Backoff()
+BACKOFF = RetryBackoff()
 TRANSIENT, PERMANENT, CONFLICT = Attribute.TRANSIENT, Attribute.PERMANENT, Attribute.CONFLICT
 
 
@@ -33,7 +41,7 @@ def decide(
     lasted: int = 0,
     conflict_delay: int = 60,
 ) -> Retry | GiveUp:
-    return after(
+    return after_completion(
         RetryPolicy(*policy),
         completion,
         status,
@@ -46,10 +54,10 @@ def decide(
 @pytest.mark.parametrize(
     ("policy", "completion", "used", "expected"),
     [
-        pytest.param((True, -2), predefined(-210, ""), 0, "no", id="1 stopped"),
-        pytest.param((True, -2), predefined(-211, ""), 0, "no", id="1 over its deadline"),
-        pytest.param((False, -2), predefined(-220, ""), 0, "no", id="1 its attempt is over"),
-        pytest.param((False, -1), predefined(-230, ""), 0, "no", id="1 scaled away"),
+        pytest.param((True, -2), completion_for(-210, ""), 0, "no", id="1 stopped"),
+        pytest.param((True, -2), completion_for(-211, ""), 0, "no", id="1 over its deadline"),
+        pytest.param((False, -2), completion_for(-220, ""), 0, "no", id="1 its attempt is over"),
+        pytest.param((False, -1), completion_for(-230, ""), 0, "no", id="1 scaled away"),
         pytest.param((True, 0), end(201, TRANSIENT, CONFLICT), 0, "free after 60", id="2 conflict"),
         pytest.param((True, 0), end(200, TRANSIENT), 9, "free", id="3 transient"),
         pytest.param((True, -2), end(210, PERMANENT), 0, "no", id="4 permanent beats -2"),
@@ -116,7 +124,7 @@ def test_it_answers_as_the_table_does(
 ) -> None:
     status = RetryStatus(used + 1, used, quick=quick)
 
-    decision = after(
+    decision = after_completion(
         policy, completion, status, lasted=lasted, backoff=BACKOFF, conflict_delay=conflict_delay
     )
 
@@ -130,7 +138,7 @@ def test_a_retry_once_scheduled_is_carried_out_with_its_delay(
 ) -> None:
     status = RetryStatus(used, used, delay)
 
-    decision = after(policy, completion, status, lasted=0, backoff=BACKOFF)
+    decision = after_completion(policy, completion, status, lasted=0, backoff=BACKOFF)
 
     assert isinstance(decision, Retry)
     assert decision.delay == delay
@@ -205,7 +213,7 @@ def test_ends_that_somebody_asked_for_are_never_retried() -> None:
         ((False, 3), end(1), 3, "all 3 retries are used up"),
         ((False, 0), end(1), 0, "maxRetryCount is 0"),
         ((False, 3), end(0), 0, "it succeeded"),
-        ((False, 3), predefined(-210, ""), 0, "StopFrameworkRequested is never retried"),
+        ((False, 3), completion_for(-210, ""), 0, "StopFrameworkRequested is never retried"),
     ],
 )
 def test_every_decision_says_why(
@@ -287,7 +295,7 @@ def exited(code: int, *containers: tuple[str, int]) -> Completion:
 def test_only_some_exit_codes_are_worth_another_try(
     policy: RetryPolicy, completion: Completion, used: int, expected: str
 ) -> None:
-    found = after(policy, completion, RetryStatus(used, used), lasted=0, backoff=BACKOFF)
+    found = after_completion(policy, completion, RetryStatus(used, used), lasted=0, backoff=BACKOFF)
 
     if isinstance(found, GiveUp):
         assert found.because == expected

@@ -4,7 +4,7 @@ import pytest
 
 from launcher.core.names import attempt_uid, instance_uid
 from launcher.core.planning.actions import CreatePod, DeleteFramework
-from launcher.core.planning.options import Rules
+from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.planner import plan
 from launcher.core.serialization.status_json import status_to_json
 from launcher.core.spec import CleanPodPolicy, RoleName
@@ -85,7 +85,7 @@ def test_a6_the_deletion_timeout_is_saved_before_any_pod_exists() -> None:
 
 
 def test_a7_a_finished_framework_is_deleted_when_its_time_is_over() -> None:
-    rules = Rules(failures=NO_FAILURE_SPEC.failures, retain=10)
+    rules = PlannerOptions(failures=NO_FAILURE_SPEC.failures, retain=10)
     world = running(a_role("w"), rules=rules)
     world.ok("w0")
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from launcher.core.completion_codes import Code, predefined
+from launcher.core.completion_codes import Code, completion_for
 from launcher.core.names import attempt_uid
-from launcher.core.planning.options import Rules
+from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.planner import plan
 from launcher.core.serialization.status_json import status_to_json
 from launcher.core.spec import RetryPolicy
@@ -25,7 +25,7 @@ def again(world: World, task: str = "w0") -> None:
 
 def in_conflict(**spec: Any) -> World:
     """Two workers of which one gave way to others, the Framework waiting 60 s for its retry (row B12)."""
-    rules = Rules(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))
+    rules = PlannerOptions(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))
     world = running(a_role("w", 2), retry=(True, 0), rules=rules, **spec)
     world.fail("w0", 201)
     return world
@@ -175,7 +175,7 @@ def test_b14_a_task_does_not_wait_after_a_conflict() -> None:
 
 
 def test_b15_a_killed_container_is_a_transient_failure_by_the_default_rules() -> None:
-    world = running(a_role("w"), retry=(True, 0), rules=Rules())
+    world = running(a_role("w"), retry=(True, 0), rules=PlannerOptions())
 
     world.fail("w0", 137, reason="Error")
 
@@ -252,7 +252,7 @@ def test_b20_without_a_retry_a_pod_deleted_by_others_ends_the_framework() -> Non
 def test_b21_the_delay_after_a_conflict_is_drawn_between_both_ends(
     between: tuple[int, int], chance: float, delay: int
 ) -> None:
-    rules = Rules(failures=NO_FAILURE_SPEC.failures, conflict_delay=between)
+    rules = PlannerOptions(failures=NO_FAILURE_SPEC.failures, conflict_delay=between)
     world = running(a_role("w"), retry=(True, 0), rules=rules)
     world.chance = chance
 
@@ -277,7 +277,7 @@ def test_b22_a_new_try_of_a_task_starts_with_a_clean_record() -> None:
 
 def test_b23_a_pod_that_is_turned_down_for_good_beats_retry_always() -> None:
     world = a_world(a_role("w", retry=(True, -2)))
-    refusal = predefined(Code.POD_CREATION_PERMANENT_ERROR, "the pod is invalid")
+    refusal = completion_for(Code.POD_CREATION_PERMANENT_ERROR, "the pod is invalid")
     world.refusals[world.pod("w0")] = [refusal]
 
     world.sync()
@@ -287,7 +287,7 @@ def test_b23_a_pod_that_is_turned_down_for_good_beats_retry_always() -> None:
 
 
 def test_the_delay_is_drawn_once() -> None:
-    rules = Rules(failures=NO_FAILURE_SPEC.failures)
+    rules = PlannerOptions(failures=NO_FAILURE_SPEC.failures)
     world = running(a_role("w"), retry=(True, 0), rules=rules)
     world.fail("w0", 201)
 

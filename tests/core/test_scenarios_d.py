@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.core.planning.options import Rules
+from launcher.core.planning.options import PlannerOptions
 from launcher.core.spec import CleanPodPolicy, ExecutionType
 from launcher.core.status import State
 from tests.core.world import NO_FAILURE_SPEC, a_role, a_world, running
@@ -46,7 +46,7 @@ def test_d3_stop_is_never_retried(clean: CleanPodPolicy) -> None:
 
 
 def test_d4_stop_during_a_retry_delay_ends_at_once_and_makes_no_attempt() -> None:
-    rules = Rules(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))
+    rules = PlannerOptions(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 60))
     world = running(a_role("w", 2), retry=(True, 0), rules=rules)
     world.fail("w0", 201)
 

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from launcher.core.completion_codes import Code, predefined
+from launcher.core.completion_codes import Code, completion_for
 from launcher.core.planning.actions import CreatePod
-from launcher.core.planning.options import Rules
+from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.planner import Planner
 from launcher.core.spec import RoleName
 from launcher.core.status import State
@@ -128,7 +128,7 @@ def test_f10_a_foreign_pod_of_the_same_name_is_waited_for_and_left_alone() -> No
 
 
 def refuse(world: World, *answers: Code) -> None:
-    refusals = [predefined(answer, "turned down") for answer in answers]
+    refusals = [completion_for(answer, "turned down") for answer in answers]
     world.refusals[world.pod("w0")] = list(refusals)
 
 
@@ -202,7 +202,7 @@ def test_f18_pods_that_an_earlier_framework_of_the_name_left_are_waited_for() ->
 
 
 def test_f19_a_restart_does_not_change_when_a_retry_is_due() -> None:
-    rules = Rules(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 900))
+    rules = PlannerOptions(failures=NO_FAILURE_SPEC.failures, conflict_delay=(60, 900))
     world = running(a_role("w"), retry=(True, 0), rules=rules)
     world.fail("w0", 201)
 

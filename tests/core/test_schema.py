@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from launcher.core.serialization.spec_json import spec_from_json, spec_to_json
-from launcher.core.validation.schema import core_schema, explained, framework_schema, shape_problems
+from launcher.core.validation.schema import (
+    core_schema,
+    detailed_schema_errors,
+    framework_schema,
+    schema_errors,
+)
 from tests.core import make_core_schema
 from tests.core.make_schema import SCHEMA_FILE, schema_text
 from tests.core.manifests import full_framework, json_values, places_in, put
@@ -173,7 +178,7 @@ def test_a_no_says_where_what_and_what_would_be_right(
     obj = full_framework()
     put(obj, path, value)
 
-    problems = shape_problems(obj)
+    problems = schema_errors(obj)
 
     assert [str(problem) for problem in problems] == [told]
 
@@ -184,7 +189,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     obj["spec"]["cleanPodPolicy"] = 1
     obj["spec"]["taskRoles"][1]["task"]["pod"]["spec"]["volumes"][1]["nfs"] = {}
 
-    fields = {problem.field for problem in shape_problems(obj)}
+    fields = {problem.field for problem in schema_errors(obj)}
 
     assert fields == {
         "spec.taskRoles[0].name",
@@ -200,7 +205,7 @@ def test_null_is_absent_wherever_something_may_be_absent() -> None:
         put(obj, path, None)
     put(obj, ("spec", "taskRoles", 1, "task", "pod", "spec", "nodeSelector"), None)
 
-    assert shape_problems(obj) == ()
+    assert schema_errors(obj) == ()
 
 
 @settings(max_examples=300)
@@ -212,7 +217,7 @@ def test_the_fast_and_the_explaining_validator_agree(data: st.DataObject) -> Non
 
     fast = jsonschema_rs.Draft202012Validator(framework_schema()).is_valid(obj)
 
-    assert fast == (explained(obj) == ())
+    assert fast == (detailed_schema_errors(obj) == ())
 
 
 class Recorder(dict[str, Any]):

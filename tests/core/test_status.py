@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from launcher.core.planning.status_builder import Record
+from launcher.core.planning.status_builder import StatusBuilder
 from launcher.core.status import FRAMEWORK_STEPS, TASK_STEPS, State
 from tests.core.world import START
 
@@ -36,7 +36,7 @@ def test_a_retry_is_the_only_way_back_to_the_start() -> None:
 
 @pytest.mark.parametrize(("before", "after"), [*product(State, State)])
 def test_a_framework_takes_only_legal_steps(before: State, after: State) -> None:
-    record = Record.begin(START)
+    record = StatusBuilder.begin(START)
     record.put(state=before)
 
     if after in FRAMEWORK_STEPS.get(before, ()):

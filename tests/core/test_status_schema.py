@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from launcher.core.completion_codes import Code, Completion, ContainerDetail, PodDetail, predefined
+from launcher.core.completion_codes import Code, Completion, ContainerDetail, PodDetail, completion_for
 from launcher.core.status import (
     Condition,
     FrameworkStatus,
@@ -17,7 +17,7 @@ from launcher.core.status import (
     Trigger,
     new_task,
 )
-from launcher.core.validation.schema import framework_schema, shape_problems
+from launcher.core.validation.schema import framework_schema, schema_errors
 from launcher.core.validation.unknown_fields import unknown_fields, without_unknown
 from tests.core.manifests import a_framework
 from tests.core.statuses import a_status, written
@@ -39,7 +39,7 @@ def test_the_status_has_only_fields_that_are_described(many: bool) -> None:
 def test_nobody_is_held_to_the_shape_of_a_status() -> None:
     obj = {**a_framework(), "status": {"state": 5, "more": [1]}}
 
-    assert shape_problems(obj) == ()
+    assert schema_errors(obj) == ()
     assert unknown_fields(obj) == ()
     assert without_unknown(obj) == obj
 
@@ -67,7 +67,9 @@ def a_telling_status(tasks: int) -> FrameworkStatus:
 
 def an_end() -> Completion:
     container = ContainerDetail("main", 137, "Error", "log", 9)
-    return predefined(Code.CONTAINER_PERMANENT, "what happened", PodDetail("Reason", "message", (container,)))
+    return completion_for(
+        Code.CONTAINER_PERMANENT, "what happened", PodDetail("Reason", "message", (container,))
+    )
 
 
 def unknown_in(value: Any, schema: dict[str, Any], path: str) -> Iterator[str]:

@@ -5,12 +5,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from launcher.core.validation.framework import change_problems, creation_problems, problems_in, warnings_in
+from launcher.core.validation.framework import (
+    creation_problems,
+    update_errors,
+    validation_errors,
+    validation_warnings,
+)
 from tests.core.manifests import a_framework, a_pod, a_role, full_framework, json_values
 
 
 def told(obj: Any) -> list[str]:
-    return [str(problem) for problem in problems_in(obj)]
+    return [str(problem) for problem in validation_errors(obj)]
 
 
 def test_a_framework_that_keeps_all_rules_has_no_problems() -> None:
@@ -29,13 +34,15 @@ def test_a_framework_is_named_by_a_dns_label(name: str) -> None:
 @pytest.mark.parametrize("name", ["Tf", "tf_example", "tf.example", "-tf", "tf-", "a" * 64, "tf\n", "ü"])
 def test_a_framework_is_named_by_nothing_else(name: str) -> None:
     assert [
-        problem.field for problem in problems_in(a_framework(name=name)) if problem.field == "metadata.name"
+        problem.field
+        for problem in validation_errors(a_framework(name=name))
+        if problem.field == "metadata.name"
     ]
 
 
 @pytest.mark.parametrize("name", ["worker-a", "Worker", "", "a" * 64, "worker\n"])
 def test_a_role_is_named_by_letters_and_digits(name: str) -> None:
-    fields = [problem.field for problem in problems_in(a_framework(a_role(name)))]
+    fields = [problem.field for problem in validation_errors(a_framework(a_role(name)))]
 
     assert fields == ["spec.taskRoles[0].name"]
 
@@ -88,7 +95,7 @@ def test_roles_need_names_of_their_own() -> None:
     ],
 )
 def test_numbers_of_a_role_stay_in_their_ranges(fields: dict[str, Any], told_field: str) -> None:
-    problems = problems_in(a_framework(a_role(**fields)))
+    problems = validation_errors(a_framework(a_role(**fields)))
 
     assert [problem.field for problem in problems] == [f"spec.taskRoles[0].{told_field}"]
 
@@ -98,7 +105,9 @@ def test_no_timeout_is_negative(name: str) -> None:
     role = a_role()
     role["task"][name] = -1
 
-    assert [problem.field for problem in problems_in(a_framework(role))] == [f"spec.taskRoles[0].task.{name}"]
+    assert [problem.field for problem in validation_errors(a_framework(role))] == [
+        f"spec.taskRoles[0].task.{name}"
+    ]
 
 
 CONTAINERS = "spec.taskRoles[0].task.pod.spec.containers"
@@ -209,7 +218,7 @@ def test_every_ring_is_found() -> None:
     pairs = [("a", "b"), ("b", "a"), ("c", "d"), ("d", "c")]
     obj = a_framework(*(a_role(name, startAfter=[{"role": awaited}]) for name, awaited in pairs))
 
-    assert [problem.field for problem in problems_in(obj)] == [
+    assert [problem.field for problem in validation_errors(obj)] == [
         "spec.taskRoles[0].startAfter",
         "spec.taskRoles[2].startAfter",
     ]
@@ -286,7 +295,7 @@ def test_a_role_may_wait_when_the_gang_does_not_need_it(
         a_role("chief", 1),
     )
 
-    problems = problems_in(a_framework(*roles, gang=gang, roleSequence=sequence))
+    problems = validation_errors(a_framework(*roles, gang=gang, roleSequence=sequence))
 
     assert [problem.field for problem in problems] == ([] if fits else [f"{START}.role"])
 
@@ -302,23 +311,23 @@ def test_the_annotation_of_arena_orders_roles_as_the_sequence_does() -> None:
     obj = a_framework(*roles)
     obj["metadata"]["annotations"] = {"job-role-sequence": "w,p"}
 
-    (problem,) = problems_in(obj)
+    (problem,) = validation_errors(obj)
     overruled = {**obj, "spec": {**obj["spec"], "roleSequence": ["ps"]}}
 
     assert problem.field == f"{START}.role"
     assert "worker -> ps -> worker" in problem.message
-    assert problems_in(overruled) == ()
+    assert validation_errors(overruled) == ()
 
 
 def test_a_role_that_the_annotation_names_and_that_is_not_there_is_said_to_be_passed_over() -> None:
     obj = a_framework(a_role("worker"), a_role("ps"))
     obj["metadata"]["annotations"] = {"job-role-sequence": "Worker, Chief,,ps"}
 
-    assert warnings_in(obj) == (
+    assert validation_warnings(obj) == (
         'metadata.annotations[job-role-sequence]: there is no role "Chief"; it is passed over',
         'metadata.annotations[job-role-sequence]: there is no role ""; it is passed over',
     )
-    assert warnings_in({**obj, "spec": {**obj["spec"], "roleSequence": ["ps"]}}) == ()
+    assert validation_warnings({**obj, "spec": {**obj["spec"], "roleSequence": ["ps"]}}) == ()
 
 
 def test_a_gang_is_no_larger_than_the_framework() -> None:
@@ -381,7 +390,7 @@ def test_exit_codes_can_be_read(codes: str, why: str) -> None:
 def test_succeeded_indexes_are_tasks_of_the_role(indexes: str | float, why: str) -> None:
     obj = a_framework(a_role("worker", 3, frameworkAttemptCompletionPolicy={"succeededIndexes": indexes}))
 
-    (problem,) = problems_in(obj)
+    (problem,) = validation_errors(obj)
 
     assert problem.field == "spec.taskRoles[0].frameworkAttemptCompletionPolicy.succeededIndexes"
     assert problem.message.endswith(why)
@@ -390,21 +399,21 @@ def test_succeeded_indexes_are_tasks_of_the_role(indexes: str | float, why: str)
 def test_problems_of_shape_and_of_sense_come_together_and_one_field_is_told_once() -> None:
     obj = a_framework(a_role("a", -1), a_role("a", pod=a_pod(containers=[{"name": 1}])), executionType="Go")
 
-    assert {problem.field for problem in problems_in(obj)} == {
+    assert {problem.field for problem in validation_errors(obj)} == {
         "spec.taskRoles[0].taskNumber",
         "spec.taskRoles[1].name",
         "spec.taskRoles[1].task.pod.spec.containers[0].name",
         "spec.executionType",
     }
-    assert len(problems_in(obj)) == 4
+    assert len(validation_errors(obj)) == 4
 
 
 @settings(max_examples=200)
 @given(obj=json_values)
 def test_whatever_it_is_the_answer_is_a_list_of_problems(obj: Any) -> None:
-    assert problems_in(obj)
-    assert problems_in({"metadata": obj, "spec": {"taskRoles": obj, "gang": obj, "roleSequence": obj}})
-    assert problems_in({"spec": {"taskRoles": [obj, {"name": "a", "startAfter": obj, "task": obj}]}})
+    assert validation_errors(obj)
+    assert validation_errors({"metadata": obj, "spec": {"taskRoles": obj, "gang": obj, "roleSequence": obj}})
+    assert validation_errors({"spec": {"taskRoles": [obj, {"name": "a", "startAfter": obj, "task": obj}]}})
 
 
 POLICY = "spec.taskRoles[0].frameworkAttemptCompletionPolicy"
@@ -445,8 +454,8 @@ RESTART = "spec.taskRoles[0].task.pod.spec.restartPolicy"
 def test_what_is_hardly_meant_is_warned_about(fields: dict[str, Any], warning: str) -> None:
     obj = a_framework(a_role(**fields))
 
-    assert problems_in(obj) == ()
-    assert warnings_in(obj) == (warning,)
+    assert validation_errors(obj) == ()
+    assert validation_warnings(obj) == (warning,)
 
 
 @pytest.mark.parametrize(
@@ -465,20 +474,20 @@ def test_what_is_hardly_meant_is_warned_about(fields: dict[str, Any], warning: s
     ],
 )
 def test_what_is_well_meant_is_not_warned_about(fields: dict[str, Any]) -> None:
-    assert warnings_in(a_framework(a_role(**fields))) == ()
+    assert validation_warnings(a_framework(a_role(**fields))) == ()
 
 
 def test_a_background_role_may_run_for_ever_and_decides_nothing() -> None:
     board = a_role("board", pod=a_pod(restartPolicy="Always"), background=True)
 
-    assert warnings_in(a_framework(a_role(), board)) == ()
-    assert len(warnings_in(a_framework(board))) == 1
+    assert validation_warnings(a_framework(a_role(), board)) == ()
+    assert len(validation_warnings(a_framework(board))) == 1
 
 
 def test_a_status_of_the_users_own_is_said_to_be_dropped() -> None:
     obj = {**a_framework(), "status": {"state": "Completed"}}
 
-    assert warnings_in(obj) == ("status: dropped; it is written by the launcher alone",)
+    assert validation_warnings(obj) == ("status: dropped; it is written by the launcher alone",)
 
 
 @pytest.mark.parametrize(
@@ -493,7 +502,7 @@ def test_a_status_of_the_users_own_is_said_to_be_dropped() -> None:
     ],
 )
 def test_a_framework_may_be_started_and_stopped(was: str | None, wish: str) -> None:
-    assert change_problems(a_framework(executionType=was), a_framework(executionType=wish)) == ()
+    assert update_errors(a_framework(executionType=was), a_framework(executionType=wish)) == ()
 
 
 @pytest.mark.parametrize(
@@ -506,13 +515,13 @@ def test_a_framework_may_be_started_and_stopped(was: str | None, wish: str) -> N
     ],
 )
 def test_what_has_been_done_cannot_be_undone(was: str | None, wish: str, why: str) -> None:
-    (problem,) = change_problems(a_framework(executionType=was), a_framework(executionType=wish))
+    (problem,) = update_errors(a_framework(executionType=was), a_framework(executionType=wish))
 
     assert str(problem) == f'spec.executionType: Invalid value: "{wish}": {why}'
 
 
 def test_a_framework_keeps_its_name() -> None:
-    (problem,) = change_problems(a_framework(name="a"), a_framework(name="b"))
+    (problem,) = update_errors(a_framework(name="a"), a_framework(name="b"))
 
     assert problem.field == "metadata.name"
 
@@ -523,7 +532,7 @@ def test_everything_else_may_change() -> None:
         a_role("a", 5, pod=a_pod(hostNetwork=True)), a_role("c"), retryPolicy={"maxRetryCount": 9}
     )
 
-    assert change_problems(old, new) == ()
+    assert update_errors(old, new) == ()
 
 
 @pytest.mark.parametrize(
@@ -585,7 +594,7 @@ def test_a_new_framework_has_tasks_and_an_existing_one_may_have_none(
     obj: dict[str, Any], message: str
 ) -> None:
     assert [str(problem) for problem in creation_problems(obj)] == [message]
-    assert problems_in(obj) == ()
+    assert validation_errors(obj) == ()
 
 
 def test_a_new_framework_may_have_a_role_without_tasks_beside_others() -> None:

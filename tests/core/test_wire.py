@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.core.serialization.spec_json import LONGEST_GRACE, spec_from_json, spec_to_json
+from launcher.core.serialization.spec_json import MAX_GRACE_SECONDS, spec_from_json, spec_to_json
 from launcher.core.spec import (
     CleanPodPolicy,
     CompletionPolicy,
@@ -219,7 +219,7 @@ def test_a_grace_of_centuries_stays_within_the_calendar() -> None:
     role = a_role()
     role["task"]["podGracefulDeletionTimeoutSec"] = 2**62
 
-    assert read(role).roles[0].graceful_deletion_seconds == LONGEST_GRACE
+    assert read(role).roles[0].graceful_deletion_seconds == MAX_GRACE_SECONDS
 
 
 def read(*roles: dict[str, Any], **spec: Any) -> FrameworkSpec:

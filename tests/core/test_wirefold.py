@@ -8,16 +8,16 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.core.completion_codes import predefined
+from launcher.core.completion_codes import completion_for
 from launcher.core.framework import Framework
-from launcher.core.names import Membership, pod_name, task_uid
+from launcher.core.names import TaskIdentity, pod_name, task_uid
 from launcher.core.planning.planner import Planner
-from launcher.core.pods.observed_pod import Pod
+from launcher.core.pods.observed_pod import ObservedPod
 from launcher.core.serialization.folded_tasks import unfold
 from launcher.core.serialization.status_json import LISTED_IN_FULL
 from launcher.core.spec import FrameworkSpec
 from launcher.core.status import (
-    FRESH,
+    NO_RETRIES,
     FrameworkAttempt,
     State,
     TaskAttempt,
@@ -118,7 +118,7 @@ def test_tasks_of_different_ends_in_one_entry_point_to_their_own() -> None:
             state=State.COMPLETED,
             message=f"message {index % 50}",
             attempt=TaskAttempt(
-                START, completion=predefined(-200 if index % 50 else -101, f"text {index % 50}")
+                START, completion=completion_for(-200 if index % 50 else -101, f"text {index % 50}")
             ),
         )
         for index in range(400)
@@ -149,13 +149,13 @@ def test_the_task_that_ended_the_attempt_is_always_listed_in_full() -> None:
 # Reading back and planning on.
 
 
-def a_pod(task: TaskStatus, phase: str, version: int, code: int = 0) -> Pod:
+def a_pod(task: TaskStatus, phase: str, version: int, code: int = 0) -> ObservedPod:
     uid = task_uid(UID, 0, W, task.index, task.incarnation)
-    of = Membership(F, W, task.index, 0, task.retry.total, uid)
+    of = TaskIdentity(F, W, task.index, 0, task.retry.total, uid)
     end = {"phase": phase, "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": code}}}]}
     name = pod_name(F, W, task.index)
     ended = phase in ("Succeeded", "Failed")
-    return Pod(
+    return ObservedPod(
         name,
         task.attempt.pod_uid or f"{name}-uid",
         version,
@@ -176,7 +176,7 @@ def test_planning_goes_on_the_same_after_a_large_status_was_stored() -> None:
 
     for version in range(1, 40):
         now += chance.choice([0, 7, 61])
-        news: list[Pod] = []
+        news: list[ObservedPod] = []
         if version > 1:
             for task in chance.sample(tasks_in(kept.status()), 60):
                 if task.state is not State.COMPLETED:
@@ -202,7 +202,7 @@ def test_planning_goes_on_the_same_after_a_large_status_was_stored() -> None:
 
     states = {task.state for task in tasks_in(kept.status())}
     assert {State.COMPLETED, State.RUNNING} <= states
-    assert any(task.retry != FRESH for task in tasks_in(kept.status()))
+    assert any(task.retry != NO_RETRIES for task in tasks_in(kept.status()))
 
 
 def test_a_stored_status_cannot_name_more_tasks_than_there_may_be() -> None:

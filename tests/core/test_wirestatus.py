@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.core.completion_codes import Attribute, Code, Completion, PodDetail, predefined
+from launcher.core.completion_codes import Attribute, Code, Completion, PodDetail, completion_for
 from launcher.core.names import task_uid
 from launcher.core.serialization.status_json import status_from_json, status_to_json
 from launcher.core.spec import RoleName
@@ -140,7 +140,7 @@ def test_a_small_status_is_read_back_exactly(status: FrameworkStatus) -> None:
 
 
 def test_the_trigger_is_read_back() -> None:
-    end = predefined(Code.SUCCEEDED, "well done")
+    end = completion_for(Code.SUCCEEDED, "well done")
     attempt = FrameworkAttempt(0, START, completion=end, trigger=Trigger("two succeeded", W, 1))
     status = a_status([], attempt=attempt)
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from launcher.core.errors import BadRequest
-from launcher.core.parsing.decoder import MOST_DEPTH, MOST_VALUES
+from launcher.core.parsing.decoder import MAX_NESTING_DEPTH, MOST_VALUES
 from launcher.core.parsing.json_reader import read_json
 from launcher.core.parsing.yaml_reader import read_yaml
 from tests.core.manifests import samples
@@ -176,9 +176,9 @@ def test_what_cannot_be_read_is_refused_with_place_and_way_out(text: str, told: 
 
 @pytest.mark.parametrize("read", [read_yaml, read_json])
 def test_both_notations_have_the_same_limits(read: Any) -> None:
-    read("[" * MOST_DEPTH + "]" * MOST_DEPTH)
+    read("[" * MAX_NESTING_DEPTH + "]" * MAX_NESTING_DEPTH)
     with pytest.raises(BadRequest, match="nested"):
-        read("[" * (MOST_DEPTH + 1) + "]" * (MOST_DEPTH + 1))
+        read("[" * (MAX_NESTING_DEPTH + 1) + "]" * (MAX_NESTING_DEPTH + 1))
 
     read("[" + "1," * (MOST_VALUES - 2) + "1]")
     with pytest.raises(BadRequest, match="values"):
@@ -191,7 +191,7 @@ def test_empty_documents_count_as_values() -> None:
 
 
 def test_an_alias_counts_as_deep_as_what_it_stands_for() -> None:
-    half = MOST_DEPTH // 2
+    half = MAX_NESTING_DEPTH // 2
     inner = "[" * half + "]" * half
 
     read_yaml(f"[&x {inner}, " + "[" * (half - 1) + "*x" + "]" * (half - 1) + "]")

@@ -10,22 +10,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from launcher.core.completion_codes import Completion
-from launcher.core.failures.classifier import FailureRules
+from launcher.core.failures.classifier import FailureClassifier
 from launcher.core.framework import Framework
-from launcher.core.names import Mark, pod_name
+from launcher.core.names import PodIdentityKey, pod_name
 from launcher.core.planning.actions import (
     Action,
     CreatePod,
     DeleteFramework,
     DeletePod,
-    Notice,
-    ReadPods,
-    Step,
+    ListPodsLive,
+    ObjectEvent,
+    StateTransition,
 )
-from launcher.core.planning.options import Rules
-from launcher.core.planning.planner import Look, Plan, Planner, plan
+from launcher.core.planning.options import PlannerOptions
+from launcher.core.planning.planner import Plan, Planner, PlanResult, plan
 from launcher.core.pods.observed_pod import pod_from_json
-from launcher.core.pods.pod_template import PodTemplate, templates_of
+from launcher.core.pods.pod_template import PodTemplate, compile_templates
 from launcher.core.serialization.status_json import status_from_json, status_to_json
 from launcher.core.spec import (
     CompletionPolicy,
@@ -38,7 +38,7 @@ from launcher.core.spec import (
     TaskRole,
 )
 from launcher.core.status import FrameworkStatus, State, TaskStatus
-from launcher.core.timestamps import to_wire
+from launcher.core.timestamps import format_rfc3339
 
 START = 1_767_225_600  # 2026-01-01T00:00:00Z
 
@@ -47,7 +47,7 @@ UID = "11111111-2222-3333-4444-555555555555"
 PARTS = ("labels", "annotations")
 
 #: The reference's scenarios say "no podFailureSpec unless said".
-NO_FAILURE_SPEC = Rules(failures=FailureRules.of([]))
+NO_FAILURE_SPEC = PlannerOptions(failures=FailureClassifier.of([]))
 
 
 def a_role(
@@ -83,7 +83,7 @@ class World:
     """One Framework called ``f`` and everything around it."""
 
     framework: Framework
-    rules: Rules = NO_FAILURE_SPEC
+    rules: PlannerOptions = NO_FAILURE_SPEC
     now: float = START
     chance: float = 0.0
     pods: dict[PodName, dict[str, Any]] = field(default_factory=dict)
@@ -91,8 +91,8 @@ class World:
     made: list[dict[str, Any]] = field(default_factory=list)
     #: Which incarnation each task uid in a pod stands for.
     incarnations: dict[str, int] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
+    steps: list[StateTransition] = field(default_factory=list)
+    notices: list[ObjectEvent] = field(default_factory=list)
     #: What to answer to the creation of a pod instead of creating it, once each: words mean "not now".
     refusals: dict[PodName, list[Completion | str]] = field(default_factory=dict)
     #: Names that pods of somebody else hold.
@@ -318,7 +318,7 @@ class World:
             self._take(action)
         self.restart()
 
-    def _look(self) -> tuple[Look, bool]:
+    def _look(self) -> tuple[PlanResult, bool]:
         again = self.plan()
         planner = self._told()
         look = planner.look(self.now, chance=self.chance, fresh=True)
@@ -393,7 +393,7 @@ class World:
                     self._remove(name, uid)
                 else:
                     self._ask_deletion(name, uid)
-            case ReadPods():
+            case ListPodsLive():
                 pass  # in this world every look is a fresh one
             case DeleteFramework():
                 self.gone = True
@@ -412,7 +412,9 @@ class World:
                 assert name not in self.pods, "a pod is created only when its name is free"
                 self._put_pod(pod, uid=f"pod-{len(self.made)}")
                 self.made.append(self.pods[name])
-                self.incarnations[pod["metadata"]["annotations"][Mark.TASK_UID]] = action.incarnation
+                self.incarnations[pod["metadata"]["annotations"][PodIdentityKey.TASK_UID]] = (
+                    action.incarnation
+                )
 
     def _refusal(self, name: PodName) -> Completion | str | None:
         if name in self.taken:
@@ -421,13 +423,15 @@ class World:
 
     def _template(self, name: RoleName) -> PodTemplate:
         framework = self.framework
-        return templates_of(framework, 0 if framework.status is None else framework.status.attempt.id)[name]
+        return compile_templates(framework, 0 if framework.status is None else framework.status.attempt.id)[
+            name
+        ]
 
     def _put_pod(self, pod: dict[str, Any], uid: str | None = None) -> None:
         self._version += 1
         meta = {**pod["metadata"], "resourceVersion": str(self._version)}
         if uid is not None:
-            meta |= {"uid": uid, "creationTimestamp": to_wire(int(self.now))}
+            meta |= {"uid": uid, "creationTimestamp": format_rfc3339(int(self.now))}
         self.pods[PodName(meta["name"])] = {**pod, "metadata": meta}
 
     def _ask_deletion(self, name: PodName, uid: str) -> None:
@@ -439,7 +443,7 @@ class World:
         if (ended or "nodeName" not in pod["spec"]) and name not in self.stuck:
             self._remove(name)
             return
-        grace = {"deletionTimestamp": to_wire(int(self.now) + 30), "deletionGracePeriodSeconds": 30}
+        grace = {"deletionTimestamp": format_rfc3339(int(self.now) + 30), "deletionGracePeriodSeconds": 30}
         self._put_pod({**pod, "metadata": {**pod["metadata"], **grace}})
 
     def _kubelets(self) -> bool:
@@ -479,13 +483,13 @@ def _storable(status: FrameworkStatus, framework: Framework) -> dict[str, Any]:
     return status_to_json(status, framework.name, framework.uid)
 
 
-def a_world(*roles: TaskRole, rules: Rules = NO_FAILURE_SPEC, **spec: Any) -> World:
+def a_world(*roles: TaskRole, rules: PlannerOptions = NO_FAILURE_SPEC, **spec: Any) -> World:
     """A Framework ``f`` of these roles that was just created, and nothing else."""
     framework = Framework(FrameworkName("f"), "default", UID, 1, a_spec(*roles, **spec))
     return World(framework, rules)
 
 
-def running(*roles: TaskRole, rules: Rules = NO_FAILURE_SPEC, **spec: Any) -> World:
+def running(*roles: TaskRole, rules: PlannerOptions = NO_FAILURE_SPEC, **spec: Any) -> World:
     """The same, with every pod Running."""
     world = a_world(*roles, rules=rules, **spec)
     world.sync()

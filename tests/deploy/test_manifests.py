@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launcher.cli.commands import serve
-from launcher.settings import ClusterSettings, InPod, Tls, cluster_settings_from
+from launcher.settings import ClusterSettings, InPod, TlsFiles, cluster_settings_from
 from tests.deploy.make_chart import CHART
 from tests.deploy.manifests import (
     BASE,
@@ -100,7 +100,7 @@ def test_the_launcher_takes_what_the_components_change(kubectl: Path, tmp_path: 
 
     settings = settings_of(all_, tmp_path)
 
-    assert isinstance(settings.tls, Tls)
+    assert isinstance(settings.tls, TlsFiles)
     assert settings.client_ca is not None
     assert settings.metrics_auth
 

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from launcher.core.spec import RoleName
-from launcher.rendezvous.peer_files import Asker, Files
-from launcher.rendezvous.session import Ask, Missing
-from launcher.rendezvous.session_manager import Rooms
+from launcher.rendezvous.peer_files import Files, TaskId
+from launcher.rendezvous.session import MissingPeers, PeerRequest
+from launcher.rendezvous.session_manager import SessionManager
 from tests.api.client import until
 from tests.discovery.world import NAMESPACE, World
 
@@ -22,14 +22,14 @@ class Place(World):
 
     def __init__(self, **bounds: Any) -> None:
         super().__init__()
-        self.rooms = Rooms(self.store, **bounds)
+        self.rooms = SessionManager(self.store, **bounds)
 
-    def ask(self, task: str = "", **what: Any) -> Ask:
+    def ask(self, task: str = "", **what: Any) -> PeerRequest:
         role, _, index = task.partition("/")
-        asker = Asker(RoleName(role), int(index)) if task else None
-        return Ask(**{"uid": self.uid, "attempt": 0, "asker": asker, **what})
+        asker = TaskId(RoleName(role), int(index)) if task else None
+        return PeerRequest(**{"uid": self.uid, "attempt": 0, "asker": asker, **what})
 
-    async def answer(self, task: str = "", *, seconds: float = PATIENCE, **what: Any) -> Files | Missing:
+    async def answer(self, task: str = "", *, seconds: float = PATIENCE, **what: Any) -> Files | MissingPeers:
         _, found = await self.rooms.answer(KEY, self.ask(task, **what), seconds)
         return found
 

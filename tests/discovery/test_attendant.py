@@ -5,41 +5,41 @@ from typing import Any
 
 import pytest
 
-from launcher.controller.attempt_hook import Attendant, prepared
+from launcher.controller.attempt_hook import AttemptHook, pod_overlays
 from launcher.core.errors import Forbidden, LauncherError, NotFound, Unavailable
 from launcher.core.framework import Framework
-from launcher.core.names import Mark
-from launcher.core.pods.overlay import Extras
-from launcher.core.pods.pod_template import templates_of
+from launcher.core.names import PodIdentityKey
+from launcher.core.pods.overlay import PodOverlay
+from launcher.core.pods.pod_template import compile_templates
 from launcher.core.spec import FrameworkName, RoleName
-from launcher.rendezvous.discovery_hook import Introducer, Whereabouts
+from launcher.rendezvous.discovery_hook import DiscoveryHook, LauncherEndpoint
 from launcher.rendezvous.programs import command
 from tests.core.manifests import Json, a_pod, a_role
 from tests.discovery.world import PS, UID, WORKER, some_tokens, spec_of
 
 URL = "http://127.0.0.1:8080"
-HERE = Whereabouts(URL)
+HERE = LauncherEndpoint(URL)
 MOUNT = {"name": "launcher-discovery", "mountPath": "/configdir"}
 
 
-def an_introducer(where: Whereabouts | LauncherError = HERE) -> Introducer:
-    async def told() -> Whereabouts:
+def an_introducer(where: LauncherEndpoint | LauncherError = HERE) -> DiscoveryHook:
+    async def told() -> LauncherEndpoint:
         if isinstance(where, LauncherError):
             raise where
         return where
 
-    return Introducer(some_tokens(), told)
+    return DiscoveryHook(some_tokens(), told)
 
 
 def framework(*roles: Json, **spec: Any) -> Framework:
     return Framework(FrameworkName("mnist"), "lab", UID, 1, spec_of(*roles, **spec))
 
 
-async def a_pod_of(role: RoleName, *roles: Json, attendant: Attendant | None = None, **spec: Any) -> Json:
+async def a_pod_of(role: RoleName, *roles: Json, attendant: AttemptHook | None = None, **spec: Any) -> Json:
     """The pod of task 1 of that role, as it is created."""
     whole = framework(*roles, **spec)
-    extras = await prepared([attendant or an_introducer()], whole, 2)
-    return templates_of(whole, 2, extras)[role].pod(1, 0, 0)["spec"]  # type: ignore[no-any-return]  # plain JSON
+    extras = await pod_overlays([attendant or an_introducer()], whole, 2)
+    return compile_templates(whole, 2, extras)[role].pod(1, 0, 0)["spec"]  # type: ignore[no-any-return]  # plain JSON
 
 
 def environment(container: Json) -> dict[str, Any]:
@@ -58,7 +58,7 @@ async def test_every_pod_can_ask_whether_discovery_is_wanted_or_not() -> None:
 
 
 async def test_a_private_authority_is_told_to_them() -> None:
-    attendant = an_introducer(Whereabouts("https://framework-launcher.home.svc", "-----BEGIN…"))
+    attendant = an_introducer(LauncherEndpoint("https://framework-launcher.home.svc", "-----BEGIN…"))
 
     pod = await a_pod_of(WORKER, a_role(tasks=2), attendant=attendant)
 
@@ -98,7 +98,7 @@ async def test_it_knows_whose_it_is_and_what_to_do() -> None:
     orders = ("LAUNCHER_MOUNT", "LAUNCHER_TIMEOUT", "LAUNCHER_PORT", "LAUNCHER_WAIT_PORTS")
     assert [worker.get(name) for name in orders] == ["/configdir", "90", "auto", "ps"]
     assert [ps.get(name) for name in orders] == ["/configdir", "90", None, ""]
-    assert set(Mark) <= set(worker)
+    assert set(PodIdentityKey) <= set(worker)
     assert worker["FC_TASK_INDEX"] == {"fieldRef": {"fieldPath": "metadata.annotations['FC_TASK_INDEX']"}}
     assert worker["FC_TASK_ATTEMPT_INSTANCE_UID"] == "$(FC_TASK_ATTEMPT_ID)_$(FC_POD_UID)"
     assert worker["LAUNCHER_TOKEN"] == await some_tokens().token(UID, 2)
@@ -106,15 +106,17 @@ async def test_it_knows_whose_it_is_and_what_to_do() -> None:
 
 async def test_what_it_is_told_of_itself_stands_in_the_pod() -> None:
     whole = framework(a_role(tasks=2), discovery={})
-    extras = await prepared([an_introducer()], whole, 0)
+    extras = await pod_overlays([an_introducer()], whole, 0)
 
-    annotations = templates_of(whole, 0, extras)[WORKER].pod(1, 0, 0)["metadata"]["annotations"]
+    annotations = compile_templates(whole, 0, extras)[WORKER].pod(1, 0, 0)["metadata"]["annotations"]
 
-    assert {mark: annotations.get(mark) for mark in (Mark.TASK_INDEX, Mark.TASKROLE_NAME)} == {
-        Mark.TASK_INDEX: "1",
-        Mark.TASKROLE_NAME: "worker",
+    assert {
+        mark: annotations.get(mark) for mark in (PodIdentityKey.TASK_INDEX, PodIdentityKey.TASKROLE_NAME)
+    } == {
+        PodIdentityKey.TASK_INDEX: "1",
+        PodIdentityKey.TASKROLE_NAME: "worker",
     }
-    assert set(Mark) <= set(annotations)
+    assert set(PodIdentityKey) <= set(annotations)
 
 
 async def test_another_image_can_be_named() -> None:
@@ -174,7 +176,7 @@ async def test_an_admin_who_has_something_to_do_holds_up_only_those_who_need_it(
     with pytest.raises(type(error)):
         await attendant.prepare(framework(a_role(), discovery={}), 0)
     for _ in range(3):
-        assert await prepared([attendant], framework(a_role()), 0) == {WORKER: Extras()}
+        assert await pod_overlays([attendant], framework(a_role()), 0) == {WORKER: PodOverlay()}
     assert [record.message for record in caplog.records] == ["pods cannot ask for their peers"]
 
 

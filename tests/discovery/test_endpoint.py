@@ -12,12 +12,12 @@ import pytest
 
 from launcher.api.middleware.access_guard import LOOPBACK, Guard
 from launcher.api.middleware.request_info import is_probe, is_rendezvous
-from launcher.api.middleware.request_limits import Limits
+from launcher.api.middleware.request_limits import RequestLimits
 from launcher.rendezvous import handler
 from launcher.rendezvous.handler import Rendezvous, address_of
 from launcher.rendezvous.programs import PROGRAMS, program
-from launcher.rendezvous.session_manager import Rooms
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.rendezvous.session_manager import SessionManager
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.client import PATIENCE, Answer, Client, until
 from tests.api.conftest import parts_of, serving
@@ -34,7 +34,7 @@ class Place(World):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rooms = Rooms(self.store)
+        self.rooms = SessionManager(self.store)
         self.rendezvous = Rendezvous(self.rooms, some_tokens())
         self.client: Client | None = None
 
@@ -54,7 +54,7 @@ class Place(World):
 async def serving_rooms(place: Place, **parts: Any) -> AsyncIterator[None]:
     """The place with a server."""
     running = asyncio.create_task(place.rooms.run())
-    limits = Limits(reads=2, free=lambda request: is_probe(request) or is_rendezvous(request))
+    limits = RequestLimits(reads=2, free=lambda request: is_probe(request) or is_rendezvous(request))
     given = parts_of(place.store, rendezvous=place.rendezvous, **({"limits": limits} | parts))
     try:
         async with serving(given) as place.client:
@@ -412,7 +412,9 @@ async def test_the_front_door_answers_pods_itself() -> None:
         async with (
             asyncio.timeout(PATIENCE),
             api_server() as cluster,
-            door_to(Access(cluster.url, FixedHeader("Bearer own")), rendezvous=place.rendezvous) as door,
+            door_to(
+                ClusterConfig(cluster.url, FixedHeader("Bearer own")), rendezvous=place.rendezvous
+            ) as door,
         ):
             await place.submit(a_role(tasks=1))
             await place.place("worker/0", "10.0.0.1")

@@ -9,8 +9,8 @@ import pytest
 
 from launcher.core.errors import BadRequest
 from launcher.core.spec import FrameworkName, PodName, RoleName
-from launcher.rendezvous.peer_files import ALL, NAMES, Asker, Files, framework_file
-from launcher.rendezvous.peer_tracker import Peer, Roster
+from launcher.rendezvous.peer_files import ALL, NAMES, Files, TaskId, framework_file
+from launcher.rendezvous.peer_tracker import Peer, PeerList
 from tests.core.manifests import Json, a_role
 from tests.discovery.world import PS, WORKER, spec_of
 
@@ -35,11 +35,11 @@ def files(*counts: tuple[str, int], ports: dict[str, int] | None = None, **spec:
     }
     backgrounds = spec.pop("background", ())
     written = [a_role(name, count, background=name in backgrounds) for name, count in counts]
-    roster = Roster("default", FrameworkName("mnist"), 0, 7, roles)
+    roster = PeerList("default", FrameworkName("mnist"), 0, 7, roles)
     return Files(roster, spec_of(*written, **spec))
 
 
-def text(name: str, made: Files, asker: Asker | None = None) -> str:
+def text(name: str, made: Files, asker: TaskId | None = None) -> str:
     return b"".join(made.pieces(name, asker)).decode()
 
 
@@ -110,18 +110,18 @@ def test_hostfile_lists_those_who_compute_together() -> None:
 def test_tf_config_is_that_of_whoever_asks() -> None:
     made = files(("worker", 2), ("ps", 1), ports={"ps": 46867})
 
-    assert text("tf_config.json", made, Asker(WORKER, 1)) == (
+    assert text("tf_config.json", made, TaskId(WORKER, 1)) == (
         '{"cluster":{"ps":["10.0.1.0:46867"],"worker":["10.0.0.0:2222","10.0.0.1:2222"]},'
         '"task":{"type":"worker","index":1},"environment":"cloud"}\n'
     )
-    assert json.loads(text("tf_config.json", made, Asker(PS, 0)))["task"] == {"type": "ps", "index": 0}
+    assert json.loads(text("tf_config.json", made, TaskId(PS, 0)))["task"] == {"type": "ps", "index": 0}
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_hosts_env_tells_programs_where_all_are_and_which_they_are(tmp_path: Path, shell: str) -> None:
     made = files(("worker", 2), ("master", 1), ports={"worker": 46866, "master": 5000})
 
-    found = sourced(text("hosts.env", made, Asker(WORKER, 1)), tmp_path / "hosts.env", shell)
+    found = sourced(text("hosts.env", made, TaskId(WORKER, 1)), tmp_path / "hosts.env", shell)
 
     assert {name: value for name, value in found.items() if name not in ("PATH", "PWD", "SHLVL", "_")} == {
         "LAUNCHER_GENERATION": "7",
@@ -143,10 +143,10 @@ def test_hosts_env_tells_programs_where_all_are_and_which_they_are(tmp_path: Pat
 
 def test_hosts_env_gives_tensorflow_its_config_where_that_is_mounted(tmp_path: Path) -> None:
     made = files(("worker", 2), ("ps", 1), discovery={"mountPath": str(tmp_path)})
-    script = text("hosts.env", made, Asker(PS, 0))
+    script = text("hosts.env", made, TaskId(PS, 0))
 
     before = sourced(script, tmp_path / "hosts.env")
-    (tmp_path / "tf_config.json").write_text(text("tf_config.json", made, Asker(PS, 0)))
+    (tmp_path / "tf_config.json").write_text(text("tf_config.json", made, TaskId(PS, 0)))
     after = sourced(script, tmp_path / "hosts.env")
 
     assert "TF_CONFIG" not in before
@@ -156,7 +156,7 @@ def test_hosts_env_gives_tensorflow_its_config_where_that_is_mounted(tmp_path: P
 def test_who_is_in_the_background_has_no_rank(tmp_path: Path) -> None:
     made = files(("worker", 2), ("board", 1), background=("board",))
 
-    found = sourced(text("hosts.env", made, Asker(RoleName("board"), 0)), tmp_path / "hosts.env")
+    found = sourced(text("hosts.env", made, TaskId(RoleName("board"), 0)), tmp_path / "hosts.env")
 
     assert "RANK" not in found
     assert found["MASTER_ADDR"] == "10.0.0.0"
@@ -164,7 +164,7 @@ def test_who_is_in_the_background_has_no_rank(tmp_path: Path) -> None:
 
 def test_nobody_is_called_master_who_is_not_known_yet(tmp_path: Path) -> None:
     later = Files(
-        Roster(
+        PeerList(
             "default",
             FrameworkName("mnist"),
             0,
@@ -174,7 +174,7 @@ def test_nobody_is_called_master_who_is_not_known_yet(tmp_path: Path) -> None:
         spec_of(a_role("worker", 1), a_role("master", 1)),
     )
 
-    found = sourced(text("hosts.env", later, Asker(WORKER, 0)), tmp_path / "hosts.env")
+    found = sourced(text("hosts.env", later, TaskId(WORKER, 0)), tmp_path / "hosts.env")
 
     assert "MASTER_ADDR" not in found
     assert found["RANK"] == "1"
@@ -183,7 +183,7 @@ def test_nobody_is_called_master_who_is_not_known_yet(tmp_path: Path) -> None:
 def test_programs_can_still_be_started_after_a_list_that_is_too_long_for_them(tmp_path: Path) -> None:
     made = files(("worker", 10_000), ports=PORTS)
 
-    found = sourced(text("hosts.env", made, Asker(WORKER, 9_999)), tmp_path / "hosts.env")
+    found = sourced(text("hosts.env", made, TaskId(WORKER, 9_999)), tmp_path / "hosts.env")
 
     assert "worker_hosts" not in found
     assert found["RANK"] == "9999"
@@ -221,9 +221,11 @@ def test_injector_sh_says_what_it_sets(tmp_path: Path) -> None:
 
 def test_an_ipv6_address_before_a_port_stands_in_brackets(tmp_path: Path) -> None:
     peer = Peer(0, "2001:db8::1", "2001:db8::2", PodName("p"), 5000, 0)
-    made = Files(Roster("default", FrameworkName("mnist"), 0, 1, {WORKER: (peer,)}), spec_of(a_role(tasks=1)))
+    made = Files(
+        PeerList("default", FrameworkName("mnist"), 0, 1, {WORKER: (peer,)}), spec_of(a_role(tasks=1))
+    )
 
-    found = sourced(text("hosts.env", made, Asker(WORKER, 0)), tmp_path / "hosts.env")
+    found = sourced(text("hosts.env", made, TaskId(WORKER, 0)), tmp_path / "hosts.env")
 
     assert text("configfile", made) == "[2001:db8::1]:5000\n"
     assert (found["worker_hosts"], found["MASTER_ADDR"]) == ("[2001:db8::1]:5000", "2001:db8::1")
@@ -231,7 +233,7 @@ def test_an_ipv6_address_before_a_port_stands_in_brackets(tmp_path: Path) -> Non
 
 def test_all_can_be_taken_apart_by_a_shell_that_has_only_sed(tmp_path: Path) -> None:
     made = files(("worker", 2), ("ps", 1), ports=PORTS)
-    asker = Asker(WORKER, 0)
+    asker = TaskId(WORKER, 0)
     whole = b"".join(made.together((name, made.pieces(name, asker)) for name in ALL))
     (tmp_path / "all").write_bytes(whole)
 
@@ -251,7 +253,7 @@ def test_a_file_of_which_there_is_nothing_is_left_out_of_all() -> None:
     made = files(("master", 1), ("trainer", 1))
 
     whole = b"".join(
-        made.together((name, made.pieces(name, Asker(RoleName("trainer"), 0))) for name in ALL)
+        made.together((name, made.pieces(name, TaskId(RoleName("trainer"), 0))) for name in ALL)
     ).decode()
 
     assert "tf_config.json" not in whole
@@ -262,7 +264,7 @@ def test_most_of_a_file_is_the_same_bytes_for_everybody() -> None:
     made = files(("worker", 2000), ("ps", 1))
 
     one, other = (
-        [piece for name in ALL for piece in made.pieces(name, Asker(WORKER, index))] for index in (0, 1)
+        [piece for name in ALL for piece in made.pieces(name, TaskId(WORKER, index))] for index in (0, 1)
     )
 
     own = [piece for piece, same in zip(one, other, strict=True) if piece is not same]
@@ -272,13 +274,13 @@ def test_most_of_a_file_is_the_same_bytes_for_everybody() -> None:
 
 def test_a_task_that_there_is_not_is_told_nothing() -> None:
     with pytest.raises(BadRequest, match="there is no task worker/2"):
-        files(("worker", 2)).pieces("hosts.env", Asker(WORKER, 2))
+        files(("worker", 2)).pieces("hosts.env", TaskId(WORKER, 2))
 
 
 def test_every_file_that_can_be_asked_for_is_made() -> None:
     made = files(("worker", 2))
 
-    assert all(made.pieces(name, Asker(WORKER, 0)) for name in NAMES if name != "framework.json")
+    assert all(made.pieces(name, TaskId(WORKER, 0)) for name in NAMES if name != "framework.json")
 
 
 def a_status(*tasks: Json) -> Json:

@@ -8,7 +8,7 @@ import pytest
 from launcher.core.errors import BadRequest, Conflict
 from launcher.rendezvous.peer_files import Files
 from launcher.rendezvous.peer_tracker import PORT
-from launcher.rendezvous.session import Missing
+from launcher.rendezvous.session import MissingPeers
 from launcher.store.interface import PODS, MergePatch
 from tests.core.manifests import a_role
 from tests.discovery.places import PATIENCE, Place, a_place
@@ -74,7 +74,7 @@ async def test_a_port_of_the_same_node_is_given_out_once(place: Place) -> None:
 
     with pytest.raises(Conflict, match="port 20000 of node n1 is another task's: take another one"):
         await place.answer("worker/1", port=20000, seconds=PATIENCE)
-    assert await place.answer("worker/2", port=20000, seconds=0.01) == Missing(("worker/1",), 1)
+    assert await place.answer("worker/2", port=20000, seconds=0.01) == MissingPeers(("worker/1",), 1)
 
 
 async def test_who_tells_his_port_before_his_pod_is_in_sight_is_waited_for(place: Place) -> None:

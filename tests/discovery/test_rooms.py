@@ -14,7 +14,7 @@ from launcher.core.errors import (
     Unavailable,
 )
 from launcher.rendezvous.peer_files import Files
-from launcher.rendezvous.session import Ask, Missing
+from launcher.rendezvous.session import MissingPeers, PeerRequest
 from launcher.store.interface import FRAMEWORKS
 from tests.api.client import until
 from tests.core.manifests import a_pod, a_role
@@ -55,7 +55,7 @@ async def test_when_the_time_is_up_it_is_told_who_is_missing(place: Place) -> No
 
     found = await place.answer(seconds=0.01)
 
-    assert isinstance(found, Missing)
+    assert isinstance(found, MissingPeers)
     assert (found.names[:2], len(found.names), found.count) == (("worker/1", "worker/2"), 20, 30)
 
 
@@ -99,7 +99,7 @@ async def test_who_knows_the_newest_waits_for_a_newer_one(place: Place) -> None:
     first = await place.answer()
     assert isinstance(first, Files)
 
-    assert await place.answer(seconds=0.01, after=first.roster.generation) == Missing((), 0)
+    assert await place.answer(seconds=0.01, after=first.roster.generation) == MissingPeers((), 0)
 
 
 async def test_while_a_pod_is_replaced_nobody_is_told_its_old_address(place: Place) -> None:
@@ -111,7 +111,7 @@ async def test_while_a_pod_is_replaced_nobody_is_told_its_old_address(place: Pla
     await place.create("worker/1", task_attempt=1)
     await place.heard()
 
-    assert await place.answer(seconds=0.01) == Missing(("worker/1",), 1)
+    assert await place.answer(seconds=0.01) == MissingPeers(("worker/1",), 1)
 
 
 async def test_tasks_that_a_rescale_adds_are_waited_for(place: Place) -> None:
@@ -157,7 +157,7 @@ async def test_nobody_waits_for_those_who_wait_for_him(place: Place) -> None:
 
 async def test_a_framework_that_there_is_not_is_not_found(place: Place) -> None:
     with pytest.raises(NotFound, match=r'frameworks\.launcher\.microsoft\.com "mnist" not found'):
-        await place.rooms.answer(KEY, Ask("uid", 0), PATIENCE)
+        await place.rooms.answer(KEY, PeerRequest("uid", 0), PATIENCE)
 
 
 async def test_who_waits_for_a_framework_that_is_deleted_hears_so(place: Place) -> None:
@@ -273,7 +273,7 @@ async def test_so_are_frameworks() -> None:
         await place.waiting()
 
         with pytest.raises(TooManyRequests):
-            await place.rooms.answer((NAMESPACE, "another"), Ask("uid", 0), PATIENCE)
+            await place.rooms.answer((NAMESPACE, "another"), PeerRequest("uid", 0), PATIENCE)
         await place.place("worker/0", "10.0.0.1")
         await asking
 

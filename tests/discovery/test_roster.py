@@ -7,9 +7,9 @@ import pytest
 from launcher.core.spec import RoleName
 from launcher.rendezvous.peer_tracker import (
     PORT,
-    Attendance,
-    Later,
-    Wanted,
+    DependentRoles,
+    PeerTracker,
+    RendezvousTarget,
     earlier_than,
     later_than,
     seen_from_json,
@@ -19,19 +19,19 @@ from launcher.store.interface import Object
 from tests.core.manifests import a_pod, a_role
 from tests.discovery.world import PS, WORKER, a_stored_framework, a_task_pod, seen, spec_of, wanted
 
-NOBODY: Later = frozenset()
+NOBODY: DependentRoles = frozenset()
 TWO_ROLES = (a_role("worker", 2), a_role("ps", 1))
 
 
-def attendance(framework: Object, **status: Any) -> Attendance:
+def attendance(framework: Object, **status: Any) -> PeerTracker:
     """Somebody who knows that Framework, in that state."""
     attempt = {"id": status.pop("attempt", 0), "rescaleCount": status.pop("rescales", 0)}
-    there = Attendance()
+    there = PeerTracker()
     there.expect(wanted_from_json({**framework, "status": {"attemptStatus": attempt, **status}}))
     return there
 
 
-def generation(there: Attendance) -> int:
+def generation(there: PeerTracker) -> int:
     roster = there.roster(NOBODY)
     assert roster is not None
     return roster.generation
@@ -220,7 +220,7 @@ def test_a_framework_that_is_being_deleted_is_over() -> None:
 @pytest.mark.parametrize("spec", [None, {}, {"taskRoles": [{}]}, {"taskRoles": [{"name": "a", "task": 5}]}])
 def test_what_cannot_be_read_is_said_in_one_way(spec: Any) -> None:
     try:
-        found: Wanted | None = wanted_from_json({**a_stored_framework(), "spec": spec})
+        found: RendezvousTarget | None = wanted_from_json({**a_stored_framework(), "spec": spec})
     except ValueError:
         found = None
 

@@ -8,7 +8,7 @@ import pytest
 from launcher.core.errors import AlreadyExists, Conflict, Forbidden, LauncherError, Unavailable
 from launcher.rendezvous.tokens import SECRET, Tokens, filed_key, shared_key
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.interface import SECRETS, Kind, Object
+from launcher.store.interface import SECRETS, Object, ResourceKind
 from tests.api.conftest import memory_store
 
 UID = "5a0c1bb8-7c33-4a8b-9a55-6d1f2f0f8a3e"
@@ -124,7 +124,7 @@ async def test_all_replicas_share_the_key_that_the_first_has_made() -> None:
 class Racing(MemoryStore):
     """Another replica makes every object a moment before us."""
 
-    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         data = {"key": "eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHg="}
         await super().create(kind, {**obj, "data": data}, dry_run=dry_run)
         raise AlreadyExists("another was faster")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from launcher.core.errors import NotFound
-from launcher.settings import ClusterSettings, InPod, Kubeconfig, Settings, Tls
-from launcher.wiring.rendezvous import allow_many_connections, authority_of, found_at
+from launcher.settings import ClusterSettings, InPod, Kubeconfig, Settings, TlsFiles
+from launcher.wiring.rendezvous import authority_of, launcher_url, raise_open_file_limit
 
 LOCAL = Settings("127.0.0.1", 0, Path("/nowhere"), ())
 CLUSTER = ClusterSettings("0.0.0.0", 8443, Kubeconfig(), tls="framework-launcher-tls")
@@ -31,22 +31,25 @@ def everywhere() -> Iterator[socket.socket]:
 def test_on_one_machine_it_is_where_the_launcher_listens(listening: socket.socket) -> None:
     port = listening.getsockname()[1]
 
-    assert found_at(LOCAL, listening) == f"http://127.0.0.1:{port}"
-    assert found_at(replace(LOCAL, tls=Tls(Path("c"), Path("k"))), listening) == f"https://127.0.0.1:{port}"
+    assert launcher_url(LOCAL, listening) == f"http://127.0.0.1:{port}"
+    assert (
+        launcher_url(replace(LOCAL, tls=TlsFiles(Path("c"), Path("k"))), listening)
+        == f"https://127.0.0.1:{port}"
+    )
 
 
 def test_in_a_cluster_it_is_the_service(everywhere: socket.socket) -> None:
     settings = replace(CLUSTER, cluster=InPod("10.0.0.1", "443"))
 
-    assert found_at(settings, everywhere, "home") == "https://framework-launcher.home.svc"
+    assert launcher_url(settings, everywhere, "home") == "https://framework-launcher.home.svc"
 
 
 def test_a_launcher_that_listens_everywhere_is_called_by_a_name(everywhere: socket.socket) -> None:
     port = everywhere.getsockname()[1]
 
-    assert found_at(CLUSTER, everywhere, "home") == f"https://{socket.gethostname()}:{port}"
+    assert launcher_url(CLUSTER, everywhere, "home") == f"https://{socket.gethostname()}:{port}"
     named = replace(CLUSTER, hosts=("launcher.example",))
-    assert found_at(named, everywhere, "home") == f"https://launcher.example:{port}"
+    assert launcher_url(named, everywhere, "home") == f"https://launcher.example:{port}"
 
 
 @pytest.mark.parametrize("settings", [LOCAL, CLUSTER, replace(CLUSTER, cluster=InPod("h", "p"))])
@@ -55,7 +58,7 @@ def test_what_the_admin_says_stands_over_all(
 ) -> None:
     told = replace(settings, discovery_url="https://launcher.example")
 
-    assert found_at(told, listening, "home") == "https://launcher.example"
+    assert launcher_url(told, listening, "home") == "https://launcher.example"
 
 
 def test_the_authority_stands_beside_the_certificate_or_is_the_certificate(tmp_path: Path) -> None:
@@ -76,7 +79,7 @@ def test_as_many_may_be_connected_as_the_system_allows() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[0], 512), before[1]))
     try:
-        allow_many_connections()
+        raise_open_file_limit()
 
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
     finally:

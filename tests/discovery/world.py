@@ -10,11 +10,11 @@ from launcher.core.errors import AlreadyExists
 from launcher.core.pods.pod_template import PodTemplate
 from launcher.core.serialization.spec_json import spec_from_json
 from launcher.core.spec import FrameworkName, FrameworkSpec, RoleName
-from launcher.rendezvous.peer_tracker import PORT, Seen, Wanted, seen_from_json, wanted_from_json
+from launcher.rendezvous.peer_tracker import PORT, PeerPod, RendezvousTarget, seen_from_json, wanted_from_json
 from launcher.rendezvous.tokens import Tokens
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.interface import FRAMEWORKS, PODS, Change, Deletion, Kind, Object, Version
-from launcher.store.selectors import EVERYTHING, Where
+from launcher.store.interface import FRAMEWORKS, PODS, Change, DeleteOptions, Object, ResourceKind, Version
+from launcher.store.selectors import EVERYTHING, Selector
 from tests.api.conftest import uids
 from tests.core.manifests import Json, a_framework
 
@@ -38,7 +38,7 @@ def a_stored_framework(*roles: Json, uid: str = UID, **spec: Any) -> Object:
     return {**framework, "metadata": {**framework["metadata"], "namespace": NAMESPACE, "uid": uid}}
 
 
-def wanted(*roles: Json, **spec: Any) -> Wanted:
+def wanted(*roles: Json, **spec: Any) -> RendezvousTarget:
     """What is wanted of such a Framework."""
     return wanted_from_json(a_stored_framework(*roles, **spec))
 
@@ -60,7 +60,7 @@ def a_task_pod(framework: Object, task: str, *, attempt: int = 0, task_attempt: 
     return template.pod(int(index), 0, task_attempt)
 
 
-def seen(framework: Object, task: str, ip: str = "", *, port: int | None = None, **which: Any) -> Seen:
+def seen(framework: Object, task: str, ip: str = "", *, port: int | None = None, **which: Any) -> PeerPod:
     """That pod as a room sees it, with this address."""
     pod = a_task_pod(framework, task, **which)
     pod["metadata"]["uid"] = f"uid of {task}"
@@ -80,15 +80,15 @@ class Counting(MemoryStore):
         self.followers = 0
         self.heard: Version = 0
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+    async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
         self.read[kind.plural] += 1
         return await super().get(kind, namespace, name)
 
     async def watch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
@@ -154,7 +154,7 @@ class World:
         return await self.store.get(PODS, NAMESPACE, self._name(task))
 
     async def remove(self, task: str) -> None:
-        await self.store.delete(PODS, NAMESPACE, self._name(task), Deletion(grace=0))
+        await self.store.delete(PODS, NAMESPACE, self._name(task), DeleteOptions(grace=0))
 
     def _name(self, task: str) -> str:
         return f"{self.framework['metadata']['name']}-{task.replace('/', '-')}"

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.cli.render import pods
-from launcher.converters.conversion import Mapped
+from launcher.converters.conversion import Conversion
 from launcher.converters.registry import framework_for
-from launcher.core.manifest import check_framework
+from launcher.core.manifest import validate_framework
 
 Json = dict[str, Any]
 
@@ -47,10 +47,10 @@ def container_of(job: Json, type_: str) -> Json:
     return container
 
 
-def mapped(job: Json) -> Mapped:
+def mapped(job: Json) -> Conversion:
     """The Framework, which breaks no rule and has no field that is unknown."""
     found = framework_for(job)
-    check_framework(found.framework, strict=True)
+    validate_framework(found.framework, strict=True)
     return found
 
 
@@ -59,7 +59,7 @@ def roles_of(job: Json) -> dict[str, Json]:
 
 
 def pods_of(job: Json) -> dict[str, Json]:
-    framework = check_framework(mapped(job).framework).object
+    framework = validate_framework(mapped(job).framework).object
     return {pod["metadata"]["name"]: pod for pod in pods(framework)}
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from launcher.converters.conversion import Mapped
+from launcher.converters.conversion import Conversion
 from launcher.converters.simpletfjob.per_task_objects import documents_in, frameworks_of
 from launcher.converters.simpletfjob.template import Task, rendered, tasks_on
 from launcher.core.errors import BadRequest, InvalidObject
-from launcher.core.manifest import check_framework
+from launcher.core.manifest import validate_framework
 from tests.intake.test_simpletfjob import POD
 
 Json = dict[str, Any]
@@ -45,7 +45,7 @@ FREE = JOB.replace("      nodeName: {{.host}}\n", "").replace(", host: {{.host}}
 
 def mapped(
     template: str, hosts: tuple[str, ...] = ("h10", "h100", "h14"), psn: int = 1
-) -> tuple[Mapped, ...]:
+) -> tuple[Conversion, ...]:
     tasks = tasks_on(hosts, psn)
     texts = rendered(template, tasks, 2222)
     return frameworks_of(
@@ -55,7 +55,7 @@ def mapped(
 
 def spec_of(template: str, hosts: tuple[str, ...] = ("h10", "h100", "h14"), psn: int = 1) -> Json:
     (only,) = mapped(template, hosts, psn)
-    check_framework(only.framework, strict=True)
+    validate_framework(only.framework, strict=True)
     spec: Json = only.framework["spec"]
     return spec
 
@@ -80,7 +80,7 @@ def test_jobs_become_one_framework_with_what_they_have_in_common() -> None:
     }
     assert only.framework["spec"]["executionType"] == "Start"
     assert only.framework["spec"]["retryPolicy"]["maxRetryCount"] == 0
-    assert check_framework(only.framework, strict=True).warnings == ()
+    assert validate_framework(only.framework, strict=True).warnings == ()
 
 
 def test_tasks_on_machines_of_their_own_are_roles_of_their_own() -> None:

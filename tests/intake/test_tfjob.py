@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from launcher.cli.render import pods
-from launcher.converters.conversion import Mapped
+from launcher.converters.conversion import Conversion
 from launcher.converters.kubeflow.tfjob import framework_of
 from launcher.core.errors import InvalidObject
-from launcher.core.manifest import check_framework
+from launcher.core.manifest import validate_framework
 
 Json = dict[str, Any]
 
@@ -29,15 +29,15 @@ def a_tfjob(version: str = "v1", policy: Json | None = None, spec: Json | None =
     }
 
 
-def mapped(tfjob: Json, domain: str = "") -> Mapped:
+def mapped(tfjob: Json, domain: str = "") -> Conversion:
     """The Framework, which breaks no rule and has no field that is unknown."""
     found = framework_of(tfjob, domain=domain)
-    check_framework(found.framework, strict=True)
+    validate_framework(found.framework, strict=True)
     return found
 
 
 def pods_of(tfjob: Json, domain: str = "") -> dict[str, Json]:
-    framework = check_framework(mapped(tfjob, domain).framework).object
+    framework = validate_framework(mapped(tfjob, domain).framework).object
     return {pod["metadata"]["name"]: pod for pod in pods(framework)}
 
 
@@ -454,7 +454,7 @@ def test_a_pod_that_is_none_is_left_for_the_rules_of_pods_to_refuse(container: J
     found = framework_of(a_tfjob(Worker=replicas(2, **container)))
 
     with pytest.raises(InvalidObject):
-        check_framework(found.framework)
+        validate_framework(found.framework)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from launcher.job_kinds.job_kind import FOREIGN, Foreign
+from launcher.job_kinds.job_kind import FOREIGN, JobKind
 from launcher.job_kinds.schema import crd_of
 
 COMPONENTS = Path(__file__).parents[2] / "deploy" / "kubernetes" / "components"
@@ -30,7 +30,7 @@ def component_files() -> dict[Path, str]:
     }
 
 
-def _files(foreign: Foreign) -> dict[str, str]:
+def _files(foreign: JobKind) -> dict[str, str]:
     jobs = f"{foreign.kind.kind}s"
     return {
         "kustomization.yaml": _written(
@@ -58,7 +58,7 @@ def _kustomization() -> Json:
     }
 
 
-def _rule(foreign: Foreign) -> list[Json]:
+def _rule(foreign: JobKind) -> list[Json]:
     rule = {
         "apiGroups": [foreign.kind.group],
         "apiVersions": [kind.version for kind in foreign.kinds],
@@ -69,7 +69,7 @@ def _rule(foreign: Foreign) -> list[Json]:
     return [{"op": "add", "path": "/webhooks/0/rules/-", "value": rule}]
 
 
-def _rights(foreign: Foreign) -> Iterator[Json]:
+def _rights(foreign: JobKind) -> Iterator[Json]:
     name, group, plural = f"{_NAME}-{foreign.singular}", foreign.kind.group, foreign.plural
     yield _role(
         name,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from launcher.core.errors import Problem
-from launcher.job_kinds.job_kind import FOREIGN, WRITTEN_AS, foreign_of, mapped, noted, translated
+from launcher.core.errors import FieldError
+from launcher.job_kinds.job_kind import FOREIGN, WRITTEN_AS, convert_job, foreign_of, noted, translated
 from tests.jobs.samples import a_tfjob, replicas
 
 (TFJOB,) = [foreign for foreign in FOREIGN if foreign.kind.kind == "TFJob"]
@@ -29,7 +29,7 @@ def test_what_others_write_into_the_metadata_does_not_matter() -> None:
         "annotations": {**own["annotations"], "kubectl.kubernetes.io/last-applied-configuration": "{}"},
     }
 
-    found = mapped(TFJOB, a_tfjob(metadata={**own, **others}))
+    found = convert_job(TFJOB, a_tfjob(metadata={**own, **others}))
 
     assert found.framework["metadata"] == {"name": "dist", **own}
 
@@ -37,8 +37,8 @@ def test_what_others_write_into_the_metadata_does_not_matter() -> None:
 def test_a_job_is_run_as_the_operators_of_its_version_did() -> None:
     old = a_tfjob(metadata={"annotations": {WRITTEN_AS: "kubeflow.org/v1beta2"}})
 
-    assert mapped(TFJOB, old).framework["spec"]["cleanPodPolicy"] == "Running"
-    assert mapped(TFJOB, a_tfjob()).framework["spec"]["cleanPodPolicy"] == "None"
+    assert convert_job(TFJOB, old).framework["spec"]["cleanPodPolicy"] == "Running"
+    assert convert_job(TFJOB, a_tfjob()).framework["spec"]["cleanPodPolicy"] == "None"
 
 
 def test_only_what_is_written_in_another_version_is_marked() -> None:
@@ -100,6 +100,6 @@ OLD: Json = {"spec": {"replicaSpecs": [{"template": {}}, {"template": {}}]}}
     ],
 )
 def test_a_problem_is_told_where_its_user_wrote_it(job: Json, ours: str, theirs: str) -> None:
-    problem = translated(TFJOB, job, Problem(ours, f'unknown field "{ours}"'))
+    problem = translated(TFJOB, job, FieldError(ours, f'unknown field "{ours}"'))
 
     assert (problem.field, problem.message) == (theirs, f'unknown field "{theirs}"')

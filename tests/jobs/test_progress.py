@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.core.completion_codes import Code, Completion, ContainerDetail, PodDetail, predefined
+from launcher.core.completion_codes import Code, Completion, ContainerDetail, PodDetail, completion_for
 from launcher.core.serialization.status_json import status_to_json
 from launcher.core.spec import FrameworkName, RoleName
 from launcher.core.status import (
@@ -17,13 +17,13 @@ from launcher.core.status import (
     TaskStatus,
     Trigger,
 )
-from launcher.job_kinds.job_progress import NOTHING_YET, Count, End, Progress, progress_of
+from launcher.job_kinds.job_progress import NOTHING_YET, JobEnd, Progress, ReplicaCounts, progress_of
 
 WORKER = RoleName("worker")
-SUCCESS = predefined(Code.SUCCEEDED, "")
+SUCCESS = completion_for(Code.SUCCEEDED, "")
 FAILURE = Completion(1, "Some", True, pod=PodDetail(containers=(ContainerDetail("a", 1),)))
-STOPPED = predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, "")
-REMOVED = predefined(Code.DELETE_TASK_REQUESTED, "")
+STOPPED = completion_for(Code.FRAMEWORK_ATTEMPT_COMPLETION, "")
+REMOVED = completion_for(Code.DELETE_TASK_REQUESTED, "")
 
 
 def a_task(
@@ -52,29 +52,37 @@ def test_of_a_framework_that_nobody_has_looked_at_nothing_is_known() -> None:
 @pytest.mark.parametrize(
     ("task", "count"),
     [
-        pytest.param(a_task(State.CREATION_PENDING, ran=False), Count(), id="not created"),
-        pytest.param(a_task(State.PREPARING, ran=False), Count(), id="pending"),
-        pytest.param(a_task(State.RUNNING), Count(active=1), id="running"),
-        pytest.param(a_task(State.COMPLETED, SUCCESS), Count(succeeded=1), id="succeeded"),
-        pytest.param(a_task(State.COMPLETED, FAILURE), Count(failed=1), id="failed"),
-        pytest.param(a_task(State.DELETION_PENDING, FAILURE), Count(failed=1), id="failed, and tried again"),
+        pytest.param(a_task(State.CREATION_PENDING, ran=False), ReplicaCounts(), id="not created"),
+        pytest.param(a_task(State.PREPARING, ran=False), ReplicaCounts(), id="pending"),
+        pytest.param(a_task(State.RUNNING), ReplicaCounts(active=1), id="running"),
+        pytest.param(a_task(State.COMPLETED, SUCCESS), ReplicaCounts(succeeded=1), id="succeeded"),
+        pytest.param(a_task(State.COMPLETED, FAILURE), ReplicaCounts(failed=1), id="failed"),
         pytest.param(
-            a_task(State.COMPLETED, predefined(Code.POD_EXTERNAL_DELETED, "")),
-            Count(failed=1),
+            a_task(State.DELETION_PENDING, FAILURE), ReplicaCounts(failed=1), id="failed, and tried again"
+        ),
+        pytest.param(
+            a_task(State.COMPLETED, completion_for(Code.POD_EXTERNAL_DELETED, "")),
+            ReplicaCounts(failed=1),
             id="deleted, and not tried again",
         ),
         pytest.param(
-            a_task(State.DELETING, predefined(Code.POD_EXTERNAL_DELETED, "")),
-            Count(),
+            a_task(State.DELETING, completion_for(Code.POD_EXTERNAL_DELETED, "")),
+            ReplicaCounts(),
             id="being deleted, and tried again",
         ),
-        pytest.param(a_task(State.COMPLETED, STOPPED), Count(active=1), id="running when the whole ended"),
-        pytest.param(a_task(State.COMPLETED, STOPPED, ran=False), Count(), id="pending when the whole ended"),
-        pytest.param(a_task(State.DELETING, REMOVED, removed=True), Count(), id="scaled away"),
-        pytest.param(a_task(State.COMPLETED, FAILURE, removed=True), Count(), id="failed, and scaled away"),
+        pytest.param(
+            a_task(State.COMPLETED, STOPPED), ReplicaCounts(active=1), id="running when the whole ended"
+        ),
+        pytest.param(
+            a_task(State.COMPLETED, STOPPED, ran=False), ReplicaCounts(), id="pending when the whole ended"
+        ),
+        pytest.param(a_task(State.DELETING, REMOVED, removed=True), ReplicaCounts(), id="scaled away"),
+        pytest.param(
+            a_task(State.COMPLETED, FAILURE, removed=True), ReplicaCounts(), id="failed, and scaled away"
+        ),
     ],
 )
-def test_each_replica_is_counted_once_or_not_at_all(task: TaskStatus, count: Count) -> None:
+def test_each_replica_is_counted_once_or_not_at_all(task: TaskStatus, count: ReplicaCounts) -> None:
     assert progress(task).counts == {WORKER: count}
 
 
@@ -98,12 +106,16 @@ def test_a_replica_restarts_from_its_failure_until_it_runs_again(task: TaskStatu
     ("completion", "end"),
     [
         pytest.param(None, None, id="it goes on"),
-        pytest.param(SUCCESS, End(True, "so it is", WORKER), id="it succeeded"),
-        pytest.param(FAILURE, End(False, "so it is", WORKER), id="it failed"),
-        pytest.param(predefined(Code.FRAMEWORK_EXTERNAL_DELETED, ""), None, id="the Framework is deleted"),
+        pytest.param(SUCCESS, JobEnd(True, "so it is", WORKER), id="it succeeded"),
+        pytest.param(FAILURE, JobEnd(False, "so it is", WORKER), id="it failed"),
+        pytest.param(
+            completion_for(Code.FRAMEWORK_EXTERNAL_DELETED, ""), None, id="the Framework is deleted"
+        ),
     ],
 )
-def test_the_end_of_the_attempt_is_the_end_of_the_job(completion: Completion | None, end: End | None) -> None:
+def test_the_end_of_the_attempt_is_the_end_of_the_job(
+    completion: Completion | None, end: JobEnd | None
+) -> None:
     trigger = None if completion is None else Trigger("why", WORKER, 0)
 
     assert progress(end=completion, trigger=trigger).end == end

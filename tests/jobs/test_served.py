@@ -10,10 +10,10 @@ import pytest
 
 from launcher.core.errors import Forbidden, LauncherError, NotFound, NotServed, Unavailable
 from launcher.job_kinds.job_kind import FOREIGN
-from launcher.job_kinds.ownership import DEFINITIONS, OwnJobs
+from launcher.job_kinds.ownership import DEFINITIONS, JobKindOwnership
 from launcher.job_kinds.schema import crd_of
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.interface import Kind, Object
+from launcher.store.interface import Object, ResourceKind
 from tests.api.client import until
 from tests.controller.simulation.virtual_time import run
 
@@ -38,7 +38,7 @@ class Cluster(MemoryStore):
             raise NotServed("not here")
         return {"resources": [{"name": "tfjobs"}]}
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+    async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
         assert (kind, name) == (DEFINITIONS, "tfjobs.kubeflow.org")
         if isinstance(self.definition, LauncherError):
             raise self.definition
@@ -48,8 +48,8 @@ class Cluster(MemoryStore):
 
 
 @asynccontextmanager
-async def looking(cluster: Cluster) -> AsyncIterator[OwnJobs]:
-    own = OwnJobs(cluster.ask, cluster, [TFJOB], pause=0.001)
+async def looking(cluster: Cluster) -> AsyncIterator[JobKindOwnership]:
+    own = JobKindOwnership(cluster.ask, cluster, [TFJOB], pause=0.001)
     task = asyncio.create_task(own.run())
     try:
         yield own
@@ -119,7 +119,7 @@ async def test_who_waits_is_woken_whoever_else_waits() -> None:
 def test_a_cluster_that_was_away_is_asked_again_soon() -> None:
     async def story() -> float:
         cluster = Cluster(Unavailable("away"))
-        own = OwnJobs(cluster.ask, cluster, [TFJOB])
+        own = JobKindOwnership(cluster.ask, cluster, [TFJOB])
         task = asyncio.create_task(own.run())
         await asyncio.sleep(0.5)
         cluster.definition = OURS

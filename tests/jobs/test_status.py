@@ -6,19 +6,28 @@ import pytest
 
 from launcher.core.spec import RoleName
 from launcher.job_kinds.job_kind import FOREIGN
-from launcher.job_kinds.job_progress import NOTHING_YET, Count, End, Progress
-from launcher.job_kinds.job_status import Story, blocked, is_finished, looked, news, running, same, suspended
+from launcher.job_kinds.job_progress import NOTHING_YET, JobEnd, Progress, ReplicaCounts
+from launcher.job_kinds.job_status import (
+    StatusContext,
+    blocked,
+    is_finished,
+    looked,
+    running,
+    same,
+    status_events,
+    suspended,
+)
 from tests.jobs.samples import states
 
 (TFJOB,) = [foreign for foreign in FOREIGN if foreign.kind.kind == "TFJob"]
 Json = dict[str, Any]
 
 
-def at(now: int) -> Story:
-    return Story(TFJOB, "ns", "mnist", now)
+def at(now: int) -> StatusContext:
+    return StatusContext(TFJOB, "ns", "mnist", now)
 
 
-def progress(end: End | None = None, restarting: Json | None = None, **roles: Count) -> Progress:
+def progress(end: JobEnd | None = None, restarting: Json | None = None, **roles: ReplicaCounts) -> Progress:
     return Progress(
         {RoleName(role): count for role, count in roles.items()},
         {RoleName(role): number for role, number in (restarting or {}).items()},
@@ -40,7 +49,7 @@ def begun() -> Json:
 
 
 def ran() -> Json:
-    return running(at(20), begun(), progress(worker=Count(active=2)))
+    return running(at(20), begun(), progress(worker=ReplicaCounts(active=2)))
 
 
 def test_a_new_job_is_created_and_its_time_begins() -> None:
@@ -63,25 +72,35 @@ def test_a_new_job_is_created_and_its_time_begins() -> None:
 @pytest.mark.parametrize(
     ("roles", "is_running"),
     [
-        pytest.param({"worker": Count(active=1)}, True, id="a worker runs, and there is no chief"),
-        pytest.param({"chief": Count(active=1), "worker": Count()}, True, id="the chief runs"),
-        pytest.param({"chief": Count(), "worker": Count(active=2)}, False, id="the chief does not run"),
-        pytest.param({"worker": Count(active=2), "master": Count()}, False, id="the master does not run"),
-        pytest.param({"ps": Count(active=2)}, False, id="there are parameter servers alone"),
-        pytest.param({"worker": Count(), "ps": Count(active=1)}, False, id="no worker runs"),
+        pytest.param({"worker": ReplicaCounts(active=1)}, True, id="a worker runs, and there is no chief"),
+        pytest.param(
+            {"chief": ReplicaCounts(active=1), "worker": ReplicaCounts()}, True, id="the chief runs"
+        ),
+        pytest.param(
+            {"chief": ReplicaCounts(), "worker": ReplicaCounts(active=2)}, False, id="the chief does not run"
+        ),
+        pytest.param(
+            {"worker": ReplicaCounts(active=2), "master": ReplicaCounts()},
+            False,
+            id="the master does not run",
+        ),
+        pytest.param({"ps": ReplicaCounts(active=2)}, False, id="there are parameter servers alone"),
+        pytest.param({"worker": ReplicaCounts(), "ps": ReplicaCounts(active=1)}, False, id="no worker runs"),
     ],
 )
-def test_it_runs_when_those_run_who_decide_about_it(roles: dict[str, Count], is_running: bool) -> None:
+def test_it_runs_when_those_run_who_decide_about_it(
+    roles: dict[str, ReplicaCounts], is_running: bool
+) -> None:
     status = running(at(20), begun(), Progress({RoleName(role): roles[role] for role in roles}, {}))
 
     assert ("Running" in told(status)) is is_running
 
 
 def test_running_and_restarting_take_each_others_place() -> None:
-    failing = progress(restarting={"worker": 1}, worker=Count(active=1, failed=1))
+    failing = progress(restarting={"worker": 1}, worker=ReplicaCounts(active=1, failed=1))
 
     restarting = running(at(30), ran(), failing)
-    again = running(at(40), restarting, progress(worker=Count(active=2)))
+    again = running(at(40), restarting, progress(worker=ReplicaCounts(active=2)))
 
     assert told(restarting) == ["Created", "Restarting"]
     assert condition(restarting, "Restarting")["message"] == (
@@ -91,15 +110,15 @@ def test_running_and_restarting_take_each_others_place() -> None:
 
 
 def test_a_condition_that_says_the_same_stays_as_it_was() -> None:
-    status = running(at(30), ran(), progress(worker=Count(active=1)))
+    status = running(at(30), ran(), progress(worker=ReplicaCounts(active=1)))
 
     assert condition(status, "Running")["lastUpdateTime"] == "1970-01-01T00:00:20Z"
 
 
 def test_success_ends_the_running_and_counts_those_that_still_run_as_succeeded() -> None:
-    end = End(True, "every task named in succeededIndexes has succeeded", RoleName("worker"))
+    end = JobEnd(True, "every task named in succeededIndexes has succeeded", RoleName("worker"))
 
-    status = running(at(50), ran(), progress(end, worker=Count(1, 1), ps=Count(active=1)))
+    status = running(at(50), ran(), progress(end, worker=ReplicaCounts(1, 1), ps=ReplicaCounts(active=1)))
 
     assert told(status) == ["Created", "Running=False", "Succeeded"]
     assert condition(status, "Running")["lastTransitionTime"] == "1970-01-01T00:00:50Z"
@@ -111,9 +130,9 @@ def test_success_ends_the_running_and_counts_those_that_still_run_as_succeeded()
 
 
 def test_a_failure_names_who_failed_and_leaves_the_others_as_they_were() -> None:
-    end = End(False, "1 task failed, and minFailedTaskCount is 1", RoleName("ps"))
+    end = JobEnd(False, "1 task failed, and minFailedTaskCount is 1", RoleName("ps"))
 
-    status = running(at(50), ran(), progress(end, worker=Count(active=2), ps=Count(failed=1)))
+    status = running(at(50), ran(), progress(end, worker=ReplicaCounts(active=2), ps=ReplicaCounts(failed=1)))
 
     assert told(status) == ["Created", "Running=False", "Failed"]
     assert condition(status, "Failed")["reason"] == "TFJobFailed"
@@ -125,7 +144,9 @@ def test_a_failure_names_who_failed_and_leaves_the_others_as_they_were() -> None
 
 
 def test_a_failure_that_is_nobodys_says_why() -> None:
-    status = running(at(50), ran(), progress(End(False, "activeDeadlineSeconds is over"), worker=Count(2)))
+    status = running(
+        at(50), ran(), progress(JobEnd(False, "activeDeadlineSeconds is over"), worker=ReplicaCounts(2))
+    )
 
     assert condition(status, "Failed")["message"] == (
         "TFJob ns/mnist has failed: activeDeadlineSeconds is over"
@@ -134,10 +155,10 @@ def test_a_failure_that_is_nobodys_says_why() -> None:
 
 @pytest.mark.parametrize("succeeded", [True, False])
 def test_65_once_it_has_ended_nothing_changes_any_more(succeeded: bool) -> None:
-    ended = running(at(50), ran(), progress(End(succeeded, "so it is"), worker=Count(1, 1)))
+    ended = running(at(50), ran(), progress(JobEnd(succeeded, "so it is"), worker=ReplicaCounts(1, 1)))
 
     assert is_finished(ended)
-    assert running(at(60), ended, progress(worker=Count(succeeded=2))) == ended
+    assert running(at(60), ended, progress(worker=ReplicaCounts(succeeded=2))) == ended
     assert suspended(at(60), ended) == ended
     assert blocked(at(60), ended, "NameTaken", "why") == ended
 
@@ -145,7 +166,7 @@ def test_65_once_it_has_ended_nothing_changes_any_more(succeeded: bool) -> None:
 def test_64_suspended_it_does_not_run_and_resumed_its_time_begins_anew() -> None:
     held = suspended(at(30), ran())
     resumed = running(at(40), held, NOTHING_YET)
-    again = running(at(50), resumed, progress(worker=Count(active=2)))
+    again = running(at(50), resumed, progress(worker=ReplicaCounts(active=2)))
 
     assert told(held) == ["Created", "Running=False", "Suspended"]
     assert condition(held, "Running")["reason"] == condition(held, "Suspended")["reason"] == "TFJobSuspended"
@@ -178,11 +199,13 @@ def test_what_keeps_it_from_running_is_told_last_and_gone_when_it_is_over() -> N
 
 
 def test_each_turn_is_news_once() -> None:
-    ended = running(at(50), ran(), progress(End(False, "so it is"), worker=Count(failed=1)))
+    ended = running(at(50), ran(), progress(JobEnd(False, "so it is"), worker=ReplicaCounts(failed=1)))
 
-    assert [notice.reason for notice in news({}, ran())] == ["TFJobCreated", "TFJobRunning"]
-    assert [(notice.reason, notice.warning) for notice in news(ran(), ended)] == [("TFJobFailed", True)]
-    assert news(ended, ended) == ()
+    assert [notice.reason for notice in status_events({}, ran())] == ["TFJobCreated", "TFJobRunning"]
+    assert [(notice.reason, notice.warning) for notice in status_events(ran(), ended)] == [
+        ("TFJobFailed", True)
+    ]
+    assert status_events(ended, ended) == ()
 
 
 def test_when_it_was_looked_at_is_no_difference() -> None:

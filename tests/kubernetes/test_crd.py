@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from launcher.core.defaults import defaulted
-from launcher.core.errors import Problem
-from launcher.core.manifest import read_framework
+from launcher.core.errors import FieldError
+from launcher.core.manifest import parse_framework
 from launcher.core.parsing.decoder import Media
 from launcher.core.serialization.spec_json import spec_from_json
 from launcher.core.status import FRAMEWORK_STEPS
-from launcher.core.validation.framework import problems_in
-from launcher.core.validation.schema import shape_problems
+from launcher.core.validation.framework import validation_errors
+from launcher.core.validation.schema import schema_errors
 from tests.cluster.controlplane import ControlPlane
 from tests.core.manifests import Json, a_framework, a_pod, a_role, full_framework, places_in, put, samples
 from tests.kubernetes.conftest import CRD
@@ -113,7 +113,7 @@ def test_every_sample_is_taken_and_means_what_it_means_to_the_launcher(
 ) -> None:
     file = tmp_path / f"{name}.yaml"
     file.write_bytes(text)
-    ours = read_framework(text, media=Media.YAML).object
+    ours = parse_framework(text, media=Media.YAML).object
 
     made = json.loads(cluster.kubectl("create", "-n", namespace, "-f", str(file), "-o", "json"))
 
@@ -159,7 +159,7 @@ def test_what_the_launcher_takes_the_server_takes_and_what_has_no_shape_neither_
     taken, wrong = 0, []
     for what, framework in spoilt():
         answer = cluster.admin.ask("POST", f"{frameworks(namespace)}?dryRun=All", framework)
-        if not problems_in(framework):
+        if not validation_errors(framework):
             taken += 1
             if answer.status != 201:
                 wrong.append(f"{what}: refused: {answer.body['message']}")
@@ -176,9 +176,9 @@ def _meant(framework: Json) -> Any:
     return spec_from_json(framework["spec"])
 
 
-def _seen_by_the_server(framework: Json) -> Iterator[Problem]:
+def _seen_by_the_server(framework: Json) -> Iterator[FieldError]:
     """What of its shape the server looks at: not a pod template, nor the nulls in a map, which it leaves out."""
-    for problem in shape_problems(framework):
+    for problem in schema_errors(framework):
         is_null = problem.field.startswith("spec.discovery.ports.") and problem.reason == "FieldValueRequired"
         if not is_null and ".task.pod" not in problem.field:
             yield problem

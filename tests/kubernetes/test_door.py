@@ -17,9 +17,9 @@ import yaml
 from kubernetes import client, watch
 
 from launcher.api.proxy.app import ask_for_certificates
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
-from launcher.tls.client_context import Tls
+from launcher.tls.client_context import ClientTls
 from launcher.tls.server_context import server_context
 from tests.api.door.standing import standing_door
 from tests.cluster.controlplane import ControlPlane
@@ -118,7 +118,7 @@ def front(cluster: ControlPlane, account: User, tmp_path_factory: pytest.TempPat
     authority = Authority(tmp_path_factory.mktemp("door") / "pki")
     certificate, context = authority.server(), server_context()
     context.load_cert_chain(certificate.certificate, certificate.key)
-    access = Access(cluster.url, FixedHeader(f"Bearer {account.token}"), Tls(cluster.ca))
+    access = ClusterConfig(cluster.url, FixedHeader(f"Bearer {account.token}"), ClientTls(cluster.ca))
     with standing_door(access, context) as url:
         yield Front(url, authority.certificate, cluster)
 
@@ -491,7 +491,7 @@ def certified_front(
     ask_for_certificates(context, cluster.ca)
     launcher = cluster.new_user()
     cluster.grant(launcher, [{"apiGroups": [""], "resources": ["users", "groups"], "verbs": ["impersonate"]}])
-    access = Access(cluster.url, FixedHeader(f"Bearer {launcher.token}"), Tls(cluster.ca))
+    access = ClusterConfig(cluster.url, FixedHeader(f"Bearer {launcher.token}"), ClientTls(cluster.ca))
     with standing_door(access, context, certificates=True) as url:
         yield Front(url, authority.certificate, cluster), launcher
 

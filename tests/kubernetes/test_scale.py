@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from launcher.core.replicas import followed, scalable
+from launcher.core.replicas import reconcile_replicas, with_replicas
 from tests.cluster import pods
 from tests.cluster.client import Answer
 from tests.cluster.controlplane import ControlPlane
@@ -20,7 +20,7 @@ MERGE = "application/merge-patch+json"
 @pytest.fixture
 def running(cluster: ControlPlane, shared_launcher: KubeLauncher, namespace: str) -> str:
     """The namespace of a Framework of two tasks that run, stored as the launcher's webhook stores it."""
-    cluster.admin.post(frameworks(namespace), scalable(a_framework()))
+    cluster.admin.post(frameworks(namespace), with_replicas(a_framework()))
     comes_to(cluster, namespace, 2)
     return namespace
 
@@ -157,11 +157,11 @@ def test_who_owns_taskNumber_and_who_scales_do_not_contradict_each_other(  # noq
 def test_what_the_webhook_would_set_right_is_refused_while_it_is_away(
     cluster: ControlPlane, namespace: str, change: Json, message: str
 ) -> None:
-    stored = cluster.admin.post(frameworks(namespace), scalable(a_framework(executionType="Create")))
+    stored = cluster.admin.post(frameworks(namespace), with_replicas(a_framework(executionType="Create")))
     path = frameworks(namespace, "mnist")
 
     refused = cluster.admin.ask("PATCH", path, {"spec": change}, content_type=MERGE)
-    settled = followed({**stored, "spec": stored["spec"] | change}, stored)
+    settled = reconcile_replicas({**stored, "spec": stored["spec"] | change}, stored)
 
     def put() -> Answer | None:
         """What becomes of it as soon as the launcher does not write its status in between."""

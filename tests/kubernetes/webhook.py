@@ -16,7 +16,7 @@ from aiohttp.typedefs import Handler
 
 from launcher.api.http.server import make_runner
 from launcher.api.http.status import errors_as_status
-from launcher.api.webhook.certificate_manager import CertificateKeeper
+from launcher.api.webhook.certificate_manager import CertificateManager
 from launcher.api.webhook.handler import Webhook
 from launcher.core.validation.admission_policy import Policy
 from launcher.store.kubernetes.cluster_config import from_kubeconfig
@@ -81,7 +81,7 @@ class WebhookServer:
 
     async def _start(self, kubeconfig: Path) -> asyncio.Task[None]:
         self._store = await KubeStore.open(await from_kubeconfig(str(kubeconfig), None, time.time))
-        self._keeper = CertificateKeeper(
+        self._keeper = CertificateManager(
             self._store, HOME, names=["127.0.0.1"], clock=lambda: time.time() - self.behind
         )
         await self._keeper.prepare()

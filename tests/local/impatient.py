@@ -6,8 +6,8 @@ import os
 import sys
 
 from launcher.cli.commands import serve
-from launcher.core.planning.options import Rules
-from launcher.core.planning.retry import Backoff
+from launcher.core.planning.options import PlannerOptions
+from launcher.core.planning.retry import RetryBackoff
 from launcher.settings import listening, settings_from, url_of
 from launcher.wiring.local import local_launcher
 
@@ -19,7 +19,7 @@ async def main() -> None:
     settings = settings_from(vars(parser.parse_args(sys.argv[1:])), os.environ)
     sock = listening(settings)
     print(f"listens on {url_of(settings, sock)}, at once", flush=True)
-    async with local_launcher(settings, sock, rules=Rules(backoff=Backoff(first=0, most=0))):
+    async with local_launcher(settings, sock, rules=PlannerOptions(backoff=RetryBackoff(first=0, most=0))):
         await asyncio.Event().wait()
 
 

@@ -21,8 +21,8 @@ from launcher.store.interface import (
     PODS,
     SECRETS,
     SERVICES,
-    Happened,
-    Kind,
+    ChangeType,
+    ResourceKind,
 )
 from tests.core.manifests import full_framework
 from tests.intake.kubeflow import a_job
@@ -61,7 +61,7 @@ def _paths(value: Any, so_far: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
         yield from _paths(inner, (*so_far, step))
 
 
-def samples(node: str) -> Iterator[tuple[Kind, Json]]:
+def samples(node: str) -> Iterator[tuple[ResourceKind, Json]]:
     """A complete object of every kind that local mode stores; pods are bound to *node*, or wait for one."""
     started = _meta(full_framework())
     yield (
@@ -98,7 +98,7 @@ def samples(node: str) -> Iterator[tuple[Kind, Json]]:
         yield JOBS[kind], _meta(a_job(kind, types))
 
 
-def _of(kind: Kind, **fields: Any) -> Json:
+def _of(kind: ResourceKind, **fields: Any) -> Json:
     return _meta({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, **fields})
 
 
@@ -297,13 +297,15 @@ def _job_status() -> Json:
     }
 
 
-def put(data: Path, objects: Iterable[tuple[Kind, Json]]) -> list[tuple[Kind, str, str]]:
+def put(data: Path, objects: Iterable[tuple[ResourceKind, Json]]) -> list[tuple[ResourceKind, str, str]]:
     """Store *objects* past every check, each under a name of its own. Returns kind, namespace and name of each."""
     data.mkdir(mode=0o700, exist_ok=True)
     return asyncio.run(_put(data, objects))
 
 
-async def _put(data: Path, objects: Iterable[tuple[Kind, Json]]) -> list[tuple[Kind, str, str]]:
+async def _put(
+    data: Path, objects: Iterable[tuple[ResourceKind, Json]]
+) -> list[tuple[ResourceKind, str, str]]:
     store = await SqliteStore.open(data / "store.db", clock=time.time, new_uid=lambda: str(uuid4()))
     placed = []
     try:
@@ -321,7 +323,7 @@ async def _put(data: Path, objects: Iterable[tuple[Kind, Json]]) -> list[tuple[K
             main = {field: value for field, value in obj.items() if field != "status"}
             status = orjson.dumps(obj["status"]) if "status" in obj else None
             row = row._replace(main=orjson.dumps({**main, "metadata": metadata}), status=status)
-            await store._save(Entry(Happened.ADDED, row))
+            await store._save(Entry(ChangeType.ADDED, row))
             placed.append((kind, namespace, name))
     finally:
         await store.close()

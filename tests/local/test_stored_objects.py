@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from launcher.store.interface import EVENTS, NAMESPACES, NODES, SERVICES, Kind
+from launcher.store.interface import EVENTS, NAMESPACES, NODES, SERVICES, ResourceKind
 from tests.core.manifests import a_framework, a_pod, a_role
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, Server, until
 from tests.local.stored import put, samples, spoilt
 
 NODE = "here"
-Placed = list[tuple[Kind, str, str]]
+Placed = list[tuple[ResourceKind, str, str]]
 
 
-def path_of(kind: Kind, namespace: str, name: str = "") -> str:
+def path_of(kind: ResourceKind, namespace: str, name: str = "") -> str:
     root = f"/apis/{kind.group}" if kind.group else "/api"
     within = f"/namespaces/{namespace}" if namespace else ""
     return f"{root}/{kind.version}{within}/{kind.plural}" + (f"/{name}" if name else "")

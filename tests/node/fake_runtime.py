@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from launcher.core.errors import Unavailable
-from launcher.node.container_runtime import CannotStart, Ended, Order, Run, RunId
+from launcher.node.container_runtime import ContainerConfig, ContainerRun, ExitStatus, RunId, StartFailed
 
 #: Longer than any test.
 _FOR_EVER = 1e9
@@ -22,10 +22,10 @@ class FakeRuntime:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._runs: dict[RunId, Run] = {}
-        self._listeners: list[asyncio.Queue[Run]] = []
+        self._runs: dict[RunId, ContainerRun] = {}
+        self._listeners: list[asyncio.Queue[ContainerRun]] = []
         self._timers: dict[RunId, asyncio.TimerHandle] = {}
-        self.orders: list[Order] = []
+        self.orders: list[ContainerConfig] = []
         self.signals: list[tuple[RunId, int]] = []
         self.executed: list[tuple[RunId, Sequence[str]]] = []
         #: What a command inside a container answers.
@@ -38,13 +38,13 @@ class FakeRuntime:
         #: The next starts succeed, but their answer is lost.
         self.answers_lost = 0
 
-    async def start(self, order: Order) -> Run:
+    async def start(self, order: ContainerConfig) -> ContainerRun:
         self._fail_if_broken()
         if known := self._runs.get(order.id):
             return known
         seconds, code = _program(order.argv)
         self.orders.append(order)
-        run = Run(order.id, self._clock())
+        run = ContainerRun(order.id, self._clock())
         self._runs[order.id] = run
         loop = asyncio.get_running_loop()
         self._timers[order.id] = loop.call_later(seconds, self.end, order.id, code)
@@ -53,11 +53,11 @@ class FakeRuntime:
             raise Unavailable("the answer was lost")
         return run
 
-    def runs(self) -> Mapping[RunId, Run]:
+    def runs(self) -> Mapping[RunId, ContainerRun]:
         return self._runs
 
-    async def ends(self) -> AsyncIterator[Run]:
-        listener: asyncio.Queue[Run] = asyncio.Queue()
+    async def ends(self) -> AsyncIterator[ContainerRun]:
+        listener: asyncio.Queue[ContainerRun] = asyncio.Queue()
         self._listeners.append(listener)
         try:
             while True:
@@ -96,7 +96,7 @@ class FakeRuntime:
             raise ValueError(f"{run} is not over")
         self._runs.pop(run, None)
 
-    def cannot(self, order: Order) -> Sequence[str]:
+    def cannot(self, order: ContainerConfig) -> Sequence[str]:
         limits = order.limits
         return self.cannot_do if (limits.memory, limits.cpu) != (None, None) else ()
 
@@ -104,7 +104,7 @@ class FakeRuntime:
         """The run ends now."""
         if self._runs[run].ended is None:
             self._timers.pop(run).cancel()
-            ended = Ended(code, self._clock(), out_of_memory, unseen)
+            ended = ExitStatus(code, self._clock(), out_of_memory, unseen)
             self._runs[run] = replace(self._runs[run], ended=ended)
             for listener in self._listeners:
                 listener.put_nowait(self._runs[run])
@@ -141,7 +141,7 @@ def _program(argv: Sequence[str]) -> tuple[float, int]:
         case ["sh", "-c", script, *_]:
             return _script(script)
         case _:
-            raise CannotStart("StartError", f'exec: "{argv[0]}": executable file not found in $PATH')
+            raise StartFailed("StartError", f'exec: "{argv[0]}": executable file not found in $PATH')
 
 
 def _script(script: str) -> tuple[float, int]:

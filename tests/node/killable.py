@@ -9,12 +9,12 @@ from pathlib import Path
 from time import time
 from uuid import uuid4
 
-from launcher.node.agent.agent import Agent
-from launcher.node.logs.container_logs import Logs
-from launcher.node.pods.pod_lifecycle import Backoff
+from launcher.node.agent.agent import NodeAgent
+from launcher.node.logs.container_logs import ContainerLogs
+from launcher.node.pods.pod_lifecycle import RestartBackoff
 from launcher.node.runtime.process_runtime import ProcessRuntime
 from launcher.store.embedded.sqlite_store import SqliteStore
-from launcher.store.event_recorder import EventWriter
+from launcher.store.event_recorder import EventRecorder
 
 
 @asynccontextmanager
@@ -32,16 +32,16 @@ async def an_agent(
     store: SqliteStore,
     runtime: ProcessRuntime,
     nfs: Mapping[str, Path] | None = None,
-    backoff: Backoff | None = None,
+    backoff: RestartBackoff | None = None,
 ) -> AsyncIterator[None]:
     """An agent that runs what the store says."""
-    events = EventWriter(store, time, "kubelet")
-    agent = Agent(
+    events = EventRecorder(store, time, "kubelet")
+    agent = NodeAgent(
         store,
         runtime,
         data=data,
         nodes=["n1"],
-        logs=Logs(data / "logs"),
+        logs=ContainerLogs(data / "logs"),
         nfs=nfs or {},
         clock=time,
         events=events,

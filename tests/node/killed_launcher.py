@@ -7,12 +7,12 @@ import sys
 import time
 from pathlib import Path
 
-from launcher.node.runtime.process_runtime import Keeping, ProcessRuntime
+from launcher.node.runtime.process_runtime import ProcessRuntime, ShimOptions
 from tests.node.runtimes import shell
 
 
 async def main(data: Path, number: int) -> None:
-    runtime = await ProcessRuntime.open(data, images={}, clock=time.time, keeping=Keeping(linger=2.0))
+    runtime = await ProcessRuntime.open(data, images={}, clock=time.time, keeping=ShimOptions(linger=2.0))
     orders = [
         shell(data, f"echo {run} >>{data}/started; exit {run}", run=f"run.{run}") for run in range(number)
     ]

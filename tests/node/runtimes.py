@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from launcher.node.container_runtime import Order, Run, RunId
-from launcher.node.runtime.process_runtime import Keeping, ProcessRuntime
-from launcher.node.runtime.shim_client import Link
+from launcher.node.container_runtime import ContainerConfig, ContainerRun, RunId
+from launcher.node.runtime.process_runtime import ProcessRuntime, ShimOptions
+from launcher.node.runtime.shim_client import ShimConnection
 
 #: Nothing here takes longer.
 LIMIT = 20.0
@@ -52,14 +52,14 @@ def use_way(way: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _forget_our_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine that lets only bubblewrap make namespaces."""
-    connect = Link.connect
+    connect = ShimConnection.connect
 
-    async def connected(data: Path, heard: Callable[[dict[str, Any]], None]) -> Link:
+    async def connected(data: Path, heard: Callable[[dict[str, Any]], None]) -> ShimConnection:
         link = await connect(data, heard)
         link.hello.result()["ways"] = ["bwrap"]
         return link
 
-    monkeypatch.setattr(Link, "connect", connected)
+    monkeypatch.setattr(ShimConnection, "connect", connected)
 
 
 @asynccontextmanager
@@ -68,7 +68,7 @@ async def a_runtime(
 ) -> AsyncIterator[ProcessRuntime]:
     """A runtime whose keeper and runs are gone afterwards, whatever has happened to them."""
     runtime = await ProcessRuntime.open(
-        data, images=images or {}, clock=time.time, keeping=Keeping(**{"linger": 0.2, **keeping})
+        data, images=images or {}, clock=time.time, keeping=ShimOptions(**{"linger": 0.2, **keeping})
     )
     try:
         yield runtime
@@ -77,13 +77,15 @@ async def a_runtime(
             await runtime.close(stop_keeper=True)
 
 
-def an_order(data: Path, *argv: str, run: str = "pod.main.0", **more: Any) -> Order:
+def an_order(data: Path, *argv: str, run: str = "pod.main.0", **more: Any) -> ContainerConfig:
     """An order of that command line, with its log in *data*."""
     environment = more.pop("environment", {"PATH": "/usr/bin:/bin"})
-    return Order(RunId(run), more.pop("image", "image"), argv, environment, log_of(data, run), **more)
+    return ContainerConfig(
+        RunId(run), more.pop("image", "image"), argv, environment, log_of(data, run), **more
+    )
 
 
-def shell(data: Path, script: str, **more: Any) -> Order:
+def shell(data: Path, script: str, **more: Any) -> ContainerConfig:
     return an_order(data, "/bin/sh", "-c", script, **more)
 
 
@@ -97,9 +99,11 @@ def said(data: Path, run: str = "pod.main.0") -> str:
     return "".join(record[40:] + ("\n" if record[38] == "F" else "") for record in records)
 
 
-async def ended(runtime: ProcessRuntime, run: str = "pod.main.0") -> Run:
+async def ended(runtime: ProcessRuntime, run: str = "pod.main.0") -> ContainerRun:
     """The run, once it is over."""
-    over: Run = await until(lambda: (found := runtime.runs().get(RunId(run))) and found.ended and found)
+    over: ContainerRun = await until(
+        lambda: (found := runtime.runs().get(RunId(run))) and found.ended and found
+    )
     return over
 
 
@@ -111,7 +115,7 @@ async def until(true: Any) -> Any:
     return answer
 
 
-async def finished(runtime: ProcessRuntime, order: Order) -> int:
+async def finished(runtime: ProcessRuntime, order: ContainerConfig) -> int:
     """The exit code of the order, carried out."""
     run = await runtime.start(order)
     over = await ended(runtime, run.id)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from launcher.node.sandbox.filesystem import Kind
-from launcher.node.sandbox.mount_steps import Bind, Dir, File, Overlay, Proc, Seal, Step, Symlink, Tmpfs
+from launcher.node.sandbox.filesystem import FileType
+from launcher.node.sandbox.mount_steps import Bind, Dir, MakeFile, Overlay, Proc, Seal, Step, Symlink, Tmpfs
 
 DIR = ""
 
@@ -27,16 +27,18 @@ class FakeMachine:
                 self.files.setdefault("/" + "/".join(names_of(path)[:end]), DIR)
             self.files.setdefault(path, content)
 
-    def kind(self, path: str) -> Kind:
+    def kind(self, path: str) -> FileType:
         content = self.files.get(path)
         if content is None:
-            return Kind.MISSING
-        return Kind.DIR if content == DIR else Kind.LINK if content.startswith("->") else Kind.FILE
+            return FileType.MISSING
+        return (
+            FileType.DIR if content == DIR else FileType.LINK if content.startswith("->") else FileType.FILE
+        )
 
     def text(self, link: str) -> str:
         return self.files[link].removeprefix("->")
 
-    def solid(self, path: str) -> Kind:
+    def solid(self, path: str) -> FileType:
         return self.kind(path)
 
     def entries(self, directory: str) -> Sequence[str]:
@@ -59,7 +61,7 @@ class FakeMachine:
 class Seen:
     """What a container finds at a path."""
 
-    kind: Kind
+    kind: FileType
     #: Which path of the machine it is; None for what exists in the container only.
     source: str | None
     text: str = ""
@@ -94,25 +96,25 @@ class Container:
                 assert self._is_there(target, self._machine.kind(source)), step
                 self._mounts.append(_Mounted(target, (source,), read_only=read_only))
             case Tmpfs(target):
-                assert self._is_there(target, Kind.DIR), step
+                assert self._is_there(target, FileType.DIR), step
                 self._mounts.append(_Mounted(target, memory=True))
             case Overlay(target, layers):
-                assert self._is_there(target, Kind.DIR), step
+                assert self._is_there(target, FileType.DIR), step
                 self._mounts.append(_Mounted(target, layers, memory=True))
             case Proc(target):
-                assert self._is_there(target, Kind.DIR), step
+                assert self._is_there(target, FileType.DIR), step
                 self._mounts.append(_Mounted(target, memory=True))
             case Dir(target):
-                self._make(target, Seen(Kind.DIR, None))
-            case File(target):
-                self._make(target, Seen(Kind.FILE, None))
+                self._make(target, Seen(FileType.DIR, None))
+            case MakeFile(target):
+                self._make(target, Seen(FileType.FILE, None))
             case Symlink(text, target):
-                self._make(target, Seen(Kind.LINK, None, text))
+                self._make(target, Seen(FileType.LINK, None, text))
             case Seal(target):
                 assert self._over(target).target == target
                 self._over(target).read_only = True
 
-    def _is_there(self, target: str, kind: Kind) -> bool:
+    def _is_there(self, target: str, kind: FileType) -> bool:
         # The new root itself is always there to be mounted on.
         return (target == "/" and not self._mounts) or self.at(target).kind is kind
 
@@ -122,12 +124,12 @@ class Container:
 
     def _make(self, target: str, what: Seen) -> None:
         above, _, _ = target.rpartition("/")
-        assert self.at(above or "/").kind is Kind.DIR, target
+        assert self.at(above or "/").kind is FileType.DIR, target
         mounted = self._over(target)
         assert not mounted.read_only, target
         before = self.at(target)
-        if before.kind is not Kind.MISSING:
-            assert before.kind is what.kind is not Kind.LINK, target
+        if before.kind is not FileType.MISSING:
+            assert before.kind is what.kind is not FileType.LINK, target
             return
         mounted.made[target] = what
         if not mounted.memory:
@@ -143,12 +145,12 @@ class Container:
         for layer in mounted.layers:
             source = (layer.rstrip("/") + inside) or "/"
             kind = self._machine.kind(source)
-            if kind is not Kind.MISSING:
-                text = self._machine.text(source) if kind is Kind.LINK else ""
+            if kind is not FileType.MISSING:
+                text = self._machine.text(source) if kind is FileType.LINK else ""
                 return Seen(kind, source, text, mounted.read_only)
         if mounted.memory and path == mounted.target:
-            return Seen(Kind.DIR, None, "", mounted.read_only)
-        return Seen(Kind.MISSING, None)
+            return Seen(FileType.DIR, None, "", mounted.read_only)
+        return Seen(FileType.MISSING, None)
 
     def find(self, path: str) -> Seen:
         """What is at *path*, every link followed."""
@@ -161,9 +163,9 @@ class Container:
                 done = done.rpartition("/")[0]
                 continue
             found = self.at(f"{done}/{name}")
-            if found.kind is Kind.LINK:
+            if found.kind is FileType.LINK:
                 names = names_of(found.text) + names
                 done = "" if found.text.startswith("/") else done
             else:
                 done = f"{done}/{name}"
-        return Seen(Kind.MISSING, None)
+        return Seen(FileType.MISSING, None)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.node.node_spec import NodeSpec
-from launcher.scheduling.cluster_state import Facts, Guest, Taint, facts_of
-from launcher.scheduling.engine import Placer
+from launcher.scheduling.cluster_state import NodeAttributes, PodInfo, Taint, facts_of
+from launcher.scheduling.engine import SchedulingEngine
 from launcher.scheduling.pod_info import guest_of
 from launcher.store.interface import NODES, Object
 
@@ -32,7 +32,7 @@ def node_json(name: str = "n1", *, unschedulable: bool = False, **parts: Any) ->
     }
 
 
-def a_node(name: str = "n1", **parts: Any) -> Facts:
+def a_node(name: str = "n1", **parts: Any) -> NodeAttributes:
     return facts_of(node_json(name, **parts))
 
 
@@ -71,7 +71,7 @@ def pod_json(
     }
 
 
-def a_guest(name: str = "p", **parts: Any) -> Guest:
+def a_guest(name: str = "p", **parts: Any) -> PodInfo:
     """The pod as it would be read from the store."""
     pod = pod_json(name, **parts)
     pod["metadata"]["uid"] = f"uid-{next(_uids)}"
@@ -95,19 +95,19 @@ def about(labels: Mapping[str, str], topology: str = HOSTNAME, **more: Any) -> O
     return {"labelSelector": {"matchLabels": dict(labels)}, "topologyKey": topology, **more}
 
 
-def a_placer(*nodes: Facts, patience: float = 60.0) -> Placer:
-    placer = Placer(patience)
+def a_placer(*nodes: NodeAttributes, patience: float = 60.0) -> SchedulingEngine:
+    placer = SchedulingEngine(patience)
     for node in nodes:
         placer.set_node(node)
     return placer
 
 
-def places(placer: Placer, now: float = 0.0, most: int = 1000) -> dict[str, str]:
+def places(placer: SchedulingEngine, now: float = 0.0, most: int = 1000) -> dict[str, str]:
     """Who is given which node now."""
     return {binding.guest.key[1]: binding.node for binding in placer.decide(now, most)}
 
 
-def place(placer: Placer, *guests: Guest, now: float = 0.0, priority: int = 0) -> dict[str, str]:
+def place(placer: SchedulingEngine, *guests: PodInfo, now: float = 0.0, priority: int = 0) -> dict[str, str]:
     """Which of these pods is given which node, when they come together now."""
     for guest in guests:
         placer.wait(guest, priority, now)

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from launcher.node.agent.dependencies import Tools
-from launcher.node.agent.hosts_files import Hosts
-from launcher.node.agent.status_manager import Gone, StoredPod
-from launcher.node.agent.termination_messages import LastWords
+from launcher.node.agent.dependencies import AgentDependencies
+from launcher.node.agent.hosts_files import HostsFileManager
+from launcher.node.agent.status_manager import PodDeleted, PodStatusManager
+from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.container_runtime import RunId
 from launcher.node.volumes.nfs import Nfs
-from launcher.node.volumes.volume_manager import Volumes
-from launcher.store.event_recorder import EventWriter
-from launcher.store.interface import CONFIG_MAPS, NODES, PODS, Deletion, MergePatch, Object
+from launcher.node.volumes.volume_manager import VolumeManager
+from launcher.store.event_recorder import EventRecorder
+from launcher.store.interface import CONFIG_MAPS, NODES, PODS, DeleteOptions, MergePatch, Object
 from tests.node.world import (
     ADDRESS,
     World,
@@ -269,7 +269,7 @@ def test_a_grace_that_is_shortened_ends_sooner(tmp_path: Path) -> None:
             asked = world.clock()
             await world.store.delete(PODS, "default", "p")
             await asyncio.sleep(10)
-            await world.store.delete(PODS, "default", "p", Deletion(grace=2))
+            await world.store.delete(PODS, "default", "p", DeleteOptions(grace=2))
             await world.gone("p")
 
         assert world.clock() - asked < 15
@@ -337,26 +337,26 @@ def test_what_is_known_of_a_container_that_restarts_does_not_grow(tmp_path: Path
 async def test_a_status_is_never_written_to_another_pod_of_the_same_name(tmp_path: Path) -> None:
     world = World(tmp_path)
     old = await world.create(a_pod("p"))
-    events = EventWriter(world.store, world.clock)
-    volumes = Volumes(tmp_path, Nfs(tmp_path, {}))
-    tools = Tools(
+    events = EventRecorder(world.store, world.clock)
+    volumes = VolumeManager(tmp_path, Nfs(tmp_path, {}))
+    tools = AgentDependencies(
         world.store,
         world.runtime,
         volumes,
-        LastWords(tmp_path),
-        Hosts(world.store, tmp_path),
+        TerminationMessages(tmp_path),
+        HostsFileManager(world.store, tmp_path),
         world.logs,
         events,
         world.clock,
         wrote=lambda _: None,
     )
-    stored = StoredPod(old, tools)
-    await world.store.delete(PODS, "default", "p", Deletion(grace=0))
+    stored = PodStatusManager(old, tools)
+    await world.store.delete(PODS, "default", "p", DeleteOptions(grace=0))
     new = await world.create(a_pod("p"))
 
-    with pytest.raises(Gone):
+    with pytest.raises(PodDeleted):
         await stored.report(lambda _: {"phase": "Running"})
-    with pytest.raises(Gone):
+    with pytest.raises(PodDeleted):
         await stored.remove()
 
     assert await world.pod("p") == new
@@ -369,7 +369,7 @@ def test_a_pod_that_vanishes_is_killed_before_the_next_of_its_name_starts(tmp_pa
         async with world.agent():
             await world.create(a_pod("p", container))
             old = await world.when("p", runs())
-            await world.store.delete(PODS, "default", "p", Deletion(grace=0))
+            await world.store.delete(PODS, "default", "p", DeleteOptions(grace=0))
             await world.create(a_pod("p", container))
             await asyncio.sleep(2)
             assert world.runtime.running() == [run(old)]
@@ -388,10 +388,10 @@ def test_a_pod_that_vanishes_before_its_turn_never_starts(tmp_path: Path) -> Non
         async with world.agent():
             await world.create(a_pod("p", container))
             await world.when("p", runs())
-            await world.store.delete(PODS, "default", "p", Deletion(grace=0))
+            await world.store.delete(PODS, "default", "p", DeleteOptions(grace=0))
             await world.create(a_pod("p", container))
             await asyncio.sleep(1)
-            await world.store.delete(PODS, "default", "p", Deletion(grace=0))
+            await world.store.delete(PODS, "default", "p", DeleteOptions(grace=0))
             await asyncio.sleep(10)
 
         assert len(world.runtime.orders) == 1

@@ -4,8 +4,8 @@ import asyncio
 import os
 from pathlib import Path
 
-from launcher.node.logs.log_retention import Owner, PodLogs
-from launcher.store.interface import FRAMEWORKS, PODS, Deletion, Object
+from launcher.node.logs.log_retention import FrameworkOwner, LogRetention
+from launcher.store.interface import FRAMEWORKS, PODS, DeleteOptions, Object
 from tests.node.world import World, a_container, a_pod, as_root, in_virtual_time, phase, runs, state, waits
 
 
@@ -146,7 +146,7 @@ def test_logs_of_a_pod_that_outlives_its_framework_go_with_it(tmp_path: Path) ->
             await world.store.delete(FRAMEWORKS, "default", "f")
             await settle()
             assert world.logs.removed == []
-            await world.store.delete(PODS, "default", "f-w-0", Deletion(grace=0))
+            await world.store.delete(PODS, "default", "f-w-0", DeleteOptions(grace=0))
             await settle()
 
         assert world.logs.removed == [("default", "f-w-0")]
@@ -205,11 +205,11 @@ def test_a_framework_that_was_made_anew_has_no_old_logs(tmp_path: Path) -> None:
 
 def test_a_framework_in_the_place_of_another_says_that_the_other_is_gone(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
-        logs = PodLogs(world.store, world.logs, lambda _: False)
+        logs = LogRetention(world.store, world.logs, lambda _: False)
         old = await world.store.create(FRAMEWORKS, a_framework("f"))
         removing = asyncio.create_task(logs.run())
         logs.seen(("default", "f"), old)
-        logs.pod_gone(("default", "f-w-0"), Owner("f", old["metadata"]["uid"]))
+        logs.pod_gone(("default", "f-w-0"), FrameworkOwner("f", old["metadata"]["uid"]))
         await settle()
         assert world.logs.removed == []
         logs.seen(("default", "f"), {"metadata": {"uid": "another"}})

@@ -11,9 +11,9 @@ from time import time
 import pytest
 from aiohttp.test_utils import unused_port
 
-from launcher.core.pods.log_options import LogView
-from launcher.node.logs.container_logs import Logs
-from launcher.node.pods.pod_lifecycle import Backoff
+from launcher.core.pods.log_options import PodLogOptions
+from launcher.node.logs.container_logs import ContainerLogs
+from launcher.node.pods.pod_lifecycle import RestartBackoff
 from launcher.node.runtime.process_runtime import ProcessRuntime
 from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.interface import (
@@ -23,9 +23,9 @@ from launcher.store.interface import (
     NODES,
     PODS,
     SECRETS,
-    Happened,
-    Kind,
+    ChangeType,
     Object,
+    ResourceKind,
 )
 from tests.node.killable import an_agent, opened
 from tests.node.world import (
@@ -49,13 +49,13 @@ class Machine:
 
     def __init__(self, data: Path, store: SqliteStore, runtime: ProcessRuntime) -> None:
         self.data, self.store, self.runtime = data, store, runtime
-        self.logs = Logs(data / "logs")
+        self.logs = ContainerLogs(data / "logs")
         self.nfs: dict[str, Path] = {}
 
     def agent(self) -> AbstractAsyncContextManager[None]:
-        return an_agent(self.data, self.store, self.runtime, self.nfs, Backoff(first=0.1))
+        return an_agent(self.data, self.store, self.runtime, self.nfs, RestartBackoff(first=0.1))
 
-    async def create(self, kind: Kind, name: str, **more: object) -> Object:
+    async def create(self, kind: ResourceKind, name: str, **more: object) -> Object:
         metadata = {"name": name, **({"namespace": "default"} if kind.namespaced else {})}
         return await self.store.create(
             kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **more}
@@ -71,14 +71,14 @@ class Machine:
                 return
             async with aclosing(self.store.watch(PODS, since=page.version)) as changes:
                 async for change in changes:
-                    if change.object["metadata"]["name"] == name and change.happened is Happened.DELETED:
+                    if change.object["metadata"]["name"] == name and change.happened is ChangeType.DELETED:
                         return
 
     async def log(self, pod: Object, container: str = "main") -> str:
         meta = pod["metadata"]
         text = b""
         async for part in self.logs.read(
-            "default", meta["name"], meta["uid"], container, LogView(follow=True)
+            "default", meta["name"], meta["uid"], container, PodLogOptions(follow=True)
         ):
             text += part
         return text.decode()

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from launcher.node.container_runtime import Order, RunId
-from launcher.store.interface import NODES, PODS, Deletion
+from launcher.node.container_runtime import ContainerConfig, RunId
+from launcher.store.interface import NODES, PODS, DeleteOptions
 from tests.node.world import (
     World,
     a_container,
@@ -103,9 +103,9 @@ def test_runs_of_pods_that_went_meanwhile_are_ended_and_forgotten(tmp_path: Path
         await world.create(a_pod("p", a_container("main", "sh", "-c", "trap '' TERM; sleep 1000")))
         async with world.agent():
             await world.when("p", runs())
-        await world.store.delete(PODS, "default", "p", Deletion(grace=0))
+        await world.store.delete(PODS, "default", "p", DeleteOptions(grace=0))
         foreign = RunId("not-a-pods-run")
-        await world.runtime.start(Order(foreign, "x", ["sleep", "1000"], {}, tmp_path / "log"))
+        await world.runtime.start(ContainerConfig(foreign, "x", ["sleep", "1000"], {}, tmp_path / "log"))
         async with world.agent():
             await eventually(lambda: len(world.runtime.runs()) == 1)
 
@@ -157,7 +157,7 @@ def test_a_pod_that_vanishes_with_its_node_is_killed_all_the_same(tmp_path: Path
         async with world.agent():
             await asyncio.sleep(5)
             assert len(world.runtime.running()) == 1
-            await world.store.delete(PODS, "default", "p", Deletion(grace=0))
+            await world.store.delete(PODS, "default", "p", DeleteOptions(grace=0))
             await eventually(lambda: not world.runtime.runs())
 
     in_virtual_time(scenario, tmp_path)

@@ -8,7 +8,7 @@ from time import time
 
 import pytest
 
-from launcher.node.container_runtime import CannotStart, Order, Run, RunId, Runtime
+from launcher.node.container_runtime import ContainerConfig, ContainerRun, RunId, Runtime, StartFailed
 from launcher.node.runtime.process_runtime import ProcessRuntime
 from tests.node.fake_runtime import FakeRuntime
 
@@ -26,11 +26,11 @@ async def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     await processes.close(stop_keeper=True)
 
 
-def an_order(tmp_path: Path, *argv: str, run: RunId = ONE) -> Order:
-    return Order(run, "", argv, {"PATH": "/usr/bin:/bin"}, tmp_path / "logs" / "0.log")
+def an_order(tmp_path: Path, *argv: str, run: RunId = ONE) -> ContainerConfig:
+    return ContainerConfig(run, "", argv, {"PATH": "/usr/bin:/bin"}, tmp_path / "logs" / "0.log")
 
 
-async def ended(runtime: Runtime, run: RunId = ONE) -> Run:
+async def ended(runtime: Runtime, run: RunId = ONE) -> ContainerRun:
     """The run, once it has ended and that was told."""
     async with asyncio.timeout(LIMIT):
         ends = runtime.ends()
@@ -82,7 +82,7 @@ async def test_a_run_that_will_not_end_is_ended(runtime: Runtime, tmp_path: Path
 
 
 async def test_a_program_that_is_not_there_leaves_nothing(runtime: Runtime, tmp_path: Path) -> None:
-    with pytest.raises(CannotStart) as refused:
+    with pytest.raises(StartFailed) as refused:
         await runtime.start(an_order(tmp_path, "no-such-program"))
 
     assert refused.value.reason == "StartError"

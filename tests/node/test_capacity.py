@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.scheduling.capacity import Capacity
+from launcher.scheduling.capacity import ClusterCapacity
 from launcher.store.interface import Object
 
 
@@ -30,8 +30,8 @@ def pods(count: int, cpu: str = "1", **spec: Any) -> list[Object]:
     return [a_pod(f"p{number}", cpu, **spec) for number in range(count)]
 
 
-def a_cluster(*nodes: Object) -> Capacity:
-    capacity = Capacity()
+def a_cluster(*nodes: Object) -> ClusterCapacity:
+    capacity = ClusterCapacity()
     for node in nodes:
         capacity.set_node(node)
     return capacity
@@ -242,7 +242,7 @@ def test_nodes_are_never_promised_more_than_they_have(
             assert node.used.get("cpu", 0) <= node.facts.allocatable["cpu"]
 
 
-def _used(capacity: Capacity) -> int:
+def _used(capacity: ClusterCapacity) -> int:
     nodes = capacity._site.nodes.values()
     return sum(node.used.get("cpu", 0) for node in nodes) // 1000
 

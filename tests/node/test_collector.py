@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from launcher.core.errors import Expired, NotFound
-from launcher.core.timestamps import to_wire
+from launcher.core.timestamps import format_rfc3339
 from launcher.node.garbage_collector.dependency_graph import Graph, item_of
-from launcher.node.garbage_collector.garbage_collector import Collector
+from launcher.node.garbage_collector.garbage_collector import GarbageCollector
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.interface import (
     CONFIG_MAPS,
@@ -23,12 +23,12 @@ from launcher.store.interface import (
     SECRETS,
     SERVICES,
     Change,
-    Deletion,
-    Kind,
+    DeleteOptions,
     MergePatch,
     Object,
     Page,
     Propagation,
+    ResourceKind,
     Store,
 )
 from tests.controller.simulation import virtual_time
@@ -41,7 +41,7 @@ from tests.store.builders import an_object, uids
 OWNED = (PODS, SERVICES, CONFIG_MAPS, SECRETS)
 
 
-def owned(kind: Kind, name: str, *owners: Object, waits: bool = True, **parts: Any) -> Object:
+def owned(kind: ResourceKind, name: str, *owners: Object, waits: bool = True, **parts: Any) -> Object:
     obj = pod_json(name, **parts) if kind is PODS else an_object(kind, name)
     obj["metadata"]["labels"] = {"FC_FRAMEWORK_NAME": owners[0]["metadata"]["name"]} if owners else {}
     obj["metadata"]["ownerReferences"] = [
@@ -61,7 +61,7 @@ async def a_framework(store: Store, name: str = "mnist") -> Object:
     return await store.create(FRAMEWORKS, an_object(FRAMEWORKS, name, spec={}))
 
 
-async def has(store: Store, kind: Kind, name: str) -> bool:
+async def has(store: Store, kind: ResourceKind, name: str) -> bool:
     namespace = "default" if kind.namespaced else ""
     try:
         await store.get(kind, namespace, name)
@@ -70,22 +70,22 @@ async def has(store: Store, kind: Kind, name: str) -> bool:
     return True
 
 
-async def is_gone(store: Store, kind: Kind, name: str) -> bool:
+async def is_gone(store: Store, kind: ResourceKind, name: str) -> bool:
     return not await has(store, kind, name)
 
 
 @asynccontextmanager
 async def collecting(store: Store, clock: Callable[[], float] = lambda: NOW) -> AsyncIterator[None]:
-    async with running(Collector(store, clock=clock)):
+    async with running(GarbageCollector(store, clock=clock)):
         yield
 
 
-async def names_of(store: Store, *kinds: Kind) -> list[str]:
+async def names_of(store: Store, *kinds: ResourceKind) -> list[str]:
     return [obj["metadata"]["name"] for kind in kinds for obj in (await store.list(kind)).items]
 
 
 @pytest.mark.parametrize("kind", OWNED, ids=[kind.plural for kind in OWNED])
-async def test_what_is_owned_goes_after_its_owner(kind: Kind) -> None:
+async def test_what_is_owned_goes_after_its_owner(kind: ResourceKind) -> None:
     store = a_store()
     owner, other = await a_framework(store), await a_framework(store, "other")
     await store.create(kind, owned(kind, "a", owner))
@@ -208,14 +208,14 @@ async def test_in_the_foreground_the_owner_goes_after_those_that_it_waits_for() 
     await store.create(SERVICES, owned(SERVICES, "s", owner))
 
     async with collecting(store):
-        await store.delete(FRAMEWORKS, "default", "mnist", Deletion(propagation=Propagation.FOREGROUND))
+        await store.delete(FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.FOREGROUND))
         await until(lambda: is_gone(store, SERVICES, "s"))
         await quiet(store)
         pod = await store.get(PODS, "default", "p")
         assert "deletionTimestamp" in pod["metadata"]  # its node has to end it first
         assert await has(store, FRAMEWORKS, "mnist")
 
-        await store.delete(PODS, "default", "p", Deletion(grace=0))
+        await store.delete(PODS, "default", "p", DeleteOptions(grace=0))
         await until(lambda: is_gone(store, FRAMEWORKS, "mnist"))
 
 
@@ -227,7 +227,7 @@ async def test_in_the_foreground_the_owner_does_not_wait_for_those_that_do_not_b
     await store.create(CONFIG_MAPS, stays)
 
     async with collecting(store):
-        await store.delete(FRAMEWORKS, "default", "mnist", Deletion(propagation=Propagation.FOREGROUND))
+        await store.delete(FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.FOREGROUND))
         await until(lambda: is_gone(store, FRAMEWORKS, "mnist"))
 
     assert "deletionTimestamp" in (await store.get(CONFIG_MAPS, "default", "c"))["metadata"]
@@ -242,7 +242,7 @@ async def test_in_the_foreground_a_chain_is_emptied_from_its_end() -> None:
     await store.create(CONFIG_MAPS, held)
 
     async with collecting(store):
-        await store.delete(FRAMEWORKS, "default", "mnist", Deletion(propagation=Propagation.FOREGROUND))
+        await store.delete(FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.FOREGROUND))
         await quiet(store)
         assert await names_of(store, FRAMEWORKS, PODS, CONFIG_MAPS) == ["mnist", "p", "c"]
 
@@ -259,7 +259,7 @@ async def test_finalizers_of_others_hold_an_owner_that_is_empty() -> None:
     await store.create(FRAMEWORKS, framework)
 
     async with collecting(store):
-        await store.delete(FRAMEWORKS, "default", "mnist", Deletion(propagation=Propagation.FOREGROUND))
+        await store.delete(FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.FOREGROUND))
 
         async def emptied() -> bool:
             live = await store.get(FRAMEWORKS, "default", "mnist")
@@ -275,7 +275,7 @@ async def test_orphans_lose_the_reference_and_stay() -> None:
         await store.create(kind, owned(kind, "o", owner))
 
     async with collecting(store):
-        await store.delete(FRAMEWORKS, "default", "mnist", Deletion(propagation=Propagation.ORPHAN))
+        await store.delete(FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.ORPHAN))
         await until(lambda: is_gone(store, FRAMEWORKS, "mnist"))
         await quiet(store)
 
@@ -315,7 +315,7 @@ def test_a_namespace_waits_for_pods_that_take_their_time() -> None:
             await store.delete(NAMESPACES, "", "default")
             await asyncio.sleep(10)
             before = await has(store, NAMESPACES, "default")
-            await store.delete(PODS, "default", "p", Deletion(grace=0))
+            await store.delete(PODS, "default", "p", DeleteOptions(grace=0))
             await asyncio.sleep(10)
             return before, await has(store, NAMESPACES, "default")
 
@@ -327,11 +327,11 @@ def test_events_go_an_hour_after_they_last_happened() -> None:
         clock = asyncio.get_running_loop().time
         store = a_store(clock)
         for name in ("once", "again"):
-            await store.create(EVENTS, an_object(EVENTS, name, lastTimestamp=to_wire(0)))
+            await store.create(EVENTS, an_object(EVENTS, name, lastTimestamp=format_rfc3339(0)))
         seen = []
         async with collecting(store, clock):
             await asyncio.sleep(1800)
-            again = {"lastTimestamp": to_wire(1800), "count": 2}
+            again = {"lastTimestamp": format_rfc3339(1800), "count": 2}
             await store.patch(EVENTS, "default", "again", MergePatch(again))
             for until_second in (3500, 4000, 5300, 5800):
                 await asyncio.sleep(until_second - clock())
@@ -389,10 +389,10 @@ class DeafStore(MemoryStore):
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__(clock, uids())
-        self.deaf: set[Kind] = set()
+        self.deaf: set[ResourceKind] = set()
         self.hears = asyncio.Event()
 
-    async def watch(self, kind: Kind, *args: Any, **more: Any) -> AsyncIterator[Change]:  # type: ignore[override]  # an async generator either way
+    async def watch(self, kind: ResourceKind, *args: Any, **more: Any) -> AsyncIterator[Change]:  # type: ignore[override]  # an async generator either way
         async for change in super().watch(kind, *args, **more):
             if kind in self.deaf:
                 await self.hears.wait()
@@ -410,10 +410,12 @@ def test_an_owner_that_is_emptied_waits_for_pods_that_nobody_has_told_of() -> No
             await asyncio.sleep(1)
             store.deaf = {PODS}
             await store.create(PODS, owned(PODS, "p", owner, nodeName="n1"))
-            await store.delete(FRAMEWORKS, "default", "mnist", Deletion(propagation=Propagation.FOREGROUND))
+            await store.delete(
+                FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.FOREGROUND)
+            )
             await asyncio.sleep(10)
             before = await names_of(store, FRAMEWORKS, PODS)
-            await store.delete(PODS, "default", "p", Deletion(grace=0))
+            await store.delete(PODS, "default", "p", DeleteOptions(grace=0))
             store.hears.set()
             store.deaf = set()
             await asyncio.sleep(60)
@@ -445,10 +447,12 @@ def test_an_owner_that_was_replaced_while_nobody_told_of_it_is_gone() -> None:
 class BusyStore(MemoryStore):
     """An event happens again just after somebody has listed events."""
 
-    async def list(self, kind: Kind, *args: Any, **more: Any) -> Page:
+    async def list(self, kind: ResourceKind, *args: Any, **more: Any) -> Page:
         page = await super().list(kind, *args, **more)
         if kind is EVENTS and page.items:
-            await self.patch(EVENTS, "default", "e", MergePatch({"count": 2, "lastTimestamp": to_wire(4000)}))
+            await self.patch(
+                EVENTS, "default", "e", MergePatch({"count": 2, "lastTimestamp": format_rfc3339(4000)})
+            )
         return page
 
 
@@ -456,7 +460,7 @@ def test_an_event_that_just_happens_again_is_kept() -> None:
     async def scene() -> list[str]:
         clock = asyncio.get_running_loop().time
         store = BusyStore(clock, uids())
-        await store.create(EVENTS, an_object(EVENTS, "e", lastTimestamp=to_wire(0)))
+        await store.create(EVENTS, an_object(EVENTS, "e", lastTimestamp=format_rfc3339(0)))
         async with collecting(store, lambda: 3700.0):
             await asyncio.sleep(1)
             return await names_of(store, EVENTS)
@@ -516,7 +520,7 @@ class Town:
         how = self.random.choice(list(Propagation))
         if how is Propagation.ORPHAN:
             self.orphans |= {f"pods-{number}", f"configmaps-{number}"}
-        await self.store.delete(FRAMEWORKS, "default", f"f{number}", Deletion(propagation=how))
+        await self.store.delete(FRAMEWORKS, "default", f"f{number}", DeleteOptions(propagation=how))
         if how is Propagation.BACKGROUND and self.random.random() < 0.5:
             await a_framework(self.store, f"f{number}")  # another of the same name
             self.kept.add(f"f{number}")
@@ -527,7 +531,7 @@ class Town:
             await asyncio.sleep(self.random.expovariate(1))
             for pod in (await self.store.list(PODS)).items:
                 if "deletionTimestamp" in pod["metadata"]:
-                    await self.store.delete(PODS, "default", pod["metadata"]["name"], Deletion(grace=0))
+                    await self.store.delete(PODS, "default", pod["metadata"]["name"], DeleteOptions(grace=0))
 
     def audit(self, resource: str, gone: bool, obj: Object) -> None:
         name = obj["metadata"]["name"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launcher.node.container_runtime import CannotStart, Confinement, Limits
+from launcher.node.container_runtime import Confinement, ResourceLimits, StartFailed
 from launcher.node.pods.confinement import confinement_of
 from launcher.node.pods.oom import oom_score
 from launcher.node.pods.unsupported import unsupported_in
@@ -71,7 +71,7 @@ def test_capabilities_are_those_of_the_security_context(said: Any, has: str, lac
 
 def test_privileged_keeps_everything_and_an_unknown_capability_is_named() -> None:
     assert confinement_of(a_pod("p"), context(privileged=True)) == Confinement()
-    with pytest.raises(CannotStart, match=r"capabilities\.add: there is no capability 'FLY'"):
+    with pytest.raises(StartFailed, match=r"capabilities\.add: there is no capability 'FLY'"):
         confinement_of(a_pod("p"), context(capabilities={"add": ["FLY"]}))
 
 
@@ -157,7 +157,7 @@ except BlockingIOError:
     pass
 print(made)
 """
-    order = an_order(tmp_path, PYTHON, "-u", "-c", script, limits=Limits(pids=20))
+    order = an_order(tmp_path, PYTHON, "-u", "-c", script, limits=ResourceLimits(pids=20))
     if runtime.cannot(order) or (os.geteuid() == 0 and runtime._abilities["users"] is not None):
         # The limit of a user does not hold for root, also where root is mapped to another user.
         pytest.skip("there is no limit of processes here")

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.node.agent.container_config import Place, limits_of, order_for
-from launcher.node.container_runtime import CannotStart
-from launcher.node.pods.downward_api import Facts, UnknownField, field_value, resource_value
+from launcher.node.agent.container_config import HostPaths, container_config, limits_of
+from launcher.node.container_runtime import StartFailed
+from launcher.node.pods.downward_api import DownwardApiContext, UnknownField, field_value, resource_value
 from launcher.node.pods.environment import (
-    Sources,
+    EnvironmentSources,
     base_environment,
     command_line,
     expanded,
@@ -24,19 +24,19 @@ from launcher.store.interface import CONFIG_MAPS, SECRETS, Object
 from tests.node.world import a_container, a_pod
 
 
-def a_place() -> Place:
-    return Place({}, Path("/logs/main"), Path("/ends/main"), "/opt/bin")
+def a_place() -> HostPaths:
+    return HostPaths({}, Path("/logs/main"), Path("/ends/main"), "/opt/bin")
 
 
-def facts(pod: Object | None = None) -> Facts:
+def facts(pod: Object | None = None) -> DownwardApiContext:
     pod = pod or a_pod("p", metadata={"labels": {"a/b": "x"}, "annotations": {"n": 'two\n"lines"'}})
     pod["metadata"]["uid"] = "u-1"
-    return Facts(pod, "127.0.0.2", {"cpu": "4", "memory": "8Gi"})
+    return DownwardApiContext(pod, "127.0.0.2", {"cpu": "4", "memory": "8Gi"})
 
 
 def values(*variables: Object, found: Any = None, **container: Any) -> dict[str, str]:
     return own_environment(
-        a_container("main", env=list(variables), **container), Sources(facts(), found or {})
+        a_container("main", env=list(variables), **container), EnvironmentSources(facts(), found or {})
     )
 
 
@@ -167,7 +167,7 @@ def test_what_is_optional_may_be_missing(variable: Object) -> None:
     ],
 )
 def test_what_is_not_there_keeps_the_container_from_starting(variable: Object, message: str) -> None:
-    with pytest.raises(CannotStart, match=message) as refused:
+    with pytest.raises(StartFailed, match=message) as refused:
         values(variable, found=CONFIG)
 
     assert refused.value.reason == "CreateContainerConfigError"
@@ -221,7 +221,7 @@ def test_commands_and_arguments_use_the_variables() -> None:
 def test_a_container_runs_as_whom_it_asks_for(pod: Any, container: Any, expected: Any) -> None:
     whole = a_pod("p", a_container("main", securityContext=container), securityContext=pod)
 
-    order = order_for(containers_of(whole)[0], 0, Sources(facts(whole)), a_place())
+    order = container_config(containers_of(whole)[0], 0, EnvironmentSources(facts(whole)), a_place())
 
     assert (order.user, order.group, order.groups) == expected
 
@@ -231,8 +231,8 @@ def test_root_is_refused_where_it_must_not_be() -> None:
         "p", a_container("main", securityContext={"runAsUser": 0}), securityContext={"runAsNonRoot": True}
     )
 
-    with pytest.raises(CannotStart, match="breaks non-root policy"):
-        order_for(containers_of(whole)[0], 0, Sources(facts(whole)), a_place())
+    with pytest.raises(StartFailed, match="breaks non-root policy"):
+        container_config(containers_of(whole)[0], 0, EnvironmentSources(facts(whole)), a_place())
 
 
 @pytest.mark.parametrize(
@@ -246,8 +246,8 @@ def test_root_is_refused_where_it_must_not_be() -> None:
 def test_what_this_node_does_not_do_is_refused_by_name(more: Any, message: str) -> None:
     whole = a_pod("p", a_container("main", **more))
 
-    with pytest.raises(CannotStart, match=message):
-        order_for(containers_of(whole)[0], 0, Sources(facts(whole)), a_place())
+    with pytest.raises(StartFailed, match=message):
+        container_config(containers_of(whole)[0], 0, EnvironmentSources(facts(whole)), a_place())
 
 
 def test_limits_are_bytes_and_cores() -> None:

@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
-from launcher.scheduling.cluster_state import Facts, Guest, Node, Site
-from launcher.scheduling.feasibility import Company, refusal, shortages, verdict
+from launcher.scheduling.cluster_state import ClusterState, NodeAttributes, NodeInfo, PodInfo
+from launcher.scheduling.feasibility import (
+    AffinityFilter,
+    insufficient_resources,
+    static_mismatch,
+    unschedulable_message,
+)
 from launcher.scheduling.pod_requirements import demand_of
 from tests.node.scheduling import HOSTNAME, a_guest, a_node, a_taint, about, affinity, pod_json
 
@@ -50,23 +55,25 @@ def test_selectors_and_node_affinity_choose_nodes(spec: dict[str, Any], fits: bo
     if "matchExpressions" in spec or "matchFields" in spec:
         spec = {"affinity": affinity("nodeAffinity", spec)}
 
-    assert refusal(demand_of(pod_json(**spec)), GPU_NODE) == (None if fits else NO_AFFINITY)
+    assert static_mismatch(demand_of(pod_json(**spec)), GPU_NODE) == (None if fits else NO_AFFINITY)
 
 
 def test_one_of_several_terms_is_enough_and_all_of_a_term_must_hold() -> None:
     both = expression("zone", "In", "a") | field("In", "other")
     either = (expression("zone", "In", "b"), expression("size", "Gt", "1"))
 
-    assert refusal(demand_of(pod_json(affinity=affinity("nodeAffinity", both))), GPU_NODE) == NO_AFFINITY
-    assert refusal(demand_of(pod_json(affinity=affinity("nodeAffinity", *either))), GPU_NODE) is None
+    assert (
+        static_mismatch(demand_of(pod_json(affinity=affinity("nodeAffinity", both))), GPU_NODE) == NO_AFFINITY
+    )
+    assert static_mismatch(demand_of(pod_json(affinity=affinity("nodeAffinity", *either))), GPU_NODE) is None
 
 
 def test_affinity_without_any_condition_holds_nowhere() -> None:
     no_term = pod_json(affinity=affinity("nodeAffinity"))
     empty_term = pod_json(affinity=affinity("nodeAffinity", {}))
 
-    assert refusal(demand_of(no_term), GPU_NODE) == NO_AFFINITY
-    assert refusal(demand_of(empty_term), GPU_NODE) == NO_AFFINITY
+    assert static_mismatch(demand_of(no_term), GPU_NODE) == NO_AFFINITY
+    assert static_mismatch(demand_of(empty_term), GPU_NODE) == NO_AFFINITY
 
 
 @pytest.mark.parametrize(
@@ -88,24 +95,24 @@ def test_a_taint_keeps_pods_away_that_do_not_tolerate_it(toleration: dict[str, s
     tainted = a_node(taints=[a_taint()])
     why = None if fits else "node(s) had untolerated taint {k: v}"
 
-    assert refusal(demand_of(pod_json(tolerations=[toleration])), tainted) == why
+    assert static_mismatch(demand_of(pod_json(tolerations=[toleration])), tainted) == why
 
 
 def test_a_taint_that_only_prefers_keeps_nobody_away() -> None:
-    assert refusal(demand_of(pod_json()), a_node(taints=[a_taint(effect="PreferNoSchedule")])) is None
-    assert refusal(demand_of(pod_json()), a_node(taints=[a_taint(effect="NoExecute")])) is not None
+    assert static_mismatch(demand_of(pod_json()), a_node(taints=[a_taint(effect="PreferNoSchedule")])) is None
+    assert static_mismatch(demand_of(pod_json()), a_node(taints=[a_taint(effect="NoExecute")])) is not None
 
 
 def test_a_cordoned_node_takes_nobody_but_those_who_tolerate_it() -> None:
     cordoned = a_node(unschedulable=True)
     tolerant = pod_json(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}])
 
-    assert refusal(demand_of(pod_json()), cordoned) == "node(s) were unschedulable"
-    assert refusal(demand_of(tolerant), cordoned) is None
+    assert static_mismatch(demand_of(pod_json()), cordoned) == "node(s) were unschedulable"
+    assert static_mismatch(demand_of(tolerant), cordoned) is None
 
 
-def full_of(facts: Facts, *guests: Guest) -> Node:
-    node = Node(facts)
+def full_of(facts: NodeAttributes, *guests: PodInfo) -> NodeInfo:
+    node = NodeInfo(facts)
     for guest in guests:
         node.take(guest)
     return node
@@ -114,12 +121,12 @@ def full_of(facts: Facts, *guests: Guest) -> Node:
 def test_everything_that_is_short_is_named() -> None:
     node = full_of(a_node(cpu="2", memory="1Gi", pods=2), a_guest("q", requests={"cpu": "1500m"}))
 
-    assert shortages(demand_of(pod_json(requests={"cpu": "500m", "memory": "1Gi"})), node) == []
-    assert shortages(demand_of(pod_json(requests={"cpu": "501m", "memory": "2Gi"})), node) == [
+    assert insufficient_resources(demand_of(pod_json(requests={"cpu": "500m", "memory": "1Gi"})), node) == []
+    assert insufficient_resources(demand_of(pod_json(requests={"cpu": "501m", "memory": "2Gi"})), node) == [
         "Insufficient cpu",
         "Insufficient memory",
     ]
-    assert shortages(demand_of(pod_json(requests={"nvidia.com/gpu": 1})), node) == [
+    assert insufficient_resources(demand_of(pod_json(requests={"nvidia.com/gpu": 1})), node) == [
         "Insufficient nvidia.com/gpu"
     ]
 
@@ -127,14 +134,14 @@ def test_everything_that_is_short_is_named() -> None:
 def test_a_node_takes_so_many_pods_and_no_more() -> None:
     node = full_of(a_node(pods=2), a_guest("a"), a_guest("b"))
 
-    assert shortages(demand_of(pod_json()), node) == ["Too many pods"]
+    assert insufficient_resources(demand_of(pod_json()), node) == ["Too many pods"]
 
 
 def test_what_a_pod_gave_back_can_be_taken_again() -> None:
     node = full_of(a_node(cpu=1), guest := a_guest("a", requests={"cpu": 1}, hostNetwork=True))
     node.release(guest.key)
 
-    assert shortages(demand_of(pod_json(requests={"cpu": 1})), node) == []
+    assert insufficient_resources(demand_of(pod_json(requests={"cpu": 1})), node) == []
     assert not node.ports
     assert not node.guests
 
@@ -208,7 +215,7 @@ def port(number: int, address: str | None = None, protocol: str | None = None) -
 )
 def test_a_port_of_the_host_is_given_once(taken: dict[str, Any], wanted: dict[str, Any], free: bool) -> None:
     node = full_of(a_node(), a_guest("a", containers=[{"name": "c", **taken}]))
-    short = shortages(demand_of(pod_json(containers=[{"name": "c", **wanted}])), node)
+    short = insufficient_resources(demand_of(pod_json(containers=[{"name": "c", **wanted}])), node)
 
     assert short == ([] if free else ("node(s) didn't have free ports for the requested pod ports",))
 
@@ -274,8 +281,8 @@ APART = "node(s) didn't match pod anti-affinity rules"
 SHUNNED = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
-def a_site(*placed: tuple[Guest, str]) -> Site:
-    site = Site()
+def a_site(*placed: tuple[PodInfo, str]) -> ClusterState:
+    site = ClusterState()
     for facts in ZONES:
         site.set_node(facts)
     for guest, node in placed:
@@ -283,9 +290,9 @@ def a_site(*placed: tuple[Guest, str]) -> Site:
     return site
 
 
-def company(guest: Guest, site: Site) -> list[str | None]:
+def company(guest: PodInfo, site: ClusterState) -> list[str | None]:
     site.crowds.ask(guest.demand.terms)
-    return [Company(guest, site).refusal(facts) for facts in ZONES]
+    return [AffinityFilter(guest, site).refusal(facts) for facts in ZONES]
 
 
 def test_a_pod_near_others_goes_where_they_are() -> None:
@@ -319,7 +326,7 @@ def test_a_pod_that_is_there_keeps_away_those_whom_it_wants_to_be_apart_from() -
 
 
 def test_the_first_of_a_group_that_wants_to_be_together_may_go_anywhere_and_the_next_follows() -> None:
-    def member(name: str) -> Guest:
+    def member(name: str) -> PodInfo:
         return a_guest(name, labels={"g": "1"}, affinity=affinity("podAffinity", about({"g": "1"}, "zone")))
 
     site = a_site()
@@ -381,10 +388,10 @@ def test_a_selector_of_expressions_counts_those_who_were_there_before_it_was_ask
 def test_the_verdict_counts_reasons_and_sorts_them() -> None:
     reasons = ["Insufficient cpu", NO_AFFINITY, NO_AFFINITY]
 
-    assert verdict(3, reasons) == (
+    assert unschedulable_message(3, reasons) == (
         "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector."
     )
 
 
 def test_without_nodes_the_verdict_says_so() -> None:
-    assert verdict(0, []) == "no nodes available to schedule pods"
+    assert unschedulable_message(0, []) == "no nodes available to schedule pods"

@@ -8,7 +8,7 @@ import pytest
 from launcher.core.errors import Unavailable
 from launcher.scheduling.pod_info import GANG, GANG_MIN
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.interface import NODES, PODS, Deletion, Object, Store
+from launcher.store.interface import NODES, PODS, DeleteOptions, Object, Store
 from tests.controller.simulation import virtual_time
 from tests.node.clusters import NOW, quiet, running, until
 from tests.node.scheduling import node_json, pod_json
@@ -61,7 +61,7 @@ async def test_a_gang_that_does_not_fit_waits_whole_and_is_told_why_until_room_c
         await until(lambda: are_told(store, pods))
         await quiet(store)
         told, waiting = scheduled(await pod_of(store, "g2")), await bound(store)
-        await store.delete(PODS, "default", "other", Deletion(grace=0))
+        await store.delete(PODS, "default", "other", DeleteOptions(grace=0))
         await until(lambda: are_bound(store, pods))
 
     assert (told["reason"], told["message"], waiting) == ("Unschedulable", words, ["other"])
@@ -99,7 +99,7 @@ async def test_pods_that_come_to_a_gang_that_ran_before_are_placed_alone() -> No
         await until(lambda: are_bound(store, ["g0", "g1"]))
         first = await pod_of(store, "g0")
         await store.update_status(PODS, {**first, "status": {"phase": "Succeeded"}})
-        await store.delete(PODS, "default", "g1", Deletion(grace=0))
+        await store.delete(PODS, "default", "g1", DeleteOptions(grace=0))
         await store.create(PODS, gang_pod("g1", "g", 2))
         await until(lambda: is_bound(store, "g1"))
 
@@ -175,7 +175,7 @@ class Site(Nodes):
         for pods in (await self.gangs()).values():
             if all("nodeName" in pod["spec"] for pod in pods) and self.random.random() < share:
                 for pod in pods:
-                    await self.store.delete(PODS, "default", pod["metadata"]["name"], Deletion(grace=0))
+                    await self.store.delete(PODS, "default", pod["metadata"]["name"], DeleteOptions(grace=0))
 
     async def gangs(self) -> dict[str, list[Object]]:
         """The pods that are there, by gang."""

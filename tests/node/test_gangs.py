@@ -9,41 +9,43 @@ from typing import Any
 
 import pytest
 
-from launcher.scheduling.cluster_state import GangMark, Guest, Node
-from launcher.scheduling.engine import Binding, Placer
-from launcher.scheduling.feasibility import shortages
+from launcher.scheduling.cluster_state import GangMembership, NodeInfo, PodInfo
+from launcher.scheduling.engine import Binding, SchedulingEngine
+from launcher.scheduling.feasibility import insufficient_resources
 from launcher.scheduling.pod_info import GANG, GANG_MIN, gang_of
 from tests.node.scheduling import a_guest, a_node, a_placer, about, affinity, places, pod_json
 
 ONE = "uid-of-attempt"
 
 
-def member(name: str, cpu: Any, gang: str = "g", need: int = 1, **parts: Any) -> Guest:
+def member(name: str, cpu: Any, gang: str = "g", need: int = 1, **parts: Any) -> PodInfo:
     guest = a_guest(name, requests={"cpu": cpu, **parts.pop("requests", {})}, **parts)
-    return replace(guest, gang=GangMark(gang, need))
+    return replace(guest, gang=GangMembership(gang, need))
 
 
-def a_gang(name: str, *cpus: Any, need: int | None = None, **parts: Any) -> list[Guest]:
+def a_gang(name: str, *cpus: Any, need: int | None = None, **parts: Any) -> list[PodInfo]:
     """A pod for each of these, which are placed together."""
     need = len(cpus) if need is None else need
     return [member(f"{name}{number}", cpu, name, need, **parts) for number, cpu in enumerate(cpus)]
 
 
-def come(placer: Placer, guests: Iterable[Guest], now: float = 0.0, priority: int = 0) -> None:
+def come(placer: SchedulingEngine, guests: Iterable[PodInfo], now: float = 0.0, priority: int = 0) -> None:
     for guest in guests:
         placer.wait(guest, priority, now)
 
 
-def place(placer: Placer, guests: Iterable[Guest], now: float = 0.0, priority: int = 0) -> dict[str, str]:
+def place(
+    placer: SchedulingEngine, guests: Iterable[PodInfo], now: float = 0.0, priority: int = 0
+) -> dict[str, str]:
     come(placer, guests, now, priority)
     return places(placer, now)
 
 
-def why(placer: Placer, name: str) -> str | None:
+def why(placer: SchedulingEngine, name: str) -> str | None:
     return placer.answer(("default", name))
 
 
-def single(name: str, cpu: Any) -> Guest:
+def single(name: str, cpu: Any) -> PodInfo:
     return a_guest(name, requests={"cpu": cpu})
 
 
@@ -279,7 +281,7 @@ def test_who_leaves_is_not_waited_for_by_a_gang_that_needs_fewer() -> None:
     assert places(placer) == {}
 
     for guest in pods[:2]:
-        placer.wait(replace(guest, gang=GangMark("g", 2)), 0, 0.0)
+        placer.wait(replace(guest, gang=GangMembership("g", 2)), 0, 0.0)
 
     assert sorted(places(placer)) == ["g0", "g1"]
 
@@ -290,7 +292,7 @@ def test_a_gang_that_is_told_to_need_more_waits_for_them() -> None:
     pods = a_gang("g", 1, 1)
     place(placer, pods)
     for guest in pods:
-        placer.wait(replace(guest, gang=GangMark("g", 3)), 0, 0.0)
+        placer.wait(replace(guest, gang=GangMembership("g", 3)), 0, 0.0)
 
     placer.leave(other.key)
 
@@ -385,7 +387,7 @@ class Wish:
     """Pods that come together and, if they are a gang, need each other."""
 
     name: str
-    guests: list[Guest]
+    guests: list[PodInfo]
     need: int
     since: float
     is_gang: bool
@@ -422,7 +424,7 @@ class Mix:
         self.placer = a_placer(*self.facts.values(), patience=self.patience)
         self.wishes: dict[str, Wish] = {}
         self.impossible: set[str] = set()
-        self.running: dict[str, tuple[Guest, str, float]] = {}
+        self.running: dict[str, tuple[PodInfo, str, float]] = {}
         self.of: dict[str, Wish] = {}
 
     def run(self, seconds: int, longest: int) -> None:
@@ -445,7 +447,7 @@ class Mix:
         guests = []
         for number, (cpu, gpu) in enumerate(asked):
             guest = a_guest(f"{name}-{number}", requests={"cpu": cpu, "nvidia.com/gpu": gpu})
-            guests.append(replace(guest, gang=GangMark(name, need)) if is_gang else guest)
+            guests.append(replace(guest, gang=GangMembership(name, need)) if is_gang else guest)
         wish = self.wishes[name] = Wish(name, guests, need, now, is_gang)
         if not fits_alone(asked, self.nodes, need):
             self.impossible.add(name)
@@ -490,10 +492,10 @@ class Mix:
 
     def _no_node_is_overfull(self) -> None:
         for name, facts in self.facts.items():
-            node = Node(facts)
+            node = NodeInfo(facts)
             for guest, at, _ in self.running.values():
                 if at == name:
-                    assert not shortages(guest.demand, node), "overfull"
+                    assert not insufficient_resources(guest.demand, node), "overfull"
                     node.take(guest)
 
 
@@ -510,7 +512,9 @@ def test_in_any_mix_every_gang_that_fits_alone_is_placed_at_last(seed: int) -> N
             assert len(wish.placed) >= wish.need, f"{wish.name} starves"
             # Each pod of its own that fits an empty node comes at last too.
             for guest in wish.guests:
-                alone = any(not shortages(guest.demand, Node(facts)) for facts in mix.facts.values())
+                alone = any(
+                    not insufficient_resources(guest.demand, NodeInfo(facts)) for facts in mix.facts.values()
+                )
                 assert (guest.key[1] in wish.placed) == alone
 
 
@@ -538,7 +542,7 @@ class Flow:
                 self._come(f"gang-{now}-", a_gang(f"gang-{now}-", *[2] * 12), now)
             self._decide(now)
 
-    def _come(self, name: str, guests: list[Guest], now: float) -> None:
+    def _come(self, name: str, guests: list[PodInfo], now: float) -> None:
         self._came[name] = now
         come(self._placer, guests, now)
 
@@ -582,7 +586,7 @@ def marked(annotations: Mapping[str, str]) -> dict[str, Any]:
 
 
 def test_a_pod_says_which_gang_it_belongs_to_and_how_many_are_needed() -> None:
-    assert gang_of(marked({GANG: ONE, GANG_MIN: "8"})) == GangMark(ONE, 8)
+    assert gang_of(marked({GANG: ONE, GANG_MIN: "8"})) == GangMembership(ONE, 8)
     assert gang_of(marked({})) is None
     assert gang_of(marked({GANG_MIN: "8"})) is None
 

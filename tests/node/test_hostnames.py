@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from launcher.node.container_runtime import CannotStart
+from launcher.node.container_runtime import StartFailed
 from launcher.node.pods.hostname import host_name, pod_names
 from launcher.store.interface import Object
 from tests.core.manifests import a_framework, a_role
@@ -56,7 +56,7 @@ def test_the_host_name_may_be_the_fqdn_if_it_is_short_enough() -> None:
     spec: Object = {"subdomain": "s", "setHostnameAsFQDN": True}
 
     assert host_name(a_pod(hostname="h", **spec), "vm") == "h.s.team.svc.cluster.local"
-    with pytest.raises(CannotStart, match=r"setHostnameAsFQDN.* 64 characters"):
+    with pytest.raises(StartFailed, match=r"setHostnameAsFQDN.* 64 characters"):
         host_name(a_pod(hostname="h" * 60, **spec), "vm")
 
 

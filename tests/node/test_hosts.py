@@ -8,11 +8,20 @@ from typing import Any
 import pytest
 
 from launcher.core.pods.services import ANNOTATION
-from launcher.node.agent.hosts_files import Hosts
-from launcher.node.container_runtime import Mount, Order, Run
+from launcher.node.agent.hosts_files import HostsFileManager
+from launcher.node.container_runtime import ContainerConfig, ContainerRun, Mount
 from launcher.node.pods.hosts_entries import hosts_lines, named_pod, named_service
-from launcher.store.interface import PODS, SERVICES, Change, Deletion, Kind, MergePatch, Object, Version
-from launcher.store.selectors import EVERYTHING, Where
+from launcher.store.interface import (
+    PODS,
+    SERVICES,
+    Change,
+    DeleteOptions,
+    MergePatch,
+    Object,
+    ResourceKind,
+    Version,
+)
+from launcher.store.selectors import EVERYTHING, Selector
 from tests.node.world import World, WorldStore, a_container, a_pod, eventually, in_virtual_time, phase, runs
 
 
@@ -178,7 +187,7 @@ def test_a_file_is_right_before_the_container_starts(tmp_path: Path) -> None:
         seen: list[set[str]] = []
         start = world.runtime.start
 
-        async def looking(order: Order) -> Run:
+        async def looking(order: ContainerConfig) -> ContainerRun:
             seen.append(names_in(next(mount for mount in order.mounts if mount.target == "/etc/hosts")))
             return await start(order)
 
@@ -321,9 +330,9 @@ class Deaf(WorldStore):
 
     async def watch(  # type: ignore[override]  # an iterator all the same
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
@@ -338,7 +347,7 @@ def test_services_that_were_made_before_the_pod_are_known_however_slowly_they_ar
 ) -> None:
     async def scenario(world: World) -> None:
         store = Deaf(world.clock)
-        hosts = Hosts(store, tmp_path / "hosts")
+        hosts = HostsFileManager(store, tmp_path / "hosts")
         working = asyncio.create_task(hosts.run())
         annotations = {ANNOTATION: "PerTask"}
         plain, named = await world.create(a_task(0)), await world.create(a_task(1, annotations=annotations))
@@ -368,7 +377,7 @@ def test_pods_without_services_resolve_the_names_of_nodes(tmp_path: Path, spec: 
     (tmp_path / "machine").write_text("127.0.0.1 localhost\n")
 
     async def scenario(world: World) -> None:
-        hosts = Hosts(world.store, tmp_path / "hosts", tmp_path / "machine", NODES)
+        hosts = HostsFileManager(world.store, tmp_path / "hosts", tmp_path / "machine", NODES)
         working = asyncio.create_task(hosts.run())
 
         file = await hosts.file_for(await world.create(a_task(0, **spec)), "127.0.0.51")
@@ -384,7 +393,7 @@ def test_pods_without_services_resolve_the_names_of_nodes(tmp_path: Path, spec: 
 def test_pods_with_services_resolve_the_names_of_nodes_too(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         await world.store.create(SERVICES, a_service(publishNotReadyAddresses=True))
-        hosts = Hosts(world.store, tmp_path / "hosts", nodes=NODES)
+        hosts = HostsFileManager(world.store, tmp_path / "hosts", nodes=NODES)
         working = asyncio.create_task(hosts.run())
 
         file = await hosts.file_for(await world.create(a_task(0)), "127.0.0.51")
@@ -400,7 +409,7 @@ def test_a_pod_with_a_dns_policy_of_none_gets_no_names_but_its_own(tmp_path: Pat
     (tmp_path / "machine").write_text("127.0.0.1 localhost\n")
 
     async def scenario(world: World) -> None:
-        hosts = Hosts(world.store, tmp_path / "hosts", tmp_path / "machine", NODES)
+        hosts = HostsFileManager(world.store, tmp_path / "hosts", tmp_path / "machine", NODES)
 
         file = await hosts.file_for(await world.create(a_task(0, dnsPolicy="None")), "127.0.0.51")
 
@@ -413,7 +422,7 @@ def test_a_pod_with_a_dns_policy_of_none_gets_no_names_but_its_own(tmp_path: Pat
 def test_a_pod_knows_its_own_name_before_anybody_has_told_its_address(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
         await world.store.create(SERVICES, a_service(publishNotReadyAddresses=True))
-        hosts = Hosts(world.store, tmp_path / "hosts")
+        hosts = HostsFileManager(world.store, tmp_path / "hosts")
         working = asyncio.create_task(hosts.run())
         pod = await world.create(a_task(0))
         hosts.pod_seen(("default", "f-w-0"), pod)
@@ -444,6 +453,6 @@ def test_a_file_never_gets_shorter_so_that_no_reader_finds_half_of_it(tmp_path: 
             await world.store.patch(SERVICES, "default", "f", MergePatch({"spec": {"selector": {"a": "b"}}}))
             await eventually(lambda: names_in(file) == set())
             assert file.source.stat().st_size == size
-            await world.store.delete(PODS, "default", "f-w-0", Deletion(grace=0))
+            await world.store.delete(PODS, "default", "f-w-0", DeleteOptions(grace=0))
 
     in_virtual_time(scenario, tmp_path)

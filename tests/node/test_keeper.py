@@ -16,8 +16,8 @@ import pytest
 
 import launcher
 from launcher.core.errors import Unavailable
-from launcher.node.container_runtime import Order, RunId
-from launcher.node.runtime.process_runtime import Keeping, ProcessRuntime
+from launcher.node.container_runtime import ContainerConfig, RunId
+from launcher.node.runtime.process_runtime import ProcessRuntime, ShimOptions
 from launcher.node.shim import run_records
 from launcher.node.shim.release import release
 from tests.node.runtimes import (
@@ -83,7 +83,7 @@ async def test_it_is_out_of_reach_of_the_launchers_terminal(tmp_path: Path) -> N
 
 
 async def test_it_ends_when_nothing_runs_and_nobody_is_there(tmp_path: Path) -> None:
-    runtime = await ProcessRuntime.open(tmp_path, images={}, clock=time.time, keeping=Keeping(linger=0.1))
+    runtime = await ProcessRuntime.open(tmp_path, images={}, clock=time.time, keeping=ShimOptions(linger=0.1))
     await finished(runtime, an_order(tmp_path, "true"))
     pid = keeper_of(runtime)
 
@@ -94,7 +94,7 @@ async def test_it_ends_when_nothing_runs_and_nobody_is_there(tmp_path: Path) -> 
 
 
 async def test_it_stays_while_something_runs(tmp_path: Path) -> None:
-    runtime = await ProcessRuntime.open(tmp_path, images={}, clock=time.time, keeping=Keeping(linger=0.0))
+    runtime = await ProcessRuntime.open(tmp_path, images={}, clock=time.time, keeping=ShimOptions(linger=0.0))
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     await runtime.start(shell(tmp_path, f"cat {fifo}; exit 6"))
@@ -350,7 +350,7 @@ async def _all_run_once(runtime: ProcessRuntime, data: Path, number: int) -> Non
     assert sorted((data / "started").read_text().split(), key=int) == [str(run) for run in range(number)]
 
 
-async def _started(runtime: ProcessRuntime, order: Order) -> None:
+async def _started(runtime: ProcessRuntime, order: ContainerConfig) -> None:
     async with asyncio.timeout(LIMIT):
         while True:
             with suppress(Unavailable):

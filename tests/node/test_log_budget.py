@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.core.pods.log_options import LogView
-from launcher.node.logs.container_logs import Logs
+from launcher.core.pods.log_options import PodLogOptions
+from launcher.node.logs.container_logs import ContainerLogs
 from launcher.node.logs.log_budget import (
     LogBudget,
     LogBudgets,
@@ -19,7 +19,7 @@ from launcher.node.logs.log_budget import (
 )
 from launcher.node.shim.log_limits import LogLimits
 from launcher.node.shim.log_writer import LogWriter
-from launcher.store.event_recorder import EventWriter
+from launcher.store.event_recorder import EventRecorder
 from launcher.store.interface import EVENTS, FRAMEWORKS
 from tests.core.manifests import a_framework
 from tests.node.clusters import a_store, running, until
@@ -91,7 +91,7 @@ def test_all_logs_together_are_within_the_total_budget() -> None:
     assert {removal.setting for removal in found} == {"log-budget"}
 
 
-def write_log(logs: Logs, pod: str, lines: int, *, ended: bool) -> None:
+def write_log(logs: ContainerLogs, pod: str, lines: int, *, ended: bool) -> None:
     limits = LogLimits(log_options(log_bytes=16 * KIB), 0.0)
     writer = LogWriter(str(logs.path("ns", pod, "uid", "main", 0)), limits)
     for number in range(lines):
@@ -100,16 +100,18 @@ def write_log(logs: Logs, pod: str, lines: int, *, ended: bool) -> None:
         writer.close(NOON)
 
 
-async def read(logs: Logs, pod: str) -> list[str]:
-    text = b"".join([piece async for piece in logs.read("ns", pod, "uid", "main", LogView())])
+async def read(logs: ContainerLogs, pod: str) -> list[str]:
+    text = b"".join([piece async for piece in logs.read("ns", pod, "uid", "main", PodLogOptions())])
     return text.decode().splitlines()
 
 
 async def test_a_marker_stands_where_logs_were_removed_and_the_newest_lines_stay(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+    logs = ContainerLogs(tmp_path)
     write_log(logs, "f-w-0", 400, ended=True)
     write_log(logs, "f-w-1", 400, ended=False)
-    budget = LogBudget(a_store(), tmp_path, LogBudgets(10**9, 40 * KIB), EventWriter(a_store(), lambda: 0.0))
+    budget = LogBudget(
+        a_store(), tmp_path, LogBudgets(10**9, 40 * KIB), EventRecorder(a_store(), lambda: 0.0)
+    )
     before = sum(file.size for file in log_files(tmp_path))
 
     exceeded = budget.enforce()
@@ -131,7 +133,7 @@ async def test_a_marker_stands_where_logs_were_removed_and_the_newest_lines_stay
 
 
 def test_a_file_that_was_rotated_since_it_was_found_is_left_alone(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
+    logs = ContainerLogs(tmp_path)
     write_log(logs, "f-w-0", 400, ended=False)
     found = {file.path.name: file for file in log_files(tmp_path)}
     path = found["0.log.1"].path
@@ -149,8 +151,8 @@ def test_a_file_that_was_rotated_since_it_was_found_is_left_alone(tmp_path: Path
 async def test_a_framework_whose_logs_were_removed_has_an_event(tmp_path: Path) -> None:
     store = a_store()
     await store.create(FRAMEWORKS, {**a_framework(name="f"), "metadata": {"name": "f", "namespace": "ns"}})
-    write_log(Logs(tmp_path), "f-w-0", 400, ended=True)
-    events = EventWriter(store, lambda: 0.0)
+    write_log(ContainerLogs(tmp_path), "f-w-0", 400, ended=True)
+    events = EventRecorder(store, lambda: 0.0)
     budget = LogBudget(store, tmp_path, LogBudgets(10**9, 40 * KIB), events, interval=0.01)
 
     async def reported() -> bool:

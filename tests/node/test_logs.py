@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 import launcher
 from launcher.core.errors import BadRequest, NotFound
-from launcher.core.pods.log_options import LogView
-from launcher.node.logs.container_logs import Logs
-from launcher.node.logs.log_reader import Lines, OpenLog
-from launcher.node.runtime.process_runtime import Keeping
+from launcher.core.pods.log_options import PodLogOptions
+from launcher.node.logs.container_logs import ContainerLogs
+from launcher.node.logs.log_reader import LogLineDecoder, LogReader
+from launcher.node.runtime.process_runtime import ShimOptions
 from launcher.node.shim.log_limits import LEAST_FILE_BYTES, LogLimits
 from launcher.node.shim.log_writer import LogWriter, records
 from tests.node.runtimes import LIMIT
@@ -28,17 +28,17 @@ from tests.node.runtimes import LIMIT
 #: 2024-05-01T12:00:00Z, in nanoseconds.
 NOON = 1_714_564_800_000_000_000
 SECOND = 1_000_000_000
-ALL = LogView()
+ALL = PodLogOptions()
 RECORD = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (stdout|stderr) [FP] .{0,16384}", re.DOTALL)
 
 
 @pytest.fixture
-def logs(tmp_path: Path) -> Logs:
-    return Logs(tmp_path)
+def logs(tmp_path: Path) -> ContainerLogs:
+    return ContainerLogs(tmp_path)
 
 
 def a_writer(
-    logs: Logs, restart: int = 0, *, most: int = 1 << 20, keep: int = 3, uid: str = "uid"
+    logs: ContainerLogs, restart: int = 0, *, most: int = 1 << 20, keep: int = 3, uid: str = "uid"
 ) -> LogWriter:
     path = logs.path("ns", "pod", uid, "main", restart)
     return LogWriter(str(path), LogLimits(log_options(log_bytes=most, log_files=keep), 0.0))
@@ -46,10 +46,10 @@ def a_writer(
 
 def log_options(**changed: Any) -> dict[str, Any]:
     """The options of a shim as they are by default, but for these."""
-    return asdict(replace(Keeping(), **changed))
+    return asdict(replace(ShimOptions(), **changed))
 
 
-async def read(logs: Logs, view: LogView = ALL, uid: str | None = "uid") -> bytes:
+async def read(logs: ContainerLogs, view: PodLogOptions = ALL, uid: str | None = "uid") -> bytes:
     async with asyncio.timeout(LIMIT):
         return b"".join([piece async for piece in logs.read("ns", "pod", uid, "main", view)])
 
@@ -76,10 +76,10 @@ def test_whatever_is_written_is_read_back(pieces: list[bytes]) -> None:
 
     lines = text.split(b"\n")[:-1]
     assert all(RECORD.fullmatch(line) for line in lines)
-    assert Lines().of(lines) == b"".join(pieces)
+    assert LogLineDecoder().of(lines) == b"".join(pieces)
 
 
-async def test_a_log_is_read_as_the_container_wrote_it(logs: Logs) -> None:
+async def test_a_log_is_read_as_the_container_wrote_it(logs: ContainerLogs) -> None:
     writer = a_writer(logs)
     writer.write(b"stdout", b"one\ntw", NOON)
     writer.write(b"stdout", b"o\n", NOON)
@@ -92,32 +92,36 @@ async def test_a_log_is_read_as_the_container_wrote_it(logs: Logs) -> None:
 @pytest.mark.parametrize(
     ("view", "expected"),
     [
-        pytest.param(LogView(tail_lines=2), b"line 8\nline 9\n", id="the last lines"),
-        pytest.param(LogView(tail_lines=0), b"", id="no line"),
+        pytest.param(PodLogOptions(tail_lines=2), b"line 8\nline 9\n", id="the last lines"),
+        pytest.param(PodLogOptions(tail_lines=0), b"", id="no line"),
         pytest.param(
-            LogView(tail_lines=10), b"".join(b"line %d\n" % n for n in range(10)), id="just as many"
+            PodLogOptions(tail_lines=10), b"".join(b"line %d\n" % n for n in range(10)), id="just as many"
         ),
         pytest.param(
-            LogView(tail_lines=99), b"".join(b"line %d\n" % n for n in range(10)), id="more than there are"
-        ),
-        pytest.param(LogView(since=(NOON / SECOND) + 7), b"line 7\nline 8\nline 9\n", id="since a time"),
-        pytest.param(
-            LogView(since=(NOON / SECOND) + 7, tail_lines=2), b"line 8\nline 9\n", id="the last since"
+            PodLogOptions(tail_lines=99),
+            b"".join(b"line %d\n" % n for n in range(10)),
+            id="more than there are",
         ),
         pytest.param(
-            LogView(since=(NOON / SECOND) + 9, tail_lines=2), b"line 9\n", id="fewer since than last"
+            PodLogOptions(since=(NOON / SECOND) + 7), b"line 7\nline 8\nline 9\n", id="since a time"
         ),
         pytest.param(
-            LogView(tail_lines=2, limit_bytes=9), b"line 8\nli", id="the first bytes of the last lines"
+            PodLogOptions(since=(NOON / SECOND) + 7, tail_lines=2), b"line 8\nline 9\n", id="the last since"
         ),
         pytest.param(
-            LogView(tail_lines=1, timestamps=True),
+            PodLogOptions(since=(NOON / SECOND) + 9, tail_lines=2), b"line 9\n", id="fewer since than last"
+        ),
+        pytest.param(
+            PodLogOptions(tail_lines=2, limit_bytes=9), b"line 8\nli", id="the first bytes of the last lines"
+        ),
+        pytest.param(
+            PodLogOptions(tail_lines=1, timestamps=True),
             b"2024-05-01T12:00:09.000000000Z line 9\n",
             id="with times",
         ),
     ],
 )
-async def test_a_part_of_a_log_is_shown(logs: Logs, view: LogView, expected: bytes) -> None:
+async def test_a_part_of_a_log_is_shown(logs: ContainerLogs, view: PodLogOptions, expected: bytes) -> None:
     # Small files, so that all of this goes across them.
     writer = a_writer(logs, most=120, keep=9)
     for number in range(10):
@@ -135,29 +139,29 @@ async def test_a_part_of_a_log_is_shown(logs: Logs, view: LogView, expected: byt
 def test_the_last_lines_are_the_last_lines(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], finished: bool, tail: int
 ) -> None:
-    logs = Logs(tmp_path_factory.mktemp("logs"))
+    logs = ContainerLogs(tmp_path_factory.mktemp("logs"))
     writer = a_writer(logs, most=700, keep=99)
     text = b"\n".join(lines) + (b"\n" if finished and lines else b"")
     for place in range(0, len(text), 17):
         writer.write(b"stdout", text[place : place + 17], NOON)
     writer.close(NOON)
 
-    shown = asyncio.run(read(logs, LogView(tail_lines=tail)))
+    shown = asyncio.run(read(logs, PodLogOptions(tail_lines=tail)))
 
     assert shown == b"".join(text.splitlines(keepends=True)[-tail:] if tail else []) or b"\r" in text
 
 
-async def test_of_a_line_that_comes_in_parts_the_time_is_shown_once(logs: Logs) -> None:
+async def test_of_a_line_that_comes_in_parts_the_time_is_shown_once(logs: ContainerLogs) -> None:
     writer = a_writer(logs)
     for part in (b"a", b"b", b"c\nd\n"):
         writer.write(b"stdout", part, NOON)
     writer.close(NOON)
 
     stamp = b"2024-05-01T12:00:00.000000000Z "
-    assert await read(logs, LogView(timestamps=True)) == stamp + b"abc\n" + stamp + b"d\n"
+    assert await read(logs, PodLogOptions(timestamps=True)) == stamp + b"abc\n" + stamp + b"d\n"
 
 
-async def test_a_log_that_has_become_long_is_put_aside_and_the_oldest_goes(logs: Logs) -> None:
+async def test_a_log_that_has_become_long_is_put_aside_and_the_oldest_goes(logs: ContainerLogs) -> None:
     path = logs.path("ns", "pod", "uid", "main", 0)
     writer = a_writer(logs, most=1000, keep=2)
     for number in range(200):
@@ -172,10 +176,10 @@ async def test_a_log_that_has_become_long_is_put_aside_and_the_oldest_goes(logs:
     assert len(shown) > 40
 
 
-async def test_a_log_is_followed_to_the_end_of_its_run(logs: Logs) -> None:
+async def test_a_log_is_followed_to_the_end_of_its_run(logs: ContainerLogs) -> None:
     writer = a_writer(logs)
     writer.write(b"stdout", b"before\n", NOON)
-    pieces = logs.read("ns", "pod", "uid", "main", LogView(follow=True))
+    pieces = logs.read("ns", "pod", "uid", "main", PodLogOptions(follow=True))
 
     async with asyncio.timeout(LIMIT):
         first = await anext(pieces)
@@ -188,19 +192,19 @@ async def test_a_log_is_followed_to_the_end_of_its_run(logs: Logs) -> None:
     assert (first, second, rest) == (b"before\n", b"prompt> ", b"last\n")
 
 
-async def test_a_log_of_a_run_that_is_over_is_not_waited_for(logs: Logs) -> None:
+async def test_a_log_of_a_run_that_is_over_is_not_waited_for(logs: ContainerLogs) -> None:
     writer = a_writer(logs)
     writer.write(b"stdout", b"all\n", NOON)
     writer.close(NOON)
 
-    assert await read(logs, LogView(follow=True)) == b"all\n"
+    assert await read(logs, PodLogOptions(follow=True)) == b"all\n"
 
 
 @pytest.mark.parametrize("slow", [False, True], ids=["who keeps up", "who does not"])
-async def test_a_follower_sees_everything_across_files(logs: Logs, slow: bool) -> None:
+async def test_a_follower_sees_everything_across_files(logs: ContainerLogs, slow: bool) -> None:
     writer = a_writer(logs, most=2000, keep=50)
     writer.write(b"stdout", b"line 0\n", NOON)
-    pieces = logs.read("ns", "pod", "uid", "main", LogView(follow=True))
+    pieces = logs.read("ns", "pod", "uid", "main", PodLogOptions(follow=True))
     seen = await anext(pieces)
 
     async def write() -> None:
@@ -219,10 +223,10 @@ async def test_a_follower_sees_everything_across_files(logs: Logs, slow: bool) -
     assert seen == b"".join(b"line %d\n" % number for number in range(1000))
 
 
-async def test_who_follows_a_log_that_is_removed_is_not_kept_waiting(logs: Logs) -> None:
+async def test_who_follows_a_log_that_is_removed_is_not_kept_waiting(logs: ContainerLogs) -> None:
     writer = a_writer(logs)
     writer.write(b"stdout", b"one\n", NOON)
-    pieces = logs.read("ns", "pod", "uid", "main", LogView(follow=True))
+    pieces = logs.read("ns", "pod", "uid", "main", PodLogOptions(follow=True))
     await anext(pieces)
 
     logs.remove("ns", "pod")
@@ -232,7 +236,7 @@ async def test_who_follows_a_log_that_is_removed_is_not_kept_waiting(logs: Logs)
     writer.close(NOON)
 
 
-async def test_a_big_log_is_read_whole(logs: Logs) -> None:
+async def test_a_big_log_is_read_whole(logs: ContainerLogs) -> None:
     writer = a_writer(logs, most=10 << 20)
     text = b"".join(b"line %d\n" % number for number in range(100_000))
     for place in range(0, len(text), 65536):
@@ -240,27 +244,27 @@ async def test_a_big_log_is_read_whole(logs: Logs) -> None:
     writer.close(NOON)
 
     assert await read(logs) == text
-    assert await read(logs, LogView(tail_lines=3)) == b"line 99997\nline 99998\nline 99999\n"
+    assert await read(logs, PodLogOptions(tail_lines=3)) == b"line 99997\nline 99998\nline 99999\n"
 
 
-async def test_the_log_before_the_last_restart_is_the_previous_one(logs: Logs) -> None:
+async def test_the_log_before_the_last_restart_is_the_previous_one(logs: ContainerLogs) -> None:
     for restart in (0, 9, 10):
         writer = a_writer(logs, restart)
         writer.write(b"stdout", b"run %d\n" % restart, NOON)
         writer.close(NOON)
 
     assert await read(logs) == b"run 10\n"
-    assert await read(logs, LogView(previous=True)) == b"run 9\n"
+    assert await read(logs, PodLogOptions(previous=True)) == b"run 9\n"
 
 
-async def test_without_a_run_before_there_is_no_previous_log(logs: Logs) -> None:
+async def test_without_a_run_before_there_is_no_previous_log(logs: ContainerLogs) -> None:
     a_writer(logs).close(NOON)
 
     with pytest.raises(BadRequest, match='previous terminated container "main" in pod "pod" not found'):
-        await read(logs, LogView(previous=True))
+        await read(logs, PodLogOptions(previous=True))
 
 
-async def test_of_pods_of_one_name_the_newest_is_shown(logs: Logs) -> None:
+async def test_of_pods_of_one_name_the_newest_is_shown(logs: ContainerLogs) -> None:
     for uid, age in (("a", 100), ("c", 200), ("b", 0)):
         writer = a_writer(logs, uid=uid)
         writer.write(b"stdout", uid.encode() + b"\n", NOON)
@@ -273,7 +277,7 @@ async def test_of_pods_of_one_name_the_newest_is_shown(logs: Logs) -> None:
     assert logs.containers("ns", "pod", None) == ["main"]
 
 
-def test_the_pod_before_is_known_by_its_uid_also_if_it_wrote_nothing(logs: Logs) -> None:
+def test_the_pod_before_is_known_by_its_uid_also_if_it_wrote_nothing(logs: ContainerLogs) -> None:
     assert logs.uid_before("ns", "pod", None) is None
     for uid, age in (("b", 300), ("a", 200), ("c", 100)):
         logs.begin("ns", "pod", uid)
@@ -287,7 +291,7 @@ def test_the_pod_before_is_known_by_its_uid_also_if_it_wrote_nothing(logs: Logs)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../ns", "a/b", "gone", "a\0b"])
-async def test_only_logs_can_be_asked_for(logs: Logs, tmp_path: Path, name: str) -> None:
+async def test_only_logs_can_be_asked_for(logs: ContainerLogs, tmp_path: Path, name: str) -> None:
     a_writer(logs).close(NOON)
     (tmp_path / "main").mkdir()
     (tmp_path / "main" / "0.log").write_text("secret")
@@ -299,13 +303,13 @@ async def test_only_logs_can_be_asked_for(logs: Logs, tmp_path: Path, name: str)
         ("ns", "pod", "uid", name),
     ):
         with pytest.raises(NotFound):
-            await anext(logs.read(namespace, pod, uid, container, LogView()))
+            await anext(logs.read(namespace, pod, uid, container, PodLogOptions()))
     assert logs.containers(name, "pod", None) == ()
     logs.remove("ns", name)
     assert logs.containers("ns", "pod", "uid") == ["main"]
 
 
-def test_the_tail_is_the_last_lines_and_of_those_the_last_bytes(logs: Logs) -> None:
+def test_the_tail_is_the_last_lines_and_of_those_the_last_bytes(logs: ContainerLogs) -> None:
     path = logs.path("ns", "pod", "uid", "main", 0)
     writer = a_writer(logs, most=500, keep=9)
     for number in range(50):
@@ -317,7 +321,7 @@ def test_the_tail_is_the_last_lines_and_of_those_the_last_bytes(logs: Logs) -> N
     assert logs.tail(path.with_name("7.log"), 80, 2048) == ""
 
 
-def test_a_log_that_is_removed_is_gone(logs: Logs, tmp_path: Path) -> None:
+def test_a_log_that_is_removed_is_gone(logs: ContainerLogs, tmp_path: Path) -> None:
     a_writer(logs).close(NOON)
 
     logs.remove("ns", "pod")
@@ -327,7 +331,7 @@ def test_a_log_that_is_removed_is_gone(logs: Logs, tmp_path: Path) -> None:
 
 
 def test_when_the_disk_is_full_lines_are_lost_and_counted(
-    logs: Logs, monkeypatch: pytest.MonkeyPatch
+    logs: ContainerLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer, written = a_writer(logs), os.write
     writer.write(b"stdout", b"before\n", NOON)
@@ -415,7 +419,7 @@ print(open("disk/0.log").read()[-250:], end="")
 
 
 async def test_without_hard_links_a_log_is_rotated_and_no_descriptor_is_left_open(
-    logs: Logs, monkeypatch: pytest.MonkeyPatch
+    logs: ContainerLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
@@ -434,10 +438,10 @@ async def test_without_hard_links_a_log_is_rotated_and_no_descriptor_is_left_ope
     assert (await read(logs)).endswith(b"00000099\n")
 
 
-def test_a_log_that_is_just_being_rotated_without_hard_links_is_not_finished(logs: Logs) -> None:
+def test_a_log_that_is_just_being_rotated_without_hard_links_is_not_finished(logs: ContainerLogs) -> None:
     path = logs.path("ns", "pod", "uid", "main", 0)
     a_writer(logs)
-    log = OpenLog(path)
+    log = LogReader(path)
     path.rename(path.with_name("0.log.1"))
     path.with_name("0.log.new").touch()
 
@@ -477,7 +481,7 @@ def test_a_run_that_exceeds_its_rate_waits_and_a_quiet_one_does_not() -> None:
     assert limits.wrote(100, flood, 60.0) == 0
 
 
-def test_a_chunk_that_is_longer_than_a_file_is_divided_between_records(logs: Logs) -> None:
+def test_a_chunk_that_is_longer_than_a_file_is_divided_between_records(logs: ContainerLogs) -> None:
     writer = a_writer(logs, most=1000)
 
     writer.write(b"stdout", b"y\n" * 60, NOON)

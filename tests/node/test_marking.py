@@ -4,16 +4,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from launcher.controller.framework_controller import Controller
+from launcher.controller.framework_controller import FrameworkController
 from launcher.core.framework import Framework
-from launcher.core.names import Mark
-from launcher.core.planning.gang import PLACED
+from launcher.core.names import PodIdentityKey
+from launcher.core.planning.gang import GANG_PLACED
 from launcher.core.spec import FrameworkName, Gang
 from launcher.core.status import Condition, FrameworkAttempt, FrameworkStatus
-from launcher.node.gang_hook import LocalGangs
+from launcher.node.gang_hook import LocalGangHook
 from launcher.scheduling.pod_info import GANG, GANG_MIN
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.interface import FRAMEWORKS, NODES, PODS, Deletion, MergePatch, Object
+from launcher.store.interface import FRAMEWORKS, NODES, PODS, DeleteOptions, MergePatch, Object
 from tests.controller.simulation.scenes import a_framework, a_role
 from tests.core.world import UID, a_spec
 from tests.core.world import a_role as a_core_role
@@ -26,12 +26,12 @@ from tests.node.test_scheduler import scheduling
 async def prepared(status: bool | None, gang: Gang | None = None, **spec: Any) -> dict[str, dict[str, Any]]:
     """The annotations for each role of a Framework whose gang was placed, or not (None: nothing is known of it)."""
     roles = (a_core_role("w", 3), a_core_role("board", background=True))
-    told = () if status is None else (Condition(PLACED, status, 0, "R"),)
+    told = () if status is None else (Condition(GANG_PLACED, status, 0, "R"),)
     known = FrameworkStatus(0, 0, FrameworkAttempt(0, 0), (), conditions=told)
     framework = Framework(
         FrameworkName("f"), "default", UID, 1, a_spec(*roles, gang=gang or Gang(), **spec), known
     )
-    extras = await LocalGangs(a_store()).prepare(framework, 2)
+    extras = await LocalGangHook(a_store()).prepare(framework, 2)
     return {name: dict(each.annotations) for name, each in extras.items()}
 
 
@@ -52,8 +52,8 @@ async def test_pods_that_come_to_a_placed_gang_carry_nothing() -> None:
 @asynccontextmanager
 async def launched(store: MemoryStore) -> AsyncIterator[None]:
     """A controller and a scheduler at work."""
-    controller = Controller(
-        store, clock=lambda: NOW, chance=lambda: 0.0, attendants=[LocalGangs(store)], check=lambda _: ()
+    controller = FrameworkController(
+        store, clock=lambda: NOW, chance=lambda: 0.0, attendants=[LocalGangHook(store)], check=lambda _: ()
     )
     async with running(controller, *scheduling(store)):
         yield
@@ -87,7 +87,7 @@ async def change(store: MemoryStore, **spec: Any) -> None:
 
 async def condition(store: MemoryStore) -> Object:
     status = (await store.get(FRAMEWORKS, "default", "f")).get("status") or {}
-    return next((dict(each) for each in status.get("conditions", ()) if each["type"] == PLACED), {})
+    return next((dict(each) for each in status.get("conditions", ()) if each["type"] == GANG_PLACED), {})
 
 
 async def is_placed(store: MemoryStore) -> bool:
@@ -145,7 +145,7 @@ async def test_what_a_launcher_that_ended_did_not_tell_the_pods_the_next_one_doe
         await until(lambda: is_told(store, "gang of 3: 2 fit now"))
 
     # Only the controller's part of the change was done: the pod is gone, and the others still wait for it.
-    controller = Controller(store, clock=lambda: NOW, chance=lambda: 0.0, check=lambda _: ())
+    controller = FrameworkController(store, clock=lambda: NOW, chance=lambda: 0.0, check=lambda _: ())
     async with running(controller):
         await change(store, taskRoles=a_gang(2)["spec"]["taskRoles"])
         await until(lambda: _has_pods(store, 2))
@@ -189,7 +189,7 @@ async def test_a_task_that_is_retried_into_a_placed_gang_waits_for_nobody() -> N
     async with launched(store):
         await until(lambda: is_placed(store))
         for name in ("f-w-0", "f-w-1"):
-            await store.delete(PODS, "default", name, Deletion(grace=0))
+            await store.delete(PODS, "default", name, DeleteOptions(grace=0))
         await until(lambda: _are_retried(store))
 
     pods = (await store.list(PODS)).items
@@ -202,7 +202,11 @@ async def _are_bound(store: MemoryStore, count: int) -> bool:
 
 async def _are_retried(store: MemoryStore) -> bool:
     pods = (await store.list(PODS)).items
-    tries = [pod["metadata"]["labels"][Mark.TASK_ATTEMPT_ID] for pod in pods if pod["spec"].get("nodeName")]
+    tries = [
+        pod["metadata"]["labels"][PodIdentityKey.TASK_ATTEMPT_ID]
+        for pod in pods
+        if pod["spec"].get("nodeName")
+    ]
     return tries == ["1", "1"]
 
 
@@ -237,7 +241,7 @@ async def _fail(store: MemoryStore, name: str) -> None:
         there = {each["metadata"]["name"]: each for each in (await store.list(PODS)).items}
         for each in there.values():
             if "deletionTimestamp" in each["metadata"]:
-                await store.delete(PODS, "default", each["metadata"]["name"], Deletion(grace=0))
+                await store.delete(PODS, "default", each["metadata"]["name"], DeleteOptions(grace=0))
         return (
             name in there
             and there[name]["metadata"]["uid"] != uid

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.core.validation.names import name_fault
 from launcher.node import machine
-from launcher.node.node_spec import NodeKeeper, NodeSpec, named_nodes, parse, this_machine
+from launcher.node.node_spec import NodeRegistration, NodeSpec, named_nodes, parse, this_machine
 from launcher.scheduling.cluster_state import Taint
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.interface import NODES, MergePatch, Object
@@ -201,7 +201,7 @@ async def test_configured_nodes_are_registered_as_a_kubelet_would() -> None:
     store = a_store()
     spec = parse("n1,ip=127.0.0.5,zone=a,cpu=2,memory=1Gi,nvidia.com/gpu=1,taint=k=v:NoSchedule")
 
-    async with running(NodeKeeper(store, [spec], lambda: 0.0)):
+    async with running(NodeRegistration(store, [spec], lambda: 0.0)):
         await until(lambda: _is_there(store, "n1"))
         node = (await nodes(store))["n1"]
 
@@ -230,10 +230,10 @@ async def _is_there(store: MemoryStore, name: str) -> bool:
 
 async def test_nodes_follow_the_configuration_over_a_restart() -> None:
     store = a_store()
-    async with running(NodeKeeper(store, [a_spec("old"), a_spec("same", cpu="1")], lambda: 0.0)):
+    async with running(NodeRegistration(store, [a_spec("old"), a_spec("same", cpu="1")], lambda: 0.0)):
         await quiet(store)
 
-    async with running(NodeKeeper(store, [a_spec("same", cpu="2"), a_spec("new")], lambda: 60.0)):
+    async with running(NodeRegistration(store, [a_spec("same", cpu="2"), a_spec("new")], lambda: 60.0)):
         await quiet(store)
         found = await nodes(store)
 
@@ -248,11 +248,11 @@ async def test_nodes_follow_the_configuration_over_a_restart() -> None:
 
 async def test_a_node_that_somebody_cordoned_stays_so() -> None:
     store = a_store()
-    async with running(NodeKeeper(store, [a_spec("n1")], lambda: 0.0)):
+    async with running(NodeRegistration(store, [a_spec("n1")], lambda: 0.0)):
         await quiet(store)
         await store.patch(NODES, "", "n1", MergePatch({"spec": {"unschedulable": True}}))
 
-    async with running(NodeKeeper(store, [a_spec("n1", cpu="9")], lambda: 0.0)):
+    async with running(NodeRegistration(store, [a_spec("n1", cpu="9")], lambda: 0.0)):
         await quiet(store)
 
     assert (await nodes(store))["n1"]["spec"]["unschedulable"] is True
@@ -263,7 +263,7 @@ def test_a_heartbeat_comes_every_five_minutes_and_changes_nothing_else() -> None
         clock = asyncio.get_running_loop().time
         store = a_store(clock)
         seen = []
-        async with running(NodeKeeper(store, [a_spec("n1")], clock)):
+        async with running(NodeRegistration(store, [a_spec("n1")], clock)):
             for _ in range(3):
                 await asyncio.sleep(301)
                 seen.append((await nodes(store))["n1"])

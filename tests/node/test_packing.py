@@ -5,20 +5,20 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.scheduling.bin_packing import Amounts, Thing, pack
+from launcher.scheduling.bin_packing import Amounts, PackingItem, pack
 
 ANYWHERE = frozenset({0, 1, 2})
 
 amounts = st.tuples(st.integers(0, 4), st.integers(0, 2))
 rooms = st.lists(st.tuples(st.integers(-1, 7), st.integers(0, 3)), min_size=3, max_size=3)
 things = st.lists(
-    st.builds(Thing, amounts, st.frozensets(st.integers(0, 2), max_size=3) | st.just(ANYWHERE)),
+    st.builds(PackingItem, amounts, st.frozensets(st.integers(0, 2), max_size=3) | st.just(ANYWHERE)),
     min_size=1,
     max_size=6,
 )
 
 
-def fits(things: list[Thing], rooms: list[Amounts], need: int) -> bool:
+def fits(things: list[PackingItem], rooms: list[Amounts], need: int) -> bool:
     """Whether any way at all leads there."""
     for places in product([None, 0, 1, 2], repeat=len(things)):
         put = [(thing, place) for thing, place in zip(things, places, strict=True) if place is not None]
@@ -27,7 +27,7 @@ def fits(things: list[Thing], rooms: list[Amounts], need: int) -> bool:
     return False
 
 
-def is_right(put: list[tuple[Thing, int]], rooms: list[Amounts]) -> bool:
+def is_right(put: list[tuple[PackingItem, int]], rooms: list[Amounts]) -> bool:
     left = [list(room) for room in rooms]
     for thing, place in put:
         for kind, amount in enumerate(thing.amounts):
@@ -40,7 +40,7 @@ def is_right(put: list[tuple[Thing, int]], rooms: list[Amounts]) -> bool:
 @settings(max_examples=300, deadline=None)
 @given(things=things, rooms=rooms, data=st.data())
 def test_a_way_is_found_whenever_there_is_one(
-    things: list[Thing], rooms: list[Amounts], data: st.DataObject
+    things: list[PackingItem], rooms: list[Amounts], data: st.DataObject
 ) -> None:
     need = data.draw(st.integers(1, len(things)))
 
@@ -53,13 +53,13 @@ def test_a_way_is_found_whenever_there_is_one(
 
 
 def test_it_is_given_up_after_so_many_steps() -> None:
-    odd = [Thing((3,), frozenset(range(40))) for _ in range(120)]
+    odd = [PackingItem((3,), frozenset(range(40))) for _ in range(120)]
 
     assert pack(odd, [(8,)] * 40, need=120, steps=1000) is None
 
 
 def test_many_are_packed_in_a_few_steps() -> None:
-    mixed = [Thing((size,), frozenset(range(100))) for size in (1, 2, 4, 8) for _ in range(100)]
+    mixed = [PackingItem((size,), frozenset(range(100))) for size in (1, 2, 4, 8) for _ in range(100)]
 
     found = pack(mixed, [(15,)] * 100, need=400, steps=1000)
 

@@ -6,29 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.node.pods.container_state import Attempt, End, Record
-from launcher.node.pods.pod_lifecycle import Backoff, Situation, next_steps, phase_of
-from launcher.node.pods.pod_spec import Container, RestartPolicy, Role
+from launcher.node.pods.container_state import ContainerExit, ContainerState, RunState
+from launcher.node.pods.pod_lifecycle import PodState, RestartBackoff, compute_pod_actions, phase_of
+from launcher.node.pods.pod_spec import Container, ContainerRole, RestartPolicy
 
 NOW = 1000.0
 POLICIES = tuple(RestartPolicy)
 
-NEW = Record()
-RUNNING = Record(Attempt(0, 0.0), started=True, ready=True)
-STARTING = Record(Attempt(0, 0.0))
+NEW = ContainerState()
+RUNNING = ContainerState(RunState(0, 0.0), started=True, ready=True)
+STARTING = ContainerState(RunState(0, 0.0))
 
 
-def ended(code: int, *, at: float = NOW, started: float = NOW - 1, restart: int = 0) -> Record:
-    return Record(Attempt(restart, started, End(code, "Error" if code else "Completed", at)), streak=restart)
+def ended(code: int, *, at: float = NOW, started: float = NOW - 1, restart: int = 0) -> ContainerState:
+    return ContainerState(
+        RunState(restart, started, ContainerExit(code, "Error" if code else "Completed", at)), streak=restart
+    )
 
 
 def a_pod(
-    policy: RestartPolicy = RestartPolicy.NEVER, *, ending: bool = False, **records: Record
-) -> Situation:
+    policy: RestartPolicy = RestartPolicy.NEVER, *, ending: bool = False, **records: ContainerState
+) -> PodState:
     """Containers by name: those that begin with ``i`` initialize, those with ``s`` are sidecars."""
-    roles = {"i": Role.INIT, "s": Role.SIDECAR}
-    containers = [Container(name, roles.get(name[0], Role.MAIN), {}) for name in records]
-    return Situation(containers, records, policy, ending)
+    roles = {"i": ContainerRole.INIT, "s": ContainerRole.SIDECAR}
+    containers = [Container(name, roles.get(name[0], ContainerRole.MAIN), {}) for name in records]
+    return PodState(containers, records, policy, ending)
 
 
 def names(containers: tuple[Container, ...]) -> list[str]:
@@ -65,8 +67,8 @@ def names(containers: tuple[Container, ...]) -> list[str]:
         pytest.param(a_pod(ending=True, m=NEW), [], id="nothing starts in a pod that ends"),
     ],
 )
-def test_what_starts_next(situation: Situation, started: list[str]) -> None:
-    assert names(next_steps(situation, NOW).start) == started
+def test_what_starts_next(situation: PodState, started: list[str]) -> None:
+    assert names(compute_pod_actions(situation, NOW).start) == started
 
 
 @pytest.mark.parametrize(
@@ -91,8 +93,8 @@ def test_what_starts_next(situation: Situation, started: list[str]) -> None:
         pytest.param(a_pod(s=RUNNING, m=RUNNING), [], id="nothing is ended without need"),
     ],
 )
-def test_what_is_stopped_next(situation: Situation, stopped: list[str]) -> None:
-    assert names(next_steps(situation, NOW).stop) == stopped
+def test_what_is_stopped_next(situation: PodState, stopped: list[str]) -> None:
+    assert names(compute_pod_actions(situation, NOW).stop) == stopped
 
 
 @pytest.mark.parametrize(
@@ -111,8 +113,8 @@ def test_what_is_stopped_next(situation: Situation, stopped: list[str]) -> None:
         pytest.param(a_pod(m=NEW, ending=True), "Failed", id="deleted before it ran"),
     ],
 )
-def test_how_a_pod_is_over(situation: Situation, phase: str) -> None:
-    assert next_steps(situation, NOW).over
+def test_how_a_pod_is_over(situation: PodState, phase: str) -> None:
+    assert compute_pod_actions(situation, NOW).over
     assert phase_of(situation, over=True) == phase
 
 
@@ -133,7 +135,7 @@ def test_how_a_pod_is_over(situation: Situation, phase: str) -> None:
         ),
     ],
 )
-def test_the_phase_of_a_pod_that_is_not_over(situation: Situation, phase: str) -> None:
+def test_the_phase_of_a_pod_that_is_not_over(situation: PodState, phase: str) -> None:
     assert phase_of(situation, over=False) == phase
 
 
@@ -143,7 +145,10 @@ def test_the_phase_of_a_pod_that_is_not_over(situation: Situation, phase: str) -
 def test_the_pause_grows_with_each_restart(restart: int, pause: float) -> None:
     situation = a_pod(RestartPolicy.ALWAYS, m=ended(1, restart=restart))
 
-    before, after = next_steps(situation, NOW + pause - 0.5), next_steps(situation, NOW + pause)
+    before, after = (
+        compute_pod_actions(situation, NOW + pause - 0.5),
+        compute_pod_actions(situation, NOW + pause),
+    )
 
     assert names(after.start) == ["m"]
     if pause:
@@ -155,23 +160,23 @@ def test_the_pause_grows_with_each_restart(restart: int, pause: float) -> None:
 def test_a_long_run_makes_the_next_pause_short_again() -> None:
     record = ended(1, restart=5, started=NOW - 600)
 
-    assert Backoff().pause(record) == 0
-    assert Backoff().pause(replace(record, attempt=Attempt(5, NOW - 599, record.ended))) == 160
+    assert RestartBackoff().pause(record) == 0
+    assert RestartBackoff().pause(replace(record, attempt=RunState(5, NOW - 599, record.ended))) == 160
 
 
 def test_a_start_that_was_hindered_is_tried_again_when_it_is_due() -> None:
-    situation = a_pod(m=Record(not_before=NOW + 5))
+    situation = a_pod(m=ContainerState(not_before=NOW + 5))
 
-    assert next_steps(situation, NOW).look_again == NOW + 5
-    assert names(next_steps(situation, NOW + 5).start) == ["m"]
+    assert compute_pod_actions(situation, NOW).look_again == NOW + 5
+    assert names(compute_pod_actions(situation, NOW + 5).start) == ["m"]
 
 
 def test_a_restart_that_was_hindered_is_tried_again_when_it_is_due() -> None:
     situation = a_pod(RestartPolicy.ALWAYS, m=replace(ended(1), not_before=NOW + 5))
 
-    assert next_steps(situation, NOW).start == ()
-    assert next_steps(situation, NOW).pausing == ()
-    assert names(next_steps(situation, NOW + 5).start) == ["m"]
+    assert compute_pod_actions(situation, NOW).start == ()
+    assert compute_pod_actions(situation, NOW).pausing == ()
+    assert names(compute_pod_actions(situation, NOW + 5).start) == ["m"]
 
 
 RECORDS = st.one_of(
@@ -185,11 +190,11 @@ RECORDS = st.one_of(
     st.sampled_from(POLICIES),
     st.booleans(),
 )
-def test_every_pod_gets_on(records: dict[str, Record], policy: RestartPolicy, ending: bool) -> None:
+def test_every_pod_gets_on(records: dict[str, ContainerState], policy: RestartPolicy, ending: bool) -> None:
     """Unless it is over, something runs, starts, ends or is looked at again; what is over neither runs nor starts."""
     ordered = {name: records[name] for name in sorted(records, key=lambda name: ("isis".find(name[0]), name))}
     situation = a_pod(policy, ending=ending, **ordered)
-    todo = next_steps(situation, NOW)
+    todo = compute_pod_actions(situation, NOW)
     running = any(record.running for record in records.values())
 
     if todo.over:

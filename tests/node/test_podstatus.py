@@ -5,24 +5,30 @@ from typing import Any
 
 import pytest
 
-from launcher.node.container_runtime import Ended, Run, RunId
-from launcher.node.pods.container_state import Attempt, End, Record, Waiting, recalled
-from launcher.node.pods.pod_lifecycle import Situation
+from launcher.node.container_runtime import ContainerRun, ExitStatus, RunId
+from launcher.node.pods.container_state import (
+    ContainerExit,
+    ContainerState,
+    RunState,
+    WaitingReason,
+    restore_state,
+)
+from launcher.node.pods.pod_lifecycle import PodState
 from launcher.node.pods.pod_spec import Container, containers_of, run_id, run_name
-from launcher.node.pods.pod_status import Known, Verdict, qos_class, status_of
+from launcher.node.pods.pod_status import PodFailure, StatusInputs, qos_class, status_of
 from launcher.store.interface import Object
 from tests.node.world import a_container, a_pod
 
 NOW = 1_767_225_600.0
-RUNNING = Record(Attempt(0, NOW), started=True, ready=True)
+RUNNING = ContainerState(RunState(0, NOW), started=True, ready=True)
 UID = "11111111-2222-4333-8444-555555555555"
 
 
-def known(pod: Object, records: dict[str, Record], **more: Any) -> Known:
+def known(pod: Object, records: dict[str, ContainerState], **more: Any) -> StatusInputs:
     pod["metadata"]["uid"] = UID
     containers = containers_of(pod)
-    situation = Situation(containers, records, pod["spec"]["restartPolicy"])
-    return Known(pod, situation, NOW, "127.0.0.2", prepared=True, **more)
+    situation = PodState(containers, records, pod["spec"]["restartPolicy"])
+    return StatusInputs(pod, situation, NOW, "127.0.0.2", prepared=True, **more)
 
 
 def conditions(status: Object) -> dict[str, tuple[str, str, str]]:
@@ -77,7 +83,7 @@ def test_a_pod_that_runs() -> None:
 def test_a_pod_that_has_not_begun() -> None:
     pod = a_pod("p", initContainers=[a_container("init")])
 
-    status = status_of(known(pod, {"init": Record(), "main": Record()}), NOW)
+    status = status_of(known(pod, {"init": ContainerState(), "main": ContainerState()}), NOW)
 
     assert status["initContainerStatuses"][0]["state"] == {"waiting": {"reason": "PodInitializing"}}
     assert status["containerStatuses"][0]["state"] == {"waiting": {"reason": "PodInitializing"}}
@@ -94,14 +100,14 @@ def test_a_pod_that_has_not_begun() -> None:
 
 
 def test_a_pod_without_init_containers_is_creating_its_containers() -> None:
-    status = status_of(known(a_pod("p"), {"main": Record()}), NOW)
+    status = status_of(known(a_pod("p"), {"main": ContainerState()}), NOW)
 
     assert status["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
     assert "containerID" not in status["containerStatuses"][0]
 
 
 def test_a_pod_that_is_done() -> None:
-    record = Record(Attempt(0, NOW, End(0, "Completed", NOW + 60)))
+    record = ContainerState(RunState(0, NOW, ContainerExit(0, "Completed", NOW + 60)))
 
     status = status_of(known(a_pod("p"), {"main": record}, over=True), NOW + 60)
 
@@ -118,8 +124,8 @@ def test_a_pod_that_is_done() -> None:
 
 
 def test_a_pod_that_was_evicted_says_so_from_the_first_moment() -> None:
-    verdict = Verdict("Evicted", 'Usage of EmptyDir volume "v" exceeds the limit "1Mi".')
-    ended = Record(Attempt(0, NOW, End(137, "Error", NOW)))
+    verdict = PodFailure("Evicted", 'Usage of EmptyDir volume "v" exceeds the limit "1Mi".')
+    ended = ContainerState(RunState(0, NOW, ContainerExit(137, "Error", NOW)))
 
     before = status_of(known(a_pod("p"), {"main": RUNNING}, verdict=verdict), NOW)
     after = status_of(known(a_pod("p"), {"main": ended}, verdict=verdict, over=True), NOW)
@@ -130,10 +136,10 @@ def test_a_pod_that_was_evicted_says_so_from_the_first_moment() -> None:
 
 
 def test_a_pod_that_the_node_ended_has_failed_however_its_containers_took_it() -> None:
-    ended = Record(Attempt(0, NOW, End(0, "Completed", NOW)))
+    ended = ContainerState(RunState(0, NOW, ContainerExit(0, "Completed", NOW)))
 
     status = status_of(
-        known(a_pod("p"), {"main": ended}, verdict=Verdict("DeadlineExceeded", ""), over=True), NOW
+        known(a_pod("p"), {"main": ended}, verdict=PodFailure("DeadlineExceeded", ""), over=True), NOW
     )
 
     assert status["phase"] == "Failed"
@@ -141,8 +147,9 @@ def test_a_pod_that_the_node_ended_has_failed_however_its_containers_took_it() -
 
 @pytest.mark.parametrize(("pause", "written"), [(10.0, "10s"), (80.0, "1m20s"), (300.0, "5m0s")])
 def test_a_container_that_pauses_says_for_how_long(pause: float, written: str) -> None:
-    record = Record(
-        Attempt(2, NOW, End(1, "Error", NOW, "gone wrong")), last=Attempt(1, NOW, End(9, "Error", NOW))
+    record = ContainerState(
+        RunState(2, NOW, ContainerExit(1, "Error", NOW, "gone wrong")),
+        last=RunState(1, NOW, ContainerExit(9, "Error", NOW)),
     )
 
     status = status_of(
@@ -158,8 +165,9 @@ def test_a_container_that_pauses_says_for_how_long(pause: float, written: str) -
 
 
 def test_a_container_that_cannot_start_again_says_why_and_how_it_ended_before() -> None:
-    record = Record(
-        Attempt(0, NOW, End(1, "Error", NOW)), hindrance=Waiting("CreateContainerConfigError", "no such key")
+    record = ContainerState(
+        RunState(0, NOW, ContainerExit(1, "Error", NOW)),
+        hindrance=WaitingReason("CreateContainerConfigError", "no such key"),
     )
 
     status = status_of(known(a_pod("p", restartPolicy="Always"), {"main": record}), NOW)
@@ -171,7 +179,7 @@ def test_a_container_that_cannot_start_again_says_why_and_how_it_ended_before() 
 
 def test_times_of_conditions_change_only_with_them_and_those_of_others_stay() -> None:
     pod = a_pod("p")
-    pod["status"] = status_of(known(pod, {"main": Record()}), NOW)
+    pod["status"] = status_of(known(pod, {"main": ContainerState()}), NOW)
     gate = {"type": "example.com/gate", "status": "True"}
     pod["status"]["conditions"].append(gate)
 
@@ -227,31 +235,35 @@ def test_runs_are_known_by_their_ids_and_others_are_nobodys() -> None:
     assert run_name(RunId("a.b.c")) is None
 
 
-def _recalled(status: Object, runs: dict[int, Run]) -> Record:
+def _recalled(status: Object, runs: dict[int, ContainerRun]) -> ContainerState:
     container = containers_of(a_pod("p"))[0]
-    return recalled(container, status, runs.get, _ending, NOW + 99)
+    return restore_state(container, status, runs.get, _ending, NOW + 99)
 
 
-def _ending(container: Container, run: Run) -> End:
+def _ending(container: Container, run: ContainerRun) -> ContainerExit:
     assert run.ended is not None
-    return End(run.ended.exit_code, "Error", run.ended.at, "its last words")
+    return ContainerExit(run.ended.exit_code, "Error", run.ended.at, "its last words")
 
 
-def a_run(restart: int, *, ended: int | None = None) -> Run:
-    return Run(run_id(UID, "main", restart), NOW, None if ended is None else Ended(ended, NOW + 5))
+def a_run(restart: int, *, ended: int | None = None) -> ContainerRun:
+    return ContainerRun(
+        run_id(UID, "main", restart), NOW, None if ended is None else ExitStatus(ended, NOW + 5)
+    )
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        pytest.param(Record(), id="not begun"),
+        pytest.param(ContainerState(), id="not begun"),
         pytest.param(RUNNING, id="running"),
         pytest.param(replace(RUNNING, ready=False), id="running, not ready"),
-        pytest.param(Record(Attempt(0, NOW, End(3, "Error", NOW + 7, "bye"))), id="ended"),
-        pytest.param(Record(Attempt(0, None, End(128, "StartError", NOW, "no"))), id="never started"),
+        pytest.param(ContainerState(RunState(0, NOW, ContainerExit(3, "Error", NOW + 7, "bye"))), id="ended"),
+        pytest.param(
+            ContainerState(RunState(0, None, ContainerExit(128, "StartError", NOW, "no"))), id="never started"
+        ),
     ],
 )
-def test_what_was_written_down_is_read_back(record: Record) -> None:
+def test_what_was_written_down_is_read_back(record: ContainerState) -> None:
     status = status_of(known(a_pod("p"), {"main": record}, over=not record.running), NOW)
     runs = {0: a_run(0)} if record.running else {}
 
@@ -259,7 +271,7 @@ def test_what_was_written_down_is_read_back(record: Record) -> None:
 
 
 def test_a_container_that_paused_is_read_back_with_its_attempt() -> None:
-    ended = Record(Attempt(2, NOW, End(1, "Error", NOW + 3)), streak=2)
+    ended = ContainerState(RunState(2, NOW, ContainerExit(1, "Error", NOW + 3)), streak=2)
     status = status_of(
         known(a_pod("p", restartPolicy="Always"), {"main": ended}, pausing={"main": 20.0}), NOW
     )
@@ -268,14 +280,14 @@ def test_a_container_that_paused_is_read_back_with_its_attempt() -> None:
 
 
 def test_a_run_that_the_status_does_not_know_of_is_taken_on() -> None:
-    ended = Record(Attempt(0, NOW, End(1, "Error", NOW + 3)))
+    ended = ContainerState(RunState(0, NOW, ContainerExit(1, "Error", NOW + 3)))
     status = status_of(known(a_pod("p", restartPolicy="Always"), {"main": ended}, pausing={"main": 0.0}), NOW)
 
     fresh = _recalled({}, {0: a_run(0)})
     again = _recalled(status, {1: a_run(1)})
 
-    assert fresh.attempt == Attempt(0, NOW)
-    assert again.attempt == Attempt(1, NOW)
+    assert fresh.attempt == RunState(0, NOW)
+    assert again.attempt == RunState(1, NOW)
     assert again.last == ended.attempt
 
 
@@ -284,7 +296,7 @@ def test_an_end_that_the_status_does_not_know_of_is_told_with_its_last_words() -
 
     record = _recalled(status, {0: a_run(0, ended=4)})
 
-    assert record.ended == End(4, "Error", NOW + 5, "its last words")
+    assert record.ended == ContainerExit(4, "Error", NOW + 5, "its last words")
     assert not record.ready
 
 

@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
-from launcher.node.agent.handler_runner import Reach
+from launcher.node.agent.handler_runner import HandlerRunner
 from launcher.node.agent.probe_manager import Probe, Tally, probe_of
-from launcher.node.container_runtime import Order, RunId
+from launcher.node.container_runtime import ContainerConfig, RunId
 from launcher.store.interface import PODS, Object
 from tests.node.fake_runtime import FakeRuntime
 from tests.node.world import World, a_container, a_pod, container_status, in_virtual_time, phase, runs, state
@@ -261,12 +261,12 @@ def test_a_hook_that_takes_all_of_the_grace_leaves_two_seconds(tmp_path: Path) -
     in_virtual_time(scenario, tmp_path)
 
 
-async def reach(**ports: int) -> Reach:
+async def reach(**ports: int) -> HandlerRunner:
     runtime = FakeRuntime(lambda: 0.0)
     run = RunId("u.c.0")
-    await runtime.start(Order(run, "", ["true"], {}, Path("log")))
+    await runtime.start(ContainerConfig(run, "", ["true"], {}, Path("log")))
     spec = {"ports": [{"name": name, "containerPort": port} for name, port in ports.items()]}
-    return Reach(runtime, run, spec, "127.0.0.1")
+    return HandlerRunner(runtime, run, spec, "127.0.0.1")
 
 
 @pytest.fixture

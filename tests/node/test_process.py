@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launcher.core.errors import Conflict
-from launcher.node.container_runtime import CannotStart, Limits, RunId
+from launcher.node.container_runtime import ResourceLimits, RunId, StartFailed
 from launcher.node.runtime.process_runtime import ProcessRuntime
 from tests.node.runtimes import (
     LIMIT,
@@ -152,7 +152,7 @@ async def test_what_a_run_leaves_behind_ends_with_it(runtime: ProcessRuntime, tm
 async def test_what_cannot_be_started_is_told_and_leaves_nothing(
     runtime: ProcessRuntime, tmp_path: Path, argv: list[str], directory: str, reason: str, message: str
 ) -> None:
-    with pytest.raises(CannotStart, match=re.escape(message)) as told:
+    with pytest.raises(StartFailed, match=re.escape(message)) as told:
         await runtime.start(an_order(tmp_path, *argv, directory=directory))
 
     assert told.value.reason == reason
@@ -293,7 +293,7 @@ async def test_another_user_needs_root(tmp_path: Path, monkeypatch: pytest.Monke
     async with a_runtime(tmp_path) as runtime:
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
-        with pytest.raises(CannotStart, match="has to be started as root") as told:
+        with pytest.raises(StartFailed, match="has to be started as root") as told:
             await runtime.start(an_order(tmp_path, "true", user=1234))
 
         assert told.value.reason == "CreateContainerConfigError"
@@ -303,7 +303,7 @@ async def test_another_user_needs_root(tmp_path: Path, monkeypatch: pytest.Monke
 async def test_bubblewrap_cannot_become_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_way("bwrap", tmp_path, monkeypatch)
     async with a_runtime(tmp_path) as runtime:
-        with pytest.raises(CannotStart, match="runAsUser"):
+        with pytest.raises(StartFailed, match="runAsUser"):
             await runtime.start(an_order(tmp_path, "true", user=os.geteuid()))
 
 
@@ -314,7 +314,7 @@ async def test_a_run_that_uses_too_much_memory_is_told_so_where_that_can_be_limi
     python = sys.executable
     use_way(way, tmp_path, monkeypatch)
     script = "x = bytearray(300_000_000); x[::4096] = bytes(len(x[::4096])); raise SystemExit(5)"
-    order = an_order(tmp_path, python, "-S", "-c", script, limits=Limits(memory=50_000_000, cpu=0.5))
+    order = an_order(tmp_path, python, "-S", "-c", script, limits=ResourceLimits(memory=50_000_000, cpu=0.5))
     async with a_runtime(tmp_path) as runtime:
         await runtime.start(order)
         over = await ended(runtime)
@@ -333,7 +333,9 @@ async def test_a_child_that_is_killed_for_memory_is_counted_while_the_container_
 ) -> None:
     script = "x = bytearray(300_000_000); x[::4096] = bytes(len(x[::4096]))"
     order = shell(
-        tmp_path, f"{sys.executable} -S -c '{script}'; exec sleep 60", limits=Limits(memory=50_000_000)
+        tmp_path,
+        f"{sys.executable} -S -c '{script}'; exec sleep 60",
+        limits=ResourceLimits(memory=50_000_000),
     )
     async with a_runtime(tmp_path) as runtime:
         if any(sentence.startswith("Memory limits") for sentence in runtime.cannot(order)):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.node.container_runtime import CannotStart, Mount
+from launcher.node.container_runtime import Mount, StartFailed
 from launcher.node.runtime.process_runtime import ProcessRuntime
 from tests.node.runtimes import WAYS, a_runtime, an_order, finished, said, shell, use_way
 
@@ -262,7 +262,7 @@ async def test_a_mount_that_cannot_be_is_told(
     tmp_path: Path, volume: Path, source: str, target: str, message: str
 ) -> None:
     async with a_runtime(tmp_path) as runtime:
-        with pytest.raises(CannotStart, match=message) as told:
+        with pytest.raises(StartFailed, match=message) as told:
             await runtime.start(an_order(tmp_path, "true", mounts=[Mount(tmp_path / source, target)]))
 
     assert told.value.reason == "CreateContainerConfigError"
@@ -276,7 +276,7 @@ async def test_without_any_way_only_plain_containers_run(
     async with a_runtime(tmp_path) as runtime:
         plain = an_order(tmp_path, "true", run="plain")
         code = await finished(runtime, plain)
-        with pytest.raises(CannotStart, match="install bubblewrap") as told:
+        with pytest.raises(StartFailed, match="install bubblewrap") as told:
             await runtime.start(an_order(tmp_path, "true", mounts=[Mount(volume, "/data")]))
 
         assert code == 0

@@ -9,11 +9,11 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from launcher.node.container_runtime import Mount
-from launcher.node.sandbox.filesystem import Kind, Machine
+from launcher.node.sandbox.filesystem import FileType, Machine
 from launcher.node.sandbox.mount_steps import (
     Bind,
     Dir,
-    File,
+    MakeFile,
     Overlay,
     Proc,
     Seal,
@@ -23,7 +23,7 @@ from launcher.node.sandbox.mount_steps import (
     bubblewrap_arguments,
     to_wire,
 )
-from launcher.node.sandbox.planner import Impossible, plan
+from launcher.node.sandbox.planner import InvalidMount, plan
 from launcher.node.shim.mounts import _Builder
 from tests.node.sandboxmodel import DIR, Container, FakeMachine, below
 
@@ -61,7 +61,7 @@ def planned(machine: FakeMachine, mounts: Sequence[Mount], **more: Any) -> tuple
     """The plan; what no container engine could do either is none of our business."""
     try:
         return plan(machine, mounts, **more)
-    except Impossible as error:
+    except InvalidMount as error:
         event(str(error).partition(": ")[2].partition(" ")[2][:30])
         assume(False)
         raise
@@ -89,14 +89,14 @@ def test_every_mount_is_seen_at_its_target_and_everything_else_stays(
                     there = place + path[len(str(mount.source)) :]
                     # A directory that is replaced by one in memory still shows its entries.
                     if not any(below(there, other) for other in others):
-                        assert container.at(there).source == path or machine.kind(path) is Kind.DIR
+                        assert container.at(there).source == path or machine.kind(path) is FileType.DIR
                         assert container.at(there).kind is machine.kind(path)
     for path in machine.files:
         if not any(below(path, place) for place in [*places, "/proc"]):
             seen = container.at(path)
             assert seen.kind is machine.kind(path)
-            assert seen.source == path or seen.kind is not Kind.FILE
-            assert seen.kind is not Kind.LINK or seen.text == machine.text(path)
+            assert seen.source == path or seen.kind is not FileType.FILE
+            assert seen.kind is not FileType.LINK or seen.text == machine.text(path)
             assert seen.read_only or not read_only_root or below(path, "/dev") or seen.source is None
     roomy = [str(mount.source) for mount in mounts if not mount.read_only]
     assert all(any(below(path, source) for source in roomy) for path in container.made_outside)
@@ -131,7 +131,7 @@ def test_what_is_hidden_is_seen_nowhere(
 def test_a_host_path_below_what_is_hidden_is_refused() -> None:
     machine = FakeMachine({"/data/store": "file", "/srv/x": "file"})
 
-    with pytest.raises(Impossible, match="belongs to the launcher"):
+    with pytest.raises(InvalidMount, match="belongs to the launcher"):
         plan(machine, [Mount(Path("/data/store"), "/mnt", host_path=True)], hidden=["/data"])
 
 
@@ -146,7 +146,7 @@ def way_to(machine: FakeMachine, mount: Mount) -> list[str]:
         if name == "..":
             done = done.rpartition("/")[0]
             continue
-        if machine.kind(f"{done}/{name}") is Kind.LINK:
+        if machine.kind(f"{done}/{name}") is FileType.LINK:
             text = machine.text(f"{done}/{name}")
             names = [part for part in text.split("/") if part] + names
             done = "" if text.startswith("/") else done
@@ -167,16 +167,16 @@ def test_every_file_of_an_image_is_seen_and_everything_else_stays(
     laid = {path.removeprefix("/image"): path for path in machine.files if path.startswith("/image/")}
     for path, source in laid.items():
         assert container.at(path).kind is machine.kind(source)
-        assert container.at(path).source == source or machine.kind(source) is Kind.DIR
+        assert container.at(path).source == source or machine.kind(source) is FileType.DIR
     for path in machine.files:
         # What is not a directory on both sides is the image's alone, with all that is below it.
         replaced = any(
-            below(path, place) and Kind.FILE in (machine.kind(source), machine.kind(place))
+            below(path, place) and FileType.FILE in (machine.kind(source), machine.kind(place))
             for place, source in laid.items()
         )
         if not replaced and not below(path, "/proc"):
             assert container.at(path).kind is machine.kind(path)
-            assert container.at(path).source == path or machine.kind(path) is Kind.DIR
+            assert container.at(path).source == path or machine.kind(path) is FileType.DIR
     assert not container.made_outside
 
 
@@ -218,7 +218,7 @@ def test_a_directory_of_many_entries_is_not_shown_one_by_one_where_overlays_work
         Bind("/", "/"),
         Overlay("/usr/bin", ("/usr/bin",)),
         Bind("/image/usr/bin/7", "/usr/bin/7", read_only=True),
-        File("/usr/bin/new"),
+        MakeFile("/usr/bin/new"),
         Bind("/image/usr/bin/new", "/usr/bin/new", read_only=True),
         Proc("/proc"),
     )
@@ -238,7 +238,7 @@ STEPS: tuple[Step, ...] = (
     Bind("/a", "/b"),
     Tmpfs("/c", 0o1777),
     Dir("/d", 0o700),
-    File("/e"),
+    MakeFile("/e"),
     Symlink("f", "/g"),
     Seal("/c"),
     Proc("/proc"),
@@ -268,8 +268,8 @@ def test_this_machine_is_seen_as_it_is(tmp_path: Path) -> None:
 
     assert machine.entries(top) == ["file", "folder", "link"]
     kinds = [machine.kind(f"{top}/{name}") for name in ("file", "folder", "link", "none")]
-    assert kinds == [Kind.FILE, Kind.DIR, Kind.LINK, Kind.MISSING]
-    assert (machine.solid(f"{top}/link"), machine.text(f"{top}/link")) == (Kind.DIR, "folder")
+    assert kinds == [FileType.FILE, FileType.DIR, FileType.LINK, FileType.MISSING]
+    assert (machine.solid(f"{top}/link"), machine.text(f"{top}/link")) == (FileType.DIR, "folder")
     assert machine.mode(f"{top}/folder") == 0o750
     assert machine.entries(f"{top}/none") == ()
     assert "/proc" in machine.mounts_below("/")

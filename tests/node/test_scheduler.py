@@ -11,8 +11,18 @@ import pytest
 from launcher.core.errors import NotFound, Unavailable
 from launcher.node.scheduler import Scheduler
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.event_recorder import EventWriter
-from launcher.store.interface import EVENTS, NODES, PODS, Deletion, Kind, MergePatch, Object, Page, Store
+from launcher.store.event_recorder import EventRecorder
+from launcher.store.interface import (
+    EVENTS,
+    NODES,
+    PODS,
+    DeleteOptions,
+    MergePatch,
+    Object,
+    Page,
+    ResourceKind,
+    Store,
+)
 from tests.controller.simulation import virtual_time
 from tests.controller.simulation.cluster import SimulatedStore
 from tests.controller.simulation.faults import Faults, FaultyStore
@@ -21,8 +31,8 @@ from tests.node.scheduling import node_json, pod_json
 from tests.store.builders import uids
 
 
-def scheduling(store: Store, clock: Callable[[], float] = lambda: NOW) -> tuple[EventWriter, Scheduler]:
-    events = EventWriter(store, clock, "default-scheduler")
+def scheduling(store: Store, clock: Callable[[], float] = lambda: NOW) -> tuple[EventRecorder, Scheduler]:
+    events = EventRecorder(store, clock, "default-scheduler")
     return events, Scheduler(store, events=events, clock=clock)
 
 
@@ -194,7 +204,7 @@ async def test_a_pod_that_is_being_deleted_is_not_bound() -> None:
     held = pod_json("held")
     held["metadata"]["finalizers"] = ["example.com/hold"]
     await store.create(PODS, held)
-    await store.delete(PODS, "default", "held", Deletion())
+    await store.delete(PODS, "default", "held", DeleteOptions())
     await store.create(PODS, pod_json())
 
     async with running(*scheduling(store)):
@@ -294,7 +304,7 @@ def test_room_is_kept_once_a_pod_has_waited_a_minute() -> None:
             await store.create(PODS, pod_json("small", requests={"cpu": 1}))
             await asyncio.sleep(5)
             passed_over = await is_bound(store, "small")
-            await store.delete(PODS, "default", "old", Deletion(grace=0))
+            await store.delete(PODS, "default", "old", DeleteOptions(grace=0))
             await asyncio.sleep(5)
             return passed_over, await is_bound(store, "big")
 
@@ -369,7 +379,7 @@ def test_a_store_that_is_away_is_asked_with_growing_pauses_and_served_when_it_is
 class SlowStore(MemoryStore):
     """Takes its time to list nodes."""
 
-    async def list(self, kind: Kind, *args: Any, **more: Any) -> Page:
+    async def list(self, kind: ResourceKind, *args: Any, **more: Any) -> Page:
         if kind is NODES:
             await asyncio.sleep(5)
         return await super().list(kind, *args, **more)
@@ -435,7 +445,7 @@ class Nodes:
         """So many of those that have a node end."""
         for pod in (await self.store.list(PODS)).items:
             if "nodeName" in pod["spec"] and self.random.random() < share:
-                await self.store.delete(PODS, "default", pod["metadata"]["name"], Deletion(grace=0))
+                await self.store.delete(PODS, "default", pod["metadata"]["name"], DeleteOptions(grace=0))
 
 
 async def go_through_trouble(nodes: Nodes) -> None:

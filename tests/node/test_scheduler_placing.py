@@ -10,19 +10,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from launcher.scheduling.bin_packing import Seats
-from launcher.scheduling.cluster_state import Guest, Node, Site
-from launcher.scheduling.engine import Placer
-from launcher.scheduling.feasibility import refusal, shortages
+from launcher.scheduling.bin_packing import Assignment
+from launcher.scheduling.cluster_state import ClusterState, NodeInfo, PodInfo
+from launcher.scheduling.engine import SchedulingEngine
+from launcher.scheduling.feasibility import insufficient_resources, static_mismatch
 from launcher.scheduling.pod_info import guest_of
-from launcher.scheduling.reservation import keep_room, moved
-from launcher.scheduling.scheduling_queue import Line, Party, Waiting
+from launcher.scheduling.reservation import moved, reserve
+from launcher.scheduling.scheduling_queue import EquivalenceClass, QueuedPod, SchedulingUnit
 from tests.node.scheduling import a_guest, a_node, a_placer, about, affinity, place, places, pod_json
 
 KEPT = "0/1 nodes are available: 1 node(s) kept room for a pod that has waited longer."
 
 
-def asking(cpu: Any, name: str = "p", **parts: Any) -> Guest:
+def asking(cpu: Any, name: str = "p", **parts: Any) -> PodInfo:
     return a_guest(name, requests={"cpu": cpu}, **parts)
 
 
@@ -121,14 +121,14 @@ def test_a_node_that_is_gone_takes_nobody() -> None:
 def test_nobody_is_tried_again_before_something_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     placer = a_placer(a_node(cpu=1))
     place(placer, guest := asking(1, "a"))
-    tried: list[Guest] = []
-    original = Placer._try
+    tried: list[PodInfo] = []
+    original = SchedulingEngine._try
 
-    def counted(self: Placer, party: Party, line: Line) -> Seats:
+    def counted(self: SchedulingEngine, party: SchedulingUnit, line: EquivalenceClass) -> Assignment:
         tried.append(party.members[0].guest)
         return original(self, party, line)
 
-    monkeypatch.setattr(Placer, "_try", counted)
+    monkeypatch.setattr(SchedulingEngine, "_try", counted)
 
     place(placer, *(asking(1, f"p{n}") for n in range(1000)))
     places(placer)
@@ -364,11 +364,11 @@ def test_room_moves_to_a_node_that_is_much_sooner() -> None:
 
 
 def test_each_move_of_the_room_makes_the_next_later() -> None:
-    site = Site()
+    site = ClusterState()
     for name in ("n1", "n2"):
         site.set_node(a_node(name, cpu=4))
     site.place(asking(4, "there"), "n1")
-    room = keep_room(Party((Waiting(asking(4, "big"), 0, 0.0, 1),)), site, now=0.0, patience=60.0)
+    room = reserve(SchedulingUnit((QueuedPod(asking(4, "big"), 0, 0.0, 1),)), site, now=0.0, patience=60.0)
     assert room is not None
     assert (list(room.claims), room.review) == (["n2"], 60.0)
 
@@ -500,9 +500,9 @@ class AnyOrder(RuleBasedStateMachine):
         super().__init__()
         self.nodes = {name: a_node(name, cpu=6) for name in ("n1", "n2")}
         self.placer = a_placer(*self.nodes.values())
-        self.placed: dict[str, tuple[Guest, str]] = {}
+        self.placed: dict[str, tuple[PodInfo, str]] = {}
         self.given: set[str] = set()
-        self.waiting: dict[str, Guest] = {}
+        self.waiting: dict[str, PodInfo] = {}
 
     @rule(name=NAMES, cpu=st.integers(1, 5), company=st.sampled_from(COMPANY))
     def come(self, name: str, cpu: int, company: dict[str, Any]) -> None:
@@ -538,7 +538,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule()
     def decide(self) -> None:
         for binding in self.placer.decide(0.0, 100):
-            assert refusal(binding.guest.demand, self.nodes[binding.node]) is None
+            assert static_mismatch(binding.guest.demand, self.nodes[binding.node]) is None
             name = binding.guest.key[1]
             self.placed[name] = self.waiting.pop(name), binding.node
             self.given.add(name)
@@ -547,12 +547,14 @@ class AnyOrder(RuleBasedStateMachine):
             if not guest.labels:
                 assert not any(self._fits(guest, node) for node in self._real())
 
-    def _fits(self, guest: Guest, node: Node) -> bool:
-        return refusal(guest.demand, node.facts) is None and not shortages(guest.demand, node)
+    def _fits(self, guest: PodInfo, node: NodeInfo) -> bool:
+        return static_mismatch(guest.demand, node.facts) is None and not insufficient_resources(
+            guest.demand, node
+        )
 
-    def _real(self) -> list[Node]:
+    def _real(self) -> list[NodeInfo]:
         """The nodes with all who are on them, counted anew."""
-        nodes = {name: Node(facts) for name, facts in self.nodes.items()}
+        nodes = {name: NodeInfo(facts) for name, facts in self.nodes.items()}
         for guest, name in self.placed.values():
             nodes[name].take(guest)
         return list(nodes.values())

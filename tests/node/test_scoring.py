@@ -4,23 +4,23 @@ from typing import Any
 
 import pytest
 
-from launcher.scheduling.cluster_state import Facts, Guest, Site
-from launcher.scheduling.scoring import best
+from launcher.scheduling.cluster_state import ClusterState, NodeAttributes, PodInfo
+from launcher.scheduling.scoring import highest_scoring
 from tests.node.scheduling import a_guest, a_node, a_taint, about
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def choice(guest: Guest, *nodes: Facts, placed: dict[str, list[Guest]] | None = None) -> str:
+def choice(guest: PodInfo, *nodes: NodeAttributes, placed: dict[str, list[PodInfo]] | None = None) -> str:
     """Where *guest* goes, with these pods *placed* already."""
-    site = Site()
+    site = ClusterState()
     for facts in nodes:
         site.set_node(facts)
     for name, guests in (placed or {}).items():
         for one in guests:
             site.place(one, name)
     site.crowds.ask(guest.demand.terms)
-    return best(guest, list(site.nodes.values()), site).facts.name
+    return highest_scoring(guest, list(site.nodes.values()), site).facts.name
 
 
 def test_the_emptier_node_is_better() -> None:

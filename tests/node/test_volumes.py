@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from launcher.node.container_runtime import Mount
-from launcher.node.pods.downward_api import Facts
+from launcher.node.pods.downward_api import DownwardApiContext
 from launcher.node.pods.environment import Found
 from launcher.node.volumes.directory_tree import remove_tree, usage
-from launcher.node.volumes.mounts import CannotMount, is_mount_point
+from launcher.node.volumes.mounts import MountFailed, is_mount_point
 from launcher.node.volumes.nfs import Nfs
 from launcher.node.volumes.volume_manager import (
-    Source,
+    PreparedVolume,
     VolumeFailed,
-    Volumes,
+    VolumeManager,
     mounts_of,
     sub_path,
     volume_references,
@@ -36,12 +36,14 @@ def a_pod_with(volume: Object, **spec: Any) -> Object:
     return pod
 
 
-def volumes(data: Path, **nfs: Path) -> Volumes:
-    return Volumes(data, Nfs(data / "nfs", {key.replace("__", ":/"): path for key, path in nfs.items()}))
+def volumes(data: Path, **nfs: Path) -> VolumeManager:
+    return VolumeManager(
+        data, Nfs(data / "nfs", {key.replace("__", ":/"): path for key, path in nfs.items()})
+    )
 
 
-async def prepared(data: Path, volume: Object, found: Found | None = None, **spec: Any) -> Source:
-    facts = Facts(a_pod_with(volume, **spec), "127.0.0.2", {})
+async def prepared(data: Path, volume: Object, found: Found | None = None, **spec: Any) -> PreparedVolume:
+    facts = DownwardApiContext(a_pod_with(volume, **spec), "127.0.0.2", {})
     return (await volumes(data).prepare(facts, found or {}))["v"]
 
 
@@ -67,10 +69,10 @@ async def test_an_empty_dir_in_memory_goes_with_its_pod(tmp_path: Path) -> None:
     pod = a_pod_with({"emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
     room = volumes(tmp_path)
 
-    source = (await room.prepare(Facts(pod, ""), {}))["v"]
+    source = (await room.prepare(DownwardApiContext(pod, ""), {}))["v"]
     in_memory = source.path.stat().st_dev
     (source.path / "x").write_bytes(b"y" * 1000)
-    again = (await room.prepare(Facts(pod, ""), {}))["v"]
+    again = (await room.prepare(DownwardApiContext(pod, ""), {}))["v"]
     await room.remove(pod)
 
     assert in_memory != os.stat(tmp_path).st_dev
@@ -89,7 +91,7 @@ async def test_where_nothing_can_be_mounted_shared_memory_stands_in(
     pod = a_pod_with({"emptyDir": {"medium": "Memory", "sizeLimit": "1Ki"}})
     room = volumes(tmp_path)
 
-    source = (await room.prepare(Facts(pod, ""), {}))["v"]
+    source = (await room.prepare(DownwardApiContext(pod, ""), {}))["v"]
     (source.path / "big").write_bytes(b"x" * 100_000)
     said = room.too_big(pod)
     await room.remove(pod)
@@ -103,7 +105,7 @@ async def test_where_nothing_can_be_mounted_shared_memory_stands_in(
 async def test_a_volume_is_too_big_only_beyond_its_limit(tmp_path: Path) -> None:
     pod = a_pod_with({"emptyDir": {"sizeLimit": "1Mi"}})
     room = volumes(tmp_path)
-    source = (await room.prepare(Facts(pod, ""), {}))["v"]
+    source = (await room.prepare(DownwardApiContext(pod, ""), {}))["v"]
 
     (source.path / "deep").mkdir()
     (source.path / "deep" / "a").write_bytes(b"x" * 500_000)
@@ -177,14 +179,14 @@ async def test_a_host_path_is_absolute_and_does_not_climb(tmp_path: Path, path: 
 async def test_a_directory_stands_in_for_an_export(tmp_path: Path) -> None:
     export = tmp_path / "export"
     export.mkdir()
-    room = Volumes(tmp_path, Nfs(tmp_path / "nfs", {"server:/data/": export}))
+    room = VolumeManager(tmp_path, Nfs(tmp_path / "nfs", {"server:/data/": export}))
     pod = a_pod_with({"nfs": {"server": "server", "path": "/data", "readOnly": True}})
 
-    source = (await room.prepare(Facts(pod, ""), {}))["v"]
+    source = (await room.prepare(DownwardApiContext(pod, ""), {}))["v"]
     (export / "precious").touch()
     await room.remove(pod)
 
-    assert source == Source(export, read_only=True)
+    assert source == PreparedVolume(export, read_only=True)
     assert (export / "precious").exists()
 
 
@@ -329,7 +331,7 @@ async def test_a_projected_volume_is_made_of_others(tmp_path: Path) -> None:
     pod = a_pod_with({"projected": {"sources": sources}})
     pod["spec"]["containers"] = [limited]
 
-    source = (await volumes(tmp_path).prepare(Facts(pod, ""), CONFIG))["v"]
+    source = (await volumes(tmp_path).prepare(DownwardApiContext(pod, ""), CONFIG))["v"]
 
     assert sorted(path.name for path in source.path.iterdir()) == ["a", "b", "key", "labels", "memory", "raw"]
     assert (source.path / "labels").read_text() == 'a="b"'
@@ -344,7 +346,7 @@ async def test_the_fs_group_owns_what_is_the_pods_own(tmp_path: Path) -> None:
     pod = a_pod_with({"configMap": {"name": "c", "defaultMode": 0o400}}, securityContext={"fsGroup": 4321})
     pod["spec"]["volumes"].append({"name": "h", "hostPath": {"path": str(host)}})
 
-    sources = await volumes(tmp_path).prepare(Facts(pod, ""), CONFIG)
+    sources = await volumes(tmp_path).prepare(DownwardApiContext(pod, ""), CONFIG)
 
     file = sources["v"].path / "a"
     assert (file.stat().st_gid, mode(file)) == (4321, 0o440)
@@ -354,7 +356,7 @@ async def test_the_fs_group_owns_what_is_the_pods_own(tmp_path: Path) -> None:
 
 def mounts(root: Path, *, read_only: bool = False, **mount: Any) -> list[Mount]:
     container = {"volumeMounts": [{"name": "v", "mountPath": "/mnt/v", **mount}]}
-    return list(mounts_of(container, {"v": Source(root, read_only)}, {"NAME": "x"}))
+    return list(mounts_of(container, {"v": PreparedVolume(root, read_only)}, {"NAME": "x"}))
 
 
 def test_a_mount_is_read_only_if_it_or_its_volume_is(tmp_path: Path) -> None:
@@ -397,7 +399,7 @@ def test_a_sub_path_never_leads_out_of_its_volume(tmp_path: Path, part: Any, mes
     (volume / "chain").symlink_to("out")
     (volume / "dangling").symlink_to(outside)
 
-    with pytest.raises(CannotMount, match=message):
+    with pytest.raises(MountFailed, match=message):
         mounts(volume, **part)
 
     assert not outside.exists()
@@ -411,7 +413,7 @@ def test_a_link_within_the_volume_may_be_followed(tmp_path: Path) -> None:
 
 
 def test_what_is_not_in_a_volume_that_cannot_be_written_is_missed(tmp_path: Path) -> None:
-    with pytest.raises(CannotMount, match="is not in the volume"):
+    with pytest.raises(MountFailed, match="is not in the volume"):
         mounts(tmp_path, subPath="none", read_only=True)
 
 
@@ -475,6 +477,6 @@ async def test_several_pods_may_make_their_volumes_at_once(tmp_path: Path) -> No
     for number, pod in enumerate(pods):
         pod["metadata"]["uid"] = f"uid-{number}"
 
-    await asyncio.gather(*[room.prepare(Facts(pod, ""), {}) for pod in pods])
+    await asyncio.gather(*[room.prepare(DownwardApiContext(pod, ""), {}) for pod in pods])
 
     assert sorted(room.kept()) == sorted(f"uid-{number}" for number in range(20))

@@ -12,12 +12,12 @@ from random import Random
 from typing import Any
 
 from launcher.core.errors import OutcomeUnknown, Unavailable
-from launcher.node.agent.agent import Agent
-from launcher.node.pods.pod_lifecycle import Backoff
-from launcher.store.embedded.embedded_store import LocalStore
+from launcher.node.agent.agent import NodeAgent
+from launcher.node.pods.pod_lifecycle import RestartBackoff
+from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.event_recorder import EventWriter
-from launcher.store.interface import EVENTS, NODES, PODS, Deletion, Happened, Kind, Object
+from launcher.store.event_recorder import EventRecorder
+from launcher.store.interface import EVENTS, NODES, PODS, ChangeType, DeleteOptions, Object, ResourceKind
 from tests.controller.simulation import virtual_time
 from tests.node.fake_runtime import FakeRuntime
 
@@ -71,13 +71,19 @@ class WorldStore(MemoryStore):
         #: Decides which of the agent's writes fail.
         self.chance: Random | None = None
 
-    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update_status(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         self.status_writes += kind == PODS
         with self._faults():
             return await super().update_status(kind, obj, dry_run=dry_run)
 
     async def delete(
-        self, kind: Kind, namespace: str, name: str, how: Deletion = Deletion(), *, dry_run: bool = False
+        self,
+        kind: ResourceKind,
+        namespace: str,
+        name: str,
+        how: DeleteOptions = DeleteOptions(),
+        *,
+        dry_run: bool = False,
     ) -> Object:
         with self._faults():
             return await super().delete(kind, namespace, name, how, dry_run=dry_run)
@@ -95,7 +101,7 @@ class WorldStore(MemoryStore):
 class World:
     """All that a test of the agent needs; the agent can be stopped and another one started."""
 
-    def __init__(self, data: Path, backoff: Backoff | None = None) -> None:
+    def __init__(self, data: Path, backoff: RestartBackoff | None = None) -> None:
         loop = asyncio.get_running_loop()
         self.clock: Callable[[], float] = lambda: BEGIN + loop.time()
         self.data, self._backoff = data, backoff
@@ -106,10 +112,10 @@ class World:
         self.images: tuple[str, ...] = ()
 
     @asynccontextmanager
-    async def agent(self) -> AsyncIterator[Agent]:
+    async def agent(self) -> AsyncIterator[NodeAgent]:
         """An agent at work; when it stops, all else goes on."""
-        events = EventWriter(self.store, self.clock, "kubelet")
-        agent = Agent(
+        events = EventRecorder(self.store, self.clock, "kubelet")
+        agent = NodeAgent(
             self.store,
             self.runtime,
             data=self.data,
@@ -150,7 +156,7 @@ class World:
             async for change in changes:
                 if change.object["metadata"]["name"] == name:
                     last = change.object
-                    if change.happened is Happened.DELETED:
+                    if change.happened is ChangeType.DELETED:
                         break
         return last
 
@@ -175,7 +181,7 @@ async def eventually(holds: Callable[[], bool], every: float = 0.1) -> None:
 
 
 async def when(
-    store: LocalStore, name: str, holds: Callable[[Object], bool], within: float = LIMIT
+    store: EmbeddedStore, name: str, holds: Callable[[Object], bool], within: float = LIMIT
 ) -> Object:
     """The pod, once that holds of it."""
     async with asyncio.timeout(within):
@@ -186,7 +192,7 @@ async def when(
         async with aclosing(store.watch(PODS, since=page.version)) as changes:
             async for change in changes:
                 pod = change.object
-                gone = change.happened is Happened.DELETED
+                gone = change.happened is ChangeType.DELETED
                 if pod["metadata"]["name"] == name and not gone and holds(pod):
                     return pod
     raise AssertionError("the watch ended")

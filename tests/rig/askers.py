@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from launcher.wiring.rendezvous import allow_many_connections
+from launcher.wiring.rendezvous import raise_open_file_limit
 from tests.local.server import PROJECT
 
 #: Seconds after which nobody waits any more.
@@ -107,6 +107,6 @@ def _ask(host: str, port: int, count: int, at_once: int, question: bytes) -> Non
 
 
 if __name__ == "__main__":
-    allow_many_connections()
+    raise_open_file_limit()
     where, at, number, width = sys.argv[1:]
     _ask(where, int(at), int(number), int(width), sys.stdin.buffer.read())

@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from launcher.node.container_runtime import Mount, Order, RunId
+from launcher.node.container_runtime import ContainerConfig, Mount, RunId
 from launcher.node.runtime.process_runtime import ProcessRuntime
 from launcher.node.runtime.shim_client import Json
 from tests.local.server import PROJECT, Server
@@ -53,7 +53,9 @@ async def _order(server: Server) -> Json:
     last_words.touch()
     # As every container has it, which makes half of the sandbox's work.
     mounts = (Mount(last_words, "/dev/termination-log"),)
-    order = Order(RunId("bare"), "", ("true",), {"PATH": _PATH}, server.data / "bare.log", mounts=mounts)
+    order = ContainerConfig(
+        RunId("bare"), "", ("true",), {"PATH": _PATH}, server.data / "bare.log", mounts=mounts
+    )
     runtime = await ProcessRuntime.open(server.data, images={}, clock=time.time)
     try:
         wire = await runtime._wire(order)

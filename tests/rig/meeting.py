@@ -20,14 +20,14 @@ from launcher.api.app import make_app
 from launcher.api.http.server import make_runner
 from launcher.api.middleware.metrics import Metrics
 from launcher.api.middleware.request_info import is_probe, is_rendezvous
-from launcher.api.middleware.request_limits import Limits
-from launcher.controller.framework_controller import Controller
-from launcher.rendezvous.discovery_hook import Introducer, Whereabouts
+from launcher.api.middleware.request_limits import RequestLimits
+from launcher.controller.framework_controller import FrameworkController
+from launcher.rendezvous.discovery_hook import DiscoveryHook, LauncherEndpoint
 from launcher.rendezvous.handler import Rendezvous, address_of
-from launcher.rendezvous.session_manager import Rooms
+from launcher.rendezvous.session_manager import SessionManager
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.interface import FRAMEWORKS, PODS, Happened, Object
-from launcher.wiring.rendezvous import allow_many_connections
+from launcher.store.interface import FRAMEWORKS, PODS, ChangeType, Object
+from launcher.wiring.rendezvous import raise_open_file_limit
 from tests.api.conftest import parts_of
 from tests.discovery.world import some_tokens
 
@@ -62,7 +62,7 @@ async def fill(store: MemoryStore, tasks: int) -> str:
     made = await store.create(FRAMEWORKS, a_framework(tasks))
     created = 0
     async for change in store.watch(PODS, since=0):
-        if change.happened is Happened.ADDED:
+        if change.happened is ChangeType.ADDED:
             created += 1
             if change.object["metadata"]["name"] != f"{NAME}-{ROLE}-{tasks - 1}":
                 await place(store, int(change.object["metadata"]["labels"]["FC_TASK_INDEX"]))
@@ -127,12 +127,12 @@ def _own_address(index: int) -> str:
 
 async def main(tasks: int) -> None:
     """Serve until there is nothing more on the input."""
-    allow_many_connections()
+    raise_open_file_limit()
     numbers, tokens = count(), some_tokens()
     store = MemoryStore(time.time, lambda: f"00000000-0000-4000-8000-{next(numbers):012d}")
-    rooms, introducer = Rooms(store), Introducer(tokens, _where)
-    controller = Controller(store, clock=time.time, chance=lambda: 0.5, attendants=[introducer])
-    limits = Limits(free=lambda request: is_probe(request) or is_rendezvous(request))
+    rooms, introducer = SessionManager(store), DiscoveryHook(tokens, _where)
+    controller = FrameworkController(store, clock=time.time, chance=lambda: 0.5, attendants=[introducer])
+    limits = RequestLimits(free=lambda request: is_probe(request) or is_rendezvous(request))
     runner = make_runner(
         make_app(parts_of(store, rendezvous=Rendezvous(rooms, tokens), limits=limits, metrics=Metrics()))
     )
@@ -155,8 +155,8 @@ async def main(tasks: int) -> None:
     await runner.cleanup()
 
 
-async def _where() -> Whereabouts:
-    return Whereabouts("http://127.0.0.1")
+async def _where() -> LauncherEndpoint:
+    return LauncherEndpoint("http://127.0.0.1")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 from launcher.store.embedded.rows import Entry, new_row
 from launcher.store.embedded.sqlite_file import Database
 from launcher.store.interface import FRAMEWORKS as KIND
-from launcher.store.interface import Happened, Object, key_of
+from launcher.store.interface import ChangeType, Object, key_of
 from tests.local.server import FRAMEWORKS
 from tests.rig.launching import a_framework, connected, directory, serving
 
@@ -35,6 +35,6 @@ def fill(file: Path, count: int, like: Object) -> None:
         for number in range(first, min(first + _AT_ONCE, count)):
             obj = copy.deepcopy(like)
             obj["metadata"] |= {"name": f"framework-{number}", "uid": str(uuid.uuid4())}
-            entries.append(Entry(Happened.ADDED, new_row(KIND.resource, key_of(obj), obj, number + 1)))
+            entries.append(Entry(ChangeType.ADDED, new_row(KIND.resource, key_of(obj), obj, number + 1)))
         database.commit(entries)
     database.close()

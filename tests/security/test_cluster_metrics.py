@@ -3,7 +3,7 @@
 import pytest
 from aiohttp import web
 
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.door.doors import door_to
 from tests.api.door.upstream import api_server
@@ -27,7 +27,7 @@ async def test_the_cluster_decides_who_reads_the_metrics(
 
     async with api_server() as cluster:
         cluster.answer = answer
-        access = Access(cluster.url, FixedHeader("Bearer of-the-launcher"))
+        access = ClusterConfig(cluster.url, FixedHeader("Bearer of-the-launcher"))
         async with door_to(access, metrics_auth=True) as launcher:
             found = await launcher.get("/metrics", Authorization=header)
 

@@ -13,7 +13,7 @@ from launcher.core.serialization.index_ranges import INDEXES_END
 from launcher.core.validation.admission_policy import Policy
 from launcher.job_kinds.job_kind import FOREIGN
 from launcher.job_kinds.schema import crd_of
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.conftest import Api, memory_store, parts_of, serving
 from tests.api.door.doors import door_to
@@ -145,7 +145,7 @@ async def test_the_webhook_survives_it_as_the_old_object(
 async def test_the_proxy_refuses_it_before_the_cluster_gets_it(kind: str, field: str, job: Json) -> None:
     async with (
         api_server() as cluster,
-        door_to(Access(cluster.url, FixedHeader("Bearer x")), are_ours=lambda _: True) as door,
+        door_to(ClusterConfig(cluster.url, FixedHeader("Bearer x")), are_ours=lambda _: True) as door,
     ):
         answer = await door.post(collection(kind), placed(job))
 

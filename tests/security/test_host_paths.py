@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from launcher.node.container_runtime import CannotStart, Mount
-from launcher.node.pods.downward_api import Facts
+from launcher.node.container_runtime import Mount, StartFailed
+from launcher.node.pods.downward_api import DownwardApiContext
 from launcher.node.volumes.nfs import Nfs
-from launcher.node.volumes.volume_manager import Source, VolumeFailed, Volumes, mounts_of
+from launcher.node.volumes.volume_manager import PreparedVolume, VolumeFailed, VolumeManager, mounts_of
 from tests.core.manifests import a_framework, a_role
 from tests.core.manifests import a_pod as a_task_pod
 from tests.local.conftest import Serve, serve
@@ -29,13 +29,13 @@ def shared(tmp_path: Path) -> Path:
     return tmp_path / "shared"
 
 
-async def prepared(shared: Path, path: str, kind: str = "") -> Source:
+async def prepared(shared: Path, path: str, kind: str = "") -> PreparedVolume:
     """The volume of that host path, where only *shared* is allowed."""
     data = shared.parent / "data"
-    volumes = Volumes(data, Nfs(data / "nfs", {}), host_paths=lambda: [str(shared)])
+    volumes = VolumeManager(data, Nfs(data / "nfs", {}), host_paths=lambda: [str(shared)])
     pod = a_pod("p", volumes=[{"name": "v", "hostPath": {"path": path, "type": kind}}])
     pod["metadata"]["uid"] = "11111111-2222-4333-8444-555555555555"
-    return (await volumes.prepare(Facts(pod, "127.0.0.2", {}), {}))["v"]
+    return (await volumes.prepare(DownwardApiContext(pod, "127.0.0.2", {}), {}))["v"]
 
 
 @pytest.mark.parametrize("kind", ["", "Directory", "DirectoryOrCreate"])
@@ -97,7 +97,7 @@ async def test_a_link_that_appears_after_the_check_is_not_mounted(
 
     async with a_runtime(tmp_path / "data") as runtime:
         order = shell(tmp_path / "data", "ls -a /v", mounts=[Mount(source, "/v")])
-        with pytest.raises(CannotStart, match="symbolic links"):
+        with pytest.raises(StartFailed, match="symbolic links"):
             await runtime.start(order)
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.node.agent.termination_messages import LastWords
-from launcher.node.container_runtime import CannotStart, RunId
-from launcher.node.logs.container_logs import Logs
+from launcher.node.agent.termination_messages import TerminationMessages
+from launcher.node.container_runtime import RunId, StartFailed
+from launcher.node.logs.container_logs import ContainerLogs
 from launcher.store.interface import CONFIG_MAPS, Object
 from tests.node.runtimes import a_runtime, shell
 from tests.node.world import World, a_container, a_pod, in_virtual_time, runs, waits
@@ -78,10 +78,10 @@ def test_logs_and_termination_messages_have_no_path_outside(tmp_path: Path, name
     victim = a_victim(tmp_path)
 
     with pytest.raises(ValueError, match="cannot be"):
-        Logs(tmp_path / "data" / "logs").path("default", "pod", "uid", name, 0)
+        ContainerLogs(tmp_path / "data" / "logs").path("default", "pod", "uid", name, 0)
     with pytest.raises(ValueError, match="cannot be"):
-        LastWords(tmp_path / "data" / "ends").file(RunId(name))
-    LastWords(tmp_path / "data" / "ends").remove(RunId(name))
+        TerminationMessages(tmp_path / "data" / "ends").file(RunId(name))
+    TerminationMessages(tmp_path / "data" / "ends").remove(RunId(name))
 
     assert is_untouched(victim)
 
@@ -93,7 +93,7 @@ async def test_the_shim_starts_no_run_whose_id_is_a_path(tmp_path: Path, name: s
     data.mkdir()
 
     async with a_runtime(data) as runtime:
-        with pytest.raises(CannotStart, match="invalid id"):
+        with pytest.raises(StartFailed, match="invalid id"):
             await runtime.start(shell(data, "true", run=name))
 
     assert is_untouched(victim)

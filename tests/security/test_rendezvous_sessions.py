@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from launcher.core.errors import NotFound, TooManyRequests
-from launcher.rendezvous.session import Ask
+from launcher.rendezvous.session import PeerRequest
 from tests.api.client import until
 from tests.core.manifests import a_role
 from tests.discovery.places import PATIENCE, a_place
@@ -16,7 +16,7 @@ async def test_a_token_opens_no_sessions_for_names_that_do_not_exist() -> None:
     async with a_place(rooms=3) as place, asyncio.timeout(PATIENCE):
         for number in range(10):
             with pytest.raises(NotFound):
-                await place.rooms.answer((NAMESPACE, f"none-{number}"), Ask("some-uid", 0), PATIENCE)
+                await place.rooms.answer((NAMESPACE, f"none-{number}"), PeerRequest("some-uid", 0), PATIENCE)
         await place.submit(a_role(tasks=1))
         await place.place("worker/0", "10.0.0.1")
 
@@ -28,7 +28,8 @@ async def test_a_token_opens_one_session_at_a_time() -> None:
         await place.submit(a_role(tasks=1))
         names = [(NAMESPACE, f"none-{number}") for number in range(100)]
         asking = [
-            asyncio.create_task(place.rooms.answer(name, Ask("some-uid", 0), PATIENCE)) for name in names
+            asyncio.create_task(place.rooms.answer(name, PeerRequest("some-uid", 0), PATIENCE))
+            for name in names
         ]
         await place.place("worker/0", "10.0.0.1")
 
@@ -42,7 +43,7 @@ async def test_a_token_opens_no_session_of_another_framework() -> None:
         await place.submit(a_role(tasks=1))
 
         with pytest.raises(NotFound):
-            await place.rooms.answer((NAMESPACE, "mnist"), Ask("another-uid", 0), PATIENCE)
+            await place.rooms.answer((NAMESPACE, "mnist"), PeerRequest("another-uid", 0), PATIENCE)
 
         await until(lambda: place.store.followers == 0)
 

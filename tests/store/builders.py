@@ -5,8 +5,8 @@ import itertools
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from launcher.store.interface import FRAMEWORKS, PODS, Change, Happened, Kind, Object, Store
-from launcher.store.selectors import EVERYTHING, Where
+from launcher.store.interface import FRAMEWORKS, PODS, Change, ChangeType, Object, ResourceKind, Store
+from launcher.store.selectors import EVERYTHING, Selector
 
 #: Longer than anything here takes; whoever waits that long waits in vain.
 PATIENCE = 20.0
@@ -31,7 +31,7 @@ def a_pod(name: str = "mnist-worker-0", namespace: str = "default", **spec: Any)
     }
 
 
-def an_object(kind: Kind, name: str, **parts: Any) -> Object:
+def an_object(kind: ResourceKind, name: str, **parts: Any) -> Object:
     metadata = {"name": name, "namespace": "default"} if kind.namespaced else {"name": name}
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **parts}
 
@@ -61,7 +61,7 @@ def uids() -> Callable[[], str]:
     return lambda: f"00000000-0000-4000-8000-{next(numbers):012d}"
 
 
-async def now_in(store: Store, kind: Kind = FRAMEWORKS) -> int:
+async def now_in(store: Store, kind: ResourceKind = FRAMEWORKS) -> int:
     """The version that the store has reached."""
     return (await store.list(kind)).version
 
@@ -73,15 +73,15 @@ async def changes(watch: AsyncIterator[Change], count: int) -> list[Change]:
 
 
 async def changes_until(
-    store: Store, kind: Kind, since: int, where: Where = EVERYTHING, namespace: str | None = None
-) -> list[tuple[Happened, str]]:
+    store: Store, kind: ResourceKind, since: int, where: Selector = EVERYTHING, namespace: str | None = None
+) -> list[tuple[ChangeType, str]]:
     """What is told from *since* to now, in short."""
     end = a_framework("the-end", "default") if kind == FRAMEWORKS else a_pod("the-end")
     # A last change that every watcher sees, so that nobody has to guess how long to wait for silence.
     end["metadata"]["namespace"] = namespace or "default"
     end["metadata"]["labels"] = dict(where.label_values())
     await store.create(kind, end)
-    told: list[tuple[Happened, str]] = []
+    told: list[tuple[ChangeType, str]] = []
     async with asyncio.timeout(PATIENCE):
         async for change in store.watch(kind, namespace, where, since=since):
             if change.object["metadata"]["name"] == "the-end":

@@ -8,8 +8,8 @@ from launcher.core.errors import AlreadyExists, Conflict, InvalidObject, NotFoun
 from launcher.store.interface import (
     FRAMEWORKS,
     PODS,
-    Deletion,
-    Happened,
+    ChangeType,
+    DeleteOptions,
     JsonPatch,
     MergePatch,
     Propagation,
@@ -82,7 +82,7 @@ async def test_the_object_goes_with_its_last_finalizer_and_only_that_is_told(sto
     with pytest.raises(NotFound):
         await store.get(FRAMEWORKS, "default", "mnist")
     told = await changes_until(store, FRAMEWORKS, version_of(going))
-    assert told == [(Happened.DELETED, "mnist")]
+    assert told == [(ChangeType.DELETED, "mnist")]
 
 
 async def test_one_of_two_finalizers_going_leaves_the_object(store: Store) -> None:
@@ -121,7 +121,7 @@ async def test_the_garbage_collector_is_given_its_finalizer(
 ) -> None:
     await store.create(FRAMEWORKS, a_framework())
 
-    going = await store.delete(FRAMEWORKS, "default", "mnist", Deletion(propagation=propagation))
+    going = await store.delete(FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=propagation))
     await store.update(FRAMEWORKS, with_metadata(going, finalizers=None))
 
     assert going["metadata"]["finalizers"] == [finalizer]
@@ -132,16 +132,18 @@ async def test_the_garbage_collector_is_given_its_finalizer(
 
 async def test_background_propagation_takes_the_collectors_finalizers_away(store: Store) -> None:
     await store.create(FRAMEWORKS, a_framework(finalizers=["x/y"]))
-    await store.delete(FRAMEWORKS, "default", "mnist", Deletion(propagation=Propagation.FOREGROUND))
+    await store.delete(FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.FOREGROUND))
 
-    after = await store.delete(FRAMEWORKS, "default", "mnist", Deletion(propagation=Propagation.BACKGROUND))
+    after = await store.delete(
+        FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.BACKGROUND)
+    )
 
     assert after["metadata"]["finalizers"] == ["x/y"]
 
 
-@pytest.mark.parametrize("how", [Deletion(uid="other"), Deletion(version=999_999)])
+@pytest.mark.parametrize("how", [DeleteOptions(uid="other"), DeleteOptions(version=999_999)])
 async def test_a_deletion_with_a_precondition_that_does_not_hold_changes_nothing(
-    store: Store, how: Deletion
+    store: Store, how: DeleteOptions
 ) -> None:
     made = await store.create(FRAMEWORKS, a_framework())
 
@@ -154,7 +156,7 @@ async def test_a_deletion_with_a_precondition_that_does_not_hold_changes_nothing
 async def test_a_deletion_with_preconditions_that_hold_is_carried_out(store: Store) -> None:
     made = await store.create(FRAMEWORKS, a_framework())
 
-    how = Deletion(uid=made["metadata"]["uid"], version=version_of(made))
+    how = DeleteOptions(uid=made["metadata"]["uid"], version=version_of(made))
     await store.delete(FRAMEWORKS, "default", "mnist", how)
 
     assert (await store.list(FRAMEWORKS)).items == []
@@ -192,7 +194,7 @@ async def test_a_running_pod_gets_its_grace(
 ) -> None:
     pod = await a_bound_pod(store, **({} if own is None else {"terminationGracePeriodSeconds": own}))
 
-    going = await store.delete(PODS, "default", pod["metadata"]["name"], Deletion(grace=asked))
+    going = await store.delete(PODS, "default", pod["metadata"]["name"], DeleteOptions(grace=asked))
 
     assert going["metadata"]["deletionGracePeriodSeconds"] == grace
     assert "deletionTimestamp" in going["metadata"]
@@ -201,11 +203,11 @@ async def test_a_running_pod_gets_its_grace(
 
 async def test_a_grace_can_be_shortened_and_never_lengthened(store: Store) -> None:
     name = (await a_bound_pod(store))["metadata"]["name"]
-    first = await store.delete(PODS, "default", name, Deletion(grace=30))
+    first = await store.delete(PODS, "default", name, DeleteOptions(grace=30))
 
-    longer = await store.delete(PODS, "default", name, Deletion(grace=60))
+    longer = await store.delete(PODS, "default", name, DeleteOptions(grace=60))
     unsaid = await store.delete(PODS, "default", name)
-    shorter = await store.delete(PODS, "default", name, Deletion(grace=10))
+    shorter = await store.delete(PODS, "default", name, DeleteOptions(grace=10))
 
     assert longer == unsaid == first
     assert shorter["metadata"]["deletionGracePeriodSeconds"] == 10
@@ -219,7 +221,7 @@ async def test_no_grace_removes_a_running_pod(store: Store, asked_before: bool) 
     if asked_before:
         await store.delete(PODS, "default", name)
 
-    await store.delete(PODS, "default", name, Deletion(grace=0))
+    await store.delete(PODS, "default", name, DeleteOptions(grace=0))
 
     assert (await store.list(PODS)).items == []
 
@@ -229,7 +231,7 @@ async def test_a_finalizer_holds_a_pod_whose_grace_is_over(store: Store) -> None
     name = pod["metadata"]["name"]
     await store.delete(PODS, "default", name)
 
-    held = await store.delete(PODS, "default", name, Deletion(grace=0))
+    held = await store.delete(PODS, "default", name, DeleteOptions(grace=0))
     await store.update(PODS, with_metadata(held, finalizers=None))
 
     assert held["metadata"]["deletionGracePeriodSeconds"] == 0

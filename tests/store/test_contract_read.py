@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from launcher.core.errors import BadRequest
-from launcher.store.interface import FRAMEWORKS, PODS, Happened, MergePatch, Object, Store
-from launcher.store.selectors import Where, parse
+from launcher.store.interface import FRAMEWORKS, PODS, ChangeType, MergePatch, Object, Store
+from launcher.store.selectors import Selector, parse
 from tests.store.builders import (
     PATIENCE,
     a_framework,
@@ -105,7 +105,7 @@ async def test_a_list_by_label_holds_what_the_selector_says(
 
 
 async def test_a_list_by_label_follows_every_change_of_labels(store: Store) -> None:
-    where = Where.labelled({"team": "a"})
+    where = Selector.labelled({"team": "a"})
     made = await store.create(FRAMEWORKS, a_framework("one", labels={"team": "a"}))
     await store.create(FRAMEWORKS, a_framework("two", labels={"team": "b"}))
     assert names((await store.list(FRAMEWORKS, where=where)).items) == ["one"]
@@ -228,7 +228,7 @@ async def test_a_watch_can_begin_in_the_past(store: Store) -> None:
 
     told = await changes_until(store, FRAMEWORKS, version_of(made[1]))
 
-    assert told == [(Happened.ADDED, "f-02"), (Happened.ADDED, "f-03")]
+    assert told == [(ChangeType.ADDED, "f-02"), (ChangeType.ADDED, "f-03")]
 
 
 async def test_a_watch_of_one_namespace_hears_of_nothing_else(store: Store) -> None:
@@ -238,7 +238,7 @@ async def test_a_watch_of_one_namespace_hears_of_nothing_else(store: Store) -> N
 
     told = await changes_until(store, FRAMEWORKS, since, namespace="two")
 
-    assert told == [(Happened.ADDED, "y")]
+    assert told == [(ChangeType.ADDED, "y")]
 
 
 @pytest.mark.parametrize("live", [True, False], ids=["as it happens", "afterwards"])
@@ -246,7 +246,7 @@ async def test_an_object_is_added_when_it_begins_to_match_and_deleted_when_it_ce
     store: Store, live: bool
 ) -> None:
     since = await now_in(store)
-    watch = store.watch(FRAMEWORKS, where=Where.labelled({"team": "a"}), since=since)
+    watch = store.watch(FRAMEWORKS, where=Selector.labelled({"team": "a"}), since=since)
     waiting = asyncio.ensure_future(anext(watch)) if live else None
     await asyncio.sleep(0)
 
@@ -284,11 +284,11 @@ async def test_a_watch_by_name_hears_of_that_object_alone(store: Store) -> None:
     await some_frameworks(store, 3)
     await store.delete(FRAMEWORKS, "default", "f-01")
 
-    told = await changes(store.watch(FRAMEWORKS, where=Where.named("f-01"), since=since), 2)
+    told = await changes(store.watch(FRAMEWORKS, where=Selector.named("f-01"), since=since), 2)
 
     assert [(change.happened, change.object["metadata"]["name"]) for change in told] == [
-        (Happened.ADDED, "f-01"),
-        (Happened.DELETED, "f-01"),
+        (ChangeType.ADDED, "f-01"),
+        (ChangeType.DELETED, "f-01"),
     ]
 
 
@@ -339,10 +339,10 @@ async def _followed(store: Store) -> dict[str, Object]:
             name, reached = change.object["metadata"]["name"], change.version
             if name == "the-end":
                 return seen
-            if change.happened is Happened.DELETED:
+            if change.happened is ChangeType.DELETED:
                 del seen[name]
             else:
-                assert (name in seen) is (change.happened is Happened.MODIFIED)
+                assert (name in seen) is (change.happened is ChangeType.MODIFIED)
                 seen[name] = change.object
 
 

@@ -13,17 +13,17 @@ from launcher.store.informer import Informer
 from launcher.store.interface import (
     CONFIG_MAPS,
     Change,
-    Deletion,
-    Happened,
+    ChangeType,
+    DeleteOptions,
     Key,
-    Kind,
     MergePatch,
     Object,
     Page,
+    ResourceKind,
     Version,
     version_of,
 )
-from launcher.store.selectors import EVERYTHING, Where
+from launcher.store.selectors import EVERYTHING, Selector
 from tests.controller.simulation.cluster import SimulatedStore
 from tests.controller.simulation.faults import Faults, FaultyStore
 from tests.controller.simulation.virtual_time import run
@@ -129,7 +129,7 @@ def test_an_answer_that_comes_after_the_object_is_gone_does_not_bring_it_back() 
         task = asyncio.create_task(informer.run())
         await informer.synced.wait()
         answer = await store.create(CONFIG_MAPS, a_map("a"))
-        await store.delete(CONFIG_MAPS, "default", "a", Deletion())
+        await store.delete(CONFIG_MAPS, "default", "a", DeleteOptions())
         await asyncio.sleep(1)
 
         informer.wrote(answer)
@@ -164,9 +164,9 @@ class _Closing(SimulatedStore):
 
     async def watch(  # type: ignore[override]  # an iterator all the same
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
@@ -180,9 +180,9 @@ class _Closing(SimulatedStore):
 
     async def list(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         limit: int | None = None,
         token: str | None = None,
@@ -220,9 +220,9 @@ class _Counted(SimulatedStore):
 
     async def list(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         limit: int | None = None,
         token: str | None = None,
@@ -235,9 +235,9 @@ class _Counted(SimulatedStore):
 
     async def watch(  # type: ignore[override]  # an iterator all the same
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
@@ -285,7 +285,7 @@ def test_a_bookmark_moves_the_place_from_which_the_watch_goes_on() -> None:
         ) -> AsyncIterator[Change]:
             self.watches.append(since)
             if len(self.watches) == 1:
-                yield Change(Happened.BOOKMARK, {}, since + 41)
+                yield Change(ChangeType.BOOKMARK, {}, since + 41)
                 raise Unavailable("cut")
             await asyncio.sleep(1000)
 

@@ -8,14 +8,14 @@ import pytest
 
 from launcher.core.errors import Expired
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.embedded.watch_cache import History
-from launcher.store.interface import CONFIG_MAPS, FRAMEWORKS, PODS, Kind, Object
-from launcher.store.selectors import Where, parse
+from launcher.store.embedded.watch_cache import WatchCache
+from launcher.store.interface import CONFIG_MAPS, FRAMEWORKS, PODS, Object, ResourceKind
+from launcher.store.selectors import Selector, parse
 from tests.store.builders import NOW, a_framework, a_pod, an_object, names, uids, with_metadata
 
 
 async def a_store_of(count: int, clock: Any = lambda: NOW, **bounds: int) -> MemoryStore:
-    store = MemoryStore(clock, uids(), History(**bounds))
+    store = MemoryStore(clock, uids(), WatchCache(**bounds))
     for n in range(count):
         await store.create(FRAMEWORKS, a_framework(f"f-{n:02}"))
     return store
@@ -109,7 +109,7 @@ async def test_a_token_of_a_version_that_is_still_to_come_is_refused() -> None:
         ),
     ],
 )
-async def test_the_text_of_an_object_is_the_object(kind: Kind, obj: Object) -> None:
+async def test_the_text_of_an_object_is_the_object(kind: ResourceKind, obj: Object) -> None:
     store = MemoryStore(lambda: NOW, uids())
     await store.create(kind, obj)
 
@@ -123,7 +123,7 @@ async def test_a_list_by_label_costs_what_it_finds_not_what_there_is() -> None:
     for n in range(20_000):
         labels = {"framework": f"f-{n // 10}", "all": "same"}
         await store.create(PODS, with_metadata(a_pod(f"p-{n:05}"), labels=labels))
-    where = Where.labelled({"all": "same", "framework": "f-7"})
+    where = Selector.labelled({"all": "same", "framework": "f-7"})
     await store.list(PODS, where=where)
 
     begin = time.perf_counter()
@@ -145,5 +145,5 @@ async def test_more_labels_than_there_are_indexes_are_found_all_the_same() -> No
 
     for _ in range(2):
         for n in range(40):
-            page = await store.list(PODS, where=Where.labelled({"all": "y", f"l{n}": "x"}))
+            page = await store.list(PODS, where=Selector.labelled({"all": "y", f"l{n}": "x"}))
             assert names(page.items) == [f"p-{n:02}"]

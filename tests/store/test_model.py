@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from launcher.core.errors import AlreadyExists, Conflict, NotFound
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.embedded.sqlite_store import SqliteStore
-from launcher.store.interface import FRAMEWORKS, Happened, MergePatch, Object, Store
+from launcher.store.interface import FRAMEWORKS, ChangeType, MergePatch, Object, Store
 from launcher.store.selectors import parse
 from tests.store.builders import NOW, a_framework, uids, version_of, with_, with_metadata
 
@@ -166,11 +166,11 @@ class StoreMachine(RuleBasedStateMachine):
             since = change.version
             metadata = change.object["metadata"]
             key = (metadata["namespace"], metadata["name"])
-            if change.happened is Happened.DELETED:
+            if change.happened is ChangeType.DELETED:
                 assert where.matches(change.object)
                 del seen[key]
             else:
-                assert (key in seen) is (change.happened is Happened.MODIFIED)
+                assert (key in seen) is (change.happened is ChangeType.MODIFIED)
                 seen[key] = change.object
         assert seen == goal
 

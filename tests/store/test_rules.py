@@ -4,7 +4,7 @@ import pytest
 
 from launcher.core.errors import BadRequest
 from launcher.store import strategy
-from launcher.store.interface import FRAMEWORKS, PODS, Deletion, Object, Propagation
+from launcher.store.interface import FRAMEWORKS, PODS, DeleteOptions, Object, Propagation
 from tests.store.builders import NOW, a_framework, a_pod, with_
 
 
@@ -21,24 +21,26 @@ def test_times_are_whole_seconds_in_utc() -> None:
 
 
 def test_a_pod_ends_when_its_grace_is_over() -> None:
-    going = strategy.deleted(PODS, stored(a_pod(nodeName="n")), Deletion(grace=10), NOW + 100)
+    going = strategy.deleted(PODS, stored(a_pod(nodeName="n")), DeleteOptions(grace=10), NOW + 100)
 
     assert going is not None
     assert going["metadata"]["deletionTimestamp"] == strategy.timestamp(NOW + 110)
 
 
 def test_a_shortened_grace_counts_from_the_first_deletion() -> None:
-    going = strategy.deleted(PODS, stored(a_pod(nodeName="n")), Deletion(grace=30), NOW)
+    going = strategy.deleted(PODS, stored(a_pod(nodeName="n")), DeleteOptions(grace=30), NOW)
     assert going is not None
 
-    sooner = strategy.deleted(PODS, going, Deletion(grace=20), NOW + 15)
+    sooner = strategy.deleted(PODS, going, DeleteOptions(grace=20), NOW + 15)
 
     assert sooner is not None
     assert sooner["metadata"]["deletionTimestamp"] == strategy.timestamp(NOW + 20)
 
 
 def test_what_waits_for_a_finalizer_has_no_grace() -> None:
-    going = strategy.deleted(FRAMEWORKS, stored(a_framework(finalizers=["x/y"])), Deletion(grace=30), NOW + 5)
+    going = strategy.deleted(
+        FRAMEWORKS, stored(a_framework(finalizers=["x/y"])), DeleteOptions(grace=30), NOW + 5
+    )
 
     assert going is not None
     assert going["metadata"]["deletionTimestamp"] == strategy.timestamp(NOW + 5)
@@ -58,7 +60,7 @@ def test_the_last_word_on_propagation_counts(
     propagation: Propagation | None, held: list[str], finalizers: list[str]
 ) -> None:
     going = strategy.deleted(
-        FRAMEWORKS, stored(a_framework(finalizers=held)), Deletion(propagation=propagation), NOW
+        FRAMEWORKS, stored(a_framework(finalizers=held)), DeleteOptions(propagation=propagation), NOW
     )
 
     assert going is not None
@@ -70,8 +72,8 @@ def test_the_rules_never_touch_what_they_are_given() -> None:
     copies = repr(handed), repr(before)
 
     strategy.created(FRAMEWORKS, handed, uid="v", now=NOW)
-    strategy.updated(FRAMEWORKS, before, strategy.accepted(FRAMEWORKS, {**before, "spec": {}}))
-    strategy.deleted(FRAMEWORKS, before, Deletion(propagation=Propagation.FOREGROUND), NOW)
+    strategy.updated(FRAMEWORKS, before, strategy.normalized(FRAMEWORKS, {**before, "spec": {}}))
+    strategy.deleted(FRAMEWORKS, before, DeleteOptions(propagation=Propagation.FOREGROUND), NOW)
 
     assert (repr(handed), repr(before)) == copies
 
@@ -79,7 +81,7 @@ def test_the_rules_never_touch_what_they_are_given() -> None:
 def test_a_number_is_another_when_it_is_written_otherwise() -> None:
     before = stored(with_(a_framework(), spec={"a": 1}))
 
-    wanted = strategy.accepted(FRAMEWORKS, with_(before, spec={"a": 1.0}))
+    wanted = strategy.normalized(FRAMEWORKS, with_(before, spec={"a": 1.0}))
     after = strategy.updated(FRAMEWORKS, before, wanted)
 
     assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
@@ -89,7 +91,7 @@ def test_a_grace_without_end_still_ends_at_some_date() -> None:
     pod = a_pod(nodeName="node", terminationGracePeriodSeconds=10**14)
     before = stored(pod)
 
-    going = strategy.deleted(PODS, before, Deletion(), NOW)
+    going = strategy.deleted(PODS, before, DeleteOptions(), NOW)
 
     assert going is not None
     assert going["metadata"]["deletionGracePeriodSeconds"] == 2**31 - 1

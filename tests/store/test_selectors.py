@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.core.errors import BadRequest
-from launcher.store.selectors import EVERYTHING, FieldRequirement, LabelRequirement, Operator, Where, parse
+from launcher.store.selectors import EVERYTHING, FieldRequirement, LabelRequirement, Operator, Selector, parse
 
 
 def requirement(key: str, operator: Operator, *values: str) -> LabelRequirement:
@@ -134,8 +134,8 @@ def test_numbers_in_labels_are_compared_as_numbers_and_words_never_match() -> No
 
 
 def test_selectors_made_in_code_are_those_that_are_read() -> None:
-    assert Where.labelled({"a": "b", "c": "d"}) == parse("a=b,c=d")
-    assert Where.named("x") == parse(fields="metadata.name=x")
-    assert Where.labelled({"a": "b"}) & Where.named("x") == parse("a=b", "metadata.name=x")
+    assert Selector.labelled({"a": "b", "c": "d"}) == parse("a=b,c=d")
+    assert Selector.named("x") == parse(fields="metadata.name=x")
+    assert Selector.labelled({"a": "b"}) & Selector.named("x") == parse("a=b", "metadata.name=x")
     assert parse() == EVERYTHING
     assert len({parse("a in (b,c)"), parse("a in (c,b)")}) == 1

@@ -11,11 +11,18 @@ from typing import Any
 
 import pytest
 
-from launcher.core.errors import AlreadyExists, DiskFull, NotFound, OutcomeUnknown, StoreBroken, Unavailable
+from launcher.core.errors import (
+    AlreadyExists,
+    DiskFull,
+    NotFound,
+    OutcomeUnknown,
+    StoreCorrupted,
+    Unavailable,
+)
 from launcher.store.embedded import sqlite_file as database
 from launcher.store.embedded.sqlite_file import Database
 from launcher.store.embedded.sqlite_store import SqliteStore
-from launcher.store.interface import CONFIG_MAPS, FRAMEWORKS, Happened, Store
+from launcher.store.interface import CONFIG_MAPS, FRAMEWORKS, ChangeType, Store
 from tests.store.builders import (
     NOW,
     PATIENCE,
@@ -96,7 +103,7 @@ async def test_a_watch_goes_on_after_a_restart_only_from_the_last_version(path: 
         with pytest.raises(Exception, match="list again"):
             await changes(store.watch(FRAMEWORKS, since=version_of(made)), 1)
 
-    assert change.happened is Happened.DELETED
+    assert change.happened is ChangeType.DELETED
 
 
 async def test_the_file_is_in_wal_mode_with_full_sync(path: Path) -> None:
@@ -334,7 +341,7 @@ async def test_a_commit_that_fails_midway_leaves_nothing_of_it(
             calls = store.create(FRAMEWORKS, a_framework("new")), store.delete(FRAMEWORKS, "default", "old")
             answers = await asyncio.gather(*calls, return_exceptions=True)
 
-        assert [type(answer) for answer in answers] == [StoreBroken, StoreBroken]
+        assert [type(answer) for answer in answers] == [StoreCorrupted, StoreCorrupted]
         assert (await store.list(FRAMEWORKS)).items == [old]
     async with opened(path) as store:
         assert (await store.list(FRAMEWORKS)).items == [old]

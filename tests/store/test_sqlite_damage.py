@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.core.errors import StoreBroken
+from launcher.core.errors import StoreCorrupted
 from launcher.store.embedded import sqlite_file
 from launcher.store.embedded.commit_record import CommitRecord, State
 from launcher.store.embedded.sqlite_store import SqliteStore
@@ -105,7 +105,7 @@ async def test_any_damage_is_detected_or_loses_nothing_acknowledged(tmp_path: Pa
         before = {name: (directory / name).read_bytes() for name in FILES}
         try:
             store = await opened(directory / "store.db")
-        except StoreBroken:
+        except StoreCorrupted:
             refused += 1
             assert {name: (directory / name).read_bytes() for name in FILES} == before
         else:
@@ -131,7 +131,7 @@ async def test_a_missing_file_is_detected(tmp_path: Path, file: str) -> None:
     await killed(tmp_path / "whole")
     (tmp_path / "whole" / file).unlink()
 
-    with pytest.raises(StoreBroken, match="launcher store"):
+    with pytest.raises(StoreCorrupted, match="launcher store"):
         await opened(tmp_path / "whole" / "store.db")
 
 
@@ -140,7 +140,7 @@ async def test_the_error_names_what_is_lost(tmp_path: Path) -> None:
     (tmp_path / "whole" / "store.db-wal").write_bytes(b"")
     last = max(map(version_of, items)) + 1  # the deletion after it
 
-    with pytest.raises(StoreBroken) as caught:
+    with pytest.raises(StoreCorrupted) as caught:
         await opened(tmp_path / "whole" / "store.db")
 
     assert "\n" not in str(caught.value)

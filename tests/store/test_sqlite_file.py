@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.core.errors import StoreBroken, Unavailable
+from launcher.core.errors import StoreCorrupted, Unavailable
 from launcher.store.embedded import database_file
 from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.interface import FRAMEWORKS, Object
@@ -47,7 +47,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 async def refusal(path: Path) -> str:
     """What the store says, having changed nothing."""
     before = contents(path.parent)
-    with pytest.raises(StoreBroken) as caught:
+    with pytest.raises(StoreCorrupted) as caught:
         await opened(path)
     after = contents(path.parent)
     assert {name: after[name] for name in before} == before
@@ -118,7 +118,7 @@ async def test_any_damage_is_seen_or_harmless_and_a_damaged_file_is_left_alone(t
 
         try:
             store = await opened(damaged)
-        except StoreBroken:
+        except StoreCorrupted:
             refused += 1
             await refusal(damaged)
         else:
@@ -173,9 +173,9 @@ async def test_a_second_process_is_refused_and_told_who_is_first(tmp_path: Path)
     script = (
         "import asyncio, pathlib, sys\n"
         "from launcher.store.embedded.sqlite_store import SqliteStore\n"
-        "from launcher.core.errors import StoreBroken\n"
+        "from launcher.core.errors import StoreCorrupted\n"
         "try: asyncio.run(SqliteStore.open(pathlib.Path(sys.argv[1]), clock=lambda: 0.0, new_uid=str))\n"
-        "except StoreBroken as error: print(error)\n"
+        "except StoreCorrupted as error: print(error)\n"
     )
     store = await opened(path)
 
@@ -222,7 +222,7 @@ async def test_a_step_that_fails_leaves_the_file_as_it_was(
         future.setattr(
             database_file, "MIGRATIONS", (*database_file.MIGRATIONS, ["DROP TABLE objects", "nonsense"])
         )
-        with pytest.raises(StoreBroken, match="nonsense"):
+        with pytest.raises(StoreCorrupted, match="nonsense"):
             await opened(path)
 
     store = await opened(path)

@@ -26,7 +26,7 @@ from launcher.api.apply.field_sets import (
     to_wire,
 )
 from launcher.core.errors import BadRequest, LauncherError
-from launcher.core.manifest import check_framework
+from launcher.core.manifest import validate_framework
 from launcher.core.names import API_VERSION
 
 #: Who owns what was there when somebody first applied.
@@ -39,7 +39,7 @@ NOTE: Path = ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")
 _SHORTEST = 2
 
 
-class Operation(StrEnum):
+class ManagerOperation(StrEnum):
     """How somebody came to own fields; the two are kept apart even of one manager."""
 
     APPLY = "Apply"
@@ -47,38 +47,38 @@ class Operation(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class FieldManager:
     """A manager, and the fields that it owns since *time*."""
 
     manager: str
-    operation: Operation
+    operation: ManagerOperation
     fields: FieldSet
     time: str = ""
     api_version: str = API_VERSION
     subresource: str = ""
 
-    def is_one_with(self, other: "Owner") -> bool:
+    def is_one_with(self, other: "FieldManager") -> bool:
         return self.identity == other.identity
 
     @property
-    def identity(self) -> tuple[str, Operation, str]:
+    def identity(self) -> tuple[str, ManagerOperation, str]:
         return self.manager, self.operation, self.subresource
 
     def __str__(self) -> str:
         """As Kubernetes tells it to who is in conflict with it."""
-        if self.operation is Operation.APPLY:
+        if self.operation is ManagerOperation.APPLY:
             return f'"{self.manager}"'
         return f'"{self.manager}" using {self.api_version}' + (f" at {self.time}" if self.time else "")
 
 
-Owners = tuple[Owner, ...]
+Owners = tuple[FieldManager, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Clash:
+class ManagerConflict:
     """A field that somebody would change, and another owns."""
 
-    owner: Owner
+    owner: FieldManager
     field: str
 
 
@@ -92,14 +92,14 @@ def read_owners(entries: Any) -> Owners:
     return owners
 
 
-def _read(entry: Any, where: str) -> Owner:
+def _read(entry: Any, where: str) -> FieldManager:
     if not isinstance(entry, dict):
         raise BadRequest(f"{where} must be an object")
     texts = {name: entry.get(name) or "" for name in _TEXTS}
     for name, text in texts.items():
         if not isinstance(text, str):
             raise BadRequest(f"{where}.{name} must be a string")
-    if texts["operation"] not in set(Operation):
+    if texts["operation"] not in set(ManagerOperation):
         raise BadRequest(f"{where}.operation must be Apply or Update")
     if (entry.get("fieldsType") or "FieldsV1") != "FieldsV1":
         raise BadRequest(f"{where}.fieldsType must be FieldsV1")
@@ -107,9 +107,9 @@ def _read(entry: Any, where: str) -> Owner:
         fields = from_wire(entry.get("fieldsV1") or {})
     except ValueError as error:
         raise BadRequest(f"{where}.fieldsV1: {error}") from None
-    return Owner(
+    return FieldManager(
         texts["manager"],
-        Operation(texts["operation"]),
+        ManagerOperation(texts["operation"]),
         fields,
         texts["time"],
         texts["apiVersion"] or API_VERSION,
@@ -120,12 +120,12 @@ def _read(entry: Any, where: str) -> Owner:
 _TEXTS = ("manager", "operation", "time", "apiVersion", "subresource")
 
 
-def owners_to_wire(owners: Iterable[Owner]) -> list[Json]:
+def owners_to_wire(owners: Iterable[FieldManager]) -> list[Json]:
     """``managedFields``: an entry for each who owns anything."""
     return [_entry(owner) for owner in owners if owner.fields]
 
 
-def _entry(owner: Owner) -> Json:
+def _entry(owner: FieldManager) -> Json:
     entry = {
         "manager": owner.manager,
         "operation": owner.operation.value,
@@ -158,7 +158,7 @@ def note_on(live: Json) -> Note:
     given = fields_in(config)
     # Some values are stored in another spelling than they were sent in.
     with suppress(LauncherError):
-        config = check_framework(config).object
+        config = validate_framework(config).object
     standing = frozenset(path for path in fields_in(config) if is_same(live, config, path))
     return Note(given & standing, standing - given)
 
@@ -171,8 +171,10 @@ def first_owners(live: Json, manager: str, now: str) -> Owners:
     would take over all that its owner has.
     """
     note = note_on(live) if manager == KUBECTL else Note()
-    kubectl = Owner(KUBECTL, Operation.APPLY, note.given, now)
-    before = Owner(BEFORE, Operation.UPDATE, fields_in(live) - note.given - note.filled - {NOTE}, now)
+    kubectl = FieldManager(KUBECTL, ManagerOperation.APPLY, note.given, now)
+    before = FieldManager(
+        BEFORE, ManagerOperation.UPDATE, fields_in(live) - note.given - note.filled - {NOTE}, now
+    )
     return tuple(owner for owner in (kubectl, before) if owner.fields)
 
 
@@ -182,7 +184,7 @@ def dropped(owners: Owners, wanted: FieldSet, manager: str) -> FieldSet:
 
     A map or role goes whole, with the defaults in it, when nobody owns anything inside any more.
     """
-    me = Owner(manager, Operation.APPLY, wanted)
+    me = FieldManager(manager, ManagerOperation.APPLY, wanted)
     kept = wanted.union(*(owner.fields for owner in owners if not owner.is_one_with(me)))
     needed = {path[:length] for path in kept for length in range(1, len(path) + 1)}
     mine = NOTHING.union(*(owner.fields for owner in owners if owner.is_one_with(me)))
@@ -193,28 +195,32 @@ def dropped(owners: Owners, wanted: FieldSet, manager: str) -> FieldSet:
     return frozenset(goes)
 
 
-def clashes(live: Json, new: Json, owners: Owners, wanted: FieldSet, manager: str) -> Sequence[Clash]:
+def clashes(
+    live: Json, new: Json, owners: Owners, wanted: FieldSet, manager: str
+) -> Sequence[ManagerConflict]:
     """What *manager*, who applies *wanted*, would change of what others own."""
-    me = Owner(manager, Operation.APPLY, wanted)
+    me = FieldManager(manager, ManagerOperation.APPLY, wanted)
     others = [owner for owner in owners if not owner.is_one_with(me)]
     changed = _changed(live, new, wanted)
     if others and changed and manager == KUBECTL:
         # Whoever applied them by itself goes on with the server's help: it is the same user's file.
         changed -= note_on(live).given
-    return [Clash(owner, shown(path)) for owner in others for path in sorted(owner.fields & changed)]
+    return [
+        ManagerConflict(owner, shown(path)) for owner in others for path in sorted(owner.fields & changed)
+    ]
 
 
 def after_apply(live: Json, new: Json, owners: Owners, wanted: FieldSet, manager: str, now: str) -> Owners:
     """The owners when *manager* has applied *wanted*: a field that it changed is its own, another is shared."""
     mine = frozenset(path for path in wanted if is_set(new, path))
-    me = Owner(manager, Operation.APPLY, mine, now)
+    me = FieldManager(manager, ManagerOperation.APPLY, mine, now)
     return _with(_without(owners, me, _changed(live, new, mine), new), me)
 
 
 def after_update(old: Json, new: Json, owners: Owners, manager: str, now: str) -> Owners:
     """The owners when *manager* has changed *old* into *new* in any other way: what is new there is its own."""
     changed = _changed(old, new, fields_in(new))
-    me = Owner(manager, Operation.UPDATE, changed, now)
+    me = FieldManager(manager, ManagerOperation.UPDATE, changed, now)
     before = NOTHING.union(*(owner.fields for owner in owners if owner.is_one_with(me)))
     mine = frozenset(path for path in before | changed if is_set(new, path))
     return _with(_without(owners, me, changed, new), replace(me, fields=mine))
@@ -224,18 +230,18 @@ def _changed(old: Mapping[str, Any], new: Mapping[str, Any], fields: FieldSet) -
     return frozenset(path for path in fields if is_set(new, path) and not is_same(old, new, path))
 
 
-def _without(owners: Owners, me: Owner, taken: FieldSet, new: Json) -> Owners:
+def _without(owners: Owners, me: FieldManager, taken: FieldSet, new: Json) -> Owners:
     """The owners; those other than me without what was *taken*, and without what is no longer there."""
     return tuple(
         owner if owner.is_one_with(me) else _holding(owner, owner.fields - taken, new) for owner in owners
     )
 
 
-def _holding(owner: Owner, fields: FieldSet, new: Json) -> Owner:
+def _holding(owner: FieldManager, fields: FieldSet, new: Json) -> FieldManager:
     return replace(owner, fields=frozenset(path for path in fields if is_set(new, path)))
 
 
-def _with(owners: Owners, me: Owner) -> Owners:
+def _with(owners: Owners, me: FieldManager) -> Owners:
     """The owners with *me* among them; since when stays as it was, unless something changed."""
     if not any(owner.is_one_with(me) for owner in owners):
         return (*owners, me)

@@ -10,13 +10,13 @@ from typing import Any
 
 from launcher.api.apply.field_sets import by_name
 from launcher.core.errors import BadRequest, Conflict
-from launcher.store.interface import Kind, Object
+from launcher.store.interface import Object, ResourceKind
 
 #: Lists whose entries are one thing each, known by name.
 _BY_NAME = ("spec", "taskRoles")
 
 
-def check_applied(kind: Kind, obj: Object, namespace: str, name: str) -> None:
+def check_applied(kind: ResourceKind, obj: Object, namespace: str, name: str) -> None:
     """Nothing, if this may be applied there. Raises BadRequest."""
     for field in ("apiVersion", "kind"):
         if not obj.get(field):
@@ -40,7 +40,7 @@ def applied(stored: Object, wish: Object) -> Object:
     return merged
 
 
-def anew(kind: Kind, wish: Object, namespace: str, name: str) -> Object:
+def anew(kind: ResourceKind, wish: Object, namespace: str, name: str) -> Object:
     """The object that *wish* is by itself. Raises Conflict when one that was there before is meant."""
     new: Object = _merged({}, wish, ())
     metadata = new.setdefault("metadata", {})

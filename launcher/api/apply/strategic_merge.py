@@ -14,8 +14,8 @@ import orjson
 
 from launcher.api.apply.merge_keys import Merging, merging_of, type_in
 from launcher.core.errors import BadRequest
-from launcher.core.validation.pod_template import part
-from launcher.store.interface import Kind, Object
+from launcher.core.validation.pod_template import as_object
+from launcher.store.interface import Object, ResourceKind
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"
@@ -23,7 +23,7 @@ _ORDER = "$setElementOrder/"
 _DELETE = "$deleteFromPrimitiveList/"
 
 
-def strategically_patched(kind: Kind, obj: Object, changes: Object) -> Object:
+def strategically_patched(kind: ResourceKind, obj: Object, changes: Object) -> Object:
     """What the patch makes of *obj*, which stays as it is. Raises BadRequest when it makes no sense."""
     return _object(kind.kind, obj, changes)
 
@@ -35,7 +35,7 @@ def _object(of: str, old: Any, changes: Mapping[str, Any]) -> Object:
         case "delete":
             return {}
         case "merge":
-            return _merged(of, part(old), changes)
+            return _merged(of, as_object(old), changes)
         case other:
             raise BadRequest(f"$patch is one of delete, merge and replace, not {other!r}")
 
@@ -102,8 +102,8 @@ class _List:
         return value or []
 
     def _by_key(self, old: Sequence[Any], new: Sequence[Any], key: str) -> list[Any]:
-        if any(part(entry).get(_PATCH) == "replace" for entry in new):
-            return [_object(self._type, {}, entry) for entry in new if _PATCH not in part(entry)]
+        if any(as_object(entry).get(_PATCH) == "replace" for entry in new):
+            return [_object(self._type, {}, entry) for entry in new if _PATCH not in as_object(entry)]
         result: dict[int, Any] = dict(enumerate(old))
         places: dict[bytes, list[int]] = {}
         at_the_end = itertools.count(len(old))
@@ -141,7 +141,7 @@ class _List:
         return [*result, *others]
 
     def _known_by(self, entry: Any) -> bytes:
-        return _mark(entry if self._key is None else part(entry).get(self._key))
+        return _mark(entry if self._key is None else as_object(entry).get(self._key))
 
 
 def _mark(value: Any) -> bytes:

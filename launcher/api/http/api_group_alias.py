@@ -14,7 +14,7 @@ from aiohttp import hdrs, web
 
 from launcher.core.errors import RequestError
 from launcher.core.names import API_VERSION
-from launcher.core.parsing.decoder import Media, text_of
+from launcher.core.parsing.decoder import Media, decode_utf8
 from launcher.core.parsing.json_reader import read_json, steps_in_json
 from launcher.core.parsing.tokens import Step, paths
 from launcher.core.serialization.frameworkcontroller import (
@@ -22,13 +22,13 @@ from launcher.core.serialization.frameworkcontroller import (
     GROUP,
     SECOND_API_VERSION,
     VERSION,
-    by_first_name,
+    to_launcher_group,
 )
 from launcher.core.serialization.status_json import listed_in_full
 from launcher.core.spec import FrameworkName
-from launcher.store.interface import FRAMEWORKS, Kind, Object
+from launcher.store.interface import FRAMEWORKS, Object, ResourceKind
 
-SECOND = Kind(GROUP, VERSION, FRAMEWORKS.plural, FRAMEWORKS.kind)
+SECOND = ResourceKind(GROUP, VERSION, FRAMEWORKS.plural, FRAMEWORKS.kind)
 
 _PREFIX = f"/apis/{GROUP}/"
 _MERGE = "application/merge-patch+json"
@@ -38,7 +38,7 @@ _VERSION_FIELD = re.compile(rf"""(["']?apiVersion["']?\s*:\s*["']?){re.escape(SE
 _BRACED = re.compile(r"""["']?spec["']?\s*:\s*\{""")
 
 
-def stored(kind: Kind) -> Kind:
+def stored(kind: ResourceKind) -> ResourceKind:
     """The kind whose objects are stored, for either of its names."""
     return FRAMEWORKS if kind == SECOND else kind
 
@@ -48,14 +48,14 @@ def is_second(request: web.BaseRequest) -> bool:
     return request.path.startswith(_PREFIX)
 
 
-def heard(request: web.BaseRequest, data: bytes) -> bytes:
+def to_internal(request: web.BaseRequest, data: bytes) -> bytes:
     """A body of *request* in our own terms; as it is if it is none that can be read."""
     if not is_second(request) or SECOND_API_VERSION.encode() not in data:
         return data
     declared = request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
     media = Media.YAML if declared.endswith("yaml") else Media.JSON
     try:
-        text = text_of(data)
+        text = decode_utf8(data)
         value = _read(text, media)
     except RequestError:
         return data
@@ -63,7 +63,7 @@ def heard(request: web.BaseRequest, data: bytes) -> bytes:
         case list() if declared == _JSON_PATCH:
             return orjson.dumps([_step(each) for each in value])
         case {"apiVersion": version} if version == SECOND_API_VERSION:
-            wanted = {**value, "apiVersion": API_VERSION} if declared == _MERGE else by_first_name(value)
+            wanted = {**value, "apiVersion": API_VERSION} if declared == _MERGE else to_launcher_group(value)
             changed = _rewritten(text, media, policy=wanted.get("spec") != value.get("spec"))
             # Rewritten, it still has the fields that stand twice, to be told; but not everything can be.
             return changed.encode() if _reads_as(changed, media, wanted) else orjson.dumps(wanted)
@@ -71,7 +71,7 @@ def heard(request: web.BaseRequest, data: bytes) -> bytes:
             return data
 
 
-def said(request: web.BaseRequest, value: Object | bytes) -> Object | bytes:
+def to_external(request: web.BaseRequest, value: Object | bytes) -> Object | bytes:
     """An answer to *request*, an object or its text, by the name that it uses."""
     if not is_second(request):
         return value

@@ -74,7 +74,7 @@ _MEDIA = {
 }
 
 
-class View(StrEnum):
+class Representation(StrEnum):
     """How much of an object is shown, by the name that an Accept header has for it."""
 
     OBJECT = ""
@@ -84,16 +84,16 @@ class View(StrEnum):
 
 
 #: What can be had of one object, of a list, and of a stream.
-ONE = frozenset({View.OBJECT, View.TABLE, View.METADATA})
-MANY = frozenset({View.OBJECT, View.TABLE, View.METADATA_LIST})
+ONE = frozenset({Representation.OBJECT, Representation.TABLE, Representation.METADATA})
+MANY = frozenset({Representation.OBJECT, Representation.TABLE, Representation.METADATA_LIST})
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ResponseFormat:
     """What the answer looks like."""
 
     media: Media = Media.JSON
-    view: View = View.OBJECT
+    view: Representation = Representation.OBJECT
     #: Of ``meta.k8s.io``, as tables and metadata say it.
     version: str = "v1"
     pretty: bool = False
@@ -102,26 +102,30 @@ class Look:
 @dataclass(frozen=True, slots=True)
 class _Clause:
     media: Media
-    view: View
+    view: Representation
     version: str
     pretty: bool
 
 
-def look_of(
-    request: web.BaseRequest, views: frozenset[View] = ONE, media: frozenset[Media] = frozenset(Media)
-) -> Look:
+def negotiate_format(
+    request: web.BaseRequest,
+    views: frozenset[Representation] = ONE,
+    media: frozenset[Media] = frozenset(Media),
+) -> ResponseFormat:
     """The first look of those on offer that the client takes. Raises HTTPNotAcceptable."""
     accept = ", ".join(request.headers.getall("Accept", ()))
     for clause in _clauses(accept):
         if clause.view in views and clause.media in media:
-            return Look(clause.media, clause.view, clause.version, is_pretty(request, asked=clause.pretty))
+            return ResponseFormat(
+                clause.media, clause.view, clause.version, is_pretty(request, asked=clause.pretty)
+            )
     raise web.HTTPNotAcceptable(text=f"only these types can be had here: {', '.join(_offers(views, media))}")
 
 
-def _offers(views: frozenset[View], media: frozenset[Media]) -> Iterator[str]:
+def _offers(views: frozenset[Representation], media: frozenset[Media]) -> Iterator[str]:
     for kind in Media:
         if kind in media:
-            for view in View:
+            for view in Representation:
                 if view in views:
                     yield f"{kind};as={view};v=v1;g=meta.k8s.io" if view else kind
 
@@ -143,11 +147,11 @@ def _clauses(accept: str) -> tuple[_Clause, ...]:
 def _clause(name: str, parameters: dict[str, str]) -> _Clause | None:
     """None for a type or a form of it that nobody here can write."""
     media = _MEDIA.get(name)
-    if media is None or parameters.get("as", "") not in set(View):
+    if media is None or parameters.get("as", "") not in set(Representation):
         return None
-    view = View(parameters.get("as", ""))
+    view = Representation(parameters.get("as", ""))
     version = parameters.get("v", "v1")
-    if view is not View.OBJECT and (
+    if view is not Representation.OBJECT and (
         version not in ("v1", "v1beta1") or parameters.get("g", "meta.k8s.io") != "meta.k8s.io"
     ):
         return None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from launcher.core.errors import BadRequest
-from launcher.store.interface import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICES, Kind, Object
+from launcher.store.interface import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICES, Object, ResourceKind
 
 _MAGIC = b"k8s\x00"
 #: In the envelope, where the object itself stands.
@@ -22,12 +22,12 @@ _Read = Callable[[Any, Any], Any]
 _Shape = Mapping[int, tuple[str, _Read]]
 
 
-def is_read(kind: Kind) -> bool:
+def is_read(kind: ResourceKind) -> bool:
     """Whether objects of that kind are understood."""
     return kind in _SHAPES
 
 
-def read(kind: Kind, data: bytes) -> Object:
+def read(kind: ResourceKind, data: bytes) -> Object:
     """The object. Raises BadRequest when it cannot be read."""
     if not data.startswith(_MAGIC):
         raise BadRequest("the body is declared as protobuf of Kubernetes, and is none")
@@ -162,7 +162,7 @@ _SERVICE_PORT: _Shape = {
     5: ("nodePort", _number),
     6: ("appProtocol", _text),
 }
-_SHAPES: Mapping[Kind, _Shape] = {
+_SHAPES: Mapping[ResourceKind, _Shape] = {
     CONFIG_MAPS: {
         1: ("metadata", _metadata),
         2: ("data", _text_entry),

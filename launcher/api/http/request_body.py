@@ -4,9 +4,9 @@ import re
 
 from aiohttp import hdrs, web
 
-from launcher.api.http.api_group_alias import heard
+from launcher.api.http.api_group_alias import to_internal
 from launcher.core.errors import BadRequest, TooLarge
-from launcher.core.parsing.decoder import MOST_BYTES, Decoded, Media, text_of
+from launcher.core.parsing.decoder import MAX_BODY_BYTES, Decoded, Media, decode_utf8
 from launcher.core.parsing.json_reader import read_json
 
 MERGE = "application/merge-patch+json"
@@ -24,7 +24,7 @@ _FORM = "application/x-www-form-urlencoded"
 _GLUED = re.compile(rb"\s*[A-Za-z]+:\s*[^\r\n]*\Z")
 
 
-async def body_of(request: web.Request, most: int = MOST_BYTES) -> bytes:
+async def body_of(request: web.Request, most: int = MAX_BODY_BYTES) -> bytes:
     """The whole body, in the terms of what is stored. Raises TooLarge before more than *most* bytes have been read."""
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise BadRequest("the body is compressed; send it as it is, without a Content-Encoding")
@@ -36,10 +36,10 @@ async def body_of(request: web.Request, most: int = MOST_BYTES) -> bytes:
         if size > most:
             raise too_large(most)
         chunks.append(chunk)
-    return heard(request, b"".join(chunks))
+    return to_internal(request, b"".join(chunks))
 
 
-def too_large(most: int = MOST_BYTES) -> TooLarge:
+def too_large(most: int = MAX_BODY_BYTES) -> TooLarge:
     """A body over the limit, as kube-apiserver words it."""
     return TooLarge(f"Request entity too large: limit is {most}")
 
@@ -86,7 +86,7 @@ def unsupported(declared: str, accepted: str) -> web.HTTPUnsupportedMediaType:
 
 def decoded(data: bytes, media: Media) -> Decoded:
     """The value that *data* spells. Raises TooLarge, BadRequest with the way out."""
-    text = text_of(data)
+    text = decode_utf8(data)
     if media is Media.JSON:
         return read_json(text)
     # Slow to import, and most clients speak JSON.

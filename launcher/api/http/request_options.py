@@ -9,7 +9,7 @@ from aiohttp import hdrs, web
 
 from launcher.api.http.status import InvalidOptions
 from launcher.api.middleware.request_info import flag
-from launcher.core.errors import BadRequest, Problem
+from launcher.core.errors import BadRequest, FieldError
 from launcher.core.validation.field_errors import forbidden, invalid, required, unsupported
 from launcher.store.interface import (
     EVENTS,
@@ -17,13 +17,13 @@ from launcher.store.interface import (
     NAMESPACES,
     PODS,
     SECRETS,
-    Deletion,
-    Kind,
+    DeleteOptions,
     Object,
     Propagation,
+    ResourceKind,
     Version,
 )
-from launcher.store.selectors import FieldRequirement, Where, parse
+from launcher.store.selectors import FieldRequirement, Selector, parse
 
 _COMMON = frozenset({"metadata.name", "metadata.namespace"})
 _ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -50,13 +50,13 @@ _SELECTABLE = {
 _PATHS = {(EVENTS.kind, "source"): "source.component"}
 
 
-def where_of(kind: Kind, labels: str, fields: str) -> Where:
+def where_of(kind: ResourceKind, labels: str, fields: str) -> Selector:
     """The selectors that these texts write. Raises BadRequest, also for a field that cannot be selected by."""
     where = parse(labels, fields)
     return replace(where, fields=tuple(_known(kind, where.fields))) if where.fields else where
 
 
-def _known(kind: Kind, requirements: tuple[FieldRequirement, ...]) -> Iterator[FieldRequirement]:
+def _known(kind: ResourceKind, requirements: tuple[FieldRequirement, ...]) -> Iterator[FieldRequirement]:
     selectable = _SELECTABLE.get(kind.kind, _COMMON)
     for requirement in requirements:
         if requirement.path not in selectable:
@@ -90,7 +90,7 @@ class Match(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class WriteOptions:
     """How to create, update or patch."""
 
     dry_run: bool
@@ -102,10 +102,10 @@ class Writing:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListOptions:
     """Which objects, how many, and as of when."""
 
-    where: Where
+    where: Selector
     limit: int | None
     token: str | None
     version: Version | None
@@ -117,10 +117,10 @@ class Listing:
     initial: bool | None
 
 
-def writing_of(request: web.Request, kind: str) -> Writing:
+def writing_of(request: web.Request, kind: str) -> WriteOptions:
     """The options of a write; *kind* is how its errors call them. Raises InvalidOptions."""
     query = request.query
-    problems: list[Problem] = []
+    problems: list[FieldError] = []
     dry_run = _dry_run(query.getall("dryRun", []), problems)
     manager = query.get("fieldManager", "")
     if len(manager) > _LONGEST_MANAGER or not manager.isprintable():
@@ -131,7 +131,7 @@ def writing_of(request: web.Request, kind: str) -> Writing:
         problems.append(unsupported("fieldValidation", text, Validation))
     if problems:
         raise InvalidOptions(kind, tuple(problems))
-    return Writing(dry_run, Validation(text), manager or _program(request))
+    return WriteOptions(dry_run, Validation(text), manager or _program(request))
 
 
 def _program(request: web.Request) -> str:
@@ -140,7 +140,7 @@ def _program(request: web.Request) -> str:
     return "".join(filter(str.isprintable, name))[:_LONGEST_MANAGER] or "unknown"
 
 
-def applying_of(request: web.Request) -> Writing:
+def applying_of(request: web.Request) -> WriteOptions:
     """The options of a server-side apply, which must say who applies."""
     writing = writing_of(request, "PatchOptions")
     if not request.query.get("fieldManager"):
@@ -149,7 +149,7 @@ def applying_of(request: web.Request) -> Writing:
     return replace(writing, force=flag(request.query, "force"))
 
 
-def patching_of(request: web.Request) -> Writing:
+def patching_of(request: web.Request) -> WriteOptions:
     """The options of any other patch, which cannot be forced."""
     writing = writing_of(request, "PatchOptions")
     if "force" in request.query:
@@ -158,10 +158,10 @@ def patching_of(request: web.Request) -> Writing:
     return writing
 
 
-def listing_of(request: web.Request, kind: Kind, *, watch: bool) -> Listing:
+def listing_of(request: web.Request, kind: ResourceKind, *, watch: bool) -> ListOptions:
     """The options of a list or a watch. Raises BadRequest, InvalidOptions."""
     query = request.query
-    listing = Listing(
+    listing = ListOptions(
         where=where_of(kind, query.get("labelSelector", ""), query.get("fieldSelector", "")),
         limit=_number(query, "limit"),
         token=query.get("continue") or None,
@@ -181,7 +181,7 @@ def listing_of(request: web.Request, kind: Kind, *, watch: bool) -> Listing:
     return listing
 
 
-def _list_problem(listing: Listing) -> Problem | None:
+def _list_problem(listing: ListOptions) -> FieldError | None:
     if listing.initial is not None:
         return _forbidden("sendInitialEvents", "may be given for a watch alone")
     if listing.match is None:
@@ -195,7 +195,7 @@ def _list_problem(listing: Listing) -> Problem | None:
     return None
 
 
-def _watch_problem(listing: Listing) -> Problem | None:
+def _watch_problem(listing: ListOptions) -> FieldError | None:
     if listing.token is not None:
         return _forbidden("continue", "may not be given for a watch")
     if listing.initial is None:
@@ -207,14 +207,14 @@ def _watch_problem(listing: Listing) -> Problem | None:
     return None
 
 
-def _forbidden(field: str, why: str) -> Problem:
+def _forbidden(field: str, why: str) -> FieldError:
     return forbidden(field, f"{field} {why}")
 
 
-def deletion_of(request: web.Request, body: Object) -> tuple[Deletion, bool]:
+def deletion_of(request: web.Request, body: Object) -> tuple[DeleteOptions, bool]:
     """How to delete, and whether only as if: from the body, or else from the query. Raises InvalidOptions."""
     given = body or _deletion_in(request)
-    problems: list[Problem] = []
+    problems: list[FieldError] = []
     dry_run = _dry_run(_typed(given, "dryRun", list, []), problems)
     propagation = _propagation(given, problems)
     grace = _typed(given, "gracePeriodSeconds", int, None)
@@ -225,7 +225,7 @@ def deletion_of(request: web.Request, body: Object) -> tuple[Deletion, bool]:
     conditions = _typed(given, "preconditions", dict, {})
     version = _version(_typed(conditions, "resourceVersion", str, ""))
     uid = _typed(conditions, "uid", str, "") or None
-    return Deletion(uid, version, grace, propagation), dry_run
+    return DeleteOptions(uid, version, grace, propagation), dry_run
 
 
 def _deletion_in(request: web.Request) -> Object:
@@ -242,7 +242,7 @@ def _deletion_in(request: web.Request) -> Object:
     return given
 
 
-def _propagation(given: Object, problems: list[Problem]) -> Propagation | None:
+def _propagation(given: Object, problems: list[FieldError]) -> Propagation | None:
     policy = _typed(given, "propagationPolicy", str, None)
     orphan = _typed(given, "orphanDependents", bool, None)
     if policy is not None and policy not in set(Propagation):
@@ -269,7 +269,7 @@ def _typed(given: Mapping[str, Any], name: str, kind: type, default: Any) -> Any
 _TYPES = {str: "string", int: "integer", bool: "boolean", list: "array", dict: "object"}
 
 
-def _dry_run(values: list[Any], problems: list[Problem]) -> bool:
+def _dry_run(values: list[Any], problems: list[FieldError]) -> bool:
     problems.extend(unsupported("dryRun", value, ["All"]) for value in values if value != "All")
     return bool(values)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import orjson
 from aiohttp import hdrs, web
 
-from launcher.api.http.api_group_alias import said
-from launcher.api.http.content_negotiation import Look
+from launcher.api.http.api_group_alias import to_external
+from launcher.api.http.content_negotiation import ResponseFormat
 from launcher.api.http.warnings import warning_headers
 from launcher.core.parsing.decoder import Media
 from launcher.store.interface import Object
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Hashed:
+class CachedDocument:
     """A document, its type, and a hash that is another one whenever the document is."""
 
     body: bytes
@@ -38,25 +38,25 @@ class Hashed:
         return web.Response(body=self.body, headers={**headers, hdrs.CONTENT_TYPE: self.content_type})
 
 
-def hashed(body: bytes, content_type: str) -> Hashed:
+def hashed(body: bytes, content_type: str) -> CachedDocument:
     """The document with its hash."""
-    return Hashed(body, content_type, sha256(body).hexdigest().upper())
+    return CachedDocument(body, content_type, sha256(body).hexdigest().upper())
 
 
 #: Smaller bodies are not worth the time.
 COMPRESSED_FROM = 128 * 1024
 
 
-async def answer(
+async def respond(
     request: web.Request,
-    look: Look,
+    look: ResponseFormat,
     value: Object | bytes,
     *,
     status: int = 200,
     warnings: Iterable[str] = (),
 ) -> web.Response:
     """The object, or its JSON text, as an answer."""
-    body = _body(look, said(request, value))
+    body = _body(look, to_external(request, value))
     response = web.Response(status=status, headers={hdrs.CONTENT_TYPE: _content_type(look)})
     if len(body) > COMPRESSED_FROM:
         response.headers[hdrs.VARY] = "Accept-Encoding"
@@ -69,11 +69,11 @@ async def answer(
     return response
 
 
-def _content_type(look: Look) -> str:
+def _content_type(look: ResponseFormat) -> str:
     return str(look.media)
 
 
-def _body(look: Look, value: Object | bytes) -> bytes:
+def _body(look: ResponseFormat, value: Object | bytes) -> bytes:
     if look.media is Media.YAML:
         return _yaml(orjson.loads(value) if isinstance(value, bytes) else value)
     if isinstance(value, bytes) and not look.pretty:

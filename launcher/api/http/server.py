@@ -5,11 +5,11 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from launcher.api.http.status import SERVER, failure, internal_error, refused
+from launcher.api.http.status import SERVER, failure, internal_error, status_response
 from launcher.api.middleware.request_limits import SERVER_OPTIONS
 
 
-class Adding(Protocol):
+class RouteProvider(Protocol):
     """Whatever has routes of its own."""
 
     def add_to(self, app: web.Application) -> None:
@@ -64,7 +64,7 @@ class _Protocol(web.RequestHandler):
             # Without what the parser stumbled over: it may be long, and somebody's secret.
             what = type(exc).__name__ if exc is not None else "malformed"
             said = failure(status, "BadRequest", f"this is no HTTP request that can be read ({what})")
-        response = refused(request, status, said)
+        response = status_response(request, status, said)
         response.headers["Server"] = SERVER
         response.force_close()
         return response

@@ -12,7 +12,7 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from launcher.api.http.api_group_alias import said
+from launcher.api.http.api_group_alias import to_external
 from launcher.api.http.content_negotiation import is_pretty
 from launcher.api.http.request_body import APPLY, content_type
 from launcher.core.errors import (
@@ -20,19 +20,19 @@ from launcher.core.errors import (
     BadRequest,
     Conflict,
     Expired,
+    FieldError,
     Forbidden,
     InvalidObject,
     LauncherError,
     NotFound,
     OutcomeUnknown,
-    Problem,
-    StoreBroken,
+    StoreCorrupted,
     TooLarge,
     TooManyRequests,
     Unavailable,
 )
 from launcher.core.validation.field_errors import DUPLICATE_FIELD, UNKNOWN_FIELD
-from launcher.store.interface import Kind, Object
+from launcher.store.interface import Object, ResourceKind
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ STATUS: Mapping[type[LauncherError], tuple[int, str]] = {
     TooLarge: (413, "RequestEntityTooLarge"),
     InvalidObject: (422, "Invalid"),
     TooManyRequests: (429, "TooManyRequests"),
-    StoreBroken: (500, "InternalError"),
+    StoreCorrupted: (500, "InternalError"),
     Unavailable: (503, "ServiceUnavailable"),
     OutcomeUnknown: (504, "Timeout"),
 }
@@ -77,30 +77,30 @@ SERVER = "framework-launcher"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ErrorTarget:
     """What a request is about."""
 
-    kind: Kind
+    kind: ResourceKind
     name: str = ""
 
 
-_TARGET = web.RequestKey("target", Target)
+_TARGET = web.RequestKey("target", ErrorTarget)
 
 
 class InvalidOptions(InvalidObject):
     """The options of a request break rules: ``CreateOptions.meta.k8s.io "" is invalid: …``."""
 
     def __init__(
-        self, kind: str, problems: tuple[Problem, ...], *, group: str = "meta.k8s.io", name: str = ""
+        self, kind: str, problems: tuple[FieldError, ...], *, group: str = "meta.k8s.io", name: str = ""
     ) -> None:
         super().__init__(problems)
         self.kind, self.group, self.name = kind, group, name
 
 
-class NamespaceGoing(Forbidden):
+class NamespaceTerminating(Forbidden):
     """Nothing new can be made in a namespace that is being deleted."""
 
-    def __init__(self, target: Target, namespace: str) -> None:
+    def __init__(self, target: ErrorTarget, namespace: str) -> None:
         super().__init__(
             f'{target.kind.resource} "{target.name}" is forbidden: unable to create new content in namespace '
             f"{namespace} because it is being terminated"
@@ -111,25 +111,25 @@ class NamespaceGoing(Forbidden):
 class FieldConflict(Conflict):
     """An apply would change what others own: each field is told by a Problem."""
 
-    def __init__(self, message: str, causes: tuple[Problem, ...]) -> None:
+    def __init__(self, message: str, causes: tuple[FieldError, ...]) -> None:
         super().__init__(message)
         self.causes = causes
 
 
-class VersionAhead(Unavailable):
+class ResourceVersionTooLarge(Unavailable):
     """The version asked for has not been reached yet."""
 
 
-def aim(request: web.Request, kind: Kind, name: str = "") -> None:
+def set_error_target(request: web.Request, kind: ResourceKind, name: str = "") -> None:
     """From now on what goes wrong with *request* is told as being about that object."""
-    request[_TARGET] = Target(kind, name)
+    request[_TARGET] = ErrorTarget(kind, name)
 
 
 def status_of(
-    error: LauncherError, target: Target | None = None, *, patching: bool = False
+    error: LauncherError, target: ErrorTarget | None = None, *, patching: bool = False
 ) -> tuple[int, Object]:
     """The HTTP code and the Status that tell of *error*."""
-    if isinstance(error, VersionAhead):
+    if isinstance(error, ResourceVersionTooLarge):
         causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
         return 504, failure(504, "Timeout", str(error), {"causes": causes, "retryAfterSeconds": 1})
     code, reason = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
@@ -143,7 +143,7 @@ def status_of(
             return code, failure(code, reason, str(error), {"retryAfterSeconds": ceil(error.retry_after)})
         case Expired(token=str() as token):
             return code, {**failure(code, reason, str(error)), "metadata": {"continue": token}}
-        case StoreBroken():
+        case StoreCorrupted():
             return code, internal_error()
         case OutcomeUnknown():
             return code, failure(code, reason, str(error))
@@ -153,7 +153,7 @@ def status_of(
             return code, failure(code, reason, str(error), _details(error, target))
 
 
-def _details(error: LauncherError, target: Target | None) -> Object:
+def _details(error: LauncherError, target: ErrorTarget | None) -> Object:
     """What a program may want to know of *error* besides its reason."""
     if isinstance(error, FieldConflict):
         return {"causes": [_cause(problem) for problem in error.causes]}
@@ -161,7 +161,7 @@ def _details(error: LauncherError, target: Target | None) -> Object:
         return {}
     kind = target.kind
     details: Object = {"name": target.name, "group": kind.group, "kind": kind.plural}
-    if isinstance(error, NamespaceGoing):
+    if isinstance(error, NamespaceTerminating):
         message = f"namespace {error.namespace} is being terminated"
         cause = {"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}
         details["causes"] = [cause]
@@ -182,7 +182,7 @@ def internal_error() -> Object:
     return failure(500, "InternalError", f"Internal error occurred: {message}", details)
 
 
-def _invalid(error: InvalidObject, target: Target | None) -> Object:
+def _invalid(error: InvalidObject, target: ErrorTarget | None) -> Object:
     kind, group, name = "", "", ""
     if isinstance(error, InvalidOptions):
         kind, group, name = error.kind, error.group, error.name
@@ -197,18 +197,18 @@ def _invalid(error: InvalidObject, target: Target | None) -> Object:
     return failure(422, "Invalid", message, {key: value for key, value in details.items() if value})
 
 
-def _cause(problem: Problem) -> Object:
+def _cause(problem: FieldError) -> Object:
     return {"reason": problem.reason, "message": problem.message, "field": problem.field}
 
 
-def _listed(problems: Sequence[Problem]) -> str:
+def _listed(problems: Sequence[FieldError]) -> str:
     texts = [str(problem) for problem in problems]
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
-def refused(request: web.BaseRequest, code: int, status: Object) -> web.Response:
+def status_response(request: web.BaseRequest, code: int, status: Object) -> web.Response:
     """*status* as an answer, in JSON whatever else was asked for."""
-    told = said(request, status)
+    told = to_external(request, status)
     option = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if is_pretty(request) else 0)
     headers = {"Content-Type": "application/json"}
     if seconds := status.get("details", {}).get("retryAfterSeconds"):
@@ -227,7 +227,7 @@ async def errors_as_status(request: web.Request, handler: Handler) -> web.Stream
         code, status = error.status, _of_http(request, error)
         headers = {name: error.headers[name] for name in ("Allow", "Retry-After") if name in error.headers}
     except LauncherError as error:
-        if isinstance(error, StoreBroken):
+        if isinstance(error, StoreCorrupted):
             log.exception("the store needs its admin", extra={"path": request.path})
         target = request.get(_TARGET)
         patching = request.method == "PATCH" and content_type(request) != APPLY
@@ -241,7 +241,7 @@ async def errors_as_status(request: web.Request, handler: Handler) -> web.Stream
     if request.writer.output_size:
         # Part of another answer is out already: all that is left is to break it off.
         raise ConnectionResetError("the answer broke off")
-    response = refused(request, code, status)
+    response = status_response(request, code, status)
     response.headers.update(headers)
     return response
 

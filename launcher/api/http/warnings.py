@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from launcher.core.validation.pod_template import items
+from launcher.core.validation.pod_template import as_list
 from launcher.store.interface import Object
 
 #: Of all texts together; beyond that each is cut.
@@ -43,13 +43,13 @@ def metadata_warnings(obj: Object) -> Iterator[str]:
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
         return
-    for finalizer in items(metadata.get("finalizers")):
+    for finalizer in as_list(metadata.get("finalizers")):
         if isinstance(finalizer, str) and "/" not in finalizer and finalizer not in _COLLECTORS:
             yield (
                 f'metadata.finalizers: "{finalizer}": prefer a domain-qualified finalizer name, such as '
                 f"example.com/{finalizer}, including a path, to avoid confusion with others"
             )
-    owners = items(metadata.get("ownerReferences"))
+    owners = as_list(metadata.get("ownerReferences"))
     if any(owner in owners[:index] for index, owner in enumerate(owners)):
         yield "metadata.ownerReferences: the same owner stands there twice; it is kept once"
 

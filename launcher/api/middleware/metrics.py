@@ -16,11 +16,11 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from launcher.api.api_resources import SERVED
-from launcher.api.middleware.request_info import Call, call_of
+from launcher.api.middleware.request_info import RequestInfo, call_of
 from launcher.core.status import State
-from launcher.core.validation.pod_template import part
+from launcher.core.validation.pod_template import as_object
 from launcher.store.informer import Informer
-from launcher.store.interface import FRAMEWORKS, PODS, Key, Kind, Object, Store
+from launcher.store.interface import FRAMEWORKS, PODS, Key, Object, ResourceKind, Store
 from launcher.store.object_errors import ObjectErrors
 
 #: Upper bounds in seconds.
@@ -46,7 +46,7 @@ class Gauge:
     samples: Callable[[], Iterable[tuple[Labels, float]]]
 
 
-def counted(kind: Kind, counts: Callable[[], Mapping[str, int] | None]) -> Gauge:
+def counted(kind: ResourceKind, counts: Callable[[], Mapping[str, int] | None]) -> Gauge:
     """How many Frameworks, or pods, are in each state that they can be in; nothing while *counts* does not know."""
     label, values = _BY[kind]
 
@@ -115,7 +115,7 @@ class Metrics:
             running[kind] -= 1
             self._count(call, code, self._clock() - began)
 
-    def _count(self, call: Call, code: int, seconds: float) -> None:
+    def _count(self, call: RequestInfo, code: int, seconds: float) -> None:
         self._requests[call.verb, call.resource, call.subresource, code] += 1
         if not call.lasting:
             times = self._times.setdefault((call.verb, call.resource), _Histogram())
@@ -214,14 +214,14 @@ class _Census:
         self._states.pop(key, None)
 
 
-def _state_of(kind: Kind) -> Callable[[Object], str]:
+def _state_of(kind: ResourceKind) -> Callable[[Object], str]:
     """Reads the state of an object; one of its own making, or of a kind that has none, is Unknown."""
     if kind == FRAMEWORKS:
         return lambda obj: _one_of(
-            _STATES, part(obj.get("status")).get("state", State.CREATION_PENDING.value)
+            _STATES, as_object(obj.get("status")).get("state", State.CREATION_PENDING.value)
         )
     if kind == PODS:
-        return lambda obj: _one_of(_PHASES, part(obj.get("status")).get("phase", "Pending"))
+        return lambda obj: _one_of(_PHASES, as_object(obj.get("status")).get("phase", "Pending"))
     return lambda _: _UNKNOWN
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from launcher.api.api_resources import OFFERED
+from launcher.api.api_resources import API_RESOURCES
 
 _KNOWN = {
     (served.kind.group, served.kind.version, served.kind.plural): frozenset(
         sub.name for sub in served.subresources
     )
-    for served in OFFERED
+    for served in API_RESOURCES
 }
 _ON_ONE = {
     "GET": "get",
@@ -33,7 +33,7 @@ _PROBE = re.compile(r"/(healthz|livez|readyz)(/[a-z-]*)?|/version/?")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RequestInfo:
     """One request in Kubernetes' terms. Names that are not ours are left out, so that the values are few."""
 
     #: As in RBAC; empty for a method that means nothing here.
@@ -46,10 +46,10 @@ class Call:
     lasting: bool = False
 
 
-def call_of(request: web.BaseRequest) -> Call:
+def call_of(request: web.BaseRequest) -> RequestInfo:
     """What *request* asks for."""
     if is_rendezvous(request):
-        return Call("watch", "rendezvous", lasting=True)
+        return RequestInfo("watch", "rendezvous", lasting=True)
     writes = request.method not in _READS
     group, version, rest = _split(request.rel_url.raw_path.strip("/").split("/"))
     watched = rest[:1] == ["watch"]
@@ -61,16 +61,16 @@ def call_of(request: web.BaseRequest) -> Call:
         lasting = _lasts(rest, writes=writes) or (
             request.method == "GET" and (watched or flag(request.query, "watch"))
         )
-        return Call(_ON_ONE.get(request.method, ""), writes=writes, lasting=lasting)
+        return RequestInfo(_ON_ONE.get(request.method, ""), writes=writes, lasting=lasting)
     resource = rest[0]
     if request.method == "GET" and (
         (watched and len(rest) <= 2) or (len(rest) == 1 and flag(request.query, "watch"))
     ):
-        return Call("watch", resource, lasting=True)
+        return RequestInfo("watch", resource, lasting=True)
     if len(rest) == 1:
-        return Call(_ON_ALL.get(request.method, ""), resource, writes=writes)
+        return RequestInfo(_ON_ALL.get(request.method, ""), resource, writes=writes)
     subresource = rest[2] if len(rest) > 2 and rest[2] in subresources else ""
-    return Call(
+    return RequestInfo(
         _ON_ONE.get(request.method, ""),
         resource,
         subresource,

@@ -16,7 +16,7 @@ from aiohttp.typedefs import Handler
 from launcher.api.http.request_body import too_large
 from launcher.api.middleware.request_info import call_of, is_probe
 from launcher.core.errors import OutcomeUnknown, TooManyRequests, Unavailable
-from launcher.core.parsing.decoder import MOST_BYTES
+from launcher.core.parsing.decoder import MAX_BODY_BYTES
 
 #: Seconds over which watches and logs end when the server drains, so that their clients do not all return at once.
 _ENDING = 10.0
@@ -50,7 +50,7 @@ SERVER_OPTIONS = ServerOptions(
 )
 
 
-class Limits:
+class RequestLimits:
     """
     Counts and times requests. At most *reads* and *writes* at once; each has so many seconds, body and all.
 
@@ -101,7 +101,7 @@ class Limits:
         call = call_of(request)
         if call.lasting:
             return await self._ended_by_drain(request, handler)
-        if (request.content_length or 0) > MOST_BYTES:
+        if (request.content_length or 0) > MAX_BODY_BYTES:
             raise too_large()
         return await self._counted(request, handler, writes=call.writes)
 

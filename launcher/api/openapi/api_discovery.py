@@ -9,18 +9,18 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from launcher.api.api_resources import KindName, Served, Sub
+from launcher.api.api_resources import ApiResource, KindName, Sub
 from launcher.api.http.api_group_alias import SECOND
-from launcher.api.http.content_negotiation import Offer, View, look_of, wanted
-from launcher.api.http.responses import Hashed, answer, hashed
-from launcher.store.interface import Kind
+from launcher.api.http.content_negotiation import Offer, Representation, negotiate_format, wanted
+from launcher.api.http.responses import CachedDocument, hashed, respond
+from launcher.store.interface import ResourceKind
 
 _PLAIN = Offer("application/json")
 #: Everything in one answer. Clients tell it from the plain one by the parameters of its type.
 _AGGREGATED = Offer(
     "application/json", (("g", "apidiscovery.k8s.io"), ("v", "v2"), ("as", "APIGroupDiscoveryList"))
 )
-_OBJECT = frozenset({View.OBJECT})
+_OBJECT = frozenset({Representation.OBJECT})
 _CORE = ("", "v1")
 
 _STAGES = (None, "beta", "alpha")
@@ -29,10 +29,10 @@ _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _GroupVersion = tuple[str, str]
 
 
-class Discovery:
+class ApiDiscovery:
     """Answers for ``/api`` and ``/apis``."""
 
-    def __init__(self, served: Sequence[Served]) -> None:
+    def __init__(self, served: Sequence[ApiResource]) -> None:
         groups = {key: list(some) for key, some in groupby(sorted(served, key=_place), key=_group_version)}
         core = {key: some for key, some in groups.items() if key == _CORE}
         others = {key: some for key, some in groups.items() if key != _CORE}
@@ -69,7 +69,7 @@ class Discovery:
         return await _plain(request, self._resources[_CORE])
 
 
-async def _either(request: web.Request, plain: Mapping[str, Any], aggregated: Hashed) -> web.Response:
+async def _either(request: web.Request, plain: Mapping[str, Any], aggregated: CachedDocument) -> web.Response:
     if wanted(request, (_PLAIN, _AGGREGATED)) is _AGGREGATED:
         return aggregated.answer(request, caching="public")
     return await _plain(request, plain)
@@ -78,14 +78,14 @@ async def _either(request: web.Request, plain: Mapping[str, Any], aggregated: Ha
 async def _plain(request: web.Request, found: Mapping[str, Any] | None) -> web.Response:
     if found is None:
         raise web.HTTPNotFound
-    return await answer(request, look_of(request, _OBJECT), dict(found))
+    return await respond(request, negotiate_format(request, _OBJECT), dict(found))
 
 
-def _group_version(served: Served) -> _GroupVersion:
+def _group_version(served: ApiResource) -> _GroupVersion:
     return served.kind.group, served.kind.version
 
 
-def _place(served: Served) -> tuple[bool, str, tuple[int, ...], str]:
+def _place(served: ApiResource) -> tuple[bool, str, tuple[int, ...], str]:
     # Of two groups with a kind of the same name, clients take the first unless they are told which.
     return served.kind == SECOND, served.kind.group, _priority(served.kind.version), served.kind.plural
 
@@ -103,7 +103,7 @@ def _group(name: str, versions: Sequence[str]) -> dict[str, Any]:
     return {"name": name, "versions": told, "preferredVersion": told[0]}
 
 
-def _resource_list(key: _GroupVersion, some: Sequence[Served]) -> dict[str, Any]:
+def _resource_list(key: _GroupVersion, some: Sequence[ApiResource]) -> dict[str, Any]:
     group, version = key
     resources = [entry for served in some for entry in _resources(served)]
     group_version = f"{group}/{version}" if group else version
@@ -115,7 +115,7 @@ def _resource_list(key: _GroupVersion, some: Sequence[Served]) -> dict[str, Any]
     }
 
 
-def _resources(served: Served) -> list[dict[str, Any]]:
+def _resources(served: ApiResource) -> list[dict[str, Any]]:
     kind = served.kind
     entry = {
         "name": kind.plural,
@@ -128,7 +128,7 @@ def _resources(served: Served) -> list[dict[str, Any]]:
     return [entry, *(_subresource(kind, sub) for sub in served.subresources)]
 
 
-def _subresource(kind: Kind, sub: Sub) -> dict[str, Any]:
+def _subresource(kind: ResourceKind, sub: Sub) -> dict[str, Any]:
     # The kind's own group and version go without saying.
     elsewhere = (sub.kind.group, sub.kind.version) != (kind.group, kind.version)
     return {
@@ -141,12 +141,12 @@ def _subresource(kind: Kind, sub: Sub) -> dict[str, Any]:
     }
 
 
-def _also(served: Served) -> dict[str, Any]:
+def _also(served: ApiResource) -> dict[str, Any]:
     also = {"shortNames": served.short_names, "categories": served.categories}
     return {name: values for name, values in also.items() if values}
 
 
-def _aggregated(groups: Mapping[_GroupVersion, Sequence[Served]]) -> Hashed:
+def _aggregated(groups: Mapping[_GroupVersion, Sequence[ApiResource]]) -> CachedDocument:
     items = [
         {
             "metadata": {"name": group} if group else {},
@@ -170,7 +170,7 @@ def _aggregated(groups: Mapping[_GroupVersion, Sequence[Served]]) -> Hashed:
     return hashed(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE), _AGGREGATED.content_type)
 
 
-def _aggregated_resource(served: Served) -> dict[str, Any]:
+def _aggregated_resource(served: ApiResource) -> dict[str, Any]:
     kind = served.kind
     subresources = [
         {"subresource": sub.name, "responseKind": _response_kind(sub.kind), "verbs": sub.verbs}

@@ -6,7 +6,7 @@ from typing import Any
 from launcher.api.http.api_group_alias import stored
 from launcher.api.openapi.schema_dialects import Dialect, Schema
 from launcher.core.validation.schema import framework_schema
-from launcher.job_kinds.job_kind import Foreign, foreign_of
+from launcher.job_kinds.job_kind import JobKind, foreign_of
 from launcher.job_kinds.schema import spec_schema, status_schema
 from launcher.store.interface import (
     CONFIG_MAPS,
@@ -17,7 +17,7 @@ from launcher.store.interface import (
     PODS,
     SECRETS,
     SERVICES,
-    Kind,
+    ResourceKind,
 )
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -38,19 +38,19 @@ SCALE = "io.k8s.api.autoscaling.v1.Scale"
 _INT32 = 2**31 - 1
 
 
-def name_of(kind: Kind) -> str:
+def name_of(kind: ResourceKind) -> str:
     """The name of its definition: ``io.k8s.api.core.v1.Pod``."""
     if kind.group:
         return ".".join((*reversed(kind.group.split(".")), kind.version, kind.kind))
     return f"io.k8s.api.core.{kind.version}.{kind.kind}"
 
 
-def list_name_of(kind: Kind) -> str:
+def list_name_of(kind: ResourceKind) -> str:
     """The name of the definition of a list of them."""
     return f"{name_of(kind)}List"
 
 
-def definitions(kinds: Iterable[Kind], dialect: Dialect) -> dict[str, Schema]:
+def definitions(kinds: Iterable[ResourceKind], dialect: Dialect) -> dict[str, Schema]:
     """Each of *kinds*, its list, and all that they refer to, by name."""
     shared = framework_schema()["$defs"].items()
     found = {_shared_name(name): schema for name, schema in shared if name != _STATUS}
@@ -64,7 +64,7 @@ def definitions(kinds: Iterable[Kind], dialect: Dialect) -> dict[str, Schema]:
     return dict(sorted(written.items()))
 
 
-def _marked(schema: Schema, kind: Kind, name: str) -> Schema:
+def _marked(schema: Schema, kind: ResourceKind, name: str) -> Schema:
     mark = {"group": kind.group, "kind": name, "version": kind.version}
     return {**schema, "x-kubernetes-group-version-kind": [mark]}
 
@@ -88,7 +88,7 @@ def _renamed(schema: Any) -> Any:
     }
 
 
-def _schema_of(kind: Kind) -> Schema:
+def _schema_of(kind: ResourceKind) -> Schema:
     if stored(kind) == FRAMEWORKS:
         return _framework()
     if (foreign := foreign_of(kind)) is not None:
@@ -114,7 +114,7 @@ def _framework() -> Schema:
     return {**_thing(own, schema["description"]), "required": ["spec"]}
 
 
-def _job(foreign: Foreign) -> Schema:
+def _job(foreign: JobKind) -> Schema:
     template = {"$ref": "PodTemplateSpec", "description": "The pod of each replica."}
     fields = {**_HEAD, "spec": spec_schema(foreign, template), "status": status_schema()}
     return _thing(fields, f"A {foreign.kind.kind}, run by a Framework of the same name.")
@@ -165,7 +165,7 @@ _LIST_META_SCHEMA = _thing(
 )
 
 
-def _list_of(kind: Kind) -> Schema:
+def _list_of(kind: ResourceKind) -> Schema:
     fields = {
         **_HEAD,
         "metadata": {"$ref": _LIST_META, "description": "What is true of the list as a whole."},
@@ -174,7 +174,7 @@ def _list_of(kind: Kind) -> Schema:
     return {**_thing(fields, f"A list of {kind.plural}."), "required": ["items"]}
 
 
-_SCALES = Kind("autoscaling", "v1", "scales", "Scale")
+_SCALES = ResourceKind("autoscaling", "v1", "scales", "Scale")
 _SCALE = _thing(
     {
         **_HEAD,
@@ -192,7 +192,7 @@ _SCALE = _thing(
 )
 
 #: What each kind is, and its fields as far as anything is said of them here.
-_CORE: Mapping[Kind, tuple[str, Mapping[str, Schema]]] = {
+_CORE: Mapping[ResourceKind, tuple[str, Mapping[str, Schema]]] = {
     CONFIG_MAPS: (
         "Settings for pods, as texts under names.",
         {

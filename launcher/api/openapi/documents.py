@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 from aiohttp import hdrs, web
 
-from launcher.api.api_resources import Served
-from launcher.api.http.content_negotiation import Offer, View, look_of, wanted
-from launcher.api.http.responses import Hashed, answer, hashed
+from launcher.api.api_resources import ApiResource
+from launcher.api.http.content_negotiation import Offer, Representation, negotiate_format, wanted
+from launcher.api.http.responses import CachedDocument, hashed, respond
 from launcher.api.openapi.definitions import definitions
 from launcher.api.openapi.paths import paths
 from launcher.api.openapi.schema_dialects import Dialect
@@ -18,7 +18,7 @@ from launcher.api.openapi.schema_dialects import Dialect
 _JSON = Offer("application/json")
 _PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _V2_OFFERS = (_JSON, Offer(_PROTOBUF), Offer("application/com.github.proto-openapi.spec.v2@v1.0+protobuf"))
-_OBJECT = frozenset({View.OBJECT})
+_OBJECT = frozenset({Representation.OBJECT})
 _INFO = {"title": "Framework Launcher", "version": "v1"}
 _NOT_KEPT = "no-cache, private"
 _YEAR = 365 * 24 * 3600
@@ -40,7 +40,7 @@ _STUB = (
 class OpenApi:
     """The documents, each made when it is first asked for. *clock* gives seconds since 1970."""
 
-    def __init__(self, served: Sequence[Served], clock: Callable[[], float]) -> None:
+    def __init__(self, served: Sequence[ApiResource], clock: Callable[[], float]) -> None:
         self._served, self._clock = served, clock
         self._stub = hashed(_STUB, _PROTOBUF)
 
@@ -57,7 +57,7 @@ class OpenApi:
             path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={document.hash}"}
             for path, document in self._v3.items()
         }
-        return await answer(request, look_of(request, _OBJECT), {"paths": found})
+        return await respond(request, negotiate_format(request, _OBJECT), {"paths": found})
 
     async def v3_document(self, request: web.Request) -> web.Response:
         """``GET /openapi/v3/{path}``: one of them, to be kept for ever under the address that has its hash."""
@@ -73,7 +73,7 @@ class OpenApi:
         return response
 
     @cached_property
-    def _v2(self) -> Hashed:
+    def _v2(self) -> CachedDocument:
         return _hashed(
             {
                 "swagger": "2.0",
@@ -84,15 +84,15 @@ class OpenApi:
         )
 
     @cached_property
-    def _v3(self) -> Mapping[str, Hashed]:
-        places: dict[str, list[Served]] = {}
+    def _v3(self) -> Mapping[str, CachedDocument]:
+        places: dict[str, list[ApiResource]] = {}
         for each in self._served:
             prefix = "apis" if each.kind.group else "api"
             places.setdefault(f"{prefix}/{each.kind.api_version}", []).append(each)
         return {place: _hashed(_v3_document(some)) for place, some in places.items()}
 
 
-def _v3_document(served: Sequence[Served]) -> dict[str, Any]:
+def _v3_document(served: Sequence[ApiResource]) -> dict[str, Any]:
     schemas = definitions([each.kind for each in served], Dialect.OPENAPI_3)
     return {
         "openapi": "3.0.0",
@@ -102,5 +102,5 @@ def _v3_document(served: Sequence[Served]) -> dict[str, Any]:
     }
 
 
-def _hashed(document: dict[str, Any]) -> Hashed:
+def _hashed(document: dict[str, Any]) -> CachedDocument:
     return hashed(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE), _JSON.media)

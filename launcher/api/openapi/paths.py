@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from launcher.api.api_resources import KindName, Served, Sub
+from launcher.api.api_resources import ApiResource, KindName, Sub
 from launcher.api.openapi.definitions import SCALE, list_name_of, name_of
 from launcher.api.openapi.schema_dialects import Dialect, Schema
 
@@ -73,7 +73,7 @@ _PARAMETERS: dict[str, Sequence[_Parameter]] = {
 }
 
 
-def paths(served: Iterable[Served], dialect: Dialect) -> dict[str, Any]:
+def paths(served: Iterable[ApiResource], dialect: Dialect) -> dict[str, Any]:
     """Each path with its operations."""
     writer = _Writer(dialect)
     return {path: operations for each in served for path, operations in writer.paths(each).items()}
@@ -85,7 +85,7 @@ class _Writer:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
 
-    def paths(self, served: Served) -> dict[str, Any]:
+    def paths(self, served: ApiResource) -> dict[str, Any]:
         kind = served.kind
         root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
         here = f"{root}/namespaces/{{namespace}}" if kind.namespaced else root

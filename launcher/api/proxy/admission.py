@@ -9,21 +9,21 @@ import orjson
 from aiohttp import web
 
 from launcher.api.http.request_body import body_of, media_of, object_in
-from launcher.api.http.request_options import Validation, Writing, writing_of
-from launcher.api.http.status import aim
+from launcher.api.http.request_options import Validation, WriteOptions, writing_of
+from launcher.api.http.status import set_error_target
 from launcher.api.http.warnings import warning_headers
-from launcher.api.resources.registry import Rules, placed
+from launcher.api.resources.registry import ResourceStrategy, with_request_path
 from launcher.api.resources.writes import warnings_of
 from launcher.api.validation.frameworks import FrameworkRules
 from launcher.api.validation.jobs import JobRules
 from launcher.core.errors import BadRequest, InvalidObject
 from launcher.core.manifest import Manifest
 from launcher.core.parsing.decoder import Media
-from launcher.core.replicas import scalable
+from launcher.core.replicas import with_replicas
 from launcher.core.validation.admission_policy import Policy
-from launcher.core.validation.pod_template import part
-from launcher.job_kinds.job_kind import FOREIGN, Foreign, foreign_of, noted
-from launcher.store.interface import FRAMEWORKS, Kind, Object
+from launcher.core.validation.pod_template import as_object
+from launcher.job_kinds.job_kind import FOREIGN, JobKind, foreign_of, noted
+from launcher.store.interface import FRAMEWORKS, Object, ResourceKind
 
 #: What is looked at on its way, by where it stands.
 _LOOKED_AT = {
@@ -33,21 +33,21 @@ _LOOKED_AT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResourcePath:
     """A namespace, and an object in it; no name for all of its kind together."""
 
     namespace: str
     name: str | None = None
-    kind: Kind = FRAMEWORKS
+    kind: ResourceKind = FRAMEWORKS
 
 
-def place_of(path: str) -> Place | None:
+def place_of(path: str) -> ResourcePath | None:
     """The place of Frameworks or jobs at that *path*, as it was sent; None where something else stands, or a part."""
     # Unquoted before it is taken apart, as kube-apiserver does: what is the same to it has to be the same here.
     match unquote(path).strip("/").split("/"):
         case ["apis", group, version, "namespaces", namespace, plural, *name] if len(name) <= 1:
             kind = _LOOKED_AT.get((group, version, plural))
-            return None if kind is None else Place(namespace, name[0] if name else None, kind)
+            return None if kind is None else ResourcePath(namespace, name[0] if name else None, kind)
         case _:
             return None
 
@@ -76,38 +76,38 @@ class Checked:
 class DoorChecks:
     """Checks whole objects, those of POST and PUT."""
 
-    def __init__(self, policy: Policy, are_ours: Callable[[Foreign], bool] = lambda _: False) -> None:
+    def __init__(self, policy: Policy, are_ours: Callable[[JobKind], bool] = lambda _: False) -> None:
         """*are_ours* tells whether jobs of a kind are: those of other operators are none of our business."""
         self._are_ours = are_ours
-        self._rules: dict[Kind, Rules] = {FRAMEWORKS: FrameworkRules(policy)}
+        self._rules: dict[ResourceKind, ResourceStrategy] = {FRAMEWORKS: FrameworkRules(policy)}
         for foreign in FOREIGN:
             self._rules |= {kind: JobRules(kind, foreign, policy) for kind in foreign.kinds}
         self._large = asyncio.Semaphore(_LARGE)
 
-    def are_for(self, kind: Kind) -> bool:
+    def are_for(self, kind: ResourceKind) -> bool:
         """Whether objects of that *kind* are checked."""
         foreign = foreign_of(kind)
         return foreign is None or self._are_ours(foreign)
 
-    async def checked(self, request: web.Request, place: Place) -> Checked:
+    async def checked(self, request: web.Request, place: ResourcePath) -> Checked:
         """The object in the body of *request*. Raises BadRequest, TooLarge, InvalidObject."""
         writing = writing_of(request, _OPTIONS[request.method])
         media = media_of(request)
         data = await body_of(request)
         manifest = await self._read(request, data, media, writing, place)
-        new = placed(place.kind, manifest.object, place.namespace, place.name)
+        new = with_request_path(place.kind, manifest.object, place.namespace, place.name)
         if place.name is None and (problems := self._rules[place.kind].creation_problems(new)):
             _aim(request, place.kind, new)
             raise InvalidObject(tuple(problems))
         if place.kind == FRAMEWORKS:
-            new = scalable(new)
+            new = with_replicas(new)
         elif place.name is None:
             new = noted(place.kind, new)
         # Of the metadata the API server warns by itself.
         return Checked(orjson.dumps(new), tuple(warning_headers(warnings_of(manifest, {}, writing))))
 
     async def _read(
-        self, request: web.Request, data: bytes, media: Media, writing: Writing, place: Place
+        self, request: web.Request, data: bytes, media: Media, writing: WriteOptions, place: ResourcePath
     ) -> Manifest:
         strict = writing.validation is Validation.STRICT
         try:
@@ -120,11 +120,11 @@ class DoorChecks:
             _aim(
                 request,
                 place.kind,
-                placed(place.kind, object_in(data, media).value, place.namespace, place.name),
+                with_request_path(place.kind, object_in(data, media).value, place.namespace, place.name),
             )
             raise
 
 
-def _aim(request: web.Request, kind: Kind, obj: Object) -> None:
-    metadata = part(obj.get("metadata"))
-    aim(request, kind, str(metadata.get("name") or metadata.get("generateName") or ""))
+def _aim(request: web.Request, kind: ResourceKind, obj: Object) -> None:
+    metadata = as_object(obj.get("metadata"))
+    set_error_target(request, kind, str(metadata.get("name") or metadata.get("generateName") or ""))

@@ -13,20 +13,20 @@ from pathlib import Path
 
 from aiohttp import web
 
-from launcher.api.http.server import Adding
+from launcher.api.http.server import RouteProvider
 from launcher.api.http.status import SERVER, common_headers, errors_as_status
 from launcher.api.middleware.metrics import Metrics
 from launcher.api.middleware.request_info import is_rendezvous
-from launcher.api.middleware.request_limits import Limits, note_stream
+from launcher.api.middleware.request_limits import RequestLimits, note_stream
 from launcher.api.proxy.admission import DoorChecks
-from launcher.api.proxy.handler import Passage, Passed
+from launcher.api.proxy.handler import Passed, ProxyHandler
 from launcher.api.proxy.metrics_authorization import Handler, MetricsAccess
 from launcher.api.proxy.upstream import Upstream
 from launcher.api.system_endpoints import Health
-from launcher.core.parsing.decoder import MOST_BYTES
+from launcher.core.parsing.decoder import MAX_BODY_BYTES
 from launcher.core.validation.admission_policy import Policy
-from launcher.job_kinds.job_kind import Foreign
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.job_kinds.job_kind import JobKind
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 
 #: The API server itself gives up on a request after a minute, and says so better than we could.
 _SECONDS = 65.0
@@ -40,27 +40,27 @@ _OWN = re.compile(r"/(healthz|livez|readyz)(/[a-z-]*)?|/admission/[a-z]+")
 class DoorParts:
     """What the front door is made of."""
 
-    access: Access
+    access: ClusterConfig
     policy: Policy
-    limits: Limits
+    limits: RequestLimits
     metrics: Metrics
     health: Health
     #: The admission webhook; None where another place serves it.
-    webhook: Adding | None = None
+    webhook: RouteProvider | None = None
     #: Where pods ask for their peers; None where they are not told.
-    rendezvous: Adding | None = None
+    rendezvous: RouteProvider | None = None
     #: Whether the listener asks for client certificates (see ``ask_for_certificates``), whose owners the launcher then
     #: names to the API server.
     certificates: bool = False
     #: Whether jobs of a kind are ours, and so to be checked.
-    are_ours: Callable[[Foreign], bool] = lambda _: False
+    are_ours: Callable[[JobKind], bool] = lambda _: False
     #: Whether Frameworks can be had under FrameworkController's name, too.
     second_name: bool = False
     #: Whether the cluster is asked who may read ``/metrics``.
     metrics_auth: bool = False
 
 
-def make_door(parts: DoorParts) -> web.Application:
+def make_proxy_app(parts: DoorParts) -> web.Application:
     """The application over *parts*."""
     app = web.Application(
         middlewares=[
@@ -69,7 +69,7 @@ def make_door(parts: DoorParts) -> web.Application:
             errors_as_status,
             parts.limits.middleware,
         ],
-        client_max_size=MOST_BYTES,
+        client_max_size=MAX_BODY_BYTES,
     )
     app.on_response_prepare.append(_door_headers)
     app.on_response_prepare.append(note_stream)
@@ -78,9 +78,9 @@ def make_door(parts: DoorParts) -> web.Application:
     return app
 
 
-def door_limits() -> Limits:
+def door_limits() -> RequestLimits:
     """Limits that leave it to the API server to time requests, and never keep it from its webhook."""
-    return Limits(
+    return RequestLimits(
         read_seconds=_SECONDS,
         write_seconds=_SECONDS,
         streams=_STREAMS,
@@ -114,14 +114,16 @@ def _metrics(app: web.Application, parts: DoorParts) -> Handler:
     return MetricsAccess(reviews, parts.metrics.expose).handle
 
 
-def _passage(app: web.Application, parts: DoorParts) -> Passage:
+def _passage(app: web.Application, parts: DoorParts) -> ProxyHandler:
     access, ourselves = parts.access, None
     others = Upstream(access, access.tls.nameless() if access.tls is not None else None)
     app.cleanup_ctx.append(others.connected)
     if parts.certificates:
         ourselves = Upstream(access, access.tls, access.credentials)
         app.cleanup_ctx.append(ourselves.connected)
-    return Passage(others, ourselves, DoorChecks(parts.policy, parts.are_ours), second_name=parts.second_name)
+    return ProxyHandler(
+        others, ourselves, DoorChecks(parts.policy, parts.are_ours), second_name=parts.second_name
+    )
 
 
 async def _door_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -18,7 +18,7 @@ from launcher.api.proxy.upgrade import SWITCHED, ask, tunnel, wish_of
 from launcher.api.proxy.upstream import Body, Upstream
 from launcher.api.resources.job_owned import deletion_warnings
 from launcher.core.errors import LauncherError
-from launcher.core.validation.pod_template import part
+from launcher.core.validation.pod_template import as_object
 from launcher.store.interface import FRAMEWORKS
 
 #: They speak about one connection, and not about what is said over it.
@@ -84,7 +84,7 @@ class Passed(web.StreamResponse):
     """An answer of the API server: nothing is added to it."""
 
 
-class Passage:
+class ProxyHandler:
     """Passes requests on, Frameworks checked."""
 
     def __init__(
@@ -160,7 +160,7 @@ async def _deletion_warnings(
     asked[hdrs.ACCEPT], asked[hdrs.ACCEPT_ENCODING] = "application/json", "identity"
     try:
         async with asyncio.timeout(_ASK_SECONDS), upstream.answer("GET", path, asked) as answer:
-            found = part(orjson.loads(await answer.read())) if answer.status == HTTPStatus.OK else {}
+            found = as_object(orjson.loads(await answer.read())) if answer.status == HTTPStatus.OK else {}
     except (LauncherError, aiohttp.ClientError, TimeoutError, ValueError):
         return ()  # the deletion itself is what counts
     return tuple(warning_headers(deletion_warnings(found)))

@@ -12,7 +12,7 @@ from multidict import CIMultiDict
 
 from launcher.api.proxy.upstream import Upstream
 from launcher.core.errors import Forbidden, Unavailable
-from launcher.core.validation.pod_template import part
+from launcher.core.validation.pod_template import as_object
 
 Json = dict[str, Any]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -50,7 +50,7 @@ class MetricsAccess:
         )
         if status.get("authenticated") is not True:
             raise web.HTTPUnauthorized(text="Unauthorized")
-        return part(status.get("user"))
+        return as_object(status.get("user"))
 
     async def _authorize(self, user: Json, path: str) -> None:
         known = {"user": user.get("username")} | {name: user.get(name) for name in ("uid", "groups", "extra")}
@@ -77,4 +77,4 @@ class MetricsAccess:
                 f"the API server refused a {kind} with {answer.status}: the launcher's own account needs the rights of "
                 "components/metrics-auth"
             )
-        return part(part(found).get("status"))
+        return as_object(as_object(found).get("status"))

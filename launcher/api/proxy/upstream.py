@@ -13,9 +13,9 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from launcher.core.errors import OutcomeUnknown, Unavailable
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import Credentials
-from launcher.tls.client_context import Tls
+from launcher.tls.client_context import ClientTls
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,9 @@ Body = bytes | AsyncIterator[bytes]
 class Upstream:
     """One API server. Who asks it is what the headers of each request say, or else the launcher itself."""
 
-    def __init__(self, access: Access, tls: Tls | None, credentials: Credentials | None = None) -> None:
+    def __init__(
+        self, access: ClusterConfig, tls: ClientTls | None, credentials: Credentials | None = None
+    ) -> None:
         """*tls* is what connections are made with; *credentials*, if any, go with every request."""
         self._url, self._tls, self._credentials = access.url, tls, credentials
         self._session: aiohttp.ClientSession | None = None
@@ -143,7 +145,7 @@ def _lost(method: str, path: str, error: BaseException) -> OutcomeUnknown:
     )
 
 
-def _session(tls: Tls | None) -> aiohttp.ClientSession:
+def _session(tls: ClientTls | None) -> aiohttp.ClientSession:
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             # How many there may be at once is decided where requests come in.

@@ -7,16 +7,24 @@ from dataclasses import replace
 import orjson
 from aiohttp import web
 
-from launcher.api.http.content_negotiation import MANY, ONE, look_of
+from launcher.api.http.content_negotiation import MANY, ONE, negotiate_format
 from launcher.api.http.request_body import body_of, media_of, object_in
 from launcher.api.http.request_options import deletion_of, listing_of
-from launcher.api.http.responses import answer
+from launcher.api.http.responses import respond
 from launcher.api.resources.job_owned import deletion_warnings
-from launcher.api.resources.object_views import Viewer, include_of
+from launcher.api.resources.object_views import ObjectPrinter, include_of
 from launcher.api.resources.writes import written
 from launcher.core.errors import BadRequest, Conflict, NotFound
-from launcher.store.embedded.embedded_store import TextStore
-from launcher.store.interface import FRAMEWORKS, NAMESPACES, PODS, Deletion, Kind, Object, Propagation
+from launcher.store.embedded.embedded_store import RawJsonStore
+from launcher.store.interface import (
+    FRAMEWORKS,
+    NAMESPACES,
+    PODS,
+    DeleteOptions,
+    Object,
+    Propagation,
+    ResourceKind,
+)
 
 #: Deletions that are under way at one time, so that they share the store's commits.
 _AT_ONCE = 100
@@ -24,36 +32,36 @@ _AT_ONCE = 100
 _SHOWN = (PODS, NAMESPACES)
 
 
-class Remover:
+class DeleteHandler:
     """Deletes objects of one kind."""
 
-    def __init__(self, kind: Kind, store: TextStore, clock: Callable[[], float]) -> None:
+    def __init__(self, kind: ResourceKind, store: RawJsonStore, clock: Callable[[], float]) -> None:
         self._kind, self._store, self._clock = kind, store, clock
 
     async def delete(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
         """The object as it waits for its end, or that it is gone."""
-        look = look_of(request, ONE)
+        look = negotiate_format(request, ONE)
         how, dry_run = deletion_of(request, await self._options(request))
         last = await self._delete(namespace, name, how, dry_run=dry_run)
         warnings = self._warnings(last)
         if self._kind in _SHOWN or await self._waits(last, dry_run=dry_run):
             return await written(request, self._kind, look, last, self._clock, warnings)
-        return await answer(request, look, _gone(self._kind, last), warnings=warnings)
+        return await respond(request, look, _gone(self._kind, last), warnings=warnings)
 
     def _warnings(self, *deleted: Object) -> list[str]:
         if self._kind != FRAMEWORKS:
             return []
         return [text for obj in deleted for text in deletion_warnings(obj)]
 
-    async def _delete(self, namespace: str, name: str, how: Deletion, *, dry_run: bool) -> Object:
+    async def _delete(self, namespace: str, name: str, how: DeleteOptions, *, dry_run: bool) -> Object:
         stored = await self._store.get(self._kind, namespace, name)
         how = self._chosen(stored, how)
         return await self._store.delete(self._kind, namespace, name, how, dry_run=dry_run)
 
     async def delete_all(self, request: web.Request, namespace: str) -> web.StreamResponse:
         """Every object that matches, as it was before; those that are on their way out already are left alone."""
-        look = look_of(request, MANY)
-        viewer = Viewer(self._kind, look, include_of(request), self._clock)
+        look = negotiate_format(request, MANY)
+        viewer = ObjectPrinter(self._kind, look, include_of(request), self._clock)
         listing = listing_of(request, self._kind, watch=False)
         how, dry_run = deletion_of(request, await self._options(request))
         page = await self._store.list(self._kind, namespace, listing.where, limit=listing.limit)
@@ -65,9 +73,9 @@ class Remover:
             went += [obj for obj, is_done in zip(batch, done, strict=True) if is_done]
         metadata = {"resourceVersion": str(self._store.version)}
         texts = map(orjson.dumps, went)
-        return await answer(request, look, viewer.many(metadata, texts), warnings=self._warnings(*went))
+        return await respond(request, look, viewer.many(metadata, texts), warnings=self._warnings(*went))
 
-    async def _delete_if_there(self, obj: Object, how: Deletion, *, dry_run: bool) -> bool:
+    async def _delete_if_there(self, obj: Object, how: DeleteOptions, *, dry_run: bool) -> bool:
         metadata = obj["metadata"]
         how = replace(self._chosen(obj, how), uid=metadata["uid"])
         try:
@@ -78,7 +86,7 @@ class Remover:
             return False
         return True
 
-    def _chosen(self, stored: Object, how: Deletion) -> Deletion:
+    def _chosen(self, stored: Object, how: DeleteOptions) -> DeleteOptions:
         """
         How to delete this one: a Framework in the foreground unless the request says otherwise.
 
@@ -115,7 +123,7 @@ class Remover:
         return {name: body[name] for name in body if name not in ("kind", "apiVersion")}
 
 
-def _gone(kind: Kind, last: Object) -> Object:
+def _gone(kind: ResourceKind, last: Object) -> Object:
     metadata = last["metadata"]
     details = {"name": metadata["name"], "group": kind.group, "kind": kind.plural, "uid": metadata["uid"]}
     return {

@@ -7,7 +7,7 @@ from launcher.api.apply.managed_fields import (
     KUBECTL,
     LAST_APPLIED,
     NOTE,
-    Clash,
+    ManagerConflict,
     Owners,
     after_apply,
     after_update,
@@ -18,28 +18,28 @@ from launcher.api.apply.managed_fields import (
     read_owners,
 )
 from launcher.api.apply.merge import applied, without_nulls
-from launcher.api.http.request_options import Writing
+from launcher.api.http.request_options import WriteOptions
 from launcher.api.http.status import FieldConflict
-from launcher.api.resources.registry import Keeper, Rules, Settle
-from launcher.core.errors import Problem
+from launcher.api.resources.registry import FinalizeObject, Registry, ResourceStrategy
+from launcher.core.errors import FieldError
 from launcher.core.manifest import Manifest
-from launcher.core.replicas import followed
-from launcher.core.timestamps import to_wire
+from launcher.core.replicas import reconcile_replicas
+from launcher.core.timestamps import format_rfc3339
 from launcher.store.interface import FRAMEWORKS, Object, Store
 from launcher.store.strategy import encoded
 
 _FIELD = "managedFields"
 
 
-class FrameworkKeeper(Keeper):
+class FrameworkKeeper(Registry):
     """Stores Frameworks, and knows who owns what of those that somebody has applied."""
 
-    def __init__(self, rules: Rules, store: Store, clock: Callable[[], float]) -> None:
+    def __init__(self, rules: ResourceStrategy, store: Store, clock: Callable[[], float]) -> None:
         super().__init__(FRAMEWORKS, rules, store)
         self._clock = clock
 
     async def apply(
-        self, namespace: str, name: str, wish: Object, writing: Writing
+        self, namespace: str, name: str, wish: Object, writing: WriteOptions
     ) -> tuple[Object, Manifest]:
         """The object as stored once it holds *wish*. Raises FieldConflict, and as ``change`` does."""
         wish = without_nulls(wish)
@@ -51,12 +51,12 @@ class FrameworkKeeper(Keeper):
 
         return await self._change(namespace, name, merged, writing, self._settle(wish, writing))
 
-    async def apply_new(self, obj: Object, writing: Writing) -> tuple[Object, Manifest]:
+    async def apply_new(self, obj: Object, writing: WriteOptions) -> tuple[Object, Manifest]:
         """The object, which was applied where there was none, as stored. Raises as ``create`` does."""
         obj = without_nulls(obj)
         return await self._create_unread(obj, writing, self._settle(obj, writing))
 
-    def _settle(self, wish: Object, writing: Writing) -> Settle:
+    def _settle(self, wish: Object, writing: WriteOptions) -> FinalizeObject:
         wanted = fields_in(wish)
 
         def settle(stored: Object, new: Object) -> Object:
@@ -68,26 +68,28 @@ class FrameworkKeeper(Keeper):
 
         return settle
 
-    def _owners(self, stored: Object, writing: Writing) -> Owners:
+    def _owners(self, stored: Object, writing: WriteOptions) -> Owners:
         if not stored:
             return ()
         if entries := stored["metadata"].get(_FIELD):
             return read_owners(entries)
         return first_owners(stored, writing.manager, self._now())
 
-    def _replaced(self, old: Object, new: Object, writing: Writing) -> Object:
+    def _replaced(self, old: Object, new: Object, writing: WriteOptions) -> Object:
         # Whoever does not speak of owners does not mean that there be none.
         held = {_FIELD: old["metadata"][_FIELD]} if _FIELD in old["metadata"] else {}
-        return self._changed(old, followed({**new, "metadata": held | new["metadata"]}, old), writing)
+        return self._changed(
+            old, reconcile_replicas({**new, "metadata": held | new["metadata"]}, old), writing
+        )
 
-    def _changed(self, old: Object, new: Object, writing: Writing) -> Object:
+    def _changed(self, old: Object, new: Object, writing: WriteOptions) -> Object:
         said = new["metadata"].get(_FIELD)
         if _FIELD not in old["metadata"] or said in (None, [], [{}]):
             return _owned(new, ())
         return _owned(new, after_update(old, new, read_owners(said), writing.manager, self._now()))
 
     def _now(self) -> str:
-        return to_wire(int(self._clock()))
+        return format_rfc3339(int(self._clock()))
 
 
 def _owned(obj: Object, owners: Owners) -> Object:
@@ -97,10 +99,10 @@ def _owned(obj: Object, owners: Owners) -> Object:
     return {**obj, "metadata": metadata}
 
 
-def _conflict(found: Sequence[Clash]) -> FieldConflict:
+def _conflict(found: Sequence[ManagerConflict]) -> FieldConflict:
     """The refusal, in the words that clients of Kubernetes know."""
     causes = tuple(
-        Problem(clash.field, f"conflict with {clash.owner}", "FieldManagerConflict") for clash in found
+        FieldError(clash.field, f"conflict with {clash.owner}", "FieldManagerConflict") for clash in found
     )
     if len(causes) == 1:
         return FieldConflict(f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from launcher.core.owner_references import controller_of
 from launcher.core.status import State
-from launcher.core.validation.pod_template import part
+from launcher.core.validation.pod_template import as_object
 from launcher.job_kinds.job_kind import FOREIGN
 from launcher.store.interface import Object
 
@@ -13,10 +13,10 @@ _PLURALS = {(kind.api_version, kind.kind): kind.resource for foreign in FOREIGN 
 
 def deletion_warnings(framework: Object) -> Iterator[str]:
     """That the job which controls *framework* creates it again, and how to delete that job; nothing once it is over."""
-    metadata = part(framework.get("metadata"))
+    metadata = as_object(framework.get("metadata"))
     owner = controller_of(metadata)
     resource = _PLURALS.get((owner.get("apiVersion", ""), owner.get("kind", "")))
-    if resource is None or part(framework.get("status")).get("state") == State.COMPLETED:
+    if resource is None or as_object(framework.get("status")).get("state") == State.COMPLETED:
         return
     name, namespace = owner.get("name"), metadata.get("namespace")
     yield (

@@ -6,28 +6,28 @@ from contextlib import suppress
 
 import orjson
 
-from launcher.api.http.request_options import Listing, Writing
-from launcher.api.resources.delete import Remover
+from launcher.api.http.request_options import ListOptions, WriteOptions
+from launcher.api.resources.delete import DeleteHandler
 from launcher.api.resources.reads import Reader
-from launcher.api.resources.registry import Keeper, placed
+from launcher.api.resources.registry import Registry, with_request_path
 from launcher.api.validation.core_objects import NamespaceRules
 from launcher.core.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from launcher.core.manifest import Manifest
-from launcher.core.timestamps import to_wire
+from launcher.core.timestamps import format_rfc3339
 from launcher.core.validation.names import namespace_fault
-from launcher.store.embedded.embedded_store import TextPage, TextStore
-from launcher.store.interface import NAMESPACES, Deletion, Object
+from launcher.store.embedded.embedded_store import RawJsonStore, TextPage
+from launcher.store.interface import NAMESPACES, DeleteOptions, Object
 from launcher.store.strategy import NAMESPACE_FINALIZER
 
 #: There from the beginning, and to the end.
 DEFAULT = "default"
 
 
-class Imagination:
+class ImplicitNamespaces:
     """Namespaces as they would be if somebody had made them when the server began, at *began* seconds since 1970."""
 
-    def __init__(self, store: TextStore, began: float) -> None:
-        self._store, self._began = store, to_wire(int(began))
+    def __init__(self, store: RawJsonStore, began: float) -> None:
+        self._store, self._began = store, format_rfc3339(int(began))
 
     def one(self, name: str) -> Object:
         """The namespace of that name; the same one every time, except for its version."""
@@ -49,7 +49,9 @@ class Imagination:
 class NamespaceReader(Reader):
     """Stored namespaces, and made-up ones where objects stand or might."""
 
-    def __init__(self, store: TextStore, clock: Callable[[], float], imagination: Imagination) -> None:
+    def __init__(
+        self, store: RawJsonStore, clock: Callable[[], float], imagination: ImplicitNamespaces
+    ) -> None:
         super().__init__(NAMESPACES, store, clock)
         self._imagination = imagination
 
@@ -61,7 +63,7 @@ class NamespaceReader(Reader):
                 raise
             return self._imagination.one(name)
 
-    async def page(self, namespace: str | None, listing: Listing) -> TextPage:
+    async def page(self, namespace: str | None, listing: ListOptions) -> TextPage:
         stored = await self._store.list_texts(self._kind, namespace)
         found = {obj["metadata"]["name"]: obj for obj in map(orjson.loads, stored.texts)}
         for name in {DEFAULT, *self._store.namespaces()} - found.keys():
@@ -70,34 +72,34 @@ class NamespaceReader(Reader):
         return TextPage([orjson.dumps(obj) for obj in shown], stored.version, None, 0)
 
 
-class NamespaceKeeper(Keeper):
+class NamespaceKeeper(Registry):
     """Changes namespaces; one that nobody has made is made by being changed."""
 
-    def __init__(self, store: TextStore, imagination: Imagination) -> None:
+    def __init__(self, store: RawJsonStore, imagination: ImplicitNamespaces) -> None:
         super().__init__(NAMESPACES, NamespaceRules(NAMESPACES), store)
         self._imagination = imagination
 
-    async def replace(self, obj: Object, writing: Writing) -> Object:
+    async def replace(self, obj: Object, writing: WriteOptions) -> Object:
         try:
             return await super().replace(obj, writing)
         except NotFound:
             return await self._made(obj, writing)
 
-    async def replace_any(self, obj: Object, writing: Writing) -> Object:
+    async def replace_any(self, obj: Object, writing: WriteOptions) -> Object:
         try:
             return await super().replace_any(obj, writing)
         except NotFound:
             return await self._made(obj, writing)
 
     async def change(
-        self, namespace: str, name: str, change: Callable[[Object], Object], writing: Writing
+        self, namespace: str, name: str, change: Callable[[Object], Object], writing: WriteOptions
     ) -> tuple[Object, Manifest]:
         try:
             return await super().change(namespace, name, change, writing)
         except NotFound:
             if namespace_fault(name):
                 raise
-        new = placed(NAMESPACES, change(self._imagination.one(name)), namespace, name)
+        new = with_request_path(NAMESPACES, change(self._imagination.one(name)), namespace, name)
         try:
             return await self.create_unread(_unversioned(new), writing)
         except AlreadyExists:
@@ -111,7 +113,7 @@ class NamespaceKeeper(Keeper):
             return new
         return {**new, "metadata": {**new["metadata"], "finalizers": [*after, NAMESPACE_FINALIZER]}}
 
-    async def _made(self, obj: Object, writing: Writing) -> Object:
+    async def _made(self, obj: Object, writing: WriteOptions) -> Object:
         try:
             return await self.create(_unversioned(obj), writing)
         except AlreadyExists as error:
@@ -124,13 +126,13 @@ def _unversioned(obj: Object) -> Object:
     return {**obj, "metadata": metadata}
 
 
-class NamespaceRemover(Remover):
+class NamespaceRemover(DeleteHandler):
     """Deletes namespaces, also those that nobody has made; the garbage collector empties them."""
 
-    def __init__(self, store: TextStore, clock: Callable[[], float]) -> None:
+    def __init__(self, store: RawJsonStore, clock: Callable[[], float]) -> None:
         super().__init__(NAMESPACES, store, clock)
 
-    async def _delete(self, namespace: str, name: str, how: Deletion, *, dry_run: bool) -> Object:
+    async def _delete(self, namespace: str, name: str, how: DeleteOptions, *, dry_run: bool) -> Object:
         if name == DEFAULT:
             raise Forbidden(f'namespaces "{name}" is forbidden: this namespace may not be deleted')
         if name in self._store.namespaces():

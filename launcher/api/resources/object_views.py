@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from launcher.api.http.content_negotiation import Look, View
+from launcher.api.http.content_negotiation import Representation, ResponseFormat
 from launcher.api.resources.table_columns import Column, shape_of
 from launcher.core.errors import BadRequest
-from launcher.store.interface import Kind, Object
+from launcher.store.interface import Object, ResourceKind
 
 
 class Include(StrEnum):
@@ -29,10 +29,12 @@ def include_of(request: web.Request) -> Include:
     return Include(text)
 
 
-class Viewer:
+class ObjectPrinter:
     """Shows objects of one kind in one way, with the time at which they are shown."""
 
-    def __init__(self, kind: Kind, look: Look, include: Include, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, kind: ResourceKind, look: ResponseFormat, include: Include, clock: Callable[[], float]
+    ) -> None:
         self._kind, self._look, self._include, self._clock = kind, look, include, clock
         self._meta = f"meta.k8s.io/{look.version}"
 
@@ -44,36 +46,36 @@ class Viewer:
     @property
     def plain(self) -> bool:
         """Whether objects are shown just as they are."""
-        return self._look.view is View.OBJECT
+        return self._look.view is Representation.OBJECT
 
     def one(self, obj: Object, *, columns: bool = True) -> Object:
         """One object; a later row of a stream has its columns already."""
         match self._look.view:
-            case View.OBJECT:
+            case Representation.OBJECT:
                 return obj
-            case View.TABLE:
+            case Representation.TABLE:
                 version = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
                 return self._table(version, [obj], columns=columns)
-            case View.METADATA | View.METADATA_LIST:
+            case Representation.METADATA | Representation.METADATA_LIST:
                 return self._metadata(obj)
 
     def many(self, metadata: Mapping[str, Any], texts: Iterable[bytes]) -> Object | bytes:
         """A list, as an object or as its text."""
         match self._look.view:
-            case View.OBJECT:
+            case Representation.OBJECT:
                 head = {"apiVersion": self._kind.api_version, "kind": f"{self._kind.kind}List"}
                 opening = orjson.dumps({**head, "metadata": metadata})[:-1]
                 return b'%b,"items":[%b]}' % (opening, b",".join(texts))
-            case View.TABLE:
+            case Representation.TABLE:
                 return self._table(metadata, [orjson.loads(text) for text in texts])
-            case View.METADATA | View.METADATA_LIST:
+            case Representation.METADATA | Representation.METADATA_LIST:
                 items = [self._metadata(orjson.loads(text)) for text in texts]
-                kind = View.METADATA_LIST.value
+                kind = Representation.METADATA_LIST.value
                 return {"kind": kind, "apiVersion": self._meta, "metadata": metadata, "items": items}
 
     def bookmark(self, obj: Object) -> Object:
         """A bookmark, which has nothing but its metadata to show."""
-        if self._look.view is not View.TABLE:
+        if self._look.view is not Representation.TABLE:
             return self.one(obj)
         cells: list[None] = [None] * len(shape_of(self._kind).columns)
         row = {"cells": cells, "object": self._metadata(obj)}
@@ -85,7 +87,7 @@ class Viewer:
     ) -> Object:
         shape, now = shape_of(self._kind), self._clock()
         return {
-            "kind": View.TABLE.value,
+            "kind": Representation.TABLE.value,
             "apiVersion": self._meta,
             "metadata": metadata,
             "columnDefinitions": [_column(column) for column in shape.columns] if columns else None,
@@ -102,7 +104,7 @@ class Viewer:
                 return self._metadata(obj)
 
     def _metadata(self, obj: Object) -> Object:
-        return {"kind": View.METADATA.value, "apiVersion": self._meta, "metadata": obj["metadata"]}
+        return {"kind": Representation.METADATA.value, "apiVersion": self._meta, "metadata": obj["metadata"]}
 
 
 def _column(column: Column) -> Object:

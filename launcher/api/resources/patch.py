@@ -7,7 +7,7 @@ from aiohttp import web
 
 from launcher.api.apply.merge import anew, applied, check_applied
 from launcher.api.apply.strategic_merge import strategically_patched
-from launcher.api.http.content_negotiation import ONE, look_of
+from launcher.api.http.content_negotiation import ONE, negotiate_format
 from launcher.api.http.request_body import (
     APPLY,
     JSON_PATCH,
@@ -18,14 +18,14 @@ from launcher.api.http.request_body import (
     decoded,
     unsupported,
 )
-from launcher.api.http.request_options import Validation, Writing, applying_of, patching_of
-from launcher.api.resources.registry import Keeper
+from launcher.api.http.request_options import Validation, WriteOptions, applying_of, patching_of
+from launcher.api.resources.registry import Registry
 from launcher.api.resources.writes import warnings_of, written
 from launcher.core.errors import AlreadyExists, BadRequest, InvalidObject, NotFound
 from launcher.core.manifest import Manifest
 from launcher.core.parsing.decoder import Media
 from launcher.core.validation.field_errors import duplicate_field
-from launcher.store.interface import JsonPatch, Kind, MergePatch, Object
+from launcher.store.interface import JsonPatch, MergePatch, Object, ResourceKind
 from launcher.store.patch import patched
 
 #: Of every kind; clients know how to merge the lists of the core group's, too.
@@ -45,7 +45,7 @@ class ApplyPatch:
 class StrategicPatch:
     """A merge patch by which some lists of its kind are merged, too."""
 
-    kind: Kind
+    kind: ResourceKind
     changes: Object
 
 
@@ -53,11 +53,11 @@ AnyPatch = MergePatch | JsonPatch | ApplyPatch | StrategicPatch
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PatchRequest:
     """A patch, how to carry it out, and the warnings that its text alone gives rise to."""
 
     patch: AnyPatch
-    writing: Writing
+    writing: WriteOptions
     warnings: tuple[str, ...]
 
     def of(self, stored: Object) -> Object:
@@ -74,12 +74,12 @@ class Wish:
 class Patcher:
     """Carries out patches of one kind."""
 
-    def __init__(self, keeper: Keeper, clock: Callable[[], float]) -> None:
+    def __init__(self, keeper: Registry, clock: Callable[[], float]) -> None:
         self._kind, self._keeper, self._clock = keeper.kind, keeper, clock
 
     async def patch(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
         """``PATCH``: the object changed; by an apply also created."""
-        look = look_of(request, ONE)
+        look = negotiate_format(request, ONE)
         wish = await wish_of(request, self._kind)
         if isinstance(wish.patch, ApplyPatch):
             check_applied(self._kind, wish.patch.object, namespace, name)
@@ -93,7 +93,7 @@ class Patcher:
 
     async def patch_status(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
         """``PATCH …/status``: the status alone changed."""
-        look = look_of(request, ONE)
+        look = negotiate_format(request, ONE)
         wish = await wish_of(request, self._kind)
         if isinstance(wish.patch, ApplyPatch):
             check_applied(self._kind, wish.patch.object, namespace, name)
@@ -101,7 +101,7 @@ class Patcher:
         return await written(request, self._kind, look, saved, self._clock)
 
     async def _applied(
-        self, patch: ApplyPatch, wish: Wish, namespace: str, name: str
+        self, patch: ApplyPatch, wish: PatchRequest, namespace: str, name: str
     ) -> tuple[Object, Manifest, int]:
         """The object as it now is, and whether it was created: 201 or 200."""
         for tries_left in reversed(range(_APPLY_TRIES)):
@@ -117,7 +117,7 @@ class Patcher:
         raise AssertionError("the last try returns or raises")
 
 
-async def wish_of(request: web.Request, kind: Kind) -> Wish:
+async def wish_of(request: web.Request, kind: ResourceKind) -> PatchRequest:
     """The patch of such an object in a request. Raises BadRequest, InvalidObject, HTTPUnsupportedMediaType."""
     declared = content_type(request)
     accepted = _ACCEPTED if kind.group else (*_ACCEPTED, STRATEGIC)
@@ -129,10 +129,10 @@ async def wish_of(request: web.Request, kind: Kind) -> Wish:
     if twice and writing.validation is Validation.STRICT:
         raise InvalidObject(twice)
     patch = _patch(body.value, declared, kind)
-    return Wish(patch, writing, tuple(problem.message for problem in twice))
+    return PatchRequest(patch, writing, tuple(problem.message for problem in twice))
 
 
-def _patch(value: object, declared: str, kind: Kind) -> AnyPatch:
+def _patch(value: object, declared: str, kind: ResourceKind) -> AnyPatch:
     if declared == JSON_PATCH:
         if not isinstance(value, list):
             raise BadRequest(

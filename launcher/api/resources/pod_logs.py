@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from launcher.api.http.status import InvalidOptions, aim
+from launcher.api.http.status import InvalidOptions, set_error_target
 from launcher.api.middleware.request_info import flag
-from launcher.core.errors import BadRequest, NotFound, Problem
-from launcher.core.pods.log_options import POD_UID_HEADER, LogView
+from launcher.core.errors import BadRequest, FieldError, NotFound
+from launcher.core.pods.log_options import POD_UID_HEADER, PodLogOptions
 from launcher.core.validation.field_errors import forbidden
-from launcher.core.validation.pod_template import items, part
+from launcher.core.validation.pod_template import as_list, as_object
 from launcher.store.interface import PODS, Object, Store
 
 #: Larger numbers mean nothing, and not everything can reckon with them.
@@ -26,7 +26,7 @@ _HEADERS = {
 }
 
 
-class PodLogs(Protocol):
+class PodLogReader(Protocol):
     """The logs on this machine, also those of pods that are gone. *uid* None is the newest pod of that name."""
 
     def containers(self, namespace: str, pod: str, uid: str | None) -> Sequence[str]:
@@ -38,7 +38,7 @@ class PodLogs(Protocol):
         ...
 
     def read(
-        self, namespace: str, pod: str, uid: str | None, container: str, view: LogView
+        self, namespace: str, pod: str, uid: str | None, container: str, view: PodLogOptions
     ) -> AsyncIterator[bytes]:
         """
         What is to be seen, in pieces that end with a line while it is followed.
@@ -56,19 +56,19 @@ class _Asked:
     uid: str | None
     #: The log of the pod of that name before this one is wanted.
     previous_pod: bool
-    view: LogView
+    view: PodLogOptions
 
 
 class PodLogHandler:
     """Answers ``GET …/pods/{name}/log``. *clock* gives seconds since 1970."""
 
-    def __init__(self, store: Store, logs: PodLogs, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store, logs: PodLogReader, clock: Callable[[], float]) -> None:
         self._store, self._logs, self._clock = store, logs, clock
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """The log; 204 while the pod has no node yet. Works on for a pod that is gone as long as its log is there."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        aim(request, PODS, name)
+        set_error_target(request, PODS, name)
         asked = _asked(name, request.query, self._clock())
         pod = await self._pod(namespace, name, asked.uid)
         if asked.previous_pod:
@@ -81,7 +81,7 @@ class PodLogHandler:
             uid, flows = asked.uid, False
         else:
             container = _container_of(pod, asked.container)
-            if not part(pod.get("spec")).get("nodeName"):
+            if not as_object(pod.get("spec")).get("nodeName"):
                 return web.Response(status=204)
             uid, flows = pod["metadata"]["uid"], _check_run(pod, container, previous=asked.view.previous)
         # Of a run that is over, there is nothing to wait for.
@@ -108,9 +108,9 @@ class PodLogHandler:
 
 
 def _container_of(pod: Object, asked: str) -> str:
-    spec = part(pod.get("spec"))
+    spec = as_object(pod.get("spec"))
     main, early, late = (
-        [str(part(container).get("name")) for container in items(spec.get(kind))]
+        [str(as_object(container).get("name")) for container in as_list(spec.get(kind))]
         for kind in ("containers", "initContainers", "ephemeralContainers")
     )
     return _chosen(pod["metadata"]["name"], asked, main, [*main, *early, *late], early)
@@ -137,23 +137,23 @@ def _chosen(
 def _check_run(pod: Object, container: str, *, previous: bool) -> bool:
     """Whether the container runs now. Raises BadRequest when it has had no run to show."""
     name, status = pod["metadata"]["name"], _container_status(pod, container)
-    state, last = part(status.get("state")), part(status.get("lastState"))
+    state, last = as_object(status.get("state")), as_object(status.get("lastState"))
     if previous:
         if not last.get("terminated"):
             raise BadRequest(f'previous terminated container "{container}" in pod "{name}" not found')
     elif "running" not in state and "terminated" not in state and not last.get("terminated"):
-        waiting = part(state.get("waiting"))
+        waiting = as_object(state.get("waiting"))
         why = waiting.get("message") or waiting.get("reason") or "ContainerCreating"
         raise BadRequest(f'container "{container}" in pod "{name}" is waiting to start: {why}')
     return "running" in state and not previous
 
 
 def _container_status(pod: Object, container: str) -> Mapping[str, Any]:
-    status = part(pod.get("status"))
+    status = as_object(pod.get("status"))
     for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
-        for entry in items(status.get(kind)):
-            if part(entry).get("name") == container:
-                return part(entry)
+        for entry in as_list(status.get(kind)):
+            if as_object(entry).get("name") == container:
+                return as_object(entry)
     return {}
 
 
@@ -188,7 +188,7 @@ async def _closing(chunks: AsyncIterator[bytes]) -> AsyncIterator[None]:
 
 def _asked(pod: str, query: Mapping[str, str], now: float) -> _Asked:
     """What the query asks for. Raises BadRequest for what cannot be read, InvalidOptions for what cannot be done."""
-    problems: list[Problem] = []
+    problems: list[FieldError] = []
     tail, limit, seconds = (
         _whole(query, name, least, problems)
         for name, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1))
@@ -202,7 +202,7 @@ def _asked(pod: str, query: Mapping[str, str], now: float) -> _Asked:
         )
     if problems:
         raise InvalidOptions("PodLogOptions", tuple(problems), group="", name=pod)
-    view = LogView(
+    view = PodLogOptions(
         follow=flag(query, "follow"),
         previous=flag(query, "previous"),
         timestamps=flag(query, "timestamps"),
@@ -213,7 +213,7 @@ def _asked(pod: str, query: Mapping[str, str], now: float) -> _Asked:
     return _Asked(query.get("container", ""), query.get("uid") or None, flag(query, "previousPod"), view)
 
 
-def _whole(query: Mapping[str, str], name: str, least: int, problems: list[Problem]) -> int | None:
+def _whole(query: Mapping[str, str], name: str, least: int, problems: list[FieldError]) -> int | None:
     text = query.get(name)
     if not text:
         return None
@@ -222,7 +222,7 @@ def _whole(query: Mapping[str, str], name: str, least: int, problems: list[Probl
     except ValueError as error:
         raise BadRequest(f"{name}: {text[:80]!r} is no whole number") from error
     if not least <= number <= _MOST:
-        problems.append(Problem(name, f"Invalid value: {text[:80]}: must be from {least} to {_MOST}"))
+        problems.append(FieldError(name, f"Invalid value: {text[:80]}: must be from {least} to {_MOST}"))
     return number
 
 

@@ -6,23 +6,23 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from launcher.api.apply.merge import applied
-from launcher.api.http.request_options import Validation, Writing
-from launcher.api.http.status import NamespaceGoing, Target
-from launcher.core.errors import BadRequest, Conflict, InvalidObject, NotFound, Problem
+from launcher.api.http.request_options import Validation, WriteOptions
+from launcher.api.http.status import ErrorTarget, NamespaceTerminating
+from launcher.core.errors import BadRequest, Conflict, FieldError, InvalidObject, NotFound
 from launcher.core.manifest import Manifest
 from launcher.core.parsing.decoder import Media
-from launcher.core.validation.field_errors import told
+from launcher.core.validation.field_errors import truncate_errors
 from launcher.store import strategy
-from launcher.store.interface import NAMESPACES, Kind, Object, Store
+from launcher.store.interface import NAMESPACES, Object, ResourceKind, Store
 
 #: How often a change that others got ahead of is made anew. Requests wait for each other, so that those others are
 #: few: the controller, and whoever replaces the whole object.
 _TRIES = 50
 #: The object to store, from the stored one and the one that was asked for; the stored one of a new object is empty.
-Settle = Callable[[Object, Object], Object]
+FinalizeObject = Callable[[Object, Object], Object]
 
 
-class Rules(Protocol):
+class ResourceStrategy(Protocol):
     """What a kind asks of its objects."""
 
     def read(self, data: bytes, media: Media, *, strict: bool) -> Manifest:
@@ -33,46 +33,48 @@ class Rules(Protocol):
         """What a patch has made of *old*, or has made anew. Raises BadRequest, InvalidObject."""
         ...
 
-    def creation_problems(self, new: Object) -> Sequence[Problem]:
+    def creation_problems(self, new: Object) -> Sequence[FieldError]:
         """What keeps *new*, which has been read or checked, from being created."""
         ...
 
-    def change_problems(self, old: Object, new: Object) -> Sequence[Problem]:
+    def change_problems(self, old: Object, new: Object) -> Sequence[FieldError]:
         """What may not be changed from *old* to *new*."""
         ...
 
-    def status_problems(self, obj: Object) -> Sequence[Problem]:
+    def status_problems(self, obj: Object) -> Sequence[FieldError]:
         """What is wrong with the status of *obj*."""
         ...
 
 
-class Keeper:
+class Registry:
     """Stores objects of one kind, and changes them so that nobody else's change is lost."""
 
-    def __init__(self, kind: Kind, rules: Rules, store: Store) -> None:
+    def __init__(self, kind: ResourceKind, rules: ResourceStrategy, store: Store) -> None:
         self.kind, self._rules, self._store = kind, rules, store
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    def read(self, data: bytes, media: Media, writing: Writing) -> Manifest:
+    def read(self, data: bytes, media: Media, writing: WriteOptions) -> Manifest:
         """The object in a body. Raises BadRequest, TooLarge, InvalidObject."""
         return self._rules.read(data, media, strict=writing.validation is Validation.STRICT)
 
-    async def create(self, obj: Object, writing: Writing) -> Object:
+    async def create(self, obj: Object, writing: WriteOptions) -> Object:
         """The object, which has been read, as stored. Raises AlreadyExists, InvalidObject, Forbidden."""
         metadata = {field: value for field, value in obj["metadata"].items() if field != "managedFields"}
         return await self._create({**obj, "metadata": metadata}, writing)
 
-    async def _create(self, obj: Object, writing: Writing) -> Object:
+    async def _create(self, obj: Object, writing: WriteOptions) -> Object:
         if problems := self._rules.creation_problems(obj):
             raise InvalidObject(tuple(problems))
         await self._check_namespace(obj["metadata"])
         return await self._store.create(self.kind, obj, dry_run=writing.dry_run)
 
-    async def create_unread(self, obj: Object, writing: Writing) -> tuple[Object, Manifest]:
+    async def create_unread(self, obj: Object, writing: WriteOptions) -> tuple[Object, Manifest]:
         """The same for an object that was put together here."""
         return await self._create_unread(obj, writing, lambda _, new: new)
 
-    async def _create_unread(self, obj: Object, writing: Writing, settle: Settle) -> tuple[Object, Manifest]:
+    async def _create_unread(
+        self, obj: Object, writing: WriteOptions, settle: FinalizeObject
+    ) -> tuple[Object, Manifest]:
         manifest = self._rules.check(obj, None, strict=writing.validation is Validation.STRICT)
         return await self._create(settle({}, manifest.object), writing), manifest
 
@@ -83,9 +85,9 @@ class Keeper:
         except NotFound:
             return  # nobody has made it, so nobody deletes it
         if "deletionTimestamp" in namespace["metadata"]:
-            raise NamespaceGoing(Target(self.kind, metadata.get("name", "")), name)
+            raise NamespaceTerminating(ErrorTarget(self.kind, metadata.get("name", "")), name)
 
-    async def replace(self, obj: Object, writing: Writing) -> Object:
+    async def replace(self, obj: Object, writing: WriteOptions) -> Object:
         """The object, which has been read, in the place of the one of that version. Raises NotFound, Conflict."""
         metadata = obj["metadata"]
         stored = await self._store.get(self.kind, metadata.get("namespace", ""), metadata["name"])
@@ -95,7 +97,7 @@ class Keeper:
             obj = self._replaced(stored, obj, writing)
         return await self._store.update(self.kind, self._kept(stored, obj), dry_run=writing.dry_run)
 
-    async def replace_any(self, obj: Object, writing: Writing) -> Object:
+    async def replace_any(self, obj: Object, writing: WriteOptions) -> Object:
         """The object, which has been read, in the place of the one that is there, whatever its version."""
 
         def change(stored: Object) -> Object:
@@ -113,7 +115,7 @@ class Keeper:
         )
 
     async def change(
-        self, namespace: str, name: str, change: Callable[[Object], Object], writing: Writing
+        self, namespace: str, name: str, change: Callable[[Object], Object], writing: WriteOptions
     ) -> tuple[Object, Manifest]:
         """The object as stored after *change*. Raises NotFound, Conflict, BadRequest, InvalidObject."""
 
@@ -127,15 +129,15 @@ class Keeper:
         namespace: str,
         name: str,
         change: Callable[[Object], Object],
-        writing: Writing,
-        settle: Settle,
+        writing: WriteOptions,
+        settle: FinalizeObject,
     ) -> tuple[Object, Manifest]:
         manifest = Manifest({}, ())
         strict = writing.validation is Validation.STRICT
 
         def checked(stored: Object) -> Object:
             nonlocal manifest
-            new = strategy.accepted(self.kind, change(stored))
+            new = strategy.normalized(self.kind, change(stored))
             new = strategy.patched(self.kind, stored, self._kept(stored, new))
             manifest = self._rules.check(new, stored, strict=strict)
             metadata = {**manifest.object["metadata"]}
@@ -153,27 +155,27 @@ class Keeper:
         return saved, manifest
 
     async def apply(
-        self, namespace: str, name: str, wish: Object, writing: Writing
+        self, namespace: str, name: str, wish: Object, writing: WriteOptions
     ) -> tuple[Object, Manifest]:
         """The object as stored once it holds *wish*, too. Raises as ``change`` does."""
         return await self.change(namespace, name, lambda stored: applied(stored, wish), writing)
 
-    async def apply_new(self, obj: Object, writing: Writing) -> tuple[Object, Manifest]:
+    async def apply_new(self, obj: Object, writing: WriteOptions) -> tuple[Object, Manifest]:
         """The object, which was applied where there was none, as stored. Raises as ``create`` does."""
         return await self.create_unread(obj, writing)
 
-    async def replace_status(self, obj: Object, writing: Writing) -> Object:
+    async def replace_status(self, obj: Object, writing: WriteOptions) -> Object:
         """The status alone replaced. Raises NotFound, Conflict, InvalidObject."""
         self._check_status(obj)
         return await self._store.update_status(self.kind, obj, dry_run=writing.dry_run)
 
     async def change_status(
-        self, namespace: str, name: str, change: Callable[[Object], Object], writing: Writing
+        self, namespace: str, name: str, change: Callable[[Object], Object], writing: WriteOptions
     ) -> Object:
         """The object as stored after the status in it was changed. Raises as ``change``."""
 
         def checked(stored: Object) -> Object:
-            new = strategy.accepted(self.kind, change(stored))
+            new = strategy.normalized(self.kind, change(stored))
             wanted = {**stored, "status": strategy.status_patched(self.kind, stored, new)}
             self._check_status(wanted)
             return wanted
@@ -218,11 +220,11 @@ class Keeper:
         """*new* with what no change takes away from *old*."""
         return new
 
-    def _replaced(self, old: Object, new: Object, writing: Writing) -> Object:  # noqa: ARG002 - as above
+    def _replaced(self, old: Object, new: Object, writing: WriteOptions) -> Object:  # noqa: ARG002 - as above
         """*new*, which was sent to take the place of *old*, as it is stored."""
         return new
 
-    def _changed(self, old: Object, new: Object, writing: Writing) -> Object:  # noqa: ARG002 - as above
+    def _changed(self, old: Object, new: Object, writing: WriteOptions) -> Object:  # noqa: ARG002 - as above
         """*new*, which a patch has made of *old*, as it is stored."""
         return new
 
@@ -232,10 +234,10 @@ class Keeper:
 
     def _check_status(self, obj: Object) -> None:
         if problems := self._rules.status_problems(obj):
-            raise InvalidObject(told(problems))
+            raise InvalidObject(truncate_errors(problems))
 
 
-def placed(kind: Kind, obj: Object, namespace: str, name: str | None = None) -> Object:
+def with_request_path(kind: ResourceKind, obj: Object, namespace: str, name: str | None = None) -> Object:
     """The object where its address says, in its namespace and under its *name*. Raises BadRequest."""
     metadata = obj.get("metadata")
     if metadata is None:

@@ -6,10 +6,10 @@ from typing import NoReturn
 
 from aiohttp import web
 
-from launcher.api.api_resources import Served
-from launcher.api.http.status import aim
+from launcher.api.api_resources import ApiResource
+from launcher.api.http.status import set_error_target
 from launcher.api.middleware.request_info import flag
-from launcher.api.resources.delete import Remover
+from launcher.api.resources.delete import DeleteHandler
 from launcher.api.resources.patch import Patcher
 from launcher.api.resources.reads import Reader
 from launcher.api.resources.watch import Watcher
@@ -24,22 +24,22 @@ Act = Callable[[web.Request, str, str], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class ResourceVerbs:
     """Who carries out what is asked of one kind."""
 
     reader: Reader
     writer: Writer
     patcher: Patcher
-    remover: Remover
+    remover: DeleteHandler
     watcher: Watcher
     #: Parts of an object with a path of their own, by method.
     subresources: Mapping[str, Mapping[str, Act]]
 
 
-class Resource:
+class ResourceHandler:
     """The paths of one kind."""
 
-    def __init__(self, served: Served, hands: Hands) -> None:
+    def __init__(self, served: ApiResource, hands: ResourceVerbs) -> None:
         self._kind, self._verbs = served.kind, frozenset(served.verbs)
         self._reader, self._watcher, self._hands = hands.reader, hands.watcher, hands
         self._acts: Mapping[str, tuple[str, Act]] = {
@@ -52,7 +52,7 @@ class Resource:
 
     async def everywhere(self, request: web.Request) -> web.StreamResponse:
         """``/frameworks``: lists and watches over all namespaces, and nothing else."""
-        aim(request, self._kind)
+        set_error_target(request, self._kind)
         match request.method:
             case "GET" | "HEAD":
                 return await self._list_or_watch(request, None)
@@ -66,7 +66,7 @@ class Resource:
 
     async def collection(self, request: web.Request) -> web.StreamResponse:
         """``/namespaces/{namespace}/frameworks``."""
-        aim(request, self._kind)
+        set_error_target(request, self._kind)
         namespace = request.match_info.get("namespace", "")
         match request.method:
             case "GET" | "HEAD":
@@ -109,7 +109,7 @@ class Resource:
     async def watch(self, request: web.Request) -> web.StreamResponse:
         """``/watch/…``: the deprecated form of a watch, of all objects or of the one that is named."""
         name = request.match_info.get("name")
-        aim(request, self._kind, name or "")
+        set_error_target(request, self._kind, name or "")
         if request.method != "GET":
             raise self._not_allowed(request.method)
         self._need("watch", request)
@@ -124,7 +124,7 @@ class Resource:
 
     def _named(self, request: web.Request) -> tuple[str, str]:
         namespace, name = request.match_info.get("namespace", ""), request.match_info["name"]
-        aim(request, self._kind, name)
+        set_error_target(request, self._kind, name)
         # What cannot be a name names nothing; what would be stored under it, the rules refuse.
         if request.method in _OF_EXISTING and (
             name_fault(name) or (namespace and namespace_fault(namespace))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.core.replicas import tasks_of_roles
-from launcher.core.timestamps import age_of
-from launcher.core.validation.pod_template import items, part
+from launcher.core.timestamps import format_age
+from launcher.core.validation.pod_template import as_list, as_object
 from launcher.job_kinds.job_kind import foreign_of
 from launcher.store.interface import (
     CONFIG_MAPS,
@@ -17,8 +17,8 @@ from launcher.store.interface import (
     PODS,
     SECRETS,
     SERVICES,
-    Kind,
     Object,
+    ResourceKind,
 )
 
 #: What stands in one cell: text, a number, or nothing.
@@ -37,14 +37,14 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TableShape:
     """The columns of a kind's table, and the cells of one object in it at a time."""
 
     columns: tuple[Column, ...]
     cells: Callable[[Object, float], list[Cell]]
 
 
-def shape_of(kind: Kind) -> Shape:
+def shape_of(kind: ResourceKind) -> TableShape:
     """How a table of that kind looks."""
     return _SHAPES.get(kind.kind, _JOB if foreign_of(kind) else _PLAIN)
 
@@ -54,7 +54,7 @@ _AGE = Column("Age", "How long ago it was created", "date")
 
 
 def _age(obj: Object, now: float) -> str:
-    return age_of(obj["metadata"].get("creationTimestamp"), now)
+    return format_age(obj["metadata"].get("creationTimestamp"), now)
 
 
 def _plain(obj: Object, now: float) -> list[Cell]:
@@ -62,15 +62,15 @@ def _plain(obj: Object, now: float) -> list[Cell]:
 
 
 def _framework(obj: Object, now: float) -> list[Cell]:
-    status = part(obj.get("status"))
-    retries = part(status.get("retryPolicyStatus")).get("totalRetriedCount")
+    status = as_object(obj.get("status"))
+    retries = as_object(status.get("retryPolicyStatus")).get("totalRetriedCount")
     return [
         obj["metadata"]["name"],
         _framework_state(obj, status),
         _tasks(obj, status),
         _age(obj, now),
         retries if isinstance(retries, int) else 0,
-        str(part(obj.get("spec")).get("executionType", "")),
+        str(as_object(obj.get("spec")).get("executionType", "")),
         _text(status.get("message")),
     ]
 
@@ -79,7 +79,7 @@ def _framework_state(obj: Object, status: Mapping[str, Any]) -> Cell:
     """The state; of one that is over, how it ended."""
     state = _text(status.get("state"))
     if state == "Completed":
-        conditions = [part(condition) for condition in items(status.get("conditions"))]
+        conditions = [as_object(condition) for condition in as_list(status.get("conditions"))]
         ended = [each for each in conditions if each.get("type") in _ENDS and each.get("status") == "True"]
         return str(ended[0]["type"]) if ended else state
     return "Terminating" if "deletionTimestamp" in obj["metadata"] else state
@@ -90,27 +90,27 @@ _ENDS = ("Succeeded", "Failed")
 
 def _tasks(obj: Object, status: Mapping[str, Any]) -> str:
     """``3/8``: how many tasks are through, of all."""
-    counts = [number for number in part(status.get("taskCounts")).values() if isinstance(number, int)]
-    done = part(status.get("taskCounts")).get("Completed", 0)
+    counts = [number for number in as_object(status.get("taskCounts")).values() if isinstance(number, int)]
+    done = as_object(status.get("taskCounts")).get("Completed", 0)
     if not counts:
-        counts = list(tasks_of_roles(part(obj.get("spec"))))
+        counts = list(tasks_of_roles(as_object(obj.get("spec"))))
     return f"{done}/{sum(counts)}"
 
 
 def _job(obj: Object, now: float) -> list[Cell]:
-    conditions = items(part(obj.get("status")).get("conditions"))
-    state = _text(part(conditions[-1]).get("type")) if conditions else None
+    conditions = as_list(as_object(obj.get("status")).get("conditions"))
+    state = _text(as_object(conditions[-1]).get("type")) if conditions else None
     return [obj["metadata"]["name"], state, _age(obj, now)]
 
 
 def _pod(obj: Object, now: float) -> list[Cell]:
-    spec, status = part(obj.get("spec")), part(obj.get("status"))
+    spec, status = as_object(obj.get("spec")), as_object(obj.get("status"))
     states = _containers(status)
     ready = sum(each.get("ready") is True for each in states)
     restarts = sum(count for each in states if isinstance(count := each.get("restartCount"), int))
     return [
         obj["metadata"]["name"],
-        f"{ready}/{len(items(spec.get('containers')))}",
+        f"{ready}/{len(as_list(spec.get('containers')))}",
         _pod_status(obj, status),
         str(restarts),
         _age(obj, now),
@@ -126,7 +126,7 @@ def _pod_status(obj: Object, status: Mapping[str, Any]) -> str:
     if "deletionTimestamp" in obj["metadata"]:
         return "Terminating"
     said = _init_status(obj, status) or next(_container_words(status), None)
-    if said == "Completed" and any("running" in part(each.get("state")) for each in _containers(status)):
+    if said == "Completed" and any("running" in as_object(each.get("state")) for each in _containers(status)):
         # Its neighbours go on.
         said = "Running" if all(each.get("ready") for each in _containers(status)) else "NotReady"
     return said or _text(status.get("reason")) or _text(status.get("phase")) or "Unknown"
@@ -134,16 +134,16 @@ def _pod_status(obj: Object, status: Mapping[str, Any]) -> str:
 
 def _init_status(obj: Object, status: Mapping[str, Any]) -> str | None:
     """``Init:1/2`` and the like, while init containers are not through."""
-    states = [part(each) for each in items(status.get("initContainerStatuses"))]
-    declared = [part(each) for each in items(part(obj.get("spec")).get("initContainers"))]
+    states = [as_object(each) for each in as_list(status.get("initContainerStatuses"))]
+    declared = [as_object(each) for each in as_list(as_object(obj.get("spec")).get("initContainers"))]
     total = len(declared)
     always = {each.get("name") for each in declared if each.get("restartPolicy") == "Always"}
     for index, each in enumerate(states):
-        state = part(each.get("state"))
-        ended = part(state.get("terminated"))
+        state = as_object(each.get("state"))
+        ended = as_object(state.get("terminated"))
         if (ended and ended.get("exitCode") == 0) or (each.get("name") in always and each.get("started")):
             continue
-        word = _ended_word(ended) if ended else part(state.get("waiting")).get("reason")
+        word = _ended_word(ended) if ended else as_object(state.get("waiting")).get("reason")
         if word and word != "PodInitializing":
             return f"Init:{word}"
         return f"Init:{index}/{total}"
@@ -153,15 +153,15 @@ def _init_status(obj: Object, status: Mapping[str, Any]) -> str | None:
 def _container_words(status: Mapping[str, Any]) -> Iterator[str]:
     """What each container that does not simply run has to say."""
     for each in _containers(status):
-        state = part(each.get("state"))
-        if reason := part(state.get("waiting")).get("reason"):
+        state = as_object(each.get("state"))
+        if reason := as_object(state.get("waiting")).get("reason"):
             yield str(reason)
-        elif ended := part(state.get("terminated")):
+        elif ended := as_object(state.get("terminated")):
             yield _ended_word(ended)
 
 
 def _containers(status: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [part(each) for each in items(status.get("containerStatuses"))]
+    return [as_object(each) for each in as_list(status.get("containerStatuses"))]
 
 
 def _ended_word(ended: Mapping[str, Any]) -> str:
@@ -171,43 +171,46 @@ def _ended_word(ended: Mapping[str, Any]) -> str:
 
 
 def _gates(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
-    gates = [part(gate).get("conditionType") for gate in items(spec.get("readinessGates"))]
+    gates = [as_object(gate).get("conditionType") for gate in as_list(spec.get("readinessGates"))]
     if not gates:
         return "<none>"
     true = {
-        part(each).get("type")
-        for each in items(status.get("conditions"))
-        if part(each).get("status") == "True"
+        as_object(each).get("type")
+        for each in as_list(status.get("conditions"))
+        if as_object(each).get("status") == "True"
     }
     return f"{sum(gate in true for gate in gates)}/{len(gates)}"
 
 
 def _event(obj: Object, now: float) -> list[Cell]:
-    about, source = part(obj.get("involvedObject")), part(obj.get("source"))
+    about, source = as_object(obj.get("involvedObject")), as_object(obj.get("source"))
     count = obj.get("count")
     first = obj.get("firstTimestamp") or obj.get("eventTime")
     return [
-        age_of(obj.get("lastTimestamp") or first, now),
+        format_age(obj.get("lastTimestamp") or first, now),
         _text(obj.get("type")),
         _text(obj.get("reason")),
         f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}",
         (_text(obj.get("message")) or "").strip(),
         _text(about.get("fieldPath")),
         ", ".join(str(source[key]) for key in ("component", "host") if source.get(key)),
-        age_of(first, now),
+        format_age(first, now),
         count if isinstance(count, int) else 1,
         obj["metadata"]["name"],
     ]
 
 
 def _node(obj: Object, now: float) -> list[Cell]:
-    status = part(obj.get("status"))
-    info = part(status.get("nodeInfo"))
-    addresses = {part(each).get("type"): part(each).get("address") for each in items(status.get("addresses"))}
+    status = as_object(obj.get("status"))
+    info = as_object(status.get("nodeInfo"))
+    addresses = {
+        as_object(each).get("type"): as_object(each).get("address")
+        for each in as_list(status.get("addresses"))
+    }
     return [
         obj["metadata"]["name"],
         _node_status(obj, status),
-        ",".join(sorted(_roles(part(obj["metadata"].get("labels"))))) or "<none>",
+        ",".join(sorted(_roles(as_object(obj["metadata"].get("labels"))))) or "<none>",
         _age(obj, now),
         _text(info.get("kubeletVersion")),
         _text(addresses.get("InternalIP")) or "<none>",
@@ -219,9 +222,13 @@ def _node(obj: Object, now: float) -> list[Cell]:
 
 
 def _node_status(obj: Object, status: Mapping[str, Any]) -> str:
-    ready = [part(each) for each in items(status.get("conditions")) if part(each).get("type") == "Ready"]
+    ready = [
+        as_object(each)
+        for each in as_list(status.get("conditions"))
+        if as_object(each).get("type") == "Ready"
+    ]
     words = ["Unknown" if not ready else "Ready" if ready[0].get("status") == "True" else "NotReady"]
-    if part(obj.get("spec")).get("unschedulable"):
+    if as_object(obj.get("spec")).get("unschedulable"):
         words.append("SchedulingDisabled")
     return ",".join(words)
 
@@ -236,18 +243,18 @@ _ROLE = "node-role.kubernetes.io/"
 
 
 def _namespace(obj: Object, now: float) -> list[Cell]:
-    return [obj["metadata"]["name"], _text(part(obj.get("status")).get("phase")), _age(obj, now)]
+    return [obj["metadata"]["name"], _text(as_object(obj.get("status")).get("phase")), _age(obj, now)]
 
 
 def _service(obj: Object, now: float) -> list[Cell]:
-    spec = part(obj.get("spec"))
-    ports = [part(port) for port in items(spec.get("ports"))]
-    selector = part(spec.get("selector"))
+    spec = as_object(obj.get("spec"))
+    ports = [as_object(port) for port in as_list(spec.get("ports"))]
+    selector = as_object(spec.get("selector"))
     return [
         obj["metadata"]["name"],
         _text(spec.get("type")) or "ClusterIP",
         _text(spec.get("clusterIP")) or "<none>",
-        ",".join(map(str, items(spec.get("externalIPs")))) or "<none>",
+        ",".join(map(str, as_list(spec.get("externalIPs")))) or "<none>",
         ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in ports) or "<none>",
         _age(obj, now),
         ",".join(f"{key}={selector[key]}" for key in sorted(selector)) or "<none>",
@@ -257,13 +264,13 @@ def _service(obj: Object, now: float) -> list[Cell]:
 def _config_map(obj: Object, now: float) -> list[Cell]:
     return [
         obj["metadata"]["name"],
-        len(part(obj.get("data"))) + len(part(obj.get("binaryData"))),
+        len(as_object(obj.get("data"))) + len(as_object(obj.get("binaryData"))),
         _age(obj, now),
     ]
 
 
 def _secret(obj: Object, now: float) -> list[Cell]:
-    return [obj["metadata"]["name"], _text(obj.get("type")), len(part(obj.get("data"))), _age(obj, now)]
+    return [obj["metadata"]["name"], _text(obj.get("type")), len(as_object(obj.get("data"))), _age(obj, now)]
 
 
 def _text(value: object) -> str | None:
@@ -274,10 +281,10 @@ def _wide(*headings: tuple[str, str]) -> Sequence[Column]:
     return [Column(name, description, wide=True) for name, description in headings]
 
 
-_PLAIN = Shape((_NAME, _AGE), _plain)
-_JOB = Shape((_NAME, Column("State", "What has happened last"), _AGE), _job)
-_SHAPES: Mapping[str, Shape] = {
-    FRAMEWORKS.kind: Shape(
+_PLAIN = TableShape((_NAME, _AGE), _plain)
+_JOB = TableShape((_NAME, Column("State", "What has happened last"), _AGE), _job)
+_SHAPES: Mapping[str, TableShape] = {
+    FRAMEWORKS.kind: TableShape(
         (
             _NAME,
             Column("State", "Where the Framework is, or how it ended"),
@@ -291,7 +298,7 @@ _SHAPES: Mapping[str, Shape] = {
         ),
         _framework,
     ),
-    PODS.kind: Shape(
+    PODS.kind: TableShape(
         (
             _NAME,
             Column("Ready", "How many containers are ready, of all"),
@@ -307,7 +314,7 @@ _SHAPES: Mapping[str, Shape] = {
         ),
         _pod,
     ),
-    EVENTS.kind: Shape(
+    EVENTS.kind: TableShape(
         (
             Column("Last Seen", "How long ago it happened last", "date"),
             Column("Type", "Normal or Warning"),
@@ -324,7 +331,7 @@ _SHAPES: Mapping[str, Shape] = {
         ),
         _event,
     ),
-    NODES.kind: Shape(
+    NODES.kind: TableShape(
         (
             _NAME,
             Column("Status", "Whether pods can run there"),
@@ -341,8 +348,8 @@ _SHAPES: Mapping[str, Shape] = {
         ),
         _node,
     ),
-    NAMESPACES.kind: Shape((_NAME, Column("Status", "Active, or on its way out"), _AGE), _namespace),
-    SERVICES.kind: Shape(
+    NAMESPACES.kind: TableShape((_NAME, Column("Status", "Active, or on its way out"), _AGE), _namespace),
+    SERVICES.kind: TableShape(
         (
             _NAME,
             Column("Type", "How it can be reached"),
@@ -354,8 +361,10 @@ _SHAPES: Mapping[str, Shape] = {
         ),
         _service,
     ),
-    CONFIG_MAPS.kind: Shape((_NAME, Column("Data", "How many entries it has", "integer"), _AGE), _config_map),
-    SECRETS.kind: Shape(
+    CONFIG_MAPS.kind: TableShape(
+        (_NAME, Column("Data", "How many entries it has", "integer"), _AGE), _config_map
+    ),
+    SECRETS.kind: TableShape(
         (
             _NAME,
             Column("Type", "What it is for"),

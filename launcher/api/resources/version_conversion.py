@@ -7,19 +7,28 @@ from dataclasses import replace
 import orjson
 
 from launcher.job_kinds.job_kind import noted
-from launcher.store.embedded.embedded_store import TextPage, TextStore
-from launcher.store.interface import Change, Deletion, Kind, Object, Page, Patch, Subresource, Version
-from launcher.store.selectors import EVERYTHING, Where
+from launcher.store.embedded.embedded_store import RawJsonStore, TextPage
+from launcher.store.interface import (
+    Change,
+    DeleteOptions,
+    Object,
+    Page,
+    Patch,
+    ResourceKind,
+    Subresource,
+    Version,
+)
+from launcher.store.selectors import EVERYTHING, Selector
 
 
-class InVersion:
+class VersionedStore:
     """
     *store*, in which objects of the *stored* kind are of the *shown* one.
 
     What is written here first is marked: in another version some things meant something else.
     """
 
-    def __init__(self, store: TextStore, shown: Kind, stored: Kind) -> None:
+    def __init__(self, store: RawJsonStore, shown: ResourceKind, stored: ResourceKind) -> None:
         self._store, self._shown, self._stored = store, shown, stored
 
     @property
@@ -32,14 +41,14 @@ class InVersion:
     def namespaces(self) -> set[str]:
         return self._store.namespaces()
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+    async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
         return self._out(kind, await self._store.get(self._kept(kind), namespace, name))
 
     async def list(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         limit: int | None = None,
         token: str | None = None,
@@ -49,9 +58,9 @@ class InVersion:
 
     async def list_texts(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         limit: int | None = None,
         token: str | None = None,
@@ -64,9 +73,9 @@ class InVersion:
 
     async def watch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
@@ -79,21 +88,21 @@ class InVersion:
             async for change in changes:
                 yield replace(change, object=self._out(kind, change.object))
 
-    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         new = noted(kind, self._in(kind, obj))
         return self._out(kind, await self._store.create(self._kept(kind), new, dry_run=dry_run))
 
-    async def update(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         new = self._in(kind, obj)
         return self._out(kind, await self._store.update(self._kept(kind), new, dry_run=dry_run))
 
-    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update_status(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         new = self._in(kind, obj)
         return self._out(kind, await self._store.update_status(self._kept(kind), new, dry_run=dry_run))
 
     async def patch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str,
         name: str,
         patch: Patch,
@@ -108,19 +117,25 @@ class InVersion:
         return self._out(kind, changed)
 
     async def delete(
-        self, kind: Kind, namespace: str, name: str, how: Deletion = Deletion(), *, dry_run: bool = False
+        self,
+        kind: ResourceKind,
+        namespace: str,
+        name: str,
+        how: DeleteOptions = DeleteOptions(),
+        *,
+        dry_run: bool = False,
     ) -> Object:
         return self._out(
             kind, await self._store.delete(self._kept(kind), namespace, name, how, dry_run=dry_run)
         )
 
-    def _kept(self, kind: Kind) -> Kind:
+    def _kept(self, kind: ResourceKind) -> ResourceKind:
         return self._stored if kind == self._shown else kind
 
-    def _in(self, kind: Kind, obj: Object) -> Object:
+    def _in(self, kind: ResourceKind, obj: Object) -> Object:
         if kind != self._shown or obj.get("apiVersion") != kind.api_version:
             return obj  # what is wrong with it, the store says
         return {**obj, "apiVersion": self._stored.api_version}
 
-    def _out(self, kind: Kind, obj: Object) -> Object:
+    def _out(self, kind: ResourceKind, obj: Object) -> Object:
         return {**obj, "apiVersion": kind.api_version} if kind == self._shown else obj

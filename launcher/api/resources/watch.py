@@ -11,16 +11,16 @@ import orjson
 from aiohttp import web
 
 from launcher.api.http.api_group_alias import said_lines
-from launcher.api.http.content_negotiation import ONE, look_of
-from launcher.api.http.request_options import Listing, listing_of
+from launcher.api.http.content_negotiation import ONE, negotiate_format
+from launcher.api.http.request_options import ListOptions, listing_of
 from launcher.api.http.status import status_of
-from launcher.api.resources.object_views import Viewer, include_of
+from launcher.api.resources.object_views import ObjectPrinter, include_of
 from launcher.api.resources.reads import Reader, reached
 from launcher.core.errors import BadRequest, Expired, Unavailable
 from launcher.core.parsing.decoder import Media
-from launcher.store.embedded.embedded_store import TextStore
-from launcher.store.interface import Change, Happened, Kind, Object, Version
-from launcher.store.selectors import Where
+from launcher.store.embedded.embedded_store import RawJsonStore
+from launcher.store.interface import Change, ChangeType, Object, ResourceKind, Version
+from launcher.store.selectors import Selector
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Frames:
         self._lines: OrderedDict[tuple[object, ...], tuple[Object, bytes]] = OrderedDict()
         self._size = 0
 
-    def line(self, change: Change, viewer: Viewer) -> bytes:
+    def line(self, change: Change, viewer: ObjectPrinter) -> bytes:
         """The line that tells of *change*, as the viewer shows it."""
         # The object stands beside its line, so that no other can be found at its address meanwhile.
         key = (id(change.object), change.happened, viewer.key)
@@ -66,9 +66,9 @@ class Watcher:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         reader: Reader,
-        store: TextStore,
+        store: RawJsonStore,
         clock: Callable[[], float],
         chance: Callable[[], float],
     ) -> None:
@@ -80,8 +80,8 @@ class Watcher:
         self, request: web.Request, namespace: str | None, name: str | None = None
     ) -> web.StreamResponse:
         """A stream that ends after the time asked for, or after half an hour or more; of one object with *name*."""
-        look = look_of(request, ONE, frozenset({Media.JSON}))
-        viewer = Viewer(self._kind, look, include_of(request), self._clock)
+        look = negotiate_format(request, ONE, frozenset({Media.JSON}))
+        viewer = ObjectPrinter(self._kind, look, include_of(request), self._clock)
         listing = listing_of(request, self._kind, watch=True)
         if name is not None:
             listing = _of_one(listing, name)
@@ -102,7 +102,9 @@ class Watcher:
         await response.write_eof()
         return response
 
-    async def _tell(self, stream: "_Stream", namespace: str | None, listing: Listing, viewer: Viewer) -> None:
+    async def _tell(
+        self, stream: "_Stream", namespace: str | None, listing: ListOptions, viewer: ObjectPrinter
+    ) -> None:
         since = await self._tell_what_is_there(stream, namespace, listing, viewer)
         seconds = float(listing.seconds or _SHORTEST + (_LONGEST - _SHORTEST) * self._chance())
         changes = self._store.watch(
@@ -113,7 +115,7 @@ class Watcher:
                 await stream.send(self._line(stream, change, viewer))
 
     async def _tell_what_is_there(
-        self, stream: "_Stream", namespace: str | None, listing: Listing, viewer: Viewer
+        self, stream: "_Stream", namespace: str | None, listing: ListOptions, viewer: ObjectPrinter
     ) -> Version:
         """Send what the stream begins with, and return the version from where to go on."""
         if listing.initial is False:
@@ -128,17 +130,17 @@ class Watcher:
         if listing.initial and listing.bookmarks:
             metadata = {"resourceVersion": str(page.version), "annotations": {_INITIAL_END: "true"}}
             mark = {"apiVersion": self._kind.api_version, "kind": self._kind.kind, "metadata": metadata}
-            await stream.send(_line(Happened.BOOKMARK, viewer.bookmark(mark)))
+            await stream.send(_line(ChangeType.BOOKMARK, viewer.bookmark(mark)))
         return page.version
 
-    def _first_line(self, stream: "_Stream", text: bytes, viewer: Viewer) -> bytes:
+    def _first_line(self, stream: "_Stream", text: bytes, viewer: ObjectPrinter) -> bytes:
         if viewer.plain:
             return b'{"type":"ADDED","object":%b}\n' % text
-        return _line(Happened.ADDED, viewer.one(orjson.loads(text), columns=stream.first()))
+        return _line(ChangeType.ADDED, viewer.one(orjson.loads(text), columns=stream.first()))
 
-    def _line(self, stream: "_Stream", change: Change, viewer: Viewer) -> bytes:
-        if change.happened is Happened.BOOKMARK:
-            return _line(Happened.BOOKMARK, viewer.bookmark(change.object))
+    def _line(self, stream: "_Stream", change: Change, viewer: ObjectPrinter) -> bytes:
+        if change.happened is ChangeType.BOOKMARK:
+            return _line(ChangeType.BOOKMARK, viewer.bookmark(change.object))
         if not viewer.plain and stream.first():
             return _line(change.happened, viewer.one(change.object))
         return self._frames.line(change, viewer)
@@ -172,11 +174,11 @@ class _Stream:
             raise ConnectionResetError("the watcher takes nothing") from None
 
 
-def _of_one(listing: Listing, name: str) -> Listing:
+def _of_one(listing: ListOptions, name: str) -> ListOptions:
     """The listing of the object of that name. Raises BadRequest when its selector is for another name."""
     if listing.where.name() not in (None, name):
         raise BadRequest("fieldSelector metadata.name doesn't match requested name")
-    return replace(listing, where=listing.where & Where.named(name))
+    return replace(listing, where=listing.where & Selector.named(name))
 
 
 def _line(happened: str, obj: Object) -> bytes:

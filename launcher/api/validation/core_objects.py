@@ -7,22 +7,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from launcher.api.http.request_body import object_in
-from launcher.core.errors import BadRequest, InvalidObject, Problem
+from launcher.core.errors import BadRequest, FieldError, InvalidObject
 from launcher.core.manifest import Manifest
 from launcher.core.parsing import field_path
 from launcher.core.parsing.decoder import Media
-from launcher.core.timestamps import from_wire
+from launcher.core.timestamps import parse_rfc3339
 from launcher.core.validation.field_errors import (
     duplicate,
     duplicate_field,
     forbidden,
     invalid,
+    quote_value,
     required,
-    shown,
     strict_errors,
-    told,
+    truncate_errors,
+    type_invalid,
     unsupported,
-    wrong_kind,
 )
 from launcher.core.validation.names import (
     dns_label_fault,
@@ -32,9 +32,9 @@ from launcher.core.validation.names import (
     name_fault,
     port_name_fault,
 )
-from launcher.core.validation.pod_template import items, part
+from launcher.core.validation.pod_template import as_list, as_object
 from launcher.core.validation.schema import core_validator
-from launcher.store.interface import Kind, Object
+from launcher.store.interface import Object, ResourceKind
 
 _OBJECT = "must be of type object"
 
@@ -42,7 +42,7 @@ _OBJECT = "must be of type object"
 class CoreRules:
     """An envelope of the right kind around an object of any content."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: ResourceKind) -> None:
         self._kind = kind
 
     def read(self, data: bytes, media: Media, *, strict: bool) -> Manifest:
@@ -59,18 +59,18 @@ class CoreRules:
         self._check_envelope(obj)
         shaped = self._shaped(obj)
         if problems := tuple(self._problems(shaped)):
-            raise InvalidObject(told(problems))
+            raise InvalidObject(truncate_errors(problems))
         findings = self._findings(shaped, old)
         if strict and (errors := strict_errors(findings)):
             raise InvalidObject(errors)
         return Manifest(shaped, tuple(finding.message for finding in findings))
 
-    def creation_problems(self, new: Object) -> Sequence[Problem]:
+    def creation_problems(self, new: Object) -> Sequence[FieldError]:
         """What keeps *new*, which has been read or checked, from being created."""
         del new
         return ()
 
-    def change_problems(self, old: Object, new: Object) -> Sequence[Problem]:
+    def change_problems(self, old: Object, new: Object) -> Sequence[FieldError]:
         """What may not be changed from *old* to *new*."""
         if old.get("immutable") is not True:
             return ()
@@ -81,10 +81,10 @@ class CoreRules:
             if old.get(field) != new.get(field)
         ]
 
-    def status_problems(self, obj: Object) -> Sequence[Problem]:
+    def status_problems(self, obj: Object) -> Sequence[FieldError]:
         """What is wrong with the status of *obj*."""
         status = obj.get("status")
-        return () if isinstance(status, dict | None) else (wrong_kind("status", status, _OBJECT),)
+        return () if isinstance(status, dict | None) else (type_invalid("status", status, _OBJECT),)
 
     def _enveloped(self, obj: Object) -> Object:
         """The object with its apiVersion and kind, which typed clients leave out: the address says as much."""
@@ -94,10 +94,10 @@ class CoreRules:
     def _check_envelope(self, obj: Object) -> None:
         version, kind = obj.get("apiVersion"), obj.get("kind")
         if version != self._kind.api_version:
-            given = "missing" if version is None else shown(version)
-            raise BadRequest(f"apiVersion is {given}, and it has to be {shown(self._kind.api_version)}")
+            given = "missing" if version is None else quote_value(version)
+            raise BadRequest(f"apiVersion is {given}, and it has to be {quote_value(self._kind.api_version)}")
         if kind is None:
-            raise BadRequest(f"kind is missing, and it has to be {shown(self._kind.kind)}")
+            raise BadRequest(f"kind is missing, and it has to be {quote_value(self._kind.kind)}")
         if kind != self._kind.kind:
             raise InvalidObject((unsupported("kind", kind, [self._kind.kind]),))
 
@@ -105,15 +105,15 @@ class CoreRules:
         """The object as it is stored."""
         return obj
 
-    def _problems(self, obj: Object) -> Iterator[Problem]:
+    def _problems(self, obj: Object) -> Iterator[FieldError]:
         """Every rule of the kind that *obj* breaks."""
         yield from (
-            wrong_kind(field, obj[field], _OBJECT)
+            type_invalid(field, obj[field], _OBJECT)
             for field in ("spec", "status")
             if obj.get(field) is not None and not isinstance(obj[field], dict)
         )
 
-    def _findings(self, obj: Object, old: Object | None) -> tuple[Problem, ...]:
+    def _findings(self, obj: Object, old: Object | None) -> tuple[FieldError, ...]:
         """Fields that no object of the kind has, and that *old* had not either."""
         del obj, old
         return ()
@@ -124,11 +124,11 @@ class SchemaRules(CoreRules):
 
     def _shaped(self, obj: Object) -> Object:
         if problems := core_validator(self._kind.kind).problems(obj):
-            raise InvalidObject(told(problems))
+            raise InvalidObject(truncate_errors(problems))
         present: Object = without_nulls(obj)
         return present
 
-    def _problems(self, obj: Object) -> Iterator[Problem]:
+    def _problems(self, obj: Object) -> Iterator[FieldError]:
         """Every rule of the kind that *obj*, which has the structure of its schema, breaks."""
         del obj
         return iter(())
@@ -137,7 +137,7 @@ class SchemaRules(CoreRules):
 class ConfigMapRules(SchemaRules):
     """Entries are text, or base64, under keys that can be file names."""
 
-    def _problems(self, obj: Object) -> Iterator[Problem]:
+    def _problems(self, obj: Object) -> Iterator[FieldError]:
         yield from _key_problems(obj, "data")
         yield from _key_problems(obj, "binaryData")
         yield from _base64_problems(obj, "binaryData")
@@ -156,7 +156,7 @@ class SecretRules(SchemaRules):
             plain["data"] = {**plain.get("data", {}), **coded}
         return plain
 
-    def _problems(self, obj: Object) -> Iterator[Problem]:
+    def _problems(self, obj: Object) -> Iterator[FieldError]:
         yield from _key_problems(obj, "data")
         yield from _base64_problems(obj, "data")
 
@@ -164,8 +164,8 @@ class SecretRules(SchemaRules):
 class ServiceRules(SchemaRules):
     """Ports, names, addresses and a selector that are written as Kubernetes requires."""
 
-    def _problems(self, obj: Object) -> Iterator[Problem]:
-        if fault := _label_fault(part(obj.get("metadata")).get("name")):
+    def _problems(self, obj: Object) -> Iterator[FieldError]:
+        if fault := _label_fault(as_object(obj.get("metadata")).get("name")):
             yield invalid("metadata.name", obj["metadata"]["name"], fault)
         spec = obj.get("spec", {})
         for key, value in spec.get("selector", {}).items():
@@ -183,7 +183,7 @@ class ServiceRules(SchemaRules):
 class EventRules(SchemaRules):
     """Times that exist."""
 
-    def _problems(self, obj: Object) -> Iterator[Problem]:
+    def _problems(self, obj: Object) -> Iterator[FieldError]:
         for field in ("eventTime", "firstTimestamp", "lastTimestamp"):
             yield from _time_problems(field, obj.get(field))
         yield from _time_problems("series.lastObservedTime", obj.get("series", {}).get("lastObservedTime"))
@@ -192,12 +192,12 @@ class EventRules(SchemaRules):
 class NamespaceRules(SchemaRules):
     """A name that can be part of a host name."""
 
-    def _problems(self, obj: Object) -> Iterator[Problem]:
-        if fault := _label_fault(part(obj.get("metadata")).get("name")):
+    def _problems(self, obj: Object) -> Iterator[FieldError]:
+        if fault := _label_fault(as_object(obj.get("metadata")).get("name")):
             yield invalid("metadata.name", obj["metadata"]["name"], fault)
 
 
-def rules_of(kind: Kind) -> CoreRules:
+def rules_of(kind: ResourceKind) -> CoreRules:
     """The rules of a core kind; pods have their own."""
     return _RULES.get(kind.kind, CoreRules)(kind)
 
@@ -227,13 +227,13 @@ def _entry(field: str, key: str) -> str:
     return field_path.written((field, key))
 
 
-def _key_problems(obj: Object, field: str) -> Iterator[Problem]:
+def _key_problems(obj: Object, field: str) -> Iterator[FieldError]:
     for key in obj.get(field, {}):
         if fault := entry_key_fault(key):
             yield invalid(_entry(field, key), key, fault)
 
 
-def _base64_problems(obj: Object, field: str) -> Iterator[Problem]:
+def _base64_problems(obj: Object, field: str) -> Iterator[FieldError]:
     for key, value in obj.get(field, {}).items():
         if not _is_base64(value):
             yield invalid(_entry(field, key), "…", "must be base64")
@@ -247,7 +247,7 @@ def _is_base64(text: str) -> bool:
     return True
 
 
-def _port_problems(ports: list[Object]) -> Iterator[Problem]:
+def _port_problems(ports: list[Object]) -> Iterator[FieldError]:
     names: set[str] = set()
     seen: set[tuple[int, str]] = set()
     for index, port in enumerate(ports):
@@ -268,16 +268,16 @@ def _port_problems(ports: list[Object]) -> Iterator[Problem]:
             yield invalid(f"{field}.targetPort", target, f"{fault}; a port number is written without quotes")
 
 
-def _address_problems(spec: Object) -> Iterator[Problem]:
+def _address_problems(spec: Object) -> Iterator[FieldError]:
     if (address := spec.get("clusterIP", "")) not in ("", "None") and not _is_address(address):
         yield invalid("spec.clusterIP", address, 'must be an IP address, "None" or left out')
-    for index, address in enumerate(items(spec.get("clusterIPs"))):
+    for index, address in enumerate(as_list(spec.get("clusterIPs"))):
         if address != "None" and not _is_address(address):
             yield invalid(f"spec.clusterIPs[{index}]", address, 'must be an IP address or "None"')
-    for index, address in enumerate(items(spec.get("externalIPs"))):
+    for index, address in enumerate(as_list(spec.get("externalIPs"))):
         if not _is_address(address):
             yield invalid(f"spec.externalIPs[{index}]", address, "must be an IP address")
-    for index, family in enumerate(items(spec.get("ipFamilies"))):
+    for index, family in enumerate(as_list(spec.get("ipFamilies"))):
         if family not in ("IPv4", "IPv6"):
             yield unsupported(f"spec.ipFamilies[{index}]", family, ["IPv4", "IPv6"])
 
@@ -290,9 +290,9 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _time_problems(field: str, text: str | None) -> Iterator[Problem]:
+def _time_problems(field: str, text: str | None) -> Iterator[FieldError]:
     try:
         if text is not None:
-            from_wire(text)
+            parse_rfc3339(text)
     except (ValueError, OverflowError):
         yield invalid(field, text, "there is no such day")

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 
 from launcher.api.http.request_body import explained
-from launcher.core.errors import BadRequest, InvalidObject, Problem
-from launcher.core.manifest import Manifest, check_framework, read_framework
+from launcher.core.errors import BadRequest, FieldError, InvalidObject
+from launcher.core.manifest import Manifest, parse_framework, validate_framework
 from launcher.core.parsing.decoder import Media
-from launcher.core.replicas import followed, tasks_of_roles
+from launcher.core.replicas import reconcile_replicas, tasks_of_roles
 from launcher.core.status import State
 from launcher.core.validation.admission_policy import Policy
 from launcher.core.validation.field_errors import strict_errors
-from launcher.core.validation.framework import change_problems, creation_problems, warnings_in
-from launcher.core.validation.pod_template import part
+from launcher.core.validation.framework import creation_problems, update_errors, validation_warnings
+from launcher.core.validation.pod_template import as_object
 from launcher.core.validation.schema import status_problems
 from launcher.core.validation.unknown_fields import unknown_fields
 from launcher.store.interface import Object
@@ -32,7 +32,7 @@ class FrameworkRules:
     def read(self, data: bytes, media: Media, *, strict: bool) -> Manifest:
         """The Framework in a body, with its defaults. Raises BadRequest, TooLarge, InvalidObject."""
         try:
-            manifest = read_framework(data, media=media, strict=strict)
+            manifest = parse_framework(data, media=media, strict=strict)
         except BadRequest as error:
             raise explained(error, data) from error
         except InvalidObject as error:
@@ -47,29 +47,29 @@ class FrameworkRules:
 
         What was wrong with *old* already, and accepted, is not told again.
         """
-        obj = obj if old is None else followed(obj, old)
+        obj = obj if old is None else reconcile_replicas(obj, old)
         known = () if old is None else unknown_fields(old)
         found = [problem for problem in unknown_fields(obj) if problem not in known]
         try:
-            manifest = check_framework({name: obj[name] for name in obj if name != "status"})
+            manifest = validate_framework({name: obj[name] for name in obj if name != "status"})
         except InvalidObject as error:
             raise _metadata_first(error) from error
         if strict and (errors := strict_errors(found)):
             raise InvalidObject(errors)
         self._admit(manifest.object)
         ended = (_WITHOUT_EFFECT,) if old is not None and _is_too_late(old, manifest.object) else ()
-        said = {problem.message for problem in known} | set(() if old is None else warnings_in(old))
+        said = {problem.message for problem in known} | set(() if old is None else validation_warnings(old))
         return Manifest(manifest.object, (*(each for each in manifest.warnings if each not in said), *ended))
 
-    def creation_problems(self, new: Object) -> Sequence[Problem]:
+    def creation_problems(self, new: Object) -> Sequence[FieldError]:
         """What keeps *new*, which has been read or checked, from being created."""
         return creation_problems(new)
 
-    def change_problems(self, old: Object, new: Object) -> Sequence[Problem]:
+    def change_problems(self, old: Object, new: Object) -> Sequence[FieldError]:
         """What may not be changed from *old* to *new*."""
-        return change_problems(old, new)
+        return update_errors(old, new)
 
-    def status_problems(self, obj: Object) -> Sequence[Problem]:
+    def status_problems(self, obj: Object) -> Sequence[FieldError]:
         """What is wrong with the status of *obj*."""
         return status_problems(obj)
 
@@ -80,8 +80,8 @@ class FrameworkRules:
 
 def _is_too_late(old: Object, new: Object) -> bool:
     """Whether *new* asks something of a Framework that has ended."""
-    before, after = part(old.get("spec")), new["spec"]
-    has_ended = part(old.get("status")).get("state") == State.COMPLETED
+    before, after = as_object(old.get("spec")), new["spec"]
+    has_ended = as_object(old.get("status")).get("state") == State.COMPLETED
     return has_ended and (
         before.get("executionType") != after.get("executionType")
         or list(tasks_of_roles(before)) != list(tasks_of_roles(after))

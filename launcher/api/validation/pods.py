@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from launcher.api.validation.core_objects import CoreRules
-from launcher.core.errors import Problem
+from launcher.core.errors import FieldError
 from launcher.core.names import API_VERSION, KIND
 from launcher.core.validation.admission_policy import Policy
 from launcher.core.validation.discovery import service_problems
 from launcher.core.validation.field_errors import forbidden, required
 from launcher.core.validation.pod_spec import pod_problems
-from launcher.core.validation.pod_template import part
-from launcher.core.validation.schema import shape_problems
+from launcher.core.validation.pod_template import as_object
+from launcher.core.validation.schema import schema_errors
 from launcher.core.validation.unknown_fields import unknown_fields
 from launcher.store.interface import PODS, Object
 
@@ -28,9 +28,9 @@ class PodRules(CoreRules):
         super().__init__(PODS)
         self._policy = policy
 
-    def change_problems(self, old: Object, new: Object) -> Sequence[Problem]:
+    def change_problems(self, old: Object, new: Object) -> Sequence[FieldError]:
         """What may not be changed from *old* to *new*."""
-        before, after = part(old.get("spec")), part(new.get("spec"))
+        before, after = as_object(old.get("spec")), as_object(new.get("spec"))
         return [
             forbidden(
                 f"spec.{field}",
@@ -40,22 +40,20 @@ class PodRules(CoreRules):
             if field not in _CHANGEABLE and before.get(field) != after.get(field)
         ]
 
-    def _problems(self, obj: Object) -> Iterator[Problem]:
+    def _problems(self, obj: Object) -> Iterator[FieldError]:
         yield from self._policy.pod_problems(obj)
         if not isinstance(obj.get("spec"), dict):
             yield required("spec", "a pod needs at least one container")
             return
         # A pod is the only one of a Framework, as far as its structure goes.
-        shape = [
-            problem for problem in shape_problems(_alone(obj)) if problem.field.startswith(_IN_FRAMEWORK)
-        ]
+        shape = [problem for problem in schema_errors(_alone(obj)) if problem.field.startswith(_IN_FRAMEWORK)]
         known = {problem.field for problem in shape}
         field = _IN_FRAMEWORK.removesuffix(".")
         for problem in (*shape, *pod_problems(obj, field), *service_problems(obj, field)):
             if problem in shape or problem.field not in known:
                 yield replace(problem, field=problem.field.removeprefix(_IN_FRAMEWORK))
 
-    def _findings(self, obj: Object, old: Object | None) -> tuple[Problem, ...]:
+    def _findings(self, obj: Object, old: Object | None) -> tuple[FieldError, ...]:
         known = set() if old is None else {problem.message for problem in unknown_fields(_alone(old))}
         return tuple(
             replace(
@@ -70,7 +68,7 @@ class PodRules(CoreRules):
 
 def _alone(pod: Object) -> Object:
     """A Framework of this pod alone."""
-    template = {"metadata": part(pod.get("metadata")), "spec": part(pod.get("spec"))}
+    template = {"metadata": as_object(pod.get("metadata")), "spec": as_object(pod.get("spec"))}
     role = {"name": "pod", "taskNumber": 1, "task": {"pod": template}}
     return {
         "apiVersion": API_VERSION,

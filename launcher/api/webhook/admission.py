@@ -6,21 +6,21 @@ from enum import StrEnum
 from typing import Any
 
 from launcher.api.http.request_options import Validation
-from launcher.api.http.status import Target, status_of
-from launcher.api.resources.registry import Rules
+from launcher.api.http.status import ErrorTarget, status_of
+from launcher.api.resources.registry import ResourceStrategy
 from launcher.api.resources.writes import without_findings
 from launcher.api.validation.frameworks import FrameworkRules
 from launcher.api.validation.jobs import JobRules
 from launcher.core.defaults import defaulted
 from launcher.core.errors import InvalidObject, RequestError
 from launcher.core.parsing.decoder import too_deep
-from launcher.core.replicas import followed, scalable
+from launcher.core.replicas import reconcile_replicas, with_replicas
 from launcher.core.validation.admission_policy import Policy
-from launcher.core.validation.framework import warnings_in
-from launcher.core.validation.pod_template import part
+from launcher.core.validation.framework import validation_warnings
+from launcher.core.validation.pod_template import as_object
 from launcher.core.validation.schema import has_shape
 from launcher.job_kinds.job_kind import FOREIGN, noted
-from launcher.store.interface import FRAMEWORKS, Kind, Object
+from launcher.store.interface import FRAMEWORKS, Object, ResourceKind
 
 
 def difference(old: Any, new: Any, path: str = "") -> Iterator[Object]:
@@ -56,7 +56,7 @@ def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-class Operation(StrEnum):
+class AdmissionOperation(StrEnum):
     """What is done to an object; everything else is none of our business."""
 
     CREATE = "CREATE"
@@ -72,11 +72,11 @@ class Request:
     validation: Validation
     #: Whether the object is what a patch has made of the old one, which is told otherwise.
     patching: bool
-    kind: Kind = FRAMEWORKS
+    kind: ResourceKind = FRAMEWORKS
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AdmissionResponse:
     """Yes, with what is to be changed and what to be told; or no, as a Status that says why."""
 
     refusal: Object | None = None
@@ -84,28 +84,28 @@ class Verdict:
     warnings: tuple[str, ...] = ()
 
 
-_YES = Verdict()
+_YES = AdmissionResponse()
 
 
-class Judge:
+class AdmissionHandler:
     """Looks at objects on their way into a cluster. It keeps nothing and changes nothing, dry run or not."""
 
     def __init__(self, policy: Policy) -> None:
-        self._rules: dict[Kind, Rules] = {FRAMEWORKS: FrameworkRules(policy)}
+        self._rules: dict[ResourceKind, ResourceStrategy] = {FRAMEWORKS: FrameworkRules(policy)}
         for foreign in FOREIGN:
             self._rules |= {kind: JobRules(kind, foreign, policy) for kind in foreign.kinds}
 
-    def validated(self, request: Request) -> Verdict:
+    def validated(self, request: Request) -> AdmissionResponse:
         """No, if a rule is broken: the same answer that our own API gives."""
         try:
             if _leaves_it(request):
                 return _YES
-            return Verdict(warnings=self._warnings(request))
+            return AdmissionResponse(warnings=self._warnings(request))
         except RequestError as error:
-            _, status = status_of(error, Target(request.kind, _name(request)), patching=request.patching)
-            return Verdict(refusal=status)
+            _, status = status_of(error, ErrorTarget(request.kind, _name(request)), patching=request.patching)
+            return AdmissionResponse(refusal=status)
 
-    def defaulted(self, request: Request) -> Verdict:
+    def defaulted(self, request: Request) -> AdmissionResponse:
         """
         Yes, with a patch that writes out the defaults, empty if they are there.
 
@@ -123,9 +123,10 @@ class Judge:
         if not patch:
             return _YES
         # What comes to be validated is already as it should be, so only here it can be seen what was written.
-        later = warnings_in(whole)
-        return Verdict(
-            patch=patch, warnings=tuple(text for text in warnings_in(request.object) if text not in later)
+        later = validation_warnings(whole)
+        return AdmissionResponse(
+            patch=patch,
+            warnings=tuple(text for text in validation_warnings(request.object) if text not in later),
         )
 
     def _warnings(self, request: Request) -> tuple[str, ...]:
@@ -146,19 +147,19 @@ class Judge:
         return manifest.warnings
 
 
-def _noted(request: Request) -> Verdict:
+def _noted(request: Request) -> AdmissionResponse:
     """A new job has nothing to be written out but the version that it is written in."""
     metadata = request.object.get("metadata")
     if request.old is not None or not isinstance(metadata, dict):
         return _YES
     new = noted(request.kind, request.object)["metadata"]
-    return Verdict(patch=tuple(difference(metadata, new, "/metadata")))
+    return AdmissionResponse(patch=tuple(difference(metadata, new, "/metadata")))
 
 
 def _whole(request: Request) -> Object:
     """The object, which has the shape of a Framework, with nothing left open, and with a scale if it can have one."""
-    return scalable(
-        defaulted(request.object if request.old is None else followed(request.object, request.old))
+    return with_replicas(
+        defaulted(request.object if request.old is None else reconcile_replicas(request.object, request.old))
     )
 
 
@@ -169,7 +170,7 @@ def _leaves_it(request: Request) -> bool:
     Then it passes, whatever it is: a label, an owner or a finalizer must come off an object that today's rules would
     refuse, or it could never be deleted, nor could its namespace.
     """
-    if part(request.object.get("metadata")).get("deletionTimestamp"):
+    if as_object(request.object.get("metadata")).get("deletionTimestamp"):
         return True
     if request.old is None:
         return False
@@ -180,5 +181,5 @@ def _leaves_it(request: Request) -> bool:
 
 
 def _name(request: Request) -> str:
-    metadata = part(request.object.get("metadata"))
+    metadata = as_object(request.object.get("metadata"))
     return str(metadata.get("name") or metadata.get("generateName") or "")

@@ -10,13 +10,28 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 
 from launcher.core.errors import AlreadyExists, Conflict, LauncherError, NotFound, RequestError, Unavailable
-from launcher.store.backoff import Pauses
+from launcher.store.backoff import ExponentialBackoff
 from launcher.store.informer import Informer
-from launcher.store.interface import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Key, Kind, Object, Store
-from launcher.store.selectors import Where
+from launcher.store.interface import (
+    MUTATING_WEBHOOKS,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+    Key,
+    Object,
+    ResourceKind,
+    Store,
+)
+from launcher.store.selectors import Selector
 from launcher.tls.certificate_authority import time_of
-from launcher.tls.certificate_secret import Shown, changed_secret, found_in, is_foreign, new_secret, shown_in
-from launcher.tls.rotation import Found, renewed
+from launcher.tls.certificate_secret import (
+    ServingPem,
+    changed_secret,
+    found_in,
+    is_foreign,
+    new_secret,
+    shown_in,
+)
+from launcher.tls.rotation import StoredCertificates, renewed
 from launcher.tls.server_context import server_context, show
 
 log = logging.getLogger(__name__)
@@ -33,7 +48,7 @@ _LOOK_AGAIN = 300.0
 _TRIES = 10
 
 
-class CertificateKeeper:
+class CertificateManager:
     """
     A TLS context that always shows a certificate which kube-apiserver trusts.
 
@@ -56,10 +71,10 @@ class CertificateKeeper:
         self._names = frozenset({*service_names(namespace), *names})
         self._clock, self._chance = clock, chance
         self.context: ssl.SSLContext = server_context()
-        self._shown: Shown | None = None
+        self._shown: ServingPem | None = None
         self._first = asyncio.Event()
         self._changed = asyncio.Event()
-        self._missing: set[Kind] = set()
+        self._missing: set[ResourceKind] = set()
 
     async def authority(self) -> bytes:
         """Whose word on the certificate counts, as PEM, as soon as there is one; empty if its keeper does not say."""
@@ -68,7 +83,7 @@ class CertificateKeeper:
 
     async def prepare(self) -> None:
         """Return when the context has a certificate to show: when the cluster can be reached, and grants the rights."""
-        pauses = Pauses(first=0.2, most=10.0)
+        pauses = ExponentialBackoff(first=0.2, most=10.0)
         while True:
             try:
                 await self.look()
@@ -86,7 +101,7 @@ class CertificateKeeper:
                 (VALIDATING_WEBHOOKS, None, NAME),
                 (MUTATING_WEBHOOKS, None, NAME),
             ):
-                informer = Informer(self._store, kind, self, Where.named(name), namespace=namespace)
+                informer = Informer(self._store, kind, self, Selector.named(name), namespace=namespace)
                 group.create_task(informer.run())
             await self._look_again_and_again()
 
@@ -99,7 +114,7 @@ class CertificateKeeper:
         self._changed.set()
 
     async def _look_again_and_again(self) -> None:
-        pauses = Pauses(first=1.0, most=_LOOK_AGAIN)
+        pauses = ExponentialBackoff(first=1.0, most=_LOOK_AGAIN)
         while True:
             self._changed.clear()
             try:
@@ -145,7 +160,7 @@ class CertificateKeeper:
 
     async def _renew(self, secret: Object | None, *, told: bool) -> Object | None:
         """The Secret as it now is, if anything about it was due."""
-        found = Found() if secret is None else found_in(secret)
+        found = StoredCertificates() if secret is None else found_in(secret)
         renewal = renewed(found, self._names, time_of(self._clock()), told=told)
         if secret is None:
             new = new_secret(self._namespace, self._name, renewal.ring)
@@ -179,7 +194,7 @@ class CertificateKeeper:
         kinds = (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS)
         return all([await self._tell_one(kind, text) for kind in kinds])
 
-    async def _tell_one(self, kind: Kind, bundle: str) -> bool:
+    async def _tell_one(self, kind: ResourceKind, bundle: str) -> bool:
         try:
             stored = await self._store.get(kind, "", NAME)
             wanted = _trusting(stored, bundle)
@@ -198,7 +213,7 @@ class CertificateKeeper:
         self._missing.discard(kind)
         return True
 
-    def _note_missing(self, kind: Kind) -> None:
+    def _note_missing(self, kind: ResourceKind) -> None:
         if kind not in self._missing:
             self._missing.add(kind)
             log.info("no such webhook configuration", extra={"kind": kind.kind, "object": NAME})

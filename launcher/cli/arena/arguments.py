@@ -6,8 +6,8 @@ from typing import NoReturn, TypeAlias
 
 from launcher.cli.arena import unsupported
 from launcher.cli.arguments import add_output, add_server, whole_number
-from launcher.cli.errors import Refused
-from launcher.converters.arena.flags import FLAGS, Flag, Kind
+from launcher.cli.errors import UsageError
+from launcher.converters.arena.flags import FLAGS, Flag, FlagType
 from launcher.core.timestamps import parse_go_duration as seconds_in
 
 Run = Callable[[argparse.Namespace], int]
@@ -20,7 +20,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **{**options, "allow_abbrev": False})  # type: ignore[arg-type]  # argparse's own
 
     def error(self, message: str) -> NoReturn:
-        raise Refused(f"{self.prog}: {message}; see {self.prog} --help")
+        raise UsageError(f"{self.prog}: {message}; see {self.prog} --help")
 
 
 _Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - it has no other name
@@ -78,7 +78,7 @@ def _leaf(commands: _Commands, name: str, run: Run, help_: str, *others: str) ->
 
 def _refused(commands: _Commands, name: str, why: str) -> None:
     def refuse(_: argparse.Namespace) -> NoReturn:
-        raise Refused(f"arena {name}: {why}")
+        raise UsageError(f"arena {name}: {why}")
 
     parser = commands.add_parser(name, add_help=False, prefix_chars="\0")
     parser.add_argument("words", nargs=argparse.REMAINDER)
@@ -105,7 +105,7 @@ def _add_flag(parser: argparse.ArgumentParser, flag: Flag) -> None:
     default = f" (default {flag.default})" if flag.default else ""
     about = argparse.SUPPRESS if flag.refused else flag.help + default
     names.append(f"--{flag.name}")
-    if flag.kind is Kind.SWITCH:
+    if flag.kind is FlagType.SWITCH:
         parser.add_argument(
             *names, dest=flag.name, action="store_true", default=argparse.SUPPRESS, help=about
         )
@@ -113,10 +113,10 @@ def _add_flag(parser: argparse.ArgumentParser, flag: Flag) -> None:
     parser.add_argument(
         *names,
         dest=flag.name,
-        action="append" if flag.kind is Kind.EACH else "store",
-        type=int if flag.kind is Kind.NUMBER else str,
+        action="append" if flag.kind is FlagType.EACH else "store",
+        type=int if flag.kind is FlagType.NUMBER else str,
         default=argparse.SUPPRESS,
-        metavar=flag.metavar or ("NUMBER" if flag.kind is Kind.NUMBER else "TEXT"),
+        metavar=flag.metavar or ("NUMBER" if flag.kind is FlagType.NUMBER else "TEXT"),
         help=about,
     )
 

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from launcher.cli.errors import Refused
+from launcher.cli.errors import UsageError
 
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
 
@@ -78,7 +78,7 @@ def _take_option(
         # In one word, so that a value may begin with a dash.
         line.options.append(f"{action.option_strings[-1]}={following}")
     else:
-        raise Refused(f"{name}: a value has to follow")
+        raise UsageError(f"{name}: a value has to follow")
     return None
 
 
@@ -93,7 +93,7 @@ def _is_switch(line: _Line, name: str) -> bool:
 
 def _take_switch(line: _Line, name: str, value: str) -> None:
     if value not in _TRUE + _FALSE:
-        raise Refused(f"{name}: {value!r} is neither true nor false")
+        raise UsageError(f"{name}: {value!r} is neither true nor false")
     full = _actions(line)[name].option_strings[-1]
     line.options = [option for option in line.options if option != full]
     if value in _TRUE:

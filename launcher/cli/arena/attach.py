@@ -17,8 +17,8 @@ import orjson
 
 from launcher.cli.arena.jobs import check_type, job_named
 from launcher.cli.arena.logs import instance_of
-from launcher.cli.client.api_client import Api, talk
-from launcher.cli.errors import tell
+from launcher.cli.client.api_client import ApiClient, run_with_client
+from launcher.cli.errors import print_error
 from launcher.converters.kubeflow.tfjob import CONTAINER
 
 _STDIN, _STDOUT, _STDERR, _RESULT, _SIZE, _CLOSE = 0, 1, 2, 3, 4, 255
@@ -29,7 +29,7 @@ def attach(given: argparse.Namespace) -> int:
     check_type(given.type)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
 
-    async def work(api: Api) -> int:
+    async def work(api: ApiClient) -> int:
         job = await job_named(api, given.name, time.time())
         parameters = [
             ("container", given.container or CONTAINER),
@@ -42,7 +42,7 @@ def attach(given: argparse.Namespace) -> int:
             with _raw() if terminal else nullcontext():
                 return await _Session(socket).run(terminal)
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
 class _Session:
@@ -80,7 +80,7 @@ class _Session:
                 out.flush()
             elif channel == _RESULT:
                 return _exit_code(data)
-        tell("the connection ended before the command did")
+        print_error("the connection ended before the command did")
         return 1
 
     async def _send(self, channel: int, data: bytes) -> None:
@@ -109,7 +109,7 @@ def _exit_code(data: bytes) -> int:
     causes = (status.get("details") or {}).get("causes") or ()
     codes = [each["message"] for each in causes if each.get("reason") == "ExitCode"]
     if not codes:
-        tell(str(status.get("message")))
+        print_error(str(status.get("message")))
     return int(codes[0]) if codes else 1
 
 

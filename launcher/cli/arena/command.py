@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from launcher.cli.arguments import SubParsers
-from launcher.cli.errors import Refused, tell
+from launcher.cli.errors import UsageError, print_error
 
 
 def add(commands: SubParsers) -> None:
@@ -58,7 +58,7 @@ def _read(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _deprecated(old: str, new: str) -> None:
-    tell(f"Flag {old} has been deprecated, use {new} instead")
+    print_error(f"Flag {old} has been deprecated, use {new} instead")
 
 
 def _refuse(given: argparse.Namespace) -> None:
@@ -68,8 +68,8 @@ def _refuse(given: argparse.Namespace) -> None:
     named = vars(given)
     refused = [f"--{name}: {why}" for name, why in unsupported.FLAGS.items() if name in named]
     if refused:
-        raise Refused(*refused)
-    tell(*(f"--{name}: {why}" for name, why in unsupported.IGNORED.items() if name in named))
+        raise UsageError(*refused)
+    print_error(*(f"--{name}: {why}" for name, why in unsupported.IGNORED.items() if name in named))
 
 
 def _whoami(_: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-from launcher.cli.errors import Refused
+from launcher.cli.errors import UsageError
 from launcher.converters.arena.job_spec import NAMESPACE, read_config
 
 
@@ -18,7 +18,7 @@ def config_of(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{path}: {getattr(error, 'strerror', None) or 'it is no text in UTF-8'}") from error
+        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or 'it is no text in UTF-8'}") from error
 
 
 def settle_namespace(given: Namespace) -> None:

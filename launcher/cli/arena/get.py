@@ -5,17 +5,17 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from launcher.cli.arena.jobs import NONE, TRAINER, Instance, Job, all_jobs, check_type, job_named
+from launcher.cli.arena.jobs import NONE, TRAINER, ArenaJobSummary, Instance, all_jobs, check_type, job_named
 from launcher.cli.arena.output import ruled, table
 from launcher.cli.arena.pod_status import pod_words
-from launcher.cli.client.api_client import PODS, SERVICES, Api, talk
+from launcher.cli.client.api_client import PODS, SERVICES, ApiClient, run_with_client
 from launcher.cli.output.event_table import events_of, last_seen
 from launcher.cli.output.framework_summary import state_of
 from launcher.cli.output.serializers import print_form
 from launcher.cli.output.terminal import one_line
 from launcher.core.errors import NotFound
-from launcher.core.names import Mark
-from launcher.core.timestamps import from_wire, short, to_wire
+from launcher.core.names import PodIdentityKey
+from launcher.core.timestamps import format_rfc3339, parse_rfc3339, short
 
 Json = dict[str, Any]
 
@@ -26,7 +26,7 @@ def list_jobs(given: argparse.Namespace) -> int:
     """Print every job."""
     check_type(given.type)
 
-    async def work(api: Api) -> int:
+    async def work(api: ApiClient) -> int:
         jobs = await all_jobs(api, time.time(), everywhere=given.all_namespaces)
         if given.output in ("json", "yaml"):
             print_form([summary(job) for job in jobs], given.output)
@@ -37,10 +37,10 @@ def list_jobs(given: argparse.Namespace) -> int:
             print(line)
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
-def _row(job: Job) -> tuple[object, ...]:
+def _row(job: ArenaJobSummary) -> tuple[object, ...]:
     chief, allocated = job.chief, job.allocated_gpus
     has = NONE if allocated is None else allocated
     return (job.name, job.status, TRAINER, job.age, job.gpus, has, chief.node_ip if chief else NONE)
@@ -50,7 +50,7 @@ def get(given: argparse.Namespace) -> int:
     """Print one job: its instances, or more of it."""
     check_type(given.type)
 
-    async def work(api: Api) -> int:
+    async def work(api: ApiClient) -> int:
         job = await job_named(api, given.name, time.time())
         if given.output == "name":
             print(job.name)
@@ -66,17 +66,17 @@ def get(given: argparse.Namespace) -> int:
                 print("\n".join(("", "Events:", *await _events(api, job))))
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
-def _flat(job: Job) -> Iterator[str]:
+def _flat(job: ArenaJobSummary) -> Iterator[str]:
     rows = [(job.name, each.status, TRAINER, job.age, each.name, each.node_ip) for each in job.shown]
     return table(("NAME", "STATUS", "TRAINER", "AGE", "INSTANCE", "NODE"), rows)
 
 
-async def _wide(api: Api, job: Job) -> list[str]:
+async def _wide(api: ApiClient, job: ArenaJobSummary) -> list[str]:
     pods = await _pods(api, job)
-    ended = "" if job.ended is None else to_wire(int(job.ended))
+    ended = "" if job.ended is None else format_rfc3339(int(job.ended))
     facts = {
         "Name": job.name,
         "Status": job.status,
@@ -84,7 +84,7 @@ async def _wide(api: Api, job: Job) -> list[str]:
         "Priority": _priority(job),
         "Trainer": TRAINER,
         "Duration": job.age,
-        "CreateTime": to_wire(int(job.started)),
+        "CreateTime": format_rfc3339(int(job.started)),
         "EndTime": ended,
     }
     lines = [f"{title + ':':<12}{fact}".rstrip() for title, fact in facts.items()]
@@ -103,31 +103,33 @@ def _words(instance: Instance, pods: dict[str, Json]) -> str:
     return instance.status.capitalize() if pod is None else pod_words(pod)
 
 
-def _gpu_lines(job: Job) -> Iterator[str]:
+def _gpu_lines(job: ArenaJobSummary) -> Iterator[str]:
     has = NONE if job.allocated_gpus is None else str(job.allocated_gpus)
     yield f"  Requested: {job.gpus}"
     yield f"  Allocated: {has}"
 
 
-async def _events(api: Api, job: Job) -> Iterator[str]:
+async def _events(api: ApiClient, job: ArenaJobSummary) -> Iterator[str]:
     rows = []
     for event in await events_of(api, job.name):
         about = event["involvedObject"]
         message = one_line(f"[{event.get('reason', '')}] {event.get('message', '')}")
         seen = last_seen(event)
-        age = short(job.now - from_wire(seen)) if seen else NONE
+        age = short(job.now - parse_rfc3339(seen)) if seen else NONE
         rows.append(
             (f"{about.get('kind', '').lower()}/{about.get('name', '')}", event.get("type"), age, message)
         )
     return ruled(("SOURCE", "TYPE", "AGE", "MESSAGE"), rows)
 
 
-async def _pods(api: Api, job: Job) -> dict[str, Json]:
-    found, _ = await api.within(job.namespace).list(PODS, labels=f"{Mark.FRAMEWORK_NAME}={job.name}")
+async def _pods(api: ApiClient, job: ArenaJobSummary) -> dict[str, Json]:
+    found, _ = await api.within(job.namespace).list(
+        PODS, labels=f"{PodIdentityKey.FRAMEWORK_NAME}={job.name}"
+    )
     return {pod["metadata"]["name"]: pod for pod in found}
 
 
-async def _tensorboard(api: Api, job: Job) -> str:
+async def _tensorboard(api: ApiClient, job: ArenaJobSummary) -> str:
     """Where a browser finds the TensorBoard; empty where there is none."""
     if not job.has_tensorboard:
         return ""
@@ -142,12 +144,12 @@ async def _tensorboard(api: Api, job: Job) -> str:
     return f"http://{host}:{port.get('nodePort') or port['port']}" if host else ""
 
 
-def _priority(job: Job) -> str:
+def _priority(job: ArenaJobSummary) -> str:
     first = (job.framework["spec"].get("taskRoles") or [{}])[0]
     return str(first["task"]["pod"]["spec"].get("priorityClassName") or NONE) if first else NONE
 
 
-def summary(job: Job) -> Json:
+def summary(job: ArenaJobSummary) -> Json:
     """What programs read about the job."""
     return {
         "uuid": job.framework["metadata"]["uid"],
@@ -164,7 +166,7 @@ def summary(job: Job) -> Json:
     }
 
 
-def _detail(job: Job, pods: dict[str, Json], tensorboard: str) -> Json:
+def _detail(job: ArenaJobSummary, pods: dict[str, Json], tensorboard: str) -> Json:
     chief = job.chief
     return {
         **summary(job),
@@ -192,4 +194,4 @@ def _detail(job: Job, pods: dict[str, Json], tensorboard: str) -> Json:
 
 
 def _created(pod: Json | None) -> int:
-    return from_wire(pod["metadata"]["creationTimestamp"]) if pod else 0
+    return parse_rfc3339(pod["metadata"]["creationTimestamp"]) if pod else 0

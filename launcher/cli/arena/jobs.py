@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.cli.client.api_client import FRAMEWORKS, Api
-from launcher.cli.errors import Complaint
+from launcher.cli.client.api_client import FRAMEWORKS, ApiClient
+from launcher.cli.errors import CommandError
 from launcher.cli.output.framework_summary import condition, is_over, record_of, succeeded
 from launcher.converters.arena.flag_parsers import GPU
 from launcher.converters.arena.labels import GPUS, JOB_LABEL, JOB_VALUE
@@ -17,7 +17,7 @@ from launcher.core.replicas import tasks_of_roles
 from launcher.core.serialization.index_ranges import INDEXES_END
 from launcher.core.spec import FrameworkName, RoleName
 from launcher.core.status import State, TaskStatus
-from launcher.core.timestamps import from_wire, short
+from launcher.core.timestamps import parse_rfc3339, short
 
 Json = dict[str, Any]
 
@@ -47,7 +47,7 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ArenaJobSummary:
     """A Framework of Arena's."""
 
     framework: Json
@@ -79,12 +79,12 @@ class Job:
     @property
     def started(self) -> float:
         status, metadata = self.framework.get("status") or {}, self.framework["metadata"]
-        return from_wire(status.get("startTime") or metadata["creationTimestamp"])
+        return parse_rfc3339(status.get("startTime") or metadata["creationTimestamp"])
 
     @property
     def ended(self) -> float | None:
         end = (self.framework.get("status") or {}).get("completionTime")
-        return from_wire(end) if end else None
+        return parse_rfc3339(end) if end else None
 
     @property
     def seconds(self) -> int:
@@ -126,30 +126,30 @@ class Job:
 def check_type(type_: str | None) -> None:
     """Raise Complaint unless *type_* means jobs that there can be."""
     if type_ is not None and type_.lower() not in _TYPES:
-        raise Complaint(f"--type: there are no jobs of type {type_} here; there are tfjob (tf)")
+        raise CommandError(f"--type: there are no jobs of type {type_} here; there are tfjob (tf)")
 
 
-async def job_named(api: Api, name: str, now: float) -> Job:
+async def job_named(api: ApiClient, name: str, now: float) -> ArenaJobSummary:
     """The job of that name. Raises NotFound, Complaint when it is none of Arena's."""
     framework = await api.get(FRAMEWORKS, name)
     if (framework["metadata"].get("labels") or {}).get(JOB_LABEL) != JOB_VALUE:
-        raise Complaint(f"{name} is no job of arena's; see: launcher get {name}")
+        raise CommandError(f"{name} is no job of arena's; see: launcher get {name}")
     return _job(framework, now)
 
 
-async def all_jobs(api: Api, now: float, *, everywhere: bool) -> list[Job]:
+async def all_jobs(api: ApiClient, now: float, *, everywhere: bool) -> list[ArenaJobSummary]:
     """Every job, the newest first."""
     items, _ = await api.list(FRAMEWORKS, labels=SELECTOR, everywhere=everywhere)
     return newest_first(_job(item, now) for item in items)
 
 
-def newest_first(jobs: Iterable[Job]) -> list[Job]:
+def newest_first(jobs: Iterable[ArenaJobSummary]) -> list[ArenaJobSummary]:
     """The jobs by their beginning, the latest first, and before it those that have not begun."""
     return sorted(jobs, key=lambda job: (job.has_begun, -job.started, job.namespace, job.name))
 
 
-def _job(framework: Json, now: float) -> Job:
-    return Job(framework, now, tuple(_instances(framework)))
+def _job(framework: Json, now: float) -> ArenaJobSummary:
+    return ArenaJobSummary(framework, now, tuple(_instances(framework)))
 
 
 def _instances(framework: Json) -> Iterator[Instance]:

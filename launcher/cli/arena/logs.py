@@ -3,39 +3,39 @@
 import argparse
 import time
 
-from launcher.cli.arena.jobs import Instance, Job, check_type, job_named
+from launcher.cli.arena.jobs import ArenaJobSummary, Instance, check_type, job_named
 from launcher.cli.arena.pod_status import is_initialising
-from launcher.cli.client.api_client import PODS, Api, talk
-from launcher.cli.errors import Complaint, Refused
-from launcher.cli.logs.follower import Follower
-from launcher.cli.logs.log_sources import Choice, Lines, View
+from launcher.cli.client.api_client import PODS, ApiClient, run_with_client
+from launcher.cli.errors import CommandError, UsageError
+from launcher.cli.logs.follower import LogFollower
+from launcher.cli.logs.log_sources import LogPrinter, LogQuery, TaskSelector
 from launcher.cli.logs.reader import print_logs
 from launcher.converters.arena.code_sync import CONTAINER as INIT
 from launcher.converters.kubeflow.tfjob import CONTAINER as MAIN
 from launcher.core.errors import NotFound
-from launcher.core.timestamps import from_wire
+from launcher.core.timestamps import parse_rfc3339
 
 
 def logs(given: argparse.Namespace) -> int:
     """Print the log of one instance."""
     check_type(given.type)
-    view = View(tail=given.tail, since=_since(given), timestamps=given.timestamps)
+    view = LogQuery(tail=given.tail, since=_since(given), timestamps=given.timestamps)
 
-    async def work(api: Api) -> int:
+    async def work(api: ApiClient) -> int:
         job = await job_named(api, given.name, time.time())
         instance = instance_of(job, given.instance)
         container = given.container or await _container(api, instance, follow=given.follow)
-        choice, lines = Choice(instance.role, instance.index, container), Lines(alone=True)
+        choice, lines = TaskSelector(instance.role, instance.index, container), LogPrinter(alone=True)
         if given.follow:
-            await Follower(api, given.name, choice, view, lines.write).run()
+            await LogFollower(api, given.name, choice, view, lines.write).run()
         else:
             await print_logs(api, job.framework, choice, view, lines.write)
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
-def instance_of(job: Job, name: str | None) -> Instance:
+def instance_of(job: ArenaJobSummary, name: str | None) -> Instance:
     """
     The instance of that name, or else the chief. Raises Complaint.
 
@@ -44,20 +44,20 @@ def instance_of(job: Job, name: str | None) -> Instance:
     if name is None:
         if job.chief is not None:
             return job.chief
-        raise Complaint(f"{job.name} has no chief; choose with -i one of {_names(job)}")
+        raise CommandError(f"{job.name} has no chief; choose with -i one of {_names(job)}")
     first_version = f"{job.name}-tfjob-"
     current = f"{job.name}-{name.removeprefix(first_version)}" if name.startswith(first_version) else name
     for instance in job.instances:
         if instance.name == current:
             return instance
-    raise Complaint(f"{job.name} has no instance {name}; it has {_names(job)}")
+    raise CommandError(f"{job.name} has no instance {name}; it has {_names(job)}")
 
 
-def _names(job: Job) -> str:
+def _names(job: ArenaJobSummary) -> str:
     return ", ".join(each.name for each in job.instances)
 
 
-async def _container(api: Api, instance: Instance, *, follow: bool) -> str | None:
+async def _container(api: ApiClient, instance: Instance, *, follow: bool) -> str | None:
     """The container that writes now; None for one after the other, where both are waited for."""
     try:
         pod = await api.get(PODS, instance.name)
@@ -71,12 +71,12 @@ async def _container(api: Api, instance: Instance, *, follow: bool) -> str | Non
 
 def _since(given: argparse.Namespace) -> float | None:
     if given.since is not None and given.since_time is not None:
-        raise Refused("--since and --since-time: only one of them")
+        raise UsageError("--since and --since-time: only one of them")
     if given.since is not None:
         return time.time() - float(given.since)
     if given.since_time is None:
         return None
     try:
-        return from_wire(given.since_time)
+        return parse_rfc3339(given.since_time)
     except ValueError as error:
-        raise Refused(f"--since-time: {error}") from error
+        raise UsageError(f"--since-time: {error}") from error

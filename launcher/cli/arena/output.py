@@ -4,7 +4,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from launcher.cli.errors import tell
+from launcher.cli.errors import print_error
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
@@ -24,7 +24,7 @@ def ruled(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[s
 _LEVELS = ("debug", "info", "warn", "error")
 
 
-class Teller:
+class ArenaLogger:
     """Tells what is of the wanted level, with the seconds since the command began."""
 
     def __init__(self, given: Namespace, clock: Callable[[], float] = time.monotonic) -> None:
@@ -38,4 +38,4 @@ class Teller:
 
     def _tell(self, level: str, text: str) -> None:
         if _LEVELS.index(level) >= self._least:
-            tell(f"{level.upper()[:4]}[{int(self._clock() - self._start):04d}] {text}")
+            print_error(f"{level.upper()[:4]}[{int(self._clock() - self._start):04d}] {text}")

@@ -12,20 +12,20 @@ from typing import Any
 import orjson
 
 from launcher.cli.arena.config import config_of
-from launcher.cli.arena.output import Teller
-from launcher.cli.client.api_client import CONFIG_MAPS, FRAMEWORKS, PODS, SERVICES, Api, talk
-from launcher.cli.client.watch import changes
-from launcher.cli.errors import Complaint, Refused
+from launcher.cli.arena.output import ArenaLogger
+from launcher.cli.client.api_client import CONFIG_MAPS, FRAMEWORKS, PODS, SERVICES, ApiClient, run_with_client
+from launcher.cli.client.watch import watch_objects
+from launcher.cli.errors import CommandError, UsageError
 from launcher.cli.output.serializers import as_yaml
 from launcher.converters.arena.flag_parsers import sources
-from launcher.converters.arena.flag_values import Given
+from launcher.converters.arena.flag_values import FlagValues
 from launcher.converters.arena.flags import FLAGS
 from launcher.converters.arena.framework import Submitted, submitted
-from launcher.converters.arena.job_spec import Around
+from launcher.converters.arena.job_spec import JobEnvironment
 from launcher.converters.arena.ports import used_ports
 from launcher.converters.arena.tensorboard import ROLE as TENSORBOARD
 from launcher.core.errors import AlreadyExists, Forbidden, InvalidObject, LauncherError
-from launcher.core.manifest import check_framework
+from launcher.core.manifest import validate_framework
 from launcher.core.names import API_VERSION, KIND
 from launcher.core.parsing.decoder import Media
 
@@ -39,7 +39,7 @@ _SERVICE_SECONDS = 5.0
 
 def submit(given: argparse.Namespace) -> int:
     """Make the job that the flags ask for."""
-    teller = Teller(given)
+    teller = ArenaLogger(given)
     files = dict(_files(given))
     # Before any server is asked for anything: what is wrong with the flags is told also where there is none.
     rehearsed = _understood(given, files, frozenset())
@@ -48,7 +48,7 @@ def submit(given: argparse.Namespace) -> int:
         print(as_yaml(rehearsed.framework, *rehearsed.companions), end="")
         return 0
 
-    async def work(api: Api) -> int:
+    async def work(api: ApiClient) -> int:
         found = _understood(given, files, await _used_ports(api, teller))
         _tell(found, teller)
         await _make(api, found, teller)
@@ -58,13 +58,13 @@ def submit(given: argparse.Namespace) -> int:
         teller.info(f"You can run `arena get {name} --type tfjob{where}` to check the job status")
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
 def _understood(given: argparse.Namespace, files: dict[str, bytes], used: frozenset[int]) -> Submitted:
     """What the flags ask for, checked. Raises Refused."""
-    flags = Given({name: value for name, value in vars(given).items() if name in FLAGS})
-    around = Around(
+    flags = FlagValues({name: value for name, value in vars(given).items() if name in FLAGS})
+    around = JobEnvironment(
         getpass.getuser(),
         config_of(),
         used,
@@ -73,9 +73,9 @@ def _understood(given: argparse.Namespace, files: dict[str, bytes], used: frozen
     )
     try:
         found = submitted(flags, " ".join(given.words), around)
-        check_framework(found.framework)
+        validate_framework(found.framework)
     except InvalidObject as error:
-        raise Refused(*map(str, error.problems)) from error
+        raise UsageError(*map(str, error.problems)) from error
     return found
 
 
@@ -85,15 +85,15 @@ def _files(given: argparse.Namespace) -> Iterator[tuple[str, bytes]]:
         try:
             yield source, Path(source).expanduser().read_bytes()
         except OSError as error:
-            raise Refused(f"--config-file: {source}: {error.strerror}") from error
+            raise UsageError(f"--config-file: {source}: {error.strerror}") from error
 
 
-def _tell(found: Submitted, teller: Teller) -> None:
+def _tell(found: Submitted, teller: ArenaLogger) -> None:
     for note in found.notes:
         teller.warn(note)
 
 
-async def _used_ports(api: Api, teller: Teller) -> frozenset[int]:
+async def _used_ports(api: ApiClient, teller: ArenaLogger) -> frozenset[int]:
     """The ports that are taken on nodes, as far as the user may see."""
     try:
         pods, _ = await api.list(PODS, everywhere=True)
@@ -105,14 +105,14 @@ async def _used_ports(api: Api, teller: Teller) -> frozenset[int]:
     return used_ports(pods, services)
 
 
-async def _make(api: Api, found: Submitted, teller: Teller) -> None:
+async def _make(api: ApiClient, found: Submitted, teller: ArenaLogger) -> None:
     """Make the Framework and what it owns: all of it, or nothing."""
     name = found.framework["metadata"]["name"]
     data = orjson.dumps(found.framework)
     try:
         framework, warnings = await api.create(data, Media.JSON, namespace=api.namespace)
     except AlreadyExists as error:
-        raise Complaint(
+        raise CommandError(
             f"the job {name} is already there; delete it first (arena delete {name}), or choose another name"
         ) from error
     print(f"framework.launcher.microsoft.com/{name} created", flush=True)
@@ -122,7 +122,7 @@ async def _make(api: Api, found: Submitted, teller: Teller) -> None:
         await _make_companions(api, framework, found.companions)
     except* LauncherError as errors:
         await api.delete(FRAMEWORKS, name, {"propagationPolicy": "Foreground"})
-        raise Complaint(f"{errors.exceptions[0]}; the job {name} has been taken back") from errors
+        raise CommandError(f"{errors.exceptions[0]}; the job {name} has been taken back") from errors
     if _has_tensorboard(framework) and framework["spec"]["executionType"] == "Start":
         await _report_service(api, framework, f"{name}-{TENSORBOARD}")
 
@@ -131,13 +131,13 @@ def _has_tensorboard(framework: Json) -> bool:
     return any(role["name"] == TENSORBOARD for role in framework["spec"]["taskRoles"])
 
 
-async def _report_service(api: Api, framework: Json, name: str) -> None:
+async def _report_service(api: ApiClient, framework: Json, name: str) -> None:
     """Print that the launcher has created the Service of TensorBoard; nothing if it does not within a moment."""
     with suppress(TimeoutError, LauncherError):
         selector = f"metadata.name={name}"
         async with (
             asyncio.timeout(_SERVICE_SECONDS),
-            aclosing(changes(api, SERVICES, fields=selector)) as seen,
+            aclosing(watch_objects(api, SERVICES, fields=selector)) as seen,
         ):
             async for change in seen:
                 owners = () if change is None else change.object["metadata"].get("ownerReferences") or ()
@@ -146,7 +146,7 @@ async def _report_service(api: Api, framework: Json, name: str) -> None:
                     return
 
 
-async def _make_companions(api: Api, framework: Json, companions: tuple[Json, ...]) -> None:
+async def _make_companions(api: ApiClient, framework: Json, companions: tuple[Json, ...]) -> None:
     owner = {
         "apiVersion": API_VERSION,
         "kind": KIND,

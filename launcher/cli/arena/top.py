@@ -8,10 +8,10 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from launcher.cli.arena.get import summary
-from launcher.cli.arena.jobs import NONE, TRAINER, Job, all_jobs, check_type, job_named
+from launcher.cli.arena.jobs import NONE, TRAINER, ArenaJobSummary, all_jobs, check_type, job_named
 from launcher.cli.arena.output import table
-from launcher.cli.client.api_client import NODES, PODS, Api, talk
-from launcher.cli.errors import Complaint
+from launcher.cli.client.api_client import NODES, PODS, ApiClient, run_with_client
+from launcher.cli.errors import CommandError
 from launcher.cli.output.serializers import print_form
 from launcher.converters.arena.flag_parsers import GPU
 from launcher.core.quantity import quantity
@@ -37,13 +37,13 @@ class _Node:
 def top_node(given: argparse.Namespace) -> int:
     """Print the nodes and their GPUs."""
 
-    async def work(api: Api) -> int:
+    async def work(api: ApiClient) -> int:
         items, _ = await api.list(NODES, everywhere=True)
         pods, _ = await api.list(PODS, everywhere=True)
         used = _used(pods)
         nodes = [_node(item, used) for item in sorted(items, key=lambda item: str(item["metadata"]["name"]))]
         if missing := set(given.names) - {node.name for node in nodes}:
-            raise Complaint(f"there is no node {', '.join(sorted(missing))}")
+            raise CommandError(f"there is no node {', '.join(sorted(missing))}")
         chosen = [node for node in nodes if not given.names or node.name in given.names]
         if given.output in ("json", "yaml"):
             print_form(_node_form(chosen), given.output)
@@ -51,7 +51,7 @@ def top_node(given: argparse.Namespace) -> int:
             print("\n".join(_node_lines(chosen)))
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
 def _node(item: Json, used: Counter[str]) -> _Node:
@@ -120,7 +120,7 @@ def top_job(given: argparse.Namespace) -> int:
     """Print the jobs by their GPUs, or the instances of one."""
     check_type(given.type)
 
-    async def work(api: Api) -> int:
+    async def work(api: ApiClient) -> int:
         if given.name is not None:
             jobs = [await job_named(api, given.name, time.time())]
         else:
@@ -133,14 +133,14 @@ def top_job(given: argparse.Namespace) -> int:
             print("\n".join(_job_lines(_greatest_first(jobs))))
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
-def _greatest_first(jobs: list[Job]) -> list[Job]:
+def _greatest_first(jobs: list[ArenaJobSummary]) -> list[ArenaJobSummary]:
     return sorted(jobs, key=lambda job: -job.gpus)
 
 
-def _job_lines(jobs: list[Job]) -> list[str]:
+def _job_lines(jobs: list[ArenaJobSummary]) -> list[str]:
     header = ("NAME", "STATUS", "TRAINER", "AGE", "GPU(Requested)", "GPU(Allocated)", "NODE")
     rows = []
     for job in jobs:
@@ -152,9 +152,9 @@ def _job_lines(jobs: list[Job]) -> list[str]:
     return [*table(header, rows), "", "Total Allocated GPUs of Training Jobs:", str(total)]
 
 
-def _instance_lines(job: Job, instance: str | None) -> list[str]:
+def _instance_lines(job: ArenaJobSummary, instance: str | None) -> list[str]:
     chosen = [each for each in job.shown if instance in (None, each.name)]
     if not chosen:
-        raise Complaint(f"{job.name} has no instance {instance}")
+        raise CommandError(f"{job.name} has no instance {instance}")
     rows = [(each.name, each.status, each.gpus, each.node_ip) for each in chosen]
     return list(table(("INSTANCE", "STATUS", "GPU(Requested)", "NODE"), rows))

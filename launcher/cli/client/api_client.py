@@ -17,7 +17,7 @@ import orjson
 from launcher.api.http.unix_socket import UNIX
 from launcher.cli.arguments import DEFAULT_SERVER
 from launcher.cli.client.status_errors import error_of, warnings_of
-from launcher.cli.errors import Complaint, Refused, tell
+from launcher.cli.errors import CommandError, UsageError, print_error
 from launcher.cli.names import namespace_segment, path_segment
 from launcher.core.errors import (
     BadRequest,
@@ -48,7 +48,7 @@ _FOLLOWING = aiohttp.ClientTimeout(total=None, sock_connect=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ApiPath:
     """A kind of object: where the API has it."""
 
     prefix: str
@@ -68,16 +68,16 @@ class Resource:
         return "/".join(segments if part is None else [*segments, part])
 
 
-FRAMEWORKS = Resource("/apis/launcher.microsoft.com/v1", "frameworks")
-PODS = Resource("/api/v1", "pods")
-EVENTS = Resource("/api/v1", "events")
-NODES = Resource("/api/v1", "nodes")
-SERVICES = Resource("/api/v1", "services")
-CONFIG_MAPS = Resource("/api/v1", "configmaps")
+FRAMEWORKS = ApiPath("/apis/launcher.microsoft.com/v1", "frameworks")
+PODS = ApiPath("/api/v1", "pods")
+EVENTS = ApiPath("/api/v1", "events")
+NODES = ApiPath("/api/v1", "nodes")
+SERVICES = ApiPath("/api/v1", "services")
+CONFIG_MAPS = ApiPath("/api/v1", "configmaps")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ServerConfig:
     """Which server, who we are to it, and which namespace is meant."""
 
     url: str
@@ -97,23 +97,23 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WatchEvent:
     """One line of a watch."""
 
     type: str
     object: Json
 
 
-def target_of(given: Namespace, environment: Mapping[str, str] = os.environ) -> Target:
+def target_of(given: Namespace, environment: Mapping[str, str] = os.environ) -> ServerConfig:
     """The server that the options name, or else the environment. Raises Refused."""
     url = (_setting("--server", given.server, "LAUNCHER_SERVER", environment) or DEFAULT_SERVER).rstrip("/")
     if not url.startswith(("http://", "https://", f"{UNIX}/", f"{UNIX}.")):
-        raise Refused(
+        raise UsageError(
             f"--server: {url!r} has to begin with http://, https:// or unix:/; for instance {DEFAULT_SERVER}"
         )
     token_file = _setting("--token-file", given.token_file, "LAUNCHER_TOKEN_FILE", environment)
     ca = _setting("--ca", given.ca, "LAUNCHER_CA_FILE", environment)
-    return Target(
+    return ServerConfig(
         url,
         given.namespace or "default",
         _token(Path(token_file)) if token_file else None,
@@ -124,13 +124,13 @@ def target_of(given: Namespace, environment: Mapping[str, str] = os.environ) -> 
 def _setting(option: str, value: str | None, variable: str, environment: Mapping[str, str]) -> str | None:
     """The value of the option, or of the variable; None when neither is set. Raises Refused for an empty one."""
     if value == "":
-        raise Refused(f"{option}: the value is empty; set one, or leave the option out")
+        raise UsageError(f"{option}: the value is empty; set one, or leave the option out")
     if value is None and environment.get(variable) == "":
-        raise Refused(f"{variable}: the value is empty; set one, or unset the variable")
+        raise UsageError(f"{variable}: the value is empty; set one, or unset the variable")
     return value or environment.get(variable)
 
 
-def talk(given: Namespace, work: "Callable[[Api], Coroutine[Any, Any, int]]") -> int:
+def run_with_client(given: Namespace, work: "Callable[[ApiClient], Coroutine[Any, Any, int]]") -> int:
     """The exit code of *work*, done with the server that *given* names. Raises Complaint."""
     target = target_of(given)
 
@@ -150,13 +150,13 @@ def complaints() -> Iterator[None]:
     except (LauncherError, BaseExceptionGroup) as raised:
         error = _first(raised)
         if isinstance(error, LauncherError):
-            told = Refused if isinstance(error, BadRequest | InvalidObject | TooLarge) else Complaint
+            told = UsageError if isinstance(error, BadRequest | InvalidObject | TooLarge) else CommandError
             raise told(*str(error).splitlines()) from raised
         raise error from raised
 
 
 @asynccontextmanager
-async def connected(target: Target) -> "AsyncIterator[Api]":
+async def connected(target: ServerConfig) -> "AsyncIterator[ApiClient]":
     """A client of that server; nothing is sent yet."""
     headers = {"User-Agent": "launcher", "Accept": "application/json"}
     if target.token is not None:
@@ -167,13 +167,13 @@ async def connected(target: Target) -> "AsyncIterator[Api]":
     else:
         connector = aiohttp.UnixConnector(target.socket, limit=0)
     async with aiohttp.ClientSession(connector=connector, headers=headers, timeout=_PATIENCE) as session:
-        yield Api(session, target)
+        yield ApiClient(session, target)
 
 
-class Api:
+class ApiClient:
     """One server. Every method raises the errors of the answer, and Unavailable when there is none."""
 
-    def __init__(self, session: aiohttp.ClientSession, target: Target) -> None:
+    def __init__(self, session: aiohttp.ClientSession, target: ServerConfig) -> None:
         self._session, self._target = session, target
 
     @property
@@ -184,9 +184,9 @@ class Api:
     def url(self) -> str:
         return self._target.url
 
-    def within(self, namespace: str) -> "Api":
+    def within(self, namespace: str) -> "ApiClient":
         """The same server, with another namespace in mind."""
-        return Api(self._session, replace(self._target, namespace=namespace))
+        return ApiClient(self._session, replace(self._target, namespace=namespace))
 
     async def create(
         self,
@@ -194,7 +194,7 @@ class Api:
         media: str,
         *,
         namespace: str,
-        resource: Resource = FRAMEWORKS,
+        resource: ApiPath = FRAMEWORKS,
         dry_run: bool = False,
         strict: bool = False,
     ) -> tuple[Json, list[str]]:
@@ -208,18 +208,18 @@ class Api:
                 response.headers.getall("Warning", [])
             )
 
-    async def make(self, resource: Resource, obj: Json) -> Json:
+    async def make(self, resource: ApiPath, obj: Json) -> Json:
         """The object of another kind, as it was stored."""
         return await self._object(
             "POST", resource.path(self.namespace), {}, orjson.dumps(obj), "application/json"
         )
 
-    async def get(self, resource: Resource, name: str) -> Json:
+    async def get(self, resource: ApiPath, name: str) -> Json:
         """The object as it is now."""
         return await self._object("GET", resource.path(self.namespace, name))
 
     async def list(
-        self, resource: Resource, *, labels: str = "", fields: str = "", everywhere: bool = False
+        self, resource: ApiPath, *, labels: str = "", fields: str = "", everywhere: bool = False
     ) -> tuple[list[Json], str]:
         """Every object that matches, and the version to watch from."""
         path = resource.path(None if everywhere else self.namespace)
@@ -227,8 +227,8 @@ class Api:
         return listed["items"], listed["metadata"]["resourceVersion"]
 
     async def watch(
-        self, resource: Resource, since: str, *, labels: str = "", fields: str = ""
-    ) -> AsyncGenerator[Change]:
+        self, resource: ApiPath, since: str, *, labels: str = "", fields: str = ""
+    ) -> AsyncGenerator[WatchEvent]:
         """Every change after *since*, until the server ends the stream. Raises Expired when that is too long ago."""
         parameters = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": since}
         path, parameters = resource.path(self.namespace), parameters | _selecting(labels, fields)
@@ -237,17 +237,17 @@ class Api:
                 change = _decoded(line, self._target)
                 if change["type"] == "ERROR":
                     raise error_of(change["object"], change["object"].get("code", 500))
-                yield Change(change["type"], change["object"])
+                yield WatchEvent(change["type"], change["object"])
 
-    async def merge(self, resource: Resource, name: str, changes: Json) -> Json:
+    async def merge(self, resource: ApiPath, name: str, changes: Json) -> Json:
         """The object after a merge patch."""
         return await self._patch(resource, name, changes, "application/merge-patch+json")
 
-    async def edit(self, resource: Resource, name: str, operations: Sequence[Json]) -> Json:
+    async def edit(self, resource: ApiPath, name: str, operations: Sequence[Json]) -> Json:
         """The object after a JSON patch, all of it or nothing."""
         return await self._patch(resource, name, operations, "application/json-patch+json")
 
-    async def delete(self, resource: Resource, name: str, options: Json) -> Json:
+    async def delete(self, resource: ApiPath, name: str, options: Json) -> Json:
         """The object as it now waits for its end, or a Status when it is gone already."""
         path = resource.path(self.namespace, name)
         return await self._object("DELETE", path, {}, orjson.dumps(options), "application/json")
@@ -296,10 +296,10 @@ class Api:
         """What the server calls itself."""
         return str((await self._object("GET", "/version"))["gitVersion"])
 
-    async def _patch(self, resource: Resource, name: str, patch: Any, media: str) -> Json:
+    async def _patch(self, resource: ApiPath, name: str, patch: Any, media: str) -> Json:
         path = resource.path(self.namespace, name)
         async with self._asked("PATCH", path, {}, orjson.dumps(patch), media) as response:
-            tell(*(f"warning: {each}" for each in warnings_of(response.headers.getall("Warning", []))))
+            print_error(*(f"warning: {each}" for each in warnings_of(response.headers.getall("Warning", []))))
             return _decoded(await response.read(), self._target)
 
     async def _object(
@@ -353,7 +353,7 @@ async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 @contextmanager
-def _our_errors(target: Target) -> Iterator[None]:
+def _our_errors(target: ServerConfig) -> Iterator[None]:
     """Inside, the client's exceptions; outside, only ours."""
     try:
         yield
@@ -389,7 +389,7 @@ def _our_errors(target: Target) -> Iterator[None]:
         raise Unavailable(f"the connection to {target.url} was lost: {str(error) or 'no answer'}") from error
 
 
-def _untrusted(target: Target, error: Exception) -> str:
+def _untrusted(target: ServerConfig, error: Exception) -> str:
     """Why the certificate is not accepted, and the way out."""
     code = error.verify_code if isinstance(error, ssl.SSLCertVerificationError) else None
     why = getattr(error, "verify_message", "") or str(error)
@@ -400,14 +400,14 @@ def _untrusted(target: Target, error: Exception) -> str:
     return f"the certificate of {target.url} is not trusted ({why}); name its authority with --ca FILE"
 
 
-def _maybe_tls(target: Target) -> str:
+def _maybe_tls(target: ServerConfig) -> str:
     """The way out where plain HTTP meets a server that may speak TLS."""
     if not target.url.startswith("http://"):
         return ""
     return f"; if it serves HTTPS, write --server https://{target.url.removeprefix('http://')}"
 
 
-async def _failure(response: aiohttp.ClientResponse, target: Target) -> LauncherError:
+async def _failure(response: aiohttp.ClientResponse, target: ServerConfig) -> LauncherError:
     body = await response.read()
     status = _json_object(body)
     if status is None and response.status == 404 and body.startswith(_PAGE_NOT_FOUND):
@@ -417,7 +417,7 @@ async def _failure(response: aiohttp.ClientResponse, target: Target) -> Launcher
     return error_of(status, response.status, had_token=target.token is not None)
 
 
-def _decoded(data: bytes, target: Target) -> Json:
+def _decoded(data: bytes, target: ServerConfig) -> Json:
     value = _json_object(data)
     if value is None:
         raise _no_launcher(target, "its answer is no JSON object")
@@ -432,7 +432,7 @@ def _json_object(data: bytes) -> Json | None:
     return value if isinstance(value, dict) else None
 
 
-def _no_launcher(target: Target, why: str) -> Unavailable:
+def _no_launcher(target: ServerConfig, why: str) -> Unavailable:
     return Unavailable(f"what answers at {target.url} is no launcher ({why}); name yours with --server")
 
 
@@ -445,21 +445,21 @@ def _token(path: Path) -> str:
     try:
         return path.read_text().strip()
     except OSError as error:
-        raise Refused(f"--token-file: {path}: {error.strerror}") from error
+        raise UsageError(f"--token-file: {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise Refused(f"--token-file: {path} is no text") from error
+        raise UsageError(f"--token-file: {path} is no text") from error
 
 
-def _trust(target: Target) -> ssl.SSLContext | bool:
+def _trust(target: ServerConfig) -> ssl.SSLContext | bool:
     """Which certificates are good: those of --ca, or this machine's own."""
     if target.ca is None:
         return True
     try:
         return ssl.create_default_context(cafile=target.ca)
     except ssl.SSLError as error:
-        raise Refused(f"--ca: {target.ca}: holds no certificate in PEM") from error
+        raise UsageError(f"--ca: {target.ca}: holds no certificate in PEM") from error
     except OSError as error:
-        raise Refused(f"--ca: {target.ca}: {error.strerror}") from error
+        raise UsageError(f"--ca: {target.ca}: {error.strerror}") from error
 
 
 def _first(error: BaseException) -> BaseException:

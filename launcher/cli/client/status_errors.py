@@ -9,11 +9,11 @@ from launcher.core.errors import (
     BadRequest,
     Conflict,
     Expired,
+    FieldError,
     Forbidden,
     InvalidObject,
     LauncherError,
     NotFound,
-    Problem,
     RequestError,
     TooLarge,
     Unavailable,
@@ -58,5 +58,5 @@ def warnings_of(headers: Iterable[str]) -> list[str]:
 
 def _invalid(status: Mapping[str, Any], message: str) -> InvalidObject:
     causes = (status.get("details") or {}).get("causes") or ()
-    problems = tuple(Problem(cause.get("field", ""), cause.get("message", "")) for cause in causes)
+    problems = tuple(FieldError(cause.get("field", ""), cause.get("message", "")) for cause in causes)
     return InvalidObject(problems or message)

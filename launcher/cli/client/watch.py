@@ -6,10 +6,10 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.cli.client.api_client import FRAMEWORKS, Api, Resource
-from launcher.cli.errors import tell
+from launcher.cli.client.api_client import FRAMEWORKS, ApiClient, ApiPath
+from launcher.cli.errors import print_error
 from launcher.core.errors import Expired, Unavailable
-from launcher.core.names import Mark
+from launcher.core.names import PodIdentityKey
 
 Json = dict[str, Any]
 
@@ -19,20 +19,20 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 def pods_of(framework: str) -> str:
     """The label selector of its pods."""
-    return f"{Mark.FRAMEWORK_NAME}={framework}"
+    return f"{PodIdentityKey.FRAMEWORK_NAME}={framework}"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedObject:
     """An object as it is now, or as it last was before it was gone."""
 
     object: Json
     gone: bool = False
 
 
-async def changes(
-    api: Api, resource: Resource, *, labels: str = "", fields: str = ""
-) -> AsyncGenerator[Seen | None]:
+async def watch_objects(
+    api: ApiClient, resource: ApiPath, *, labels: str = "", fields: str = ""
+) -> AsyncGenerator[ObservedObject | None]:
     """
     Every object that matches, then whenever one has changed or is gone; None whenever all of them have been told.
 
@@ -62,10 +62,12 @@ async def changes(
             await pauses.next()
 
 
-async def sights(api: Api, name: str, resource: Resource = FRAMEWORKS) -> AsyncGenerator[Json | None]:
+async def watch_framework(
+    api: ApiClient, name: str, resource: ApiPath = FRAMEWORKS
+) -> AsyncGenerator[Json | None]:
     """The object of that name, now and whenever it changes; None, as the last, once it is no longer there."""
     there = False
-    async with aclosing(changes(api, resource, fields=f"metadata.name={name}")) as seen:
+    async with aclosing(watch_objects(api, resource, fields=f"metadata.name={name}")) as seen:
         async for each in seen:
             if (each is None and not there) or (each is not None and each.gone):
                 # Another one of the same name, made since, is not the one that was asked about.
@@ -77,8 +79,8 @@ async def sights(api: Api, name: str, resource: Resource = FRAMEWORKS) -> AsyncG
 
 
 async def _watched(
-    api: Api, resource: Resource, version: str, labels: str, fields: str
-) -> AsyncGenerator[Seen]:
+    api: ApiClient, resource: ApiPath, version: str, labels: str, fields: str
+) -> AsyncGenerator[ObservedObject]:
     """Every change after *version*, over as many streams as it takes."""
     pauses = _Pauses()
     while True:
@@ -88,24 +90,24 @@ async def _watched(
                 silent = False
                 version = change.object["metadata"]["resourceVersion"]
                 if change.type != "BOOKMARK":
-                    yield Seen(change.object, gone=change.type == "DELETED")
+                    yield ObservedObject(change.object, gone=change.type == "DELETED")
         if silent:
             await pauses.next()
 
 
-def _difference(known: dict[str, Json], items: Sequence[Json]) -> Iterator[Seen]:
+def _difference(known: dict[str, Json], items: Sequence[Json]) -> Iterator[ObservedObject]:
     """What has become of the known objects, which are then those of *items*; first those that are gone."""
     there = {item["metadata"]["uid"]: item for item in items}
     for uid in known.keys() - there.keys():
-        yield Seen(known.pop(uid), gone=True)
+        yield ObservedObject(known.pop(uid), gone=True)
     for uid, item in there.items():
         before = known.get(uid)
         if before is None or before["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
             known[uid] = item
-            yield Seen(item)
+            yield ObservedObject(item)
 
 
-def _note(known: dict[str, Json], seen: Seen) -> None:
+def _note(known: dict[str, Json], seen: ObservedObject) -> None:
     uid = seen.object["metadata"]["uid"]
     if seen.gone:
         known.pop(uid, None)
@@ -120,14 +122,14 @@ class _Pauses:
         self._next = _FIRST_PAUSE
         self._announced = False
 
-    def announce(self, api: Api) -> None:
+    def announce(self, api: ApiClient) -> None:
         if not self._announced:
-            tell(f"{api.url} does not answer any more; waiting until it does")
+            print_error(f"{api.url} does not answer any more; waiting until it does")
         self._announced = True
 
-    def over(self, api: Api) -> None:
+    def over(self, api: ApiClient) -> None:
         if self._announced:
-            tell(f"{api.url} answers again")
+            print_error(f"{api.url} answers again")
         self._announced, self._next = False, _FIRST_PAUSE
 
     async def next(self) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from launcher.cli.arguments import SubParsers, add_command, add_server
 
 if TYPE_CHECKING:
-    from launcher.cli.client.api_client import Api
+    from launcher.cli.client.api_client import ApiClient
 
 #: Seconds that a shell may wait for names: longer would be felt as a hang.
 _PATIENCE = 1.0
@@ -41,10 +41,10 @@ def _completion(given: argparse.Namespace) -> int:
 def _names(given: argparse.Namespace) -> int:
     import asyncio
 
-    from launcher.cli.client.api_client import FRAMEWORKS, talk
-    from launcher.cli.errors import Complaint
+    from launcher.cli.client.api_client import FRAMEWORKS, run_with_client
+    from launcher.cli.errors import CommandError
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         async with asyncio.timeout(_PATIENCE):
             items, _ = await api.list(FRAMEWORKS)
         for item in items:
@@ -52,6 +52,6 @@ def _names(given: argparse.Namespace) -> int:
         return 0
 
     try:
-        return talk(given, work)
-    except (Complaint, TimeoutError):
+        return run_with_client(given, work)
+    except (CommandError, TimeoutError):
         return 0  # somebody is typing: a complaint would stand in the middle of the line

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.arguments import SubParsers, add_command
-from launcher.cli.errors import Refused, tell
+from launcher.cli.errors import UsageError, print_error
 
 if TYPE_CHECKING:
-    from launcher.cli.manifest_file import Text
-    from launcher.converters.conversion import Mapped
+    from launcher.cli.manifest_file import ManifestFile
+    from launcher.converters.conversion import Conversion
     from launcher.core.errors import InvalidObject
 
 
@@ -50,20 +50,20 @@ def _convert(given: argparse.Namespace) -> int:
     refused: list[str] = []
     for text in [part for path in given.files for part in load(path).documents()]:
         for found in _converted(text):
-            if isinstance(found, Refused):
+            if isinstance(found, UsageError):
                 refused += found.lines
             else:
-                tell(*(f"{text.name}: {note}" for note in found.notes))
+                print_error(*(f"{text.name}: {note}" for note in found.notes))
                 converted.append(found)
     if refused:
-        raise Refused(*refused)
+        raise UsageError(*refused)
     if not converted:
-        raise Refused("there is nothing in it to convert")
+        raise UsageError("there is nothing in it to convert")
     _print(converted, given.output)
     return 0
 
 
-def _converted(text: "Text") -> Iterator[_Converted | Refused]:
+def _converted(text: "ManifestFile") -> Iterator[_Converted | UsageError]:
     """The Frameworks of one document, and why there is none in the place of each that there is not."""
     from launcher.converters.registry import framework_for, objects_in
     from launcher.core.errors import InvalidObject, RequestError
@@ -71,7 +71,7 @@ def _converted(text: "Text") -> Iterator[_Converted | Refused]:
     try:
         objects = list(objects_in(text.value()))
     except RequestError as error:
-        yield Refused(f"{text.name}: {error}")
+        yield UsageError(f"{text.name}: {error}")
         return
     for where, obj in objects:
         try:
@@ -82,25 +82,27 @@ def _converted(text: "Text") -> Iterator[_Converted | Refused]:
             yield _checked(text, mapped, where, is_same=obj.get("kind") == mapped.framework["kind"])
 
 
-def _checked(text: "Text", mapped: "Mapped", where: str, *, is_same: bool) -> _Converted | Refused:
+def _checked(
+    text: "ManifestFile", mapped: "Conversion", where: str, *, is_same: bool
+) -> _Converted | UsageError:
     """The Framework with its defaults; what is wrong with it stands where it was written if its kind *is_same*."""
     from launcher.core.errors import InvalidObject, RequestError
-    from launcher.core.manifest import check_framework
+    from launcher.core.manifest import validate_framework
 
     try:
-        manifest = check_framework(mapped.framework)
+        manifest = validate_framework(mapped.framework)
     except InvalidObject as error:
         if is_same:
             return _refusal(text, where, error)
-        return Refused(*(f"{text.name}: as a Framework: {each}" for each in error.problems))
+        return UsageError(*(f"{text.name}: as a Framework: {each}" for each in error.problems))
     except RequestError as error:
-        return Refused(f"{text.name}: {error}")
+        return UsageError(f"{text.name}: {error}")
     warnings = (f"warning: {warning}" for warning in manifest.warnings)
     return _Converted(manifest.object, (*(f"note: {note}" for note in mapped.notes), *warnings))
 
 
-def _refusal(text: "Text", where: str, error: "InvalidObject") -> Refused:
-    return Refused(*text.located(replace(each, field=where + each.field) for each in error.problems))
+def _refusal(text: "ManifestFile", where: str, error: "InvalidObject") -> UsageError:
+    return UsageError(*text.located(replace(each, field=where + each.field) for each in error.problems))
 
 
 def _print(converted: list[_Converted], output: str) -> None:

@@ -8,7 +8,7 @@ from launcher.cli.arguments import SubParsers, add_command, add_output, add_serv
 from launcher.cli.names import framework_name
 
 if TYPE_CHECKING:
-    from launcher.cli.client.api_client import Api
+    from launcher.cli.client.api_client import ApiClient
 
 
 def add(commands: SubParsers) -> None:
@@ -28,14 +28,14 @@ def add(commands: SubParsers) -> None:
 
 
 def _events(given: argparse.Namespace) -> int:
-    from launcher.cli.client.api_client import FRAMEWORKS, talk
+    from launcher.cli.client.api_client import FRAMEWORKS, run_with_client
     from launcher.core.errors import NotFound
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         import sys
         import time
 
-        from launcher.cli.errors import tell
+        from launcher.cli.errors import print_error
         from launcher.cli.output.event_table import EVENT_HEADER, event_cells, events_of
         from launcher.cli.output.serializers import as_json, as_yaml
         from launcher.cli.output.tables import table_with_reasons
@@ -53,11 +53,11 @@ def _events(given: argparse.Namespace) -> int:
         elif given.output == "yaml":
             print(as_yaml(whole), end="")
         elif not events:
-            tell("there are no events; the server keeps them for an hour")
+            print_error("there are no events; the server keeps them for an hour")
         else:
             now = time.time()
             cells = [event_cells(event, now) for event in events]
             print("\n".join(table_with_reasons(EVENT_HEADER, cells, width_of(sys.stdout))))
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)

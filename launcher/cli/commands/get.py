@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.cli.arguments import SubParsers, add_command, add_name, add_output, add_server
 
 if TYPE_CHECKING:
-    from launcher.cli.client.api_client import Api
+    from launcher.cli.client.api_client import ApiClient
 
 Json = dict[str, Any]
 
@@ -48,10 +48,10 @@ def add(commands: SubParsers) -> None:
 
 
 def _list(given: argparse.Namespace) -> int:
-    from launcher.cli.client.api_client import FRAMEWORKS, talk
+    from launcher.cli.client.api_client import FRAMEWORKS, run_with_client
     from launcher.cli.output.framework_description import framework_table
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         items, _ = await api.list(FRAMEWORKS, everywhere=given.all_namespaces)
         if _printed({"apiVersion": "v1", "kind": "List", "items": items}, items, given.output):
             return 0
@@ -61,35 +61,35 @@ def _list(given: argparse.Namespace) -> int:
             print(line)
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
 def _get(given: argparse.Namespace) -> int:
-    from launcher.cli.client.api_client import FRAMEWORKS, talk
+    from launcher.cli.client.api_client import FRAMEWORKS, run_with_client
     from launcher.cli.output.framework_description import framework_text
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         framework = await api.get(FRAMEWORKS, given.name)
         if not _printed(framework, [framework], given.output):
             for line in framework_text(framework, every=given.all, wide=given.output == "wide"):
                 print(line)
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
 def _describe(given: argparse.Namespace) -> int:
-    from launcher.cli.client.api_client import FRAMEWORKS, talk
+    from launcher.cli.client.api_client import FRAMEWORKS, run_with_client
     from launcher.cli.output.event_table import events_of
     from launcher.cli.output.framework_description import description
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         framework = await api.get(FRAMEWORKS, given.name)
         for line in description(framework, await events_of(api, framework)):
             print(line)
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
 def _printed(whole: Json, items: list[Json], form: str | None) -> bool:
@@ -109,8 +109,8 @@ def _printed(whole: Json, items: list[Json], form: str | None) -> bool:
     return True
 
 
-def _nothing(api: "Api", given: argparse.Namespace) -> None:
-    from launcher.cli.errors import tell
+def _nothing(api: "ApiClient", given: argparse.Namespace) -> None:
+    from launcher.cli.errors import print_error
 
     where = "" if given.all_namespaces else f" in namespace {api.namespace}"
-    tell(f"there are no Frameworks{where}; make one with: launcher submit FILE")
+    print_error(f"there are no Frameworks{where}; make one with: launcher submit FILE")

@@ -5,11 +5,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.arguments import SubParsers, add_command, add_name, add_server
-from launcher.cli.errors import Complaint, Refused, tell
+from launcher.cli.errors import CommandError, UsageError, print_error
 from launcher.cli.names import Reference, reference
 
 if TYPE_CHECKING:
-    from launcher.cli.client.api_client import Api, Resource
+    from launcher.cli.client.api_client import ApiClient, ApiPath
 
 Json = dict[str, Any]
 
@@ -68,28 +68,28 @@ def add(commands: SubParsers) -> None:
 
 
 def _stop(given: argparse.Namespace) -> int:
-    from launcher.cli.client.api_client import FRAMEWORKS, talk
+    from launcher.cli.client.api_client import FRAMEWORKS, run_with_client
     from launcher.cli.owning_job import owner_of
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         framework = await api.get(FRAMEWORKS, given.name)
         _check_unfinished(framework, "stopped")
         # The job's controller keeps executionType Stop.
         if job := owner_of(framework):
-            tell(f"framework/{given.name} belongs to {job}, which ends with it")
+            print_error(f"framework/{given.name} belongs to {job}, which ends with it")
         await api.merge(FRAMEWORKS, given.name, {"spec": {"executionType": "Stop"}})
         print(f"framework/{given.name} stopping")
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
 def _start(given: argparse.Namespace) -> int:
-    from launcher.cli.client.api_client import FRAMEWORKS, talk
+    from launcher.cli.client.api_client import FRAMEWORKS, run_with_client
     from launcher.cli.owning_job import job_named
     from launcher.core.names import KIND
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         if given.reference.kind not in (None, KIND):
             job = job_named(given.reference.kind, given.reference.name)
             await job.resume(api)
@@ -105,19 +105,19 @@ def _start(given: argparse.Namespace) -> int:
         print(f"framework/{name} {'was started already' if execution == 'Start' else 'started'}")
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
 def _scale(given: argparse.Namespace) -> int:
-    from launcher.cli.client.api_client import FRAMEWORKS, talk
+    from launcher.cli.client.api_client import FRAMEWORKS, run_with_client
     from launcher.cli.owning_job import owner_of
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         framework = await api.get(FRAMEWORKS, given.name)
         _check_unfinished(framework, "scaled")
         operations = _operations(framework, dict(given.roles))
         if job := owner_of(framework):
-            tell(f"framework/{given.name} belongs to {job}, so the job is scaled")
+            print_error(f"framework/{given.name} belongs to {job}, so the job is scaled")
             await job.scale(api, _role_names(framework), dict(given.roles))
             print(f"{job} scaled")
         else:
@@ -125,7 +125,7 @@ def _scale(given: argparse.Namespace) -> int:
             print(f"framework/{given.name} scaled")
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
 def _check_unfinished(framework: Json, change: str) -> None:
@@ -134,7 +134,7 @@ def _check_unfinished(framework: Json, change: str) -> None:
 
     if is_over(framework):
         name = framework["metadata"]["name"]
-        raise Refused(
+        raise UsageError(
             f"framework/{name} has ended ({state_of(framework)}), so it cannot be {change}; delete it and submit it "
             "again to run it once more"
         )
@@ -150,7 +150,9 @@ def _operations(framework: Json, wanted: dict[str, int]) -> list[Json]:
     operations: list[Json] = []
     for role, number in wanted.items():
         if role not in names:
-            raise Complaint(f"{framework['metadata']['name']} has no role {role}; it has {', '.join(names)}")
+            raise CommandError(
+                f"{framework['metadata']['name']} has no role {role}; it has {', '.join(names)}"
+            )
         at = f"/spec/taskRoles/{names.index(role)}"
         operations += [
             {"op": "test", "path": f"{at}/name", "value": role},
@@ -163,12 +165,12 @@ def _operations(framework: Json, wanted: dict[str, int]) -> list[Json]:
 
 
 def _delete(given: argparse.Namespace) -> int:
-    from launcher.cli.client.api_client import FRAMEWORKS, talk
+    from launcher.cli.client.api_client import FRAMEWORKS, run_with_client
 
     if [bool(given.names), given.all, given.selector is not None].count(True) != 1:
-        raise Refused("name the Frameworks to delete, or choose them with --all or with -l SELECTOR")
+        raise UsageError("name the Frameworks to delete, or choose them with --all or with -l SELECTOR")
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         deletion = _Deletion(api)
         if given.names:
             for reference in given.names:
@@ -180,15 +182,15 @@ def _delete(given: argparse.Namespace) -> int:
             await deletion.finished()
         return deletion.code
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
 class _Deletion:
     """Deletes Frameworks, and for the Framework of a job the job, which would create it again."""
 
-    def __init__(self, api: "Api") -> None:
+    def __init__(self, api: "ApiClient") -> None:
         self._api = api
-        self._deleted: list[tuple[Resource, str, str]] = []
+        self._deleted: list[tuple[ApiPath, str, str]] = []
         self.code = 0
 
     async def of(self, reference: Reference, framework: Json | None = None) -> None:
@@ -197,8 +199,8 @@ class _Deletion:
 
         try:
             await self._delete(reference, framework)
-        except (NotFound, Forbidden, Complaint) as error:
-            tell(str(error))
+        except (NotFound, Forbidden, CommandError) as error:
+            print_error(str(error))
             self.code = 1
 
     async def finished(self) -> None:
@@ -223,7 +225,7 @@ class _Deletion:
         if framework is None:
             framework = await self._api.get(FRAMEWORKS, name)
         if owner := owner_of(framework):
-            tell(f"framework/{name} belongs to {owner}, so the job is deleted")
+            print_error(f"framework/{name} belongs to {owner}, so the job is deleted")
             try:
                 await owner.delete(self._api)
             except (NotFound, Conflict):
@@ -233,7 +235,7 @@ class _Deletion:
         await self._api.delete(FRAMEWORKS, name, {"propagationPolicy": "Foreground"})
         return self._print(FRAMEWORKS, name, f"framework/{name}")
 
-    def _print(self, resource: "Resource", name: str, shown: str) -> None:
+    def _print(self, resource: "ApiPath", name: str, shown: str) -> None:
         self._deleted.append((resource, name, shown))
         print(f"{shown} deleting", flush=True)
 
@@ -241,7 +243,7 @@ class _Deletion:
 def _selector(text: str) -> str:
     """A label selector that is not empty, for argparse: an empty one selects every object. Raises Refused."""
     if not text.strip(" ,"):
-        raise Refused("--selector: is empty, which would select every Framework; write one, or --all")
+        raise UsageError("--selector: is empty, which would select every Framework; write one, or --all")
     return text
 
 

@@ -8,7 +8,7 @@ from launcher.cli.arguments import SubParsers, add_command, add_name, add_server
 from launcher.cli.names import container_name
 
 if TYPE_CHECKING:
-    from launcher.cli.client.api_client import Api
+    from launcher.cli.client.api_client import ApiClient
 
 
 def add(commands: SubParsers) -> None:
@@ -57,32 +57,32 @@ def add(commands: SubParsers) -> None:
 def _logs(given: argparse.Namespace) -> int:
     import time
 
-    from launcher.cli.client.api_client import talk
-    from launcher.cli.logs.log_sources import Choice, Lines, View
+    from launcher.cli.client.api_client import run_with_client
+    from launcher.cli.logs.log_sources import LogPrinter, LogQuery, TaskSelector
 
     role, index = given.task or (None, None)
-    choice = Choice(role, index, given.container)
-    view = View(
+    choice = TaskSelector(role, index, given.container)
+    view = LogQuery(
         tail=given.tail,
         since=None if given.since is None else time.time() - given.since,
         timestamps=given.timestamps,
         previous=given.previous,
     )
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         from launcher.cli.client.api_client import FRAMEWORKS
-        from launcher.cli.logs.follower import Follower
+        from launcher.cli.logs.follower import LogFollower
         from launcher.cli.logs.reader import print_logs
 
         framework = await api.get(FRAMEWORKS, given.name)
-        lines = Lines(alone=choice.is_one_of(framework))
+        lines = LogPrinter(alone=choice.is_one_of(framework))
         if given.follow:
-            await Follower(api, given.name, choice, view, lines.write).run()
+            await LogFollower(api, given.name, choice, view, lines.write).run()
         else:
             await print_logs(api, framework, choice, view, lines.write)
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
 def _role_and_index(text: str) -> tuple[str, int | None]:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from launcher.cli.arguments import FILE, SubParsers, add_command, add_strict
-from launcher.cli.errors import Refused, tell
+from launcher.cli.errors import UsageError, print_error
 
 
 def add(commands: SubParsers) -> None:
@@ -52,17 +52,17 @@ def _validate(given: argparse.Namespace) -> int:
         valid = True
         try:
             texts = documents_in(path)
-        except Refused as error:
+        except UsageError as error:
             code, valid, texts = error.code, False, []
-            tell(*error.lines)
+            print_error(*error.lines)
         for text in texts:
             try:
                 warnings = check(text, strict=given.strict).warnings
-            except Refused as error:
+            except UsageError as error:
                 code, valid = error.code, False
-                tell(*error.lines)
+                print_error(*error.lines)
             else:
-                tell(*(f"{path}: warning: {warning}" for warning in warnings))
+                print_error(*(f"{path}: warning: {warning}" for warning in warnings))
         if valid:
             print(f"{path}: valid")
     return code
@@ -88,7 +88,7 @@ def _story(given: argparse.Namespace) -> int:
 
     for text in documents_in(given.file):
         manifest = framework_in(text)
-        tell(*(f"{text.name}: warning: {warning}" for warning in manifest.warnings))
-        for line in story.tell(manifest.object):
+        print_error(*(f"{text.name}: warning: {warning}" for warning in manifest.warnings))
+        for line in story.simulate(manifest.object):
             print(line)
     return 0

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.cli.arguments import FILE, SubParsers, add_command, add_strict
-from launcher.cli.errors import Refused, tell
+from launcher.cli.errors import UsageError, print_error
 
 if TYPE_CHECKING:
-    from launcher.cli.manifest_file import Text
+    from launcher.cli.manifest_file import ManifestFile
     from launcher.core.manifest import Manifest
 
 
@@ -75,23 +75,23 @@ def _run(given: argparse.Namespace) -> int:
     for text in texts:
         try:
             manifests.append(check(text, strict=given.strict))
-        except Refused as error:
+        except UsageError as error:
             refused += error.lines
     if refused:
-        raise Refused(*refused)
+        raise UsageError(*refused)
     _check_names(texts[0].name, manifests)
     warnings = [warning for manifest in manifests for warning in manifest.warnings]
-    tell(*(f"{texts[0].name}: warning: {warning}" for warning in warnings))
+    print_error(*(f"{texts[0].name}: warning: {warning}" for warning in warnings))
     if given.keep is None:
         with tempfile.TemporaryDirectory(prefix="launcher-", ignore_cleanup_errors=True) as made:
             return _play(given, texts, Path(made))
     try:
         if given.keep.exists() and any(given.keep.iterdir()):
-            raise Refused(f"--keep: {given.keep} is not empty; name a new directory")
+            raise UsageError(f"--keep: {given.keep} is not empty; name a new directory")
         if warning := prepare(given.keep):
-            tell(f"launcher run: warning: {warning}")
+            print_error(f"launcher run: warning: {warning}")
     except OSError as error:
-        raise Refused(f"--keep: {given.keep}: {error.strerror}") from error
+        raise UsageError(f"--keep: {given.keep}: {error.strerror}") from error
     return _play(given, texts, given.keep)
 
 
@@ -100,28 +100,28 @@ def _check_names(file: str, manifests: "Sequence[Manifest]") -> None:
     names = [manifest.object["metadata"].get("name") for manifest in manifests]
     for name in names:
         if name is not None and names.count(name) > 1:
-            raise Refused(f"{file}: {names.count(name)} objects are called {name}; give each its own name")
+            raise UsageError(f"{file}: {names.count(name)} objects are called {name}; give each its own name")
 
 
-def _play(given: argparse.Namespace, texts: "Sequence[Text]", data: Path) -> int:
+def _play(given: argparse.Namespace, texts: "Sequence[ManifestFile]", data: Path) -> int:
     import logging
 
-    from launcher.cli.local_run import play
+    from launcher.cli.local_run import run_framework
     from launcher.cli.output.log_formatter import LineFormatter
-    from launcher.settings import BadSetting, for_run
+    from launcher.settings import InvalidSetting, for_run
 
     try:
         settings = for_run(data, given.node, given.image, given.nfs, given.claim)
-    except BadSetting as error:
-        raise Refused(f"--{error}") from error
+    except InvalidSetting as error:
+        raise UsageError(f"--{error}") from error
     # A terminal is for what the tasks write; what the launcher itself has to tell is kept with the data.
     (data / "launcher.log").touch(mode=0o600)
     handler = logging.FileHandler(data / "launcher.log")
     handler.setFormatter(LineFormatter())
     logging.basicConfig(handlers=[handler], force=True)
     try:
-        return play(settings, texts)
+        return run_framework(settings, texts)
     finally:
         logging.basicConfig(force=True)
         if given.keep is not None:
-            tell(f"logs and data are kept in {data}")
+            print_error(f"logs and data are kept in {data}")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from launcher.settings import ClusterSettings, Settings
-    from launcher.store.kubernetes.cluster_config import Access
+    from launcher.store.kubernetes.cluster_config import ClusterConfig
 
 #: Flags that are also settings of the environment and of the config file: value and meaning of each.
 SINGLE = {
@@ -161,7 +161,7 @@ def _serve_cluster(given: argparse.Namespace) -> int:
     sock = _listening(settings)
     _ignore_hangup()
 
-    def announce(access: "Access") -> None:
+    def announce(access: "ClusterConfig") -> None:
         print(
             f"Framework Launcher listens on {url_of(settings, sock)}, "
             f"for the cluster at {access.url}, its own namespace is {access.namespace}",
@@ -180,7 +180,7 @@ def _ignore_hangup() -> None:
 
 
 def _listening(settings: "Settings | ClusterSettings") -> "socket.socket":
-    from launcher.settings import BadSetting, Settings, listening
+    from launcher.settings import InvalidSetting, Settings, listening
 
     place = f"{settings.host}:{settings.port}"
     if isinstance(settings, Settings) and settings.unix_socket:
@@ -188,19 +188,19 @@ def _listening(settings: "Settings | ClusterSettings") -> "socket.socket":
     try:
         return listening(settings)
     except OSError as error:
-        raise BadSetting(
+        raise InvalidSetting(
             f"cannot listen on {place}: {(error.strerror or str(error)).partition(' (while')[0]}; "
             "stop what listens there, or choose another place with --listen"
         ) from error
 
 
 def _check_data(settings: "Settings") -> None:
-    from launcher.settings import BadSetting
+    from launcher.settings import InvalidSetting
     from launcher.store.embedded.sqlite_file import Lock
     from launcher.wiring.data_directory import prepare
 
     if os.path.lexists(settings.data) and not os.path.isdir(settings.data):
-        raise BadSetting(f"data: {settings.data} is no directory; choose another with --data DIR")
+        raise InvalidSetting(f"data: {settings.data} is no directory; choose another with --data DIR")
     try:
         warning = prepare(settings.data)
         writable = os.access(settings.data, os.W_OK | os.X_OK)
@@ -208,11 +208,11 @@ def _check_data(settings: "Settings") -> None:
             # Raises StoreBroken when another launcher has it.
             Lock(settings.data / "store.db").release()
     except OSError as error:
-        raise BadSetting(
+        raise InvalidSetting(
             f"data: {settings.data}: {error.strerror}; choose another with --data DIR"
         ) from error
     if not writable:
-        raise BadSetting(f"data: {settings.data} cannot be written to; choose another with --data DIR")
+        raise InvalidSetting(f"data: {settings.data} cannot be written to; choose another with --data DIR")
     if warning:
         print(f"launcher serve: warning: {warning}", file=sys.stderr)
 

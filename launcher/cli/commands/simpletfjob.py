@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from launcher.cli.arguments import SubParsers, add_command, add_output, add_server
 from launcher.cli.cluster_nodes import add_cluster, nodes_of
-from launcher.cli.errors import Refused, tell
+from launcher.cli.errors import UsageError, print_error
 
 if TYPE_CHECKING:
-    from launcher.cli.client.api_client import Api
-    from launcher.converters.conversion import Mapped
+    from launcher.cli.client.api_client import ApiClient
+    from launcher.converters.conversion import Conversion
     from launcher.converters.simpletfjob.template import Task
 
 #: What -E reads in the current directory unless it is told otherwise.
@@ -101,7 +101,7 @@ def _simpletfjob(given: argparse.Namespace) -> int:
     if not given.submit:
         print(output)
         return 0
-    tell(f"{output}: written")
+    print_error(f"{output}: written")
     return _submit(given, output, _mapped(output, documents, tasks))
 
 
@@ -110,16 +110,16 @@ def _check(given: argparse.Namespace) -> None:
     if given.template is None:
         # -E takes no file in the original, so the word behind it may be the template.
         if given.exc in (None, _EXCLUDED):
-            raise Refused("FILE: name the template, as in: launcher simpletfjob mnist.yaml -N 3")
+            raise UsageError("FILE: name the template, as in: launcher simpletfjob mnist.yaml -N 3")
         given.template, given.exc = Path(given.exc), _EXCLUDED
     if given.psf is not None:
-        raise Refused(
+        raise UsageError(
             "--psf: simpletfjob never had it; name the machines with --nodes, parameter servers first, and how many "
             "those are with --psn"
         )
     for option in ("wait", "dry_run", "output"):
         if getattr(given, option) and not given.submit:
-            raise Refused(f"--{option.replace('_', '-')}: only together with --submit")
+            raise UsageError(f"--{option.replace('_', '-')}: only together with --submit")
 
 
 def _tasks(given: argparse.Namespace) -> "tuple[Task, ...]":
@@ -138,23 +138,23 @@ def _hosts(given: argparse.Namespace, excluded: Sequence[str]) -> list[str]:
     if given.nodes is not None:
         known = [host.strip() for host in given.nodes.split(",") if host.strip()]
         if len(set(known)) < len(known):
-            raise Refused("--nodes: a machine is named twice; each has one task")
+            raise UsageError("--nodes: a machine is named twice; each has one task")
         unfit: dict[str, str] = {}
     else:
         nodes = {str(node["metadata"]["name"]): node for node in nodes_of(given)}
         known = list(nodes)
         unfit = {} if given.all_nodes else {name: why for name in known if (why := why_not(nodes[name]))}
-    tell(*(f"{given.exc}: there is no machine {host}" for host in excluded if host not in known))
+    print_error(*(f"{given.exc}: there is no machine {host}" for host in excluded if host not in known))
     for host, why in unfit.items():
         if host not in excluded:
-            tell(f"{host} is left out: {why} (--all-nodes takes it all the same)")
+            print_error(f"{host} is left out: {why} (--all-nodes takes it all the same)")
     return [host for host in known if host not in unfit]
 
 
-def _mapped(output: Path, documents: Sequence[str], tasks: "Sequence[Task]") -> "tuple[Mapped, ...]":
+def _mapped(output: Path, documents: Sequence[str], tasks: "Sequence[Task]") -> "tuple[Conversion, ...]":
     """The Frameworks to submit, checked, after their notes have been told. Raises Refused."""
     from launcher.converters.simpletfjob.per_task_objects import documents_in, frameworks_of
-    from launcher.core.manifest import check_framework
+    from launcher.core.manifest import validate_framework
 
     with _refusing(f"{output}: "):
         objects = [
@@ -162,28 +162,28 @@ def _mapped(output: Path, documents: Sequence[str], tasks: "Sequence[Task]") -> 
         ]
         frameworks = frameworks_of(objects)
         for each in frameworks:
-            check_framework(each.framework)
-    tell(*(f"{output}: note: {note}" for each in frameworks for note in each.notes))
+            validate_framework(each.framework)
+    print_error(*(f"{output}: note: {note}" for each in frameworks for note in each.notes))
     return frameworks
 
 
-def _submit(given: argparse.Namespace, output: Path, frameworks: "Sequence[Mapped]") -> int:
+def _submit(given: argparse.Namespace, output: Path, frameworks: "Sequence[Conversion]") -> int:
     import orjson
 
-    from launcher.cli.client.api_client import talk
-    from launcher.cli.manifest_file import Text
+    from launcher.cli.client.api_client import run_with_client
+    from launcher.cli.manifest_file import ManifestFile
     from launcher.cli.submission import Submission
     from launcher.core.parsing.decoder import Media
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         submission = Submission(api, given.namespace, dry_run=given.dry_run, output=given.output)
-        texts = [Text(str(output), orjson.dumps(each.framework), Media.JSON) for each in frameworks]
+        texts = [ManifestFile(str(output), orjson.dumps(each.framework), Media.JSON) for each in frameworks]
         stored = [await submission.sent(text) for text in texts]
         if given.dry_run or not given.wait:
             return 0
         return max([await submission.ended(framework) for framework in stored])
 
-    return talk(given, work)
+    return run_with_client(given, work)
 
 
 @contextmanager
@@ -194,22 +194,22 @@ def _refusing(prefix: str = "") -> Iterator[None]:
     try:
         yield
     except InvalidObject as error:
-        raise Refused(*(f"{prefix}{problem}" for problem in error.problems)) from error
+        raise UsageError(*(f"{prefix}{problem}" for problem in error.problems)) from error
     except BadRequest as error:
-        raise Refused(f"{prefix}{error}") from error
+        raise UsageError(f"{prefix}{error}") from error
 
 
 def _read(path: Path, prefix: str = "") -> str:
     try:
         return path.read_bytes().decode()
     except OSError as error:
-        raise Refused(f"{prefix}{path}: {error.strerror}") from error
+        raise UsageError(f"{prefix}{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise Refused(f"{prefix}{path}: it is no text in UTF-8") from error
+        raise UsageError(f"{prefix}{path}: it is no text in UTF-8") from error
 
 
 def _write(path: Path, text: str) -> None:
     try:
         path.write_bytes(text.encode())
     except OSError as error:
-        raise Refused(f"{path}: {error.strerror}") from error
+        raise UsageError(f"{path}: {error.strerror}") from error

@@ -118,15 +118,15 @@ def _store(given: argparse.Namespace) -> Path:
 
 def _answered(call: Callable[[], T]) -> T:
     """The result of the call; its errors as one line each."""
-    from launcher.cli.errors import Complaint, Refused
+    from launcher.cli.errors import CommandError, UsageError
     from launcher.core.errors import LauncherError, RequestError
 
     try:
         return call()
     except RequestError as error:
-        raise Refused(f"launcher store: {error}") from error
+        raise UsageError(f"launcher store: {error}") from error
     except LauncherError as error:
-        raise Complaint(f"launcher store: {error}") from error
+        raise CommandError(f"launcher store: {error}") from error
 
 
 def _described(summary: "Summary") -> str:

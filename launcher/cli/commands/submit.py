@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.cli.arguments import FILE, SubParsers, add_command, add_output, add_server, add_strict
-from launcher.cli.errors import Complaint, tell
+from launcher.cli.errors import CommandError, print_error
 
 if TYPE_CHECKING:
-    from launcher.cli.client.api_client import Api
+    from launcher.cli.client.api_client import ApiClient
 
 
 def add(commands: SubParsers) -> None:
@@ -33,11 +33,11 @@ def add(commands: SubParsers) -> None:
 
 
 def _submit(given: argparse.Namespace) -> int:
-    from launcher.cli.client.api_client import talk
+    from launcher.cli.client.api_client import run_with_client
     from launcher.cli.manifest_file import documents_in
     from launcher.cli.submission import Submission
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         submission = Submission(
             api, given.namespace, dry_run=given.dry_run, output=given.output, strict=given.strict
         )
@@ -45,18 +45,18 @@ def _submit(given: argparse.Namespace) -> int:
         for path in given.files:
             try:
                 texts = documents_in(path)
-            except Complaint as complaint:
-                tell(*complaint.lines)
+            except CommandError as complaint:
+                print_error(*complaint.lines)
                 code, texts = max(code, complaint.code), []
             for text in texts:
                 try:
                     stored.append(await submission.sent(text))
-                except Complaint as complaint:
-                    tell(*complaint.lines)
+                except CommandError as complaint:
+                    print_error(*complaint.lines)
                     code = max(code, complaint.code)
         if given.wait and not given.dry_run:
             for obj in stored:
                 code = max(code, await submission.ended(obj))
         return code
 
-    return talk(given, work)
+    return run_with_client(given, work)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from launcher.cli.arguments import SubParsers, add_command, add_server
 
 if TYPE_CHECKING:
-    from launcher.cli.client.api_client import Api
+    from launcher.cli.client.api_client import ApiClient
 
 
 def add(commands: SubParsers) -> None:
@@ -24,16 +24,16 @@ def add(commands: SubParsers) -> None:
 def _version(given: argparse.Namespace) -> int:
     from importlib.metadata import version
 
-    from launcher.cli.client.api_client import talk
-    from launcher.cli.errors import tell
+    from launcher.cli.client.api_client import run_with_client
+    from launcher.cli.errors import print_error
     from launcher.core.errors import LauncherError
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         try:
             print(f"server   {await api.version()}")
         except LauncherError as error:
-            tell(f"server   {error}")
+            print_error(f"server   {error}")
         return 0
 
     print(f"launcher {version('framework-launcher')}", flush=True)
-    return talk(given, work)
+    return run_with_client(given, work)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from launcher.cli.arguments import SubParsers, add_command, add_name, add_server, seconds
 
 if TYPE_CHECKING:
-    from launcher.cli.client.api_client import Api
+    from launcher.cli.client.api_client import ApiClient
 
 WISHES = ("Succeeded", "Completed", "Running", "deleted")
 
@@ -35,17 +35,17 @@ def add(commands: SubParsers) -> None:
 def _wait(given: argparse.Namespace) -> int:
     import asyncio
 
-    from launcher.cli.client.api_client import talk
-    from launcher.cli.conditions import come_true
-    from launcher.cli.errors import Complaint
+    from launcher.cli.client.api_client import run_with_client
+    from launcher.cli.conditions import wait_for_condition
+    from launcher.cli.errors import CommandError
     from launcher.core.timestamps import age
 
-    async def work(api: "Api") -> int:
+    async def work(api: "ApiClient") -> int:
         try:
             async with asyncio.timeout(given.timeout):
-                print(f"framework/{given.name} {await come_true(api, given.name, given.wish)}")
+                print(f"framework/{given.name} {await wait_for_condition(api, given.name, given.wish)}")
         except TimeoutError as error:
-            raise Complaint(f"{given.name}: not {given.wish} within {age(given.timeout)}") from error
+            raise CommandError(f"{given.name}: not {given.wish} within {age(given.timeout)}") from error
         return 0
 
-    return talk(given, work)
+    return run_with_client(given, work)

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
-from launcher.cli.client.api_client import PODS, Api
-from launcher.cli.client.watch import changes, pods_of, sights
-from launcher.cli.logs.log_sources import Choice, Source, View, Write
+from launcher.cli.client.api_client import PODS, ApiClient
+from launcher.cli.client.watch import pods_of, watch_framework, watch_objects
+from launcher.cli.logs.log_sources import LogQuery, LogSource, TaskSelector, Write
 from launcher.cli.logs.reader import copy_log
 from launcher.cli.output.framework_summary import is_over
 from launcher.core.errors import RequestError, Unavailable
-from launcher.core.names import membership_of
+from launcher.core.names import task_identity
 
 Json = dict[str, Any]
 
@@ -21,15 +21,15 @@ _MOST_STREAMS = 200
 _AGAIN = 1.0
 
 
-class Follower:
+class LogFollower:
     """Follows the logs of one Framework. *told* hears of each of its states."""
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         name: str,
-        choice: Choice,
-        view: View,
+        choice: TaskSelector,
+        view: LogQuery,
         write: Write,
         told: Callable[[Json], None] = lambda _: None,
     ) -> None:
@@ -54,7 +54,7 @@ class Follower:
         return last
 
     async def _until_over(self) -> Json | None:
-        async with aclosing(sights(self._api, self._name)) as seen:
+        async with aclosing(watch_framework(self._api, self._name)) as seen:
             async for framework in seen:
                 if framework is None:
                     return None
@@ -64,7 +64,7 @@ class Follower:
         return None
 
     async def _watch_pods(self, tasks: asyncio.TaskGroup) -> None:
-        async with aclosing(changes(self._api, PODS, labels=pods_of(self._name))) as seen:
+        async with aclosing(watch_objects(self._api, PODS, labels=pods_of(self._name))) as seen:
             async for each in seen:
                 if each is None:
                     self._listed.set()
@@ -86,7 +86,7 @@ class Follower:
                     await copy_log(self._api, source, self._view.parameters, self._write)
 
     def _see(self, pod: Json, tasks: asyncio.TaskGroup, *, gone: bool = False) -> None:
-        of = membership_of(pod)
+        of = task_identity(pod)
         if of is None or not self._choice.has(of.role, of.index):
             return
         meta, status = pod["metadata"], pod.get("status") or {}
@@ -97,11 +97,11 @@ class Follower:
                 reader = self._reader(source, meta["uid"], tasks)
                 reader.see(runs[source.container], over=over)
 
-    def _reader(self, source: Source, uid: str, tasks: asyncio.TaskGroup) -> "_Reader":
+    def _reader(self, source: LogSource, uid: str, tasks: asyncio.TaskGroup) -> "_Reader":
         key = (uid, source.container)
         if key not in self._readers:
             # What was written before anybody asked can be much; what comes later is wanted whole.
-            view = View(timestamps=self._view.timestamps) if self._listed.is_set() else self._view
+            view = LogQuery(timestamps=self._view.timestamps) if self._listed.is_set() else self._view
             self._readers[key] = reader = _Reader(self._api, source, uid, view, self._write)
             tasks.create_task(reader.run(self._room))
         return self._readers[key]
@@ -110,7 +110,7 @@ class Follower:
 class _Reader:
     """Follows one container, through its restarts and those of the server, and writes each line once."""
 
-    def __init__(self, api: Api, source: Source, uid: str, view: View, write: Write) -> None:
+    def __init__(self, api: ApiClient, source: LogSource, uid: str, view: LogQuery, write: Write) -> None:
         self._api, self.source, self._uid, self._view, self._write = api, source, uid, view, write
         #: The time of the last line, and all lines so far that were written at that time.
         self._last, self._latest = b"", list[bytes]()

@@ -2,15 +2,17 @@
 
 from typing import Any
 
-from launcher.cli.client.api_client import Api
-from launcher.cli.errors import Complaint
-from launcher.cli.logs.log_sources import Choice, Source, View, Write
+from launcher.cli.client.api_client import ApiClient
+from launcher.cli.errors import CommandError
+from launcher.cli.logs.log_sources import LogQuery, LogSource, TaskSelector, Write
 from launcher.core.errors import BadRequest, NotFound, RequestError
 
 Json = dict[str, Any]
 
 
-async def print_logs(api: Api, framework: Json, choice: Choice, view: View, write: Write) -> None:
+async def print_logs(
+    api: ApiClient, framework: Json, choice: TaskSelector, view: LogQuery, write: Write
+) -> None:
     """Write what the chosen tasks have written. Raises Complaint when there is nothing at all to be read."""
     sources = list(choice.sources(framework))
     missing: list[RequestError] = []
@@ -20,12 +22,12 @@ async def print_logs(api: Api, framework: Json, choice: Choice, view: View, writ
         except (NotFound, BadRequest) as error:
             missing.append(error)
     if not sources:
-        raise Complaint(f"no task of {framework['metadata']['name']} has a container {choice.container}")
+        raise CommandError(f"no task of {framework['metadata']['name']} has a container {choice.container}")
     if len(missing) == len(sources):
-        raise Complaint(str(missing[0]) if len(sources) == 1 else _nothing(framework, missing))
+        raise CommandError(str(missing[0]) if len(sources) == 1 else _nothing(framework, missing))
 
 
-async def _print(api: Api, source: Source, view: View, write: Write) -> None:
+async def _print(api: ApiClient, source: LogSource, view: LogQuery, write: Write) -> None:
     if not view.previous:
         return await copy_log(api, source, view.parameters, write)
     try:
@@ -37,7 +39,7 @@ async def _print(api: Api, source: Source, view: View, write: Write) -> None:
 
 
 async def copy_log(
-    api: Api, source: Source, parameters: dict[str, str], write: Write, *, previous_pod: bool = False
+    api: ApiClient, source: LogSource, parameters: dict[str, str], write: Write, *, previous_pod: bool = False
 ) -> None:
     """Write what is there now of one log. Raises NotFound, BadRequest when there is none."""
     asked = {**parameters, "container": source.container}

@@ -3,17 +3,17 @@
 import re
 from typing import Any
 
-from launcher.cli.client.api_client import EVENTS, Api
+from launcher.cli.client.api_client import EVENTS, ApiClient
 from launcher.cli.output.framework_summary import record_of
 from launcher.cli.output.terminal import one_line
-from launcher.core.timestamps import age_of
+from launcher.core.timestamps import format_age
 
 Json = dict[str, Any]
 
 EVENT_HEADER = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 
 
-async def events_of(api: Api, framework: Json | str | None) -> list[Json]:
+async def events_of(api: ApiClient, framework: Json | str | None) -> list[Json]:
     """
     The events about a Framework and its pods, or about everything, oldest first.
 
@@ -81,7 +81,7 @@ def _order(event: Json) -> tuple[str, int]:
 def event_cells(event: Json, now: float) -> tuple[str, ...]:
     """The event's row under EVENT_HEADER."""
     about = event["involvedObject"]
-    seen = age_of(last_seen(event), now)
+    seen = format_age(last_seen(event), now)
     count = event.get("count") or 1
     if count > 1:
         seen += f" (x{count})"

@@ -11,7 +11,7 @@ from launcher.core.completion_codes import Completion
 from launcher.core.replicas import tasks_of_roles
 from launcher.core.serialization.status_json import status_from_json
 from launcher.core.status import FrameworkStatus, RoleStatus, State, TaskStatus
-from launcher.core.timestamps import from_wire
+from launcher.core.timestamps import parse_rfc3339
 
 Json = dict[str, Any]
 
@@ -24,7 +24,7 @@ TASK_HEADER = ("TASK", "STATE", "ATTEMPT", "NODE", "EXIT", "REASON")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TaskRow:
     """One line of a Framework's table: a task, or in words many of them."""
 
     task: str
@@ -101,7 +101,7 @@ def retries(framework: Json) -> int:
 
 def age(framework: Json, now: float) -> str:
     """How long ago it was made."""
-    return timestamps.age_of(framework["metadata"].get("creationTimestamp"), now)
+    return timestamps.format_age(framework["metadata"].get("creationTimestamp"), now)
 
 
 def duration(framework: Json, now: float) -> str:
@@ -110,7 +110,7 @@ def duration(framework: Json, now: float) -> str:
     if not status.get("startTime"):
         return ""
     end = status.get("completionTime")
-    return timestamps.age((from_wire(end) if end else now) - from_wire(status["startTime"]))
+    return timestamps.age((parse_rfc3339(end) if end else now) - parse_rfc3339(status["startTime"]))
 
 
 def headline(framework: Json, now: float) -> str:
@@ -124,7 +124,7 @@ def headline(framework: Json, now: float) -> str:
     return f"{framework['metadata']['name']}: {', '.join(words)}"
 
 
-def task_rows(framework: Json, *, every: bool = False) -> Iterator[Row]:
+def task_rows(framework: Json, *, every: bool = False) -> Iterator[TaskRow]:
     """
     The tasks, by role and index.
 
@@ -147,11 +147,11 @@ def record_of(framework: Json) -> FrameworkStatus | None:
     return status_from_json(framework.get("status") or {})
 
 
-def summary(role: RoleStatus, most: int) -> Iterator[Row]:
+def summary(role: RoleStatus, most: int) -> Iterator[TaskRow]:
     """One row for the role, then at most so many for those of its tasks that are not as most others."""
     counts = Counter(map(task_state, role.tasks))
     words = ", ".join(f"{count} {state}" for state, count in counts.most_common())
-    yield Row(f"{role.name} ({len(role.tasks)})", words)
+    yield TaskRow(f"{role.name} ({len(role.tasks)})", words)
     usual = counts.most_common(1)[0][0] if counts else ""
     # Tasks that are alike in state, exit code and reason share one row, so that each reason is shown.
     alike: dict[tuple[str, str, str], list[TaskStatus]] = {}
@@ -163,21 +163,23 @@ def summary(role: RoleStatus, most: int) -> Iterator[Row]:
     yield from rows[:most]
     if rows[most:]:
         rest = list(alike.values())[most:]
-        yield Row(f"{role.name}-…", f"{sum(map(len, rest))} more")
+        yield TaskRow(f"{role.name}-…", f"{sum(map(len, rest))} more")
 
 
-def _folded(role: RoleStatus, tasks: list[TaskStatus]) -> Row:
+def _folded(role: RoleStatus, tasks: list[TaskStatus]) -> TaskRow:
     """The row of one task, or of several that are alike."""
     row = task_row(role, tasks[0])
     if len(tasks) == 1:
         return row
-    return Row(f"{row.task} … {tasks[-1].index} ({len(tasks)})", row.state, exit=row.exit, reason=row.reason)
+    return TaskRow(
+        f"{row.task} … {tasks[-1].index} ({len(tasks)})", row.state, exit=row.exit, reason=row.reason
+    )
 
 
-def task_row(role: RoleStatus, task: TaskStatus) -> Row:
+def task_row(role: RoleStatus, task: TaskStatus) -> TaskRow:
     """The row of one task."""
     end = task.attempt.completion
-    return Row(
+    return TaskRow(
         task=f"{role.name}-{task.index}",
         state=task_state(task),
         attempt=str(task.retry.total),

@@ -28,7 +28,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandSpec:
     """A command, its options and its arguments."""
 
     name: str
@@ -37,14 +37,14 @@ class Command:
     arguments: tuple[Value, ...]
 
 
-def commands_of(parser: argparse.ArgumentParser) -> tuple[Command, ...]:
+def commands_of(parser: argparse.ArgumentParser) -> tuple[CommandSpec, ...]:
     """Everything that the parser understands."""
     (commands,) = (action for action in _actions(parser) if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001 - as in _actions
     helps = {action.dest: action.help or "" for action in commands._get_subactions()}  # noqa: SLF001 - as in _actions
     return tuple(_command(name, helps[name], each) for name, each in commands.choices.items())
 
 
-def bash(commands: Sequence[Command]) -> str:
+def bash(commands: Sequence[CommandSpec]) -> str:
     """The script for bash."""
     return _BASH.format(
         commands=" ".join(command.name for command in commands),
@@ -58,7 +58,7 @@ def bash(commands: Sequence[Command]) -> str:
     )
 
 
-def zsh(commands: Sequence[Command]) -> str:
+def zsh(commands: Sequence[CommandSpec]) -> str:
     """The script for zsh."""
     return _ZSH.format(
         commands="\n".join(f"        {_quoted(f'{command.name}:{command.help}')}" for command in commands),
@@ -66,7 +66,7 @@ def zsh(commands: Sequence[Command]) -> str:
     )
 
 
-def fish(commands: Sequence[Command]) -> str:
+def fish(commands: Sequence[CommandSpec]) -> str:
     """The script for fish."""
     return (
         "\n".join(["complete -c launcher -f", *(line for each in commands for line in _fish_lines(each))])
@@ -78,9 +78,9 @@ def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     return parser._actions  # noqa: SLF001 - there is no other way to ask a parser what it knows
 
 
-def _command(name: str, words: str, parser: argparse.ArgumentParser) -> Command:
+def _command(name: str, words: str, parser: argparse.ArgumentParser) -> CommandSpec:
     actions = _actions(parser)
-    return Command(
+    return CommandSpec(
         name,
         words,
         tuple(_option(action) for action in actions if action.option_strings),
@@ -98,7 +98,7 @@ def _value(action: argparse.Action) -> Value:
     return Value(metavar, tuple(action.choices or ()), repeats=action.nargs in ("+", "*"))
 
 
-def _flags(command: Command) -> Iterator[str]:
+def _flags(command: CommandSpec) -> Iterator[str]:
     return (flag for option in command.options for flag in option.flags)
 
 
@@ -166,7 +166,7 @@ complete -F _launcher launcher
 """
 
 
-def _bash_values(commands: Sequence[Command]) -> Iterator[str]:
+def _bash_values(commands: Sequence[CommandSpec]) -> Iterator[str]:
     for command in commands:
         for option in command.options:
             if option.value is not None:
@@ -174,7 +174,7 @@ def _bash_values(commands: Sequence[Command]) -> Iterator[str]:
                 yield f"        {spelt}) action=({_bash_action(option.value, named=False)}) ;;"
 
 
-def _bash_arguments(commands: Sequence[Command]) -> Iterator[str]:
+def _bash_arguments(commands: Sequence[CommandSpec]) -> Iterator[str]:
     for command in commands:
         for position, value in enumerate(command.arguments):
             place = "*" if value.repeats else position
@@ -230,7 +230,7 @@ fi
 """
 
 
-def _zsh_case(command: Command) -> str:
+def _zsh_case(command: CommandSpec) -> str:
     specs = [spec for option in command.options for spec in _zsh_option(option)]
     specs += [
         _quoted(f"{'*' if value.repeats else ''}:{_zsh_text(value.metavar)}:{_zsh_action(value, named=True)}")
@@ -270,7 +270,7 @@ def _zsh_text(text: str) -> str:
 # fish
 
 
-def _fish_lines(command: Command) -> Iterator[str]:
+def _fish_lines(command: CommandSpec) -> Iterator[str]:
     yield f"complete -c launcher -n __fish_use_subcommand -a {command.name} -d {_quoted(command.help)}"
     here = f"complete -c launcher -n {_quoted(f'__fish_seen_subcommand_from {command.name}')}"
     for option in command.options:

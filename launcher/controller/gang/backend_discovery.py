@@ -7,9 +7,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from launcher.controller.gang import native, scheduler_plugins, volcano
-from launcher.controller.gang.gang_request import DEFAULT_SCHEDULER, Wanted
-from launcher.controller.gang.pod_groups import Shape
-from launcher.core.errors import InvalidObject, NotServed, Problem
+from launcher.controller.gang.gang_request import DEFAULT_SCHEDULER, GangRequest
+from launcher.controller.gang.pod_groups import PodGroupBackend
+from launcher.core.errors import FieldError, InvalidObject, NotServed
 from launcher.store.interface import Object
 
 log = logging.getLogger(__name__)
@@ -23,22 +23,22 @@ KUEUE_GROUP: Final = "kueue.x-k8s.io"
 _KUEUE_RESOURCE: Final = "localqueues"
 
 
-class Own(StrEnum):
+class BuiltinBackend(StrEnum):
     """Ways without a scheduler that knows of gangs."""
 
     KUEUE = "kueue"
     GATES = "gates"
 
 
-Backend = Shape | Own
+Backend = PodGroupBackend | BuiltinBackend
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class AvailableBackends:
     """What of all that could place gangs is there."""
 
     #: In the order in which they are taken.
-    shapes: tuple[Shape, ...] = ()
+    shapes: tuple[PodGroupBackend, ...] = ()
     #: The version of Kueue's API; empty when there is none.
     kueue: str = ""
 
@@ -48,23 +48,23 @@ class Served:
 
     def by_name(self, name: str) -> Backend:
         """Who placed the pods with that label. Raises NotServed when they are not there any more."""
-        if name == Own.GATES or (name == Own.KUEUE and self.kueue):
-            return Own(name)
+        if name == BuiltinBackend.GATES or (name == BuiltinBackend.KUEUE and self.kueue):
+            return BuiltinBackend(name)
         for shape in self.shapes:
             if shape.backend == name:
                 return shape
         raise NotServed(f"the gang is placed by {name}, which this cluster does not have any more")
 
 
-class Finder:
+class BackendDiscovery:
     """Asks what there is, and remembers it for some minutes."""
 
     def __init__(self, ask: Ask, clock: Callable[[], float]) -> None:
         self._ask, self._clock = ask, clock
-        self._known: Served | None = None
+        self._known: AvailableBackends | None = None
         self._until = 0.0
 
-    async def served(self) -> Served:
+    async def served(self) -> AvailableBackends:
         """What is there. Raises Unavailable when that cannot be known now."""
         if self._known is None or self._clock() >= self._until:
             self._known = await self._look()
@@ -75,9 +75,9 @@ class Finder:
         """Something was not there: look again before the next gang."""
         self._known = None
 
-    async def _look(self) -> Served:
+    async def _look(self) -> AvailableBackends:
         groups = {one["name"]: _versions(one) for one in (await self._ask("/apis")).get("groups") or ()}
-        shapes: list[Shape] = []
+        shapes: list[PodGroupBackend] = []
         for shape in native.SHAPES:
             if await self._has(groups, native.GROUP, shape.kind.version, shape.kind.plural):
                 shapes.append(shape)
@@ -92,7 +92,7 @@ class Finder:
             if await self._has(groups, KUEUE_GROUP, version, _KUEUE_RESOURCE):
                 kueue = version
                 break
-        served = Served(tuple(shapes), kueue)
+        served = AvailableBackends(tuple(shapes), kueue)
         if served != self._known:
             found = [shape.kind.resource for shape in shapes] + [f"{KUEUE_GROUP}/{kueue}"] * bool(kueue)
             log.info("looked for who places gangs", extra={"found": found})
@@ -114,7 +114,7 @@ def _versions(group: Mapping[str, Any]) -> list[str]:
     return [one["version"] for one in group.get("versions") or ()]
 
 
-def choice(wanted: Wanted, served: Served, queue: str) -> Backend:
+def choice(wanted: GangRequest, served: AvailableBackends, queue: str) -> Backend:
     """
     Who places this gang, which is to wait in that *queue* of Kueue, if any.
 
@@ -124,15 +124,15 @@ def choice(wanted: Wanted, served: Served, queue: str) -> Backend:
     possible = _by_scheduler(named, served)
     # Volcano has queues too: for pods that name it, a queue is one of its own.
     if queue and served.kueue and not (volcano.SCHEDULER in named and served.has_volcano):
-        return Own.KUEUE
+        return BuiltinBackend.KUEUE
     if wanted.gang.queue:
         if volcano.SHAPE not in possible:
-            raise InvalidObject((Problem("spec.gang.queue", _no_queues(wanted, served)),))
+            raise InvalidObject((FieldError("spec.gang.queue", _no_queues(wanted, served)),))
         return volcano.SHAPE
-    return next(iter(possible), Own.GATES)
+    return next(iter(possible), BuiltinBackend.GATES)
 
 
-def _by_scheduler(named: frozenset[str], served: Served) -> Sequence[Shape]:
+def _by_scheduler(named: frozenset[str], served: AvailableBackends) -> Sequence[PodGroupBackend]:
     """Those that can work with the schedulers that the pods name, the one to take first."""
     if volcano.SCHEDULER in named and served.has_volcano:
         return [volcano.SHAPE]
@@ -143,7 +143,7 @@ def _by_scheduler(named: frozenset[str], served: Served) -> Sequence[Shape]:
     return others if named else served.shapes
 
 
-def _no_queues(wanted: Wanted, served: Served) -> str:
+def _no_queues(wanted: GangRequest, served: AvailableBackends) -> str:
     looked = f"{_KUEUE_RESOURCE}.{KUEUE_GROUP} and {volcano.KIND.resource}"
     why = f"this cluster has no queues (looked for {looked})"
     if served.has_volcano:

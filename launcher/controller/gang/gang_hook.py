@@ -5,25 +5,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from launcher.controller.gang import gated_gangs
-from launcher.controller.gang.backend_discovery import Ask, Backend, Finder, Own, Served, choice
-from launcher.controller.gang.gang_request import BACKEND_LABEL, Wanted, is_of, reference
-from launcher.controller.gang.gate_controller import GateKeeper, Room
+from launcher.controller.gang.backend_discovery import (
+    Ask,
+    AvailableBackends,
+    Backend,
+    BackendDiscovery,
+    BuiltinBackend,
+    choice,
+)
+from launcher.controller.gang.gang_request import BACKEND_LABEL, GangRequest, is_of, reference
+from launcher.controller.gang.gate_controller import GateController, Room
 from launcher.controller.gang.kueue import QUEUE_LABEL, Kueue, queue_of
-from launcher.controller.gang.pod_groups import Groups, Shape
+from launcher.controller.gang.pod_groups import Groups, PodGroupBackend
 from launcher.core.errors import NotServed
 from launcher.core.framework import Framework
-from launcher.core.names import Mark
-from launcher.core.planning.actions import Notice
-from launcher.core.pods.overlay import Extras
+from launcher.core.names import PodIdentityKey
+from launcher.core.planning.actions import ObjectEvent
+from launcher.core.pods.overlay import PodOverlay
 from launcher.core.serialization.status_json import status_from_json
 from launcher.core.spec import RoleName
 from launcher.core.status import State
-from launcher.store.event_recorder import EventWriter
+from launcher.store.event_recorder import EventRecorder
 from launcher.store.interface import FRAMEWORKS, PODS, Object, Store
-from launcher.store.selectors import LabelRequirement, Operator, Where
+from launcher.store.selectors import LabelRequirement, Operator, Selector
 
 
-class ClusterGangs:
+class ClusterGangHook:
     """The attendant of gangs, and those who work for it."""
 
     def __init__(
@@ -37,9 +44,9 @@ class ClusterGangs:
     ) -> None:
         """*ask* is for what the API server says that it serves; *room* gives the means to see what fits."""
         self._store = store
-        self._finder = Finder(ask, clock)
-        self._events = EventWriter(store, clock)
-        self._keeper = GateKeeper(store, room, events=self._events, chance=chance)
+        self._finder = BackendDiscovery(ask, clock)
+        self._events = EventRecorder(store, clock)
+        self._keeper = GateController(store, room, events=self._events, chance=chance)
 
     async def run(self) -> None:
         """Let gangs through until cancelled."""
@@ -47,9 +54,9 @@ class ClusterGangs:
             group.create_task(self._events.run())
             group.create_task(self._keeper.run())
 
-    async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, Extras]:
+    async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, PodOverlay]:
         """What the pods get to be placed together. Raises LauncherError while they must not be created."""
-        wanted = Wanted(framework, attempt)
+        wanted = GangRequest(framework, attempt)
         if framework.spec.gang is None or not wanted.total:
             return {}
         served = await self._finder.served()
@@ -72,19 +79,19 @@ class ClusterGangs:
         if served.kueue:
             await Kueue(self._store, served.kueue).finish(framework)
 
-    async def _earlier(self, wanted: Wanted) -> Object | None:
+    async def _earlier(self, wanted: GangRequest) -> Object | None:
         """A pod that the gang has already, if it has any: whoever places it places them all."""
         marks = {
-            Mark.FRAMEWORK_NAME.value: wanted.framework.name,
-            Mark.FRAMEWORK_ATTEMPT_ID.value: str(wanted.attempt),
+            PodIdentityKey.FRAMEWORK_NAME.value: wanted.framework.name,
+            PodIdentityKey.FRAMEWORK_ATTEMPT_ID.value: str(wanted.attempt),
         }
-        of_gang = Where((LabelRequirement(BACKEND_LABEL, Operator.EXISTS),))
+        of_gang = Selector((LabelRequirement(BACKEND_LABEL, Operator.EXISTS),))
         page = await self._store.list(
-            PODS, wanted.framework.namespace, Where.labelled(marks) & of_gang, limit=1
+            PODS, wanted.framework.namespace, Selector.labelled(marks) & of_gang, limit=1
         )
         return next((pod for pod in page.items if is_of(pod, wanted.framework)), None)
 
-    async def _begin(self, wanted: Wanted, served: Served) -> Mapping[RoleName, Extras]:
+    async def _begin(self, wanted: GangRequest, served: AvailableBackends) -> Mapping[RoleName, PodOverlay]:
         queue = wanted.gang.queue
         if not queue and served.kueue:
             stored = await self._stored(wanted)
@@ -93,13 +100,13 @@ class ClusterGangs:
         extras = await self._from(backend, wanted, served, queue)
         self._events.tell(
             reference(wanted.framework),
-            [Notice("GangBackend", f"attempt {wanted.attempt}: {_words(wanted, backend)}")],
+            [ObjectEvent("GangBackend", f"attempt {wanted.attempt}: {_words(wanted, backend)}")],
         )
         return extras
 
     async def _go_on(
-        self, wanted: Wanted, served: Served, labels: Mapping[str, str]
-    ) -> Mapping[RoleName, Extras]:
+        self, wanted: GangRequest, served: AvailableBackends, labels: Mapping[str, str]
+    ) -> Mapping[RoleName, PodOverlay]:
         backend = served.by_name(labels[BACKEND_LABEL])
         status = status_from_json((await self._stored(wanted)).get("status") or {})
         if status is not None and status.attempt.id == wanted.attempt:
@@ -108,30 +115,30 @@ class ClusterGangs:
             wanted = replace(wanted, ended=sum(task.state is State.COMPLETED for task in tasks))
         return await self._from(backend, wanted, served, labels.get(QUEUE_LABEL, ""))
 
-    async def _stored(self, wanted: Wanted) -> Object:
+    async def _stored(self, wanted: GangRequest) -> Object:
         return await self._store.get(FRAMEWORKS, wanted.framework.namespace, wanted.framework.name)
 
     async def _from(
-        self, backend: Backend, wanted: Wanted, served: Served, queue: str
-    ) -> Mapping[RoleName, Extras]:
+        self, backend: Backend, wanted: GangRequest, served: AvailableBackends, queue: str
+    ) -> Mapping[RoleName, PodOverlay]:
         match backend:
-            case Shape():
+            case PodGroupBackend():
                 return await Groups(self._store, backend).prepare(wanted)
-            case Own.KUEUE:
+            case BuiltinBackend.KUEUE:
                 return await Kueue(self._store, served.kueue).prepare(wanted, queue)
-            case Own.GATES:
+            case BuiltinBackend.GATES:
                 self._keeper.call()
                 return gated_gangs.extras(wanted)
 
 
-def _words(wanted: Wanted, backend: Backend) -> str:
+def _words(wanted: GangRequest, backend: Backend) -> str:
     """Who places the gang, for people."""
     of = "all" if wanted.least == wanted.total else f"at least {wanted.least} of"
     who = f"{of} {wanted.total} tasks are placed together by"
     match backend:
-        case Shape():
+        case PodGroupBackend():
             return f"{who} {backend.title} ({backend.kind.kind} {wanted.name})"
-        case Own.KUEUE:
+        case BuiltinBackend.KUEUE:
             return f"all {wanted.total} tasks are let in together by Kueue (group {wanted.name})"
-        case Own.GATES:
+        case BuiltinBackend.GATES:
             return f"{of} {wanted.total} tasks are let through together by the launcher, as soon as they fit"

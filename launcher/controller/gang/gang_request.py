@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
-from launcher.core.errors import InvalidObject, Problem
+from launcher.core.errors import FieldError, InvalidObject
 from launcher.core.framework import Framework
-from launcher.core.names import API_VERSION, KIND, Mark
-from launcher.core.owner_references import controller_of, owned_by
-from launcher.core.planning.gang import members, needed
+from launcher.core.names import API_VERSION, KIND, PodIdentityKey
+from launcher.core.owner_references import controller_of, controller_reference
+from launcher.core.planning.gang import members, min_members
 from launcher.core.quantity import quantity
 from launcher.core.spec import Gang, TaskRole
 from launcher.store.interface import Object
@@ -21,7 +21,7 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GangRequest:
     """The gang of one attempt. Background roles are no part of it: nothing waits for them, nor they for anything."""
 
     framework: Framework
@@ -55,7 +55,7 @@ class Wanted:
     @property
     def least(self) -> int:
         """How many of them are placed together, or none is."""
-        return max(1, min(needed(self.framework.spec), self.standing))
+        return max(1, min(min_members(self.framework.spec), self.standing))
 
     def scheduler(self, default: str) -> str:
         """Who gives its pods their nodes: whom their templates name, or *default*. Raises InvalidObject for two."""
@@ -63,7 +63,7 @@ class Wanted:
         if len(named) > 1:
             raise InvalidObject(
                 (
-                    Problem(
+                    FieldError(
                         "spec.taskRoles",
                         f"the tasks of a gang have one scheduler, and these name {' and '.join(sorted(named))}: "
                         "let all pods have the same schedulerName",
@@ -103,10 +103,10 @@ class Wanted:
             "name": self.name,
             "namespace": framework.namespace,
             "labels": {
-                Mark.FRAMEWORK_NAME.value: framework.name,
-                Mark.FRAMEWORK_ATTEMPT_ID.value: str(self.attempt),
+                PodIdentityKey.FRAMEWORK_NAME.value: framework.name,
+                PodIdentityKey.FRAMEWORK_ATTEMPT_ID.value: str(self.attempt),
             },
-            "ownerReferences": [owned_by(API_VERSION, KIND, framework.name, framework.uid)],
+            "ownerReferences": [controller_reference(API_VERSION, KIND, framework.name, framework.uid)],
         }
 
     def _pod_specs(self) -> Iterator[Mapping[str, Any]]:

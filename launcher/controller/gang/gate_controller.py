@@ -13,27 +13,27 @@ from contextlib import AbstractContextManager, suppress
 from typing import Final, Protocol
 
 from launcher.controller.framework_state import framework_from_json
-from launcher.controller.gang.backend_discovery import Own
-from launcher.controller.gang.gang_request import BACKEND_LABEL, Wanted
-from launcher.controller.gang.gated_gangs import Line, Party, without_gate
+from launcher.controller.gang.backend_discovery import BuiltinBackend
+from launcher.controller.gang.gang_request import BACKEND_LABEL, GangRequest
+from launcher.controller.gang.gated_gangs import GatedGang, GatedGangs, without_gate
 from launcher.core.errors import LauncherError, NotFound
-from launcher.core.planning.actions import Notice
+from launcher.core.planning.actions import ObjectEvent
 from launcher.core.planning.gang import is_placed
-from launcher.core.pods.observed_pod import is_over
-from launcher.store.backoff import Pauses
-from launcher.store.event_recorder import EventWriter
-from launcher.store.informer import Ears, Informer
+from launcher.core.pods.observed_pod import has_terminated
+from launcher.store.backoff import ExponentialBackoff
+from launcher.store.event_recorder import EventRecorder
+from launcher.store.informer import EventHandlerFuncs, Informer
 from launcher.store.interface import FRAMEWORKS, NODES, PODS, Key, MergePatch, Object, Store
 from launcher.store.object_errors import object_errors
-from launcher.store.selectors import FieldRequirement, Where
+from launcher.store.selectors import FieldRequirement, Selector
 
 log = logging.getLogger(__name__)
 
 _COMPONENT: Final = "gang-admission"
 #: Pods behind gates of ours, and those that were.
-OURS: Final = Where.labelled({BACKEND_LABEL: Own.GATES.value})
+OURS: Final = Selector.labelled({BACKEND_LABEL: BuiltinBackend.GATES.value})
 #: Pods that take something of a node.
-_PLACED: Final = Where(
+_PLACED: Final = Selector(
     fields=(
         FieldRequirement("spec.nodeName", "", equal=False),
         FieldRequirement("status.phase", "Succeeded", equal=False),
@@ -77,7 +77,7 @@ class Room(Protocol):
         """
 
 
-class GateKeeper:
+class GateController:
     """Lets gangs through."""
 
     def __init__(
@@ -85,24 +85,24 @@ class GateKeeper:
         store: Store,
         room: Callable[[], Room],
         *,
-        events: EventWriter,
+        events: EventRecorder,
         chance: Callable[[], float],
     ) -> None:
         """*room* gives an empty one. Who runs *events* is the caller's choice."""
         self._store, self._make_room, self._events, self._chance = store, room, events, chance
-        self._line = Line()
+        self._line = GatedGangs()
         self._called, self._news = asyncio.Event(), asyncio.Event()
         self._members = Informer(
             store,
             PODS,
-            Ears(self.member_seen, self.member_gone),
+            EventHandlerFuncs(self.member_seen, self.member_gone),
             OURS,
             chance=chance,
             component=_COMPONENT,
         )
         #: While somebody waits for it.
         self._room: Room | None = None
-        self._pauses = Pauses(first=0.2, most=30.0)
+        self._pauses = ExponentialBackoff(first=0.2, most=30.0)
 
     def call(self) -> None:
         """Pods with gates will come."""
@@ -159,10 +159,10 @@ class GateKeeper:
                 with self._handling(party):
                     await self._ask_about(party)
 
-    def _handling(self, party: Party) -> AbstractContextManager[None]:
+    def _handling(self, party: GatedGang) -> AbstractContextManager[None]:
         return object_errors.handling(_COMPONENT, FRAMEWORKS.plural, (party.namespace, party.framework))
 
-    async def _ask_about(self, party: Party) -> None:
+    async def _ask_about(self, party: GatedGang) -> None:
         """Tasks may have been given up since, or be over with their pods gone: the Framework knows."""
         try:
             obj = await self._store.get(FRAMEWORKS, party.namespace, party.framework)
@@ -170,7 +170,7 @@ class GateKeeper:
         except (LauncherError, ValueError) as error:
             log.info("framework not read", extra={"framework": party.framework, "why": str(error)})
             return
-        party.least = min(party.least, Wanted(framework, party.attempt).least)
+        party.least = min(party.least, GangRequest(framework, party.attempt).least)
         status = framework.status
         if status is not None and status.attempt.id == party.attempt and is_placed(status):
             party.was_placed = True
@@ -215,18 +215,20 @@ class GateKeeper:
             await asyncio.sleep(max(_PAUSE, spent / _SHARE))
             await self._wait(_LOOK_AGAIN)
 
-    async def _try(self, room: Room, party: Party) -> None:
+    async def _try(self, room: Room, party: GatedGang) -> None:
         if party.is_open or not party.is_complete:
             return  # it has changed while another had its turn
         why = room.take([*party.gated.values()], party.least)
         if why is None:
             log.info("gang let through", extra={"framework": (party.namespace, party.framework)})
-            self._tell(party, Notice("GangAdmitted", f"there is room for {len(party.gated)} tasks at once"))
+            self._tell(
+                party, ObjectEvent("GangAdmitted", f"there is room for {len(party.gated)} tasks at once")
+            )
             await self._let_through(party)
         else:
-            self._tell(party, Notice("GangWaits", why, warning=True))
+            self._tell(party, ObjectEvent("GangWaits", why, warning=True))
 
-    def _tell(self, party: Party, notice: Notice) -> None:
+    def _tell(self, party: GatedGang, notice: ObjectEvent) -> None:
         now = asyncio.get_running_loop().time()
         if party.told == notice.message or (notice.warning and now < party.tell_at):
             return
@@ -235,7 +237,7 @@ class GateKeeper:
 
     # What is written.
 
-    async def _let_through(self, party: Party) -> None:
+    async def _let_through(self, party: GatedGang) -> None:
         """Take the gate away from all of its pods; those for which that does not work now are followers then."""
         todo = iter([*party.gated.values()])
         async with asyncio.TaskGroup() as group:
@@ -265,7 +267,7 @@ class GateKeeper:
 
     def member_seen(self, key: Key, pod: Object) -> None:
         self._line.see(key, pod)
-        if self._room is not None and is_over(pod):
+        if self._room is not None and has_terminated(pod):
             self._room.drop(key)  # what it was promised, too, if it ended before its node was heard of
         self._news.set()
 
@@ -280,7 +282,7 @@ class GateKeeper:
 
 
 class _Nodes:
-    def __init__(self, keeper: GateKeeper, room: Room) -> None:
+    def __init__(self, keeper: GateController, room: Room) -> None:
         self._keeper, self._room = keeper, room
 
     def seen(self, _key: Key, obj: Object) -> None:
@@ -293,7 +295,7 @@ class _Nodes:
 
 
 class _Placed:
-    def __init__(self, keeper: GateKeeper, room: Room) -> None:
+    def __init__(self, keeper: GateController, room: Room) -> None:
         self._keeper, self._room = keeper, room
 
     def seen(self, _key: Key, obj: Object) -> None:

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from launcher.controller.gang.backend_discovery import Own
-from launcher.controller.gang.gang_request import BACKEND_LABEL, Wanted
-from launcher.core.names import Mark, attempt_uid
+from launcher.controller.gang.backend_discovery import BuiltinBackend
+from launcher.controller.gang.gang_request import BACKEND_LABEL, GangRequest
+from launcher.core.names import PodIdentityKey, attempt_uid
 from launcher.core.owner_references import controller_of
-from launcher.core.pods.observed_pod import is_over
-from launcher.core.pods.overlay import Extras
+from launcher.core.pods.observed_pod import has_terminated
+from launcher.core.pods.overlay import PodOverlay
 from launcher.core.spec import RoleName, TaskRole
-from launcher.core.timestamps import from_wire
+from launcher.core.timestamps import parse_rfc3339
 from launcher.store.interface import Key, Object
 
 GATE: Final = "launcher.microsoft.com/gang"
@@ -20,12 +20,12 @@ GANG: Final = "launcher.microsoft.com/gang"
 LEAST: Final = "launcher.microsoft.com/gang-min"
 
 
-def extras(wanted: Wanted) -> Mapping[RoleName, Extras]:
+def extras(wanted: GangRequest) -> Mapping[RoleName, PodOverlay]:
     """What the pods of each role get. Who names its node itself passes by every scheduler, and waits for nobody."""
     gated = [role for role in wanted.roles if not _has_node(role)]
     least = min(wanted.least, sum(role.tasks for role in gated))
-    given = Extras(
-        labels={BACKEND_LABEL: Own.GATES.value},
+    given = PodOverlay(
+        labels={BACKEND_LABEL: BuiltinBackend.GATES.value},
         annotations={
             GANG: attempt_uid(wanted.framework.uid, wanted.attempt),
             LEAST: str(least),
@@ -54,7 +54,7 @@ def without_gate(pod: Object) -> dict[str, Any]:
 
 
 @dataclass(slots=True, eq=False)
-class Party:
+class GatedGang:
     """The pods of one gang."""
 
     #: The same for all pods of one attempt of one Framework, and for no other.
@@ -94,7 +94,7 @@ class Party:
     def since(self) -> tuple[float, int]:
         """When the first of those who wait was created: that is told in seconds, so what was seen first may decide."""
         return min(
-            from_wire(pod["metadata"]["creationTimestamp"]) for pod in self.gated.values()
+            parse_rfc3339(pod["metadata"]["creationTimestamp"]) for pod in self.gated.values()
         ), self.serial
 
     def forget(self, key: Key) -> None:
@@ -114,38 +114,40 @@ class Party:
         }
 
 
-class Line:
+class GatedGangs:
     """Every gang behind gates."""
 
     def __init__(self) -> None:
-        self._parties: dict[str, Party] = {}
+        self._parties: dict[str, GatedGang] = {}
         self._of: dict[Key, str] = {}
         self._serial = 0
 
     def see(self, key: Key, pod: Object) -> None:
         """The pod is there, as it is now."""
-        if is_gated(pod) and (is_over(pod) or "deletionTimestamp" in pod["metadata"]):
+        if is_gated(pod) and (has_terminated(pod) or "deletionTimestamp" in pod["metadata"]):
             self.lose(key)  # it will never be let through
             return
         party = self._party_of(key, pod)
         party.forget(key)
-        if is_over(pod) or pod["spec"].get("nodeName"):
+        if has_terminated(pod) or pod["spec"].get("nodeName"):
             party.through.add(key)
         elif is_gated(pod):
             party.gated[key] = pod
         else:
             party.going[key] = pod
 
-    def _party_of(self, key: Key, pod: Object) -> Party:
+    def _party_of(self, key: Key, pod: Object) -> GatedGang:
         labels, notes = pod["metadata"]["labels"], pod["metadata"]["annotations"]
         if self._of.get(key, notes[GANG]) != notes[GANG]:
             self.lose(key)  # another pod of that name has come
         self._of[key] = notes[GANG]
         party = self._parties.get(notes[GANG])
         if party is None:
-            attempt, least = int(labels[Mark.FRAMEWORK_ATTEMPT_ID]), int(notes[LEAST])
+            attempt, least = int(labels[PodIdentityKey.FRAMEWORK_ATTEMPT_ID]), int(notes[LEAST])
             self._serial += 1
-            party = Party(notes[GANG], key[0], labels[Mark.FRAMEWORK_NAME], attempt, least, self._serial)
+            party = GatedGang(
+                notes[GANG], key[0], labels[PodIdentityKey.FRAMEWORK_NAME], attempt, least, self._serial
+            )
             self._parties[party.id] = party
         return party
 
@@ -159,16 +161,16 @@ class Line:
         if not (party.gated or party.going or party.through):
             del self._parties[party.id]
 
-    def followers(self) -> list[Party]:
+    def followers(self) -> list[GatedGang]:
         """Those that were let through, but for some of their pods: they are completed before anybody else's turn."""
         return [party for party in self._parties.values() if party.gated and party.is_open]
 
-    def waiting(self) -> list[Party]:
+    def waiting(self) -> list[GatedGang]:
         """Those that are all there and wait for room, the oldest first."""
         found = [party for party in self._parties.values() if party.gated and not party.is_open]
         return sorted((party for party in found if party.is_complete), key=lambda party: party.since)
 
-    def incomplete(self) -> list[Party]:
+    def incomplete(self) -> list[GatedGang]:
         """Those of which too few are there."""
         return [
             party

@@ -4,31 +4,31 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from launcher.controller.gang.gang_request import BACKEND_LABEL, Wanted, is_of
+from launcher.controller.gang.gang_request import BACKEND_LABEL, GangRequest, is_of
 from launcher.core.errors import AlreadyExists, Conflict, NotFound, Unavailable
 from launcher.core.framework import Framework
-from launcher.core.names import Mark
-from launcher.core.pods.overlay import Extras, together
+from launcher.core.names import PodIdentityKey
+from launcher.core.pods.overlay import PodOverlay, merge_overlays
 from launcher.core.spec import RoleName
-from launcher.store.interface import Deletion, Kind, MergePatch, Object, Store
-from launcher.store.selectors import Where
+from launcher.store.interface import DeleteOptions, MergePatch, Object, ResourceKind, Store
+from launcher.store.selectors import Selector
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PodGroupBackend:
     """How one backend wants its gangs: pure functions of what is wanted."""
 
     #: What its pods' label says.
     backend: str
     #: What people call it.
     title: str
-    kind: Kind
+    kind: ResourceKind
     #: The ``spec`` of the group.
-    spec: Callable[[Wanted], Object]
+    spec: Callable[[GangRequest], Object]
     #: What the pods of a role get to belong to it.
-    extras: Callable[[Wanted, RoleName], Extras]
+    extras: Callable[[GangRequest, RoleName], PodOverlay]
     #: How many are placed together, as a group says it.
     least: Callable[[Object], int]
     #: Whether a group that is there can be told another number.
@@ -42,10 +42,10 @@ class Shape:
 class Groups:
     """The groups of one backend."""
 
-    def __init__(self, store: Store, shape: Shape) -> None:
+    def __init__(self, store: Store, shape: PodGroupBackend) -> None:
         self._store, self._shape = store, shape
 
-    async def prepare(self, wanted: Wanted) -> Mapping[RoleName, Extras]:
+    async def prepare(self, wanted: GangRequest) -> Mapping[RoleName, PodOverlay]:
         """
         What the pods get; their group is there by then, and those of earlier attempts are not.
 
@@ -65,8 +65,10 @@ class Groups:
         if self._shape.least(group) > wanted.standing:
             # Nothing can change it, and with so few tasks left it would hold up whoever joins it.
             return {}
-        mark = Extras(labels={BACKEND_LABEL: self._shape.backend})
-        return {role.name: together((mark, self._shape.extras(wanted, role.name))) for role in wanted.roles}
+        mark = PodOverlay(labels={BACKEND_LABEL: self._shape.backend})
+        return {
+            role.name: merge_overlays((mark, self._shape.extras(wanted, role.name))) for role in wanted.roles
+        }
 
     async def finish(self, framework: Framework) -> None:
         """No group of that Framework is left."""
@@ -75,11 +77,13 @@ class Groups:
 
     async def _of(self, framework: Framework) -> list[Object]:
         page = await self._store.list(
-            self._shape.kind, framework.namespace, Where.labelled({Mark.FRAMEWORK_NAME: framework.name})
+            self._shape.kind,
+            framework.namespace,
+            Selector.labelled({PodIdentityKey.FRAMEWORK_NAME: framework.name}),
         )
         return [group for group in page.items if is_of(group, framework)]
 
-    async def _made(self, wanted: Wanted) -> Object:
+    async def _made(self, wanted: GangRequest) -> Object:
         kind = self._shape.kind
         group = {
             "apiVersion": kind.api_version,
@@ -97,7 +101,7 @@ class Groups:
         log.info("gang begun", extra={"group": self._named(made), "backend": self._shape.backend})
         return made
 
-    async def _fitted(self, group: Object, wanted: Wanted) -> Object:
+    async def _fitted(self, group: Object, wanted: GangRequest) -> Object:
         """The group as it is to be now: when tasks are over or given up fewer are placed together, but never more."""
         if "deletionTimestamp" in group["metadata"]:
             raise Unavailable(f"{self._named(group)} is being deleted: the next one has to wait for that")
@@ -112,7 +116,7 @@ class Groups:
             return
         try:
             await self._store.delete(
-                self._shape.kind, meta["namespace"], meta["name"], Deletion(uid=meta["uid"])
+                self._shape.kind, meta["namespace"], meta["name"], DeleteOptions(uid=meta["uid"])
             )
         except (NotFound, Conflict) as error:
             log.info("group is gone already", extra={"group": self._named(group), "why": str(error)})

@@ -2,18 +2,18 @@
 
 from typing import Final
 
-from launcher.controller.gang.gang_request import Wanted
-from launcher.controller.gang.pod_groups import Shape
-from launcher.core.pods.overlay import Extras
+from launcher.controller.gang.gang_request import GangRequest
+from launcher.controller.gang.pod_groups import PodGroupBackend
+from launcher.core.pods.overlay import PodOverlay
 from launcher.core.spec import RoleName
-from launcher.store.interface import Kind, Object
+from launcher.store.interface import Object, ResourceKind
 
 #: What its own chart calls the scheduler; whoever has called it otherwise says so in the pods' templates.
 SCHEDULER: Final = "scheduler-plugins-scheduler"
-KIND: Final = Kind("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
+KIND: Final = ResourceKind("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 
 
-def group_spec(wanted: Wanted) -> Object:
+def group_spec(wanted: GangRequest) -> Object:
     """The ``spec`` of its PodGroup."""
     spec: Object = {"minMember": wanted.least}
     if resources := wanted.resources():
@@ -23,9 +23,9 @@ def group_spec(wanted: Wanted) -> Object:
     return spec
 
 
-def extras(wanted: Wanted, _role: RoleName) -> Extras:
+def extras(wanted: GangRequest, _role: RoleName) -> PodOverlay:
     """What makes a pod one of the group."""
-    return Extras(
+    return PodOverlay(
         labels={"scheduling.x-k8s.io/pod-group": wanted.name},
         defaults={"schedulerName": wanted.scheduler(SCHEDULER)},
     )
@@ -35,4 +35,4 @@ def least(group: Object) -> int:
     return int(group["spec"].get("minMember") or 0)
 
 
-SHAPE: Final = Shape("scheduler-plugins", "scheduler-plugins", KIND, group_spec, extras, least)
+SHAPE: Final = PodGroupBackend("scheduler-plugins", "scheduler-plugins", KIND, group_spec, extras, least)

@@ -2,20 +2,20 @@
 
 from typing import Final
 
-from launcher.controller.gang.gang_request import Wanted
-from launcher.controller.gang.pod_groups import Shape
-from launcher.core.pods.overlay import Extras
+from launcher.controller.gang.gang_request import GangRequest
+from launcher.controller.gang.pod_groups import PodGroupBackend
+from launcher.core.pods.overlay import PodOverlay
 from launcher.core.spec import RoleName
-from launcher.store.interface import Kind, Object
+from launcher.store.interface import Object, ResourceKind
 
 SCHEDULER: Final = "volcano"
-KIND: Final = Kind("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
+KIND: Final = ResourceKind("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 
 #: Phases in which Volcano has not let the group in: pods would only be in its way.
 _NOT_IN: Final = ("", "Pending")
 
 
-def group_spec(wanted: Wanted) -> Object:
+def group_spec(wanted: GangRequest) -> Object:
     """The ``spec`` of its PodGroup."""
     spec: Object = {"minMember": wanted.least}
     if resources := wanted.resources():
@@ -28,9 +28,9 @@ def group_spec(wanted: Wanted) -> Object:
     return spec
 
 
-def extras(wanted: Wanted, role: RoleName) -> Extras:
+def extras(wanted: GangRequest, role: RoleName) -> PodOverlay:
     """What makes a pod one of the group; one without the annotation gets a group of its own from Volcano."""
-    return Extras(
+    return PodOverlay(
         annotations={"scheduling.k8s.io/group-name": wanted.name, "volcano.sh/task-spec": role},
         defaults={"schedulerName": wanted.scheduler(SCHEDULER)},
     )
@@ -54,4 +54,6 @@ def holds(group: Object) -> str:
     )
 
 
-SHAPE: Final = Shape("volcano", "Volcano", KIND, group_spec, extras, least, counts_ended=True, holds=holds)
+SHAPE: Final = PodGroupBackend(
+    "volcano", "Volcano", KIND, group_spec, extras, least, counts_ended=True, holds=holds
+)

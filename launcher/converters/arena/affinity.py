@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from launcher.converters.arena.job_spec import Job
-from launcher.core.names import Mark
+from launcher.converters.arena.job_spec import ArenaJob
+from launcher.core.names import PodIdentityKey
 
 Json = dict[str, Any]
 
@@ -11,7 +11,7 @@ _TOPOLOGY = "kubernetes.io/hostname"
 _OTHER = {"ps": "worker", "worker": "ps"}
 
 
-def affinity_of(job: Job, type_: str) -> Json | None:
+def affinity_of(job: ArenaJob, type_: str) -> Json | None:
     """The affinity of that role's pods; None if its flags ask for none."""
     if type_ not in _OTHER:
         return None
@@ -30,7 +30,11 @@ def affinity_of(job: Job, type_: str) -> Json | None:
 
 def near(job: str, role: str | None = None, index: int | None = None) -> Json:
     """A term for the nodes with pods of the job, or of one of its roles, or of one instance."""
-    marks = {Mark.FRAMEWORK_NAME: job, Mark.TASKROLE_NAME: role, Mark.TASK_INDEX: index}
+    marks = {
+        PodIdentityKey.FRAMEWORK_NAME: job,
+        PodIdentityKey.TASKROLE_NAME: role,
+        PodIdentityKey.TASK_INDEX: index,
+    }
     labels = {str(mark): str(value) for mark, value in marks.items() if value is not None}
     return {"labelSelector": {"matchLabels": labels}, "topologyKey": _TOPOLOGY}
 

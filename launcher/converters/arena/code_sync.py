@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from launcher.converters.arena.job_spec import Job
+from launcher.converters.arena.job_spec import ArenaJob
 
 Json = dict[str, Any]
 
@@ -25,7 +25,7 @@ def project_of(source: str) -> str:
     return source.rstrip("/").rsplit("/", 1)[-1].partition(".git")[0]
 
 
-def init_container(job: Job, env: Iterable[Json]) -> Json | None:
+def init_container(job: ArenaJob, env: Iterable[Json]) -> Json | None:
     """The container that gets the code, with the user's own variables; None if there is nothing to get."""
     mode, source = job.given.text("sync-mode"), job.given.text("sync-source")
     if not mode:

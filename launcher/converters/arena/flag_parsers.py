@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from posixpath import basename, dirname, normpath
 from typing import Any
 
-from launcher.converters.arena.flag_values import Given
+from launcher.converters.arena.flag_values import FlagValues
 from launcher.core.quantity import quantity
 from launcher.core.validation.field_errors import duplicate, forbidden, invalid, unsupported
 
@@ -17,7 +17,7 @@ _TOLERATION = re.compile(r"(?P<key>[^=:,]+)=(?P<value>[^=:,]*):(?P<effect>[^=:,]
 _EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def pairs(given: Given, name: str) -> dict[str, str]:
+def pairs(given: FlagValues, name: str) -> dict[str, str]:
     """``K=V``, split at the first ``=``; the last of a key stands."""
     found: dict[str, str] = {}
     for entry in given.each(name):
@@ -28,7 +28,7 @@ def pairs(given: Given, name: str) -> dict[str, str]:
     return found
 
 
-def devices(given: Given) -> dict[str, str]:
+def devices(given: FlagValues) -> dict[str, str]:
     """The devices of each container, by resource."""
     found = pairs(given, "device")
     if GPU in found:
@@ -41,7 +41,7 @@ def devices(given: Given) -> dict[str, str]:
     return found
 
 
-def claims(given: Given) -> dict[str, str]:
+def claims(given: FlagValues) -> dict[str, str]:
     """Where each PersistentVolumeClaim is mounted."""
     found: dict[str, str] = {}
     for entry in given.each("data"):
@@ -56,7 +56,7 @@ def claims(given: Given) -> dict[str, str]:
     return found
 
 
-def directories(given: Given) -> tuple[tuple[str, str], ...]:
+def directories(given: FlagValues) -> tuple[tuple[str, str], ...]:
     """Each directory of the node, and where it is mounted: by itself, at its own path."""
     found: list[tuple[str, str]] = []
     for entry in given.each("data-dir"):
@@ -70,7 +70,7 @@ def directories(given: Given) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def tolerations(given: Given) -> list[Json]:
+def tolerations(given: FlagValues) -> list[Json]:
     """The taints that are put up with; ``all`` is every one, and then no other counts."""
     found: list[Json] = []
     for entry in given.each("toleration"):
@@ -90,7 +90,7 @@ def tolerations(given: Given) -> list[Json]:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ConfigFile:
     """A file of the user's for the containers."""
 
     source: str
@@ -113,9 +113,9 @@ def sources(entries: tuple[str, ...]) -> list[str]:
     return [entry.partition(":")[0] for entry in entries]
 
 
-def files(given: Given, contents: Mapping[str, bytes]) -> tuple[File, ...]:
+def files(given: FlagValues, contents: Mapping[str, bytes]) -> tuple[ConfigFile, ...]:
     """The files, with their *contents* by source."""
-    found: dict[str, File] = {}
+    found: dict[str, ConfigFile] = {}
     for entry in given.each("config-file"):
         source, _, target = entry.partition(":")
         target = normpath(target or source)
@@ -124,7 +124,7 @@ def files(given: Given, contents: Mapping[str, bytes]) -> tuple[File, ...]:
             given.complain(invalid("--config-file", entry, must))
         elif target in found:
             given.complain(duplicate("--config-file", target, "there can be one file at a path"))
-        found[target] = File(source, target, contents.get(source, b""))
+        found[target] = ConfigFile(source, target, contents.get(source, b""))
     return tuple(found.values())
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from launcher.converters.arena.flags import FLAGS, Kind
-from launcher.core.errors import Problem
+from launcher.converters.arena.flags import FLAGS, FlagType
+from launcher.core.errors import FieldError
 from launcher.core.quantity import quantity
 from launcher.core.timestamps import parse_go_duration as seconds_in
 from launcher.core.validation.field_errors import forbidden, invalid, unsupported
@@ -14,28 +14,28 @@ Values = Mapping[str, str | int | bool | Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class FlagValues:
     """Asked for by name. What is wrong with a flag is added to *problems*."""
 
     values: Values
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[FieldError] = field(default_factory=list)
 
     def text(self, name: str) -> str:
-        return str(self._value(name, Kind.TEXT))
+        return str(self._value(name, FlagType.TEXT))
 
     def number(self, name: str) -> int:
         """A number of at least 0."""
-        value = self._value(name, Kind.NUMBER)
+        value = self._value(name, FlagType.NUMBER)
         if not isinstance(value, int) or value < 0:
             self.complain(invalid(f"--{name}", value, "must be at least 0"))
             return 0
         return value
 
     def is_on(self, name: str) -> bool:
-        return bool(self._value(name, Kind.SWITCH))
+        return bool(self._value(name, FlagType.SWITCH))
 
     def each(self, name: str) -> tuple[str, ...]:
-        value = self._value(name, Kind.EACH)
+        value = self._value(name, FlagType.EACH)
         return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
 
     def word(self, name: str, words: Sequence[str]) -> str:
@@ -79,14 +79,14 @@ class Given:
             if (flag := FLAGS[name]).refused:
                 self.complain(forbidden(f"--{name}", flag.refused))
 
-    def complain(self, problem: Problem) -> None:
+    def complain(self, problem: FieldError) -> None:
         self.problems.append(problem)
 
     def has(self, name: str) -> bool:
         """Whether the user gave it."""
         return name in self.values
 
-    def _value(self, name: str, kind: Kind) -> str | int | bool | Sequence[str]:
+    def _value(self, name: str, kind: FlagType) -> str | int | bool | Sequence[str]:
         flag = FLAGS[name]
         if flag.kind is not kind:
             raise ValueError(f"--{name} is of another kind")

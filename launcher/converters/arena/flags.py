@@ -7,7 +7,7 @@ from enum import Enum, auto
 ROLES = ("ps", "worker", "chief", "evaluator")
 
 
-class Kind(Enum):
+class FlagType(Enum):
     """What stands behind a flag."""
 
     TEXT = auto()
@@ -22,7 +22,7 @@ class Flag:
     """One flag, without its dashes."""
 
     name: str
-    kind: Kind
+    kind: FlagType
     #: What the user writes it for.
     help: str
     #: What it is in the Framework.
@@ -36,7 +36,7 @@ class Flag:
     metavar: str = ""
 
 
-_T, _N, _S, _E = Kind.TEXT, Kind.NUMBER, Kind.SWITCH, Kind.EACH
+_T, _N, _S, _E = FlagType.TEXT, FlagType.NUMBER, FlagType.SWITCH, FlagType.EACH
 _MODELS = "the launcher keeps no models; register the model when the job has ended"
 
 _COMMON = (

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.converters.arena import job_spec, labels, pods, tensorboard, volumes
-from launcher.converters.arena.flag_values import Given
-from launcher.converters.arena.job_spec import Around, Job, read_job
+from launcher.converters.arena.flag_values import FlagValues
+from launcher.converters.arena.job_spec import ArenaJob, JobEnvironment, read_job
 from launcher.converters.kubeflow import tfjob
 from launcher.core.errors import InvalidObject
 
@@ -20,7 +20,7 @@ _OF_FLAGS = {
 }
 
 
-def notes_on(job: Job) -> Iterator[str]:
+def notes_on(job: ArenaJob) -> Iterator[str]:
     """A line for everything that no longer means quite the same, or never meant what it seems to."""
     yield from _on_instances(job)
     yield from (f"--{flag}: {note}" for flag, note in _OF_FLAGS.items() if job.given.values.get(flag))
@@ -31,7 +31,7 @@ def notes_on(job: Job) -> Iterator[str]:
         yield "--worker-affinity-policy: without parameter servers it has no effect, as in Arena"
 
 
-def _on_instances(job: Job) -> Iterator[str]:
+def _on_instances(job: ArenaJob) -> Iterator[str]:
     if job.alone:
         dropped = " beside the chief that was asked for" if job.given.is_on("chief") else ""
         yield (
@@ -54,7 +54,7 @@ class Submitted:
     notes: tuple[str, ...]
 
 
-def submitted(given: Given, command: str, around: Around) -> Submitted:
+def submitted(given: FlagValues, command: str, around: JobEnvironment) -> Submitted:
     """What the flags ask for. Raises InvalidObject with everything that is wrong."""
     job = read_job(given, command, around)
     labels.check_marks(job)
@@ -66,7 +66,7 @@ def submitted(given: Given, command: str, around: Around) -> Submitted:
     return Submitted(framework, companions, notes)
 
 
-def _framework(job: Job) -> Json:
+def _framework(job: ArenaJob) -> Json:
     framework = tfjob.framework_of(_tfjob(job)).framework
     spec = framework["spec"]
     if present := _sequence(job):
@@ -83,7 +83,7 @@ def _framework(job: Job) -> Json:
     return framework
 
 
-def _tfjob(job: Job) -> Json:
+def _tfjob(job: ArenaJob) -> Json:
     """The TFJob that Arena would make."""
     given = job.given
     policy = given.word("success-policy", ("ChiefWorker", "AllWorkers"))
@@ -116,12 +116,12 @@ def _tfjob(job: Job) -> Json:
     }
 
 
-def _sequence(job: Job) -> list[str]:
+def _sequence(job: ArenaJob) -> list[str]:
     """The roles of the sequence that the job has, each once."""
     return [role for role in dict.fromkeys(job.sequence) if job.has(role)]
 
 
-def _tell_of_nobody(job: Job, pod: Json) -> None:
+def _tell_of_nobody(job: ArenaJob, pod: Json) -> None:
     """Leave out what tells of peers, unless it is the user's own."""
     own = {CONFIG: job.env[CONFIG]} if CONFIG in job.env else {}
     for container in pod["spec"]["containers"]:

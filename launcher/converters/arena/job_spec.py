@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from hashlib import md5
 
 from launcher.converters.arena import flag_parsers
-from launcher.converters.arena.flag_values import Given
+from launcher.converters.arena.flag_values import FlagValues
 from launcher.converters.arena.ports import free_ports
 from launcher.converters.arena.quoting import unquoted
-from launcher.core.errors import InvalidObject, Problem
+from launcher.core.errors import FieldError, InvalidObject
 from launcher.core.validation.field_errors import forbidden, invalid, required
 
 ROLE_SEQUENCE, PULL_SECRETS, NAMESPACE = "tfjob_role_sequence", "imagePullSecrets", "namespace"
@@ -27,7 +27,7 @@ TITLES = {"worker": "Worker", "ps": "PS", "chief": "Chief", "evaluator": "Evalua
 _SHORT = {title[0].lower(): role for role, title in TITLES.items()}
 
 
-def read_sequence(text: str, where: str, problems: list[Problem]) -> tuple[str, ...]:
+def read_sequence(text: str, where: str, problems: list[FieldError]) -> tuple[str, ...]:
     """The roles that ``Worker,PS`` or ``w,p`` names, in its order; *where* is who said so."""
     words = [word.strip().lower() for word in text.split(",")]
     roles = [_SHORT.get(word, word) for word in words]
@@ -48,7 +48,7 @@ _LONGEST = 49
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class JobEnvironment:
     """What the flags do not say, and a job depends on all the same."""
 
     #: Who submits it.
@@ -63,7 +63,7 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class ArenaRole:
     """The instances of one type; *port* None is that of TFJob."""
 
     type: str
@@ -74,14 +74,14 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ArenaJob:
     """A job with nothing left open but what its flags say by themselves."""
 
     name: str
     command: str
-    given: Given
+    given: FlagValues
     #: In the order in which Arena declares them.
-    roles: tuple[Role, ...]
+    roles: tuple[ArenaRole, ...]
     #: One worker by itself: it is a chief, and is told of no peers.
     alone: bool
     sequence: tuple[str, ...]
@@ -91,7 +91,7 @@ class Job:
     devices: Mapping[str, str]
     claims: Mapping[str, str]
     directories: tuple[tuple[str, str], ...]
-    files: tuple[flag_parsers.File, ...]
+    files: tuple[flag_parsers.ConfigFile, ...]
     pull_secrets: tuple[str, ...]
     tolerations: list[flag_parsers.Json]
     user: str
@@ -121,13 +121,13 @@ class Job:
         return md5(self.user.encode(), usedforsecurity=False).hexdigest()
 
 
-def read_job(given: Given, command: str, around: Around) -> Job:
+def read_job(given: FlagValues, command: str, around: JobEnvironment) -> ArenaJob:
     """The job that the flags ask for. Raises InvalidObject with everything that is wrong."""
     given.refuse_the_impossible()
     command = unquoted(command)
     _check(given, command)
     alone = given.number("ps") < 1 and given.number("workers") == 1
-    job = Job(
+    job = ArenaJob(
         name=given.text("name"),
         command=command,
         given=given,
@@ -150,7 +150,7 @@ def read_job(given: Given, command: str, around: Around) -> Job:
     return job
 
 
-def _check(given: Given, command: str) -> None:
+def _check(given: FlagValues, command: str) -> None:
     name = given.text("name")
     if not name:
         given.complain(required("--name", "what is the job to be called?"))
@@ -164,7 +164,7 @@ def _check(given: Given, command: str) -> None:
     _check_sync(given)
 
 
-def _check_sync(given: Given) -> None:
+def _check_sync(given: FlagValues) -> None:
     mode, source = given.text("sync-mode"), given.text("sync-source")
     if mode not in ("", "git", "rsync"):
         given.complain(invalid("--sync-mode", mode, "must be git or rsync"))
@@ -176,7 +176,7 @@ def _check_sync(given: Given) -> None:
                 given.complain(forbidden(f"--{name}", "only together with --sync-mode"))
 
 
-def _roles(given: Given, around: Around, alone: bool) -> Iterator[Role]:
+def _roles(given: FlagValues, around: JobEnvironment, alone: bool) -> Iterator[ArenaRole]:
     """The roles that have instances."""
     worker_image = given.text("worker-image") or given.text("image")
     gpus, servers = given.number("gpus"), given.number("ps")
@@ -190,12 +190,12 @@ def _roles(given: Given, around: Around, alone: bool) -> Iterator[Role]:
     for type_, count in counts.items():
         if count:
             image = given.text("ps-image") or given.text("image") if type_ == "ps" else worker_image
-            yield Role(
+            yield ArenaRole(
                 type_, count, image, given.number("ps-gpus") if type_ == "ps" else gpus, ports.get(type_)
             )
 
 
-def _ports(given: Given, around: Around, counts: Mapping[str, int]) -> dict[str, int]:
+def _ports(given: FlagValues, around: JobEnvironment, counts: Mapping[str, int]) -> dict[str, int]:
     """The port of each role that has one; those that are left open are given out in this order."""
     free = free_ports(around.used_ports)
     wanted = {type_: given.number(f"{type_}-port") for type_ in ("worker", "chief", "ps") if counts[type_]}
@@ -206,7 +206,7 @@ def _ports(given: Given, around: Around, counts: Mapping[str, int]) -> dict[str,
         return {}
 
 
-def _sequence(given: Given, around: Around) -> tuple[str, ...]:
+def _sequence(given: FlagValues, around: JobEnvironment) -> tuple[str, ...]:
     if said := given.text("role-sequence"):
         return read_sequence(said, "--role-sequence", given.problems)
     if said := around.config.get(ROLE_SEQUENCE, ""):
@@ -218,7 +218,7 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _check_roles(job: Job) -> None:
+def _check_roles(job: ArenaJob) -> None:
     given = job.given
     if not job.has("worker") and not job.has("chief"):
         given.complain(invalid("--workers", 0, "there has to be a worker, or a chief (--chief)"))

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from launcher.converters.arena import job_spec
-from launcher.converters.arena.job_spec import Job
-from launcher.core.names import Mark
+from launcher.converters.arena.job_spec import ArenaJob
+from launcher.core.names import PodIdentityKey
 from launcher.core.pods.dns_overlay import FIRST_LABELS
 from launcher.core.role_order import SEQUENCE_ANNOTATION
 from launcher.core.validation.field_errors import forbidden
@@ -19,13 +19,13 @@ _MASTER = "tf-job-role"
 _GROUP = "pod-group.scheduling.sigs.k8s.io/"
 
 
-def job_labels(job: Job) -> dict[str, str]:
+def job_labels(job: ArenaJob) -> dict[str, str]:
     """Those of the Framework, and of each pod."""
     own = {JOB_LABEL: JOB_VALUE, "release": job.name, "createdBy": "TFJob", _UID: job.uid}
     return {**job.labels, **own}
 
 
-def job_annotations(job: Job) -> dict[str, str]:
+def job_annotations(job: ArenaJob) -> dict[str, str]:
     """Those of the Framework."""
     own = dict(_shared_annotations(job))
     if job.given.is_on("queue"):
@@ -35,20 +35,20 @@ def job_annotations(job: Job) -> dict[str, str]:
     return {**job.annotations, **own}
 
 
-def pod_annotations(job: Job, type_: str) -> dict[str, str]:
+def pod_annotations(job: ArenaJob, type_: str) -> dict[str, str]:
     """Those of an instance; where there is no chief, the first worker is labelled in its place."""
     leads = type_ == "worker" and not job.has("chief")
     own = {FIRST_LABELS: f"{_MASTER}=master"} if leads else {}
     return {**job.annotations, **_shared_annotations(job), **own}
 
 
-def pod_labels(job: Job, type_: str) -> dict[str, str]:
+def pod_labels(job: ArenaJob, type_: str) -> dict[str, str]:
     """Those of an instance; its index stands in them as a placeholder."""
     own = {
         "group-name": "kubeflow.org",
         "tf-job-name": job.name,
         "tf-replica-type": type_,
-        "tf-replica-index": f"{{{{{Mark.TASK_INDEX}}}}}",
+        "tf-replica-index": f"{{{{{PodIdentityKey.TASK_INDEX}}}}}",
     }
     if type_ == "chief":
         own[_MASTER] = "master"
@@ -57,7 +57,7 @@ def pod_labels(job: Job, type_: str) -> dict[str, str]:
     return {**job_labels(job), **own}
 
 
-def check_marks(job: Job) -> None:
+def check_marks(job: ArenaJob) -> None:
     """Complain about marks of the user's that Arena sets itself."""
     labels, annotations = pod_labels(job, ""), job_annotations(job)
     for name, given, used in (("label", job.labels, labels), ("annotation", job.annotations, annotations)):
@@ -68,7 +68,7 @@ def check_marks(job: Job) -> None:
                 )
 
 
-def _shared_annotations(job: Job) -> Mapping[str, str]:
+def _shared_annotations(job: ArenaJob) -> Mapping[str, str]:
     own = {GPUS: str(job.gpus), _USER: job.user}
     if job.sequence:
         own[SEQUENCE_ANNOTATION] = job_spec.written(job.sequence)

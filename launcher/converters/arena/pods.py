@@ -7,7 +7,7 @@ from launcher.converters.arena import labels, volumes
 from launcher.converters.arena.affinity import affinity_of
 from launcher.converters.arena.code_sync import init_container
 from launcher.converters.arena.flag_parsers import GPU, pairs
-from launcher.converters.arena.job_spec import Job, Role
+from launcher.converters.arena.job_spec import ArenaJob, ArenaRole
 from launcher.converters.arena.tensorboard import logs_mount
 from launcher.converters.kubeflow.tfjob import CONTAINER, PORT_NAME
 
@@ -18,7 +18,7 @@ _NO_GPUS = {"NVIDIA_VISIBLE_DEVICES": "void"}
 _PULLS = ("Always", "IfNotPresent", "Never")
 
 
-def template(job: Job, role: Role) -> Json:
+def template(job: ArenaJob, role: ArenaRole) -> Json:
     """The PodTemplateSpec of the role, without what makes its instances know each other."""
     return {
         "metadata": {
@@ -29,7 +29,7 @@ def template(job: Job, role: Role) -> Json:
     }
 
 
-def common_spec(job: Job) -> Json:
+def common_spec(job: ArenaJob) -> Json:
     """What the pods of all roles share, TensorBoard's too."""
     return _given(
         {
@@ -40,12 +40,12 @@ def common_spec(job: Job) -> Json:
     )
 
 
-def selectors(job: Job, type_: str) -> dict[str, str]:
+def selectors(job: ArenaJob, type_: str) -> dict[str, str]:
     """The labels of the nodes that the role may run on: its own instead of everybody's."""
     return pairs(job.given, f"{type_}-selector") or pairs(job.given, "selector")
 
 
-def _pod(job: Job, role: Role) -> Json:
+def _pod(job: ArenaJob, role: ArenaRole) -> Json:
     given, network = job.given, job.given.is_on("hostNetwork")
     init = init_container(job, env_of(job.env))
     log = logs_mount(job, role.type)
@@ -63,7 +63,7 @@ def _pod(job: Job, role: Role) -> Json:
     }
 
 
-def _container(job: Job, role: Role, mounted: list[Json]) -> Json:
+def _container(job: ArenaJob, role: ArenaRole, mounted: list[Json]) -> Json:
     given = job.given
     rdma = given.is_on("rdma") and role.type != "evaluator"
     return _given(
@@ -87,12 +87,12 @@ def env_of(variables: Mapping[str, str]) -> list[Json]:
     return [{"name": name, "value": value} for name, value in variables.items()]
 
 
-def _variables(job: Job, role: Role) -> Mapping[str, str]:
+def _variables(job: ArenaJob, role: ArenaRole) -> Mapping[str, str]:
     told = {"workers": str(job.given.number("workers")), "gpus": str(job.given.number("gpus"))}
     return {**job.env, **told, **({} if role.gpus or job.devices else _NO_GPUS)}
 
 
-def _resources(job: Job, role: Role, rdma: bool) -> Json:
+def _resources(job: ArenaJob, role: ArenaRole, rdma: bool) -> Json:
     requests = dict(_amounts(job, role, ""))
     limits = {**requests, **dict(_amounts(job, role, "-limit")), **job.devices}
     if role.gpus:
@@ -102,7 +102,7 @@ def _resources(job: Job, role: Role, rdma: bool) -> Json:
     return _given({"requests": requests, "limits": limits})
 
 
-def _amounts(job: Job, role: Role, suffix: str) -> Iterator[tuple[str, str]]:
+def _amounts(job: ArenaJob, role: ArenaRole, suffix: str) -> Iterator[tuple[str, str]]:
     for resource in ("cpu", "memory"):
         if amount := job.given.amount(f"{role.type}-{resource}{suffix}"):
             yield resource, amount

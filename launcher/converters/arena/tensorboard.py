@@ -4,8 +4,8 @@ from typing import Any
 
 from launcher.converters.arena import labels, volumes
 from launcher.converters.arena.affinity import near
-from launcher.converters.arena.job_spec import Job
-from launcher.core.pods.services import ANNOTATION, Wish
+from launcher.converters.arena.job_spec import ArenaJob
+from launcher.core.pods.services import ANNOTATION, ServiceMode
 
 Json = dict[str, Any]
 
@@ -15,14 +15,14 @@ _PORT = 6006
 _LOCAL = "/output/training_logs"
 
 
-def logs_mount(job: Job, type_: str) -> list[Json]:
+def logs_mount(job: ArenaJob, type_: str) -> list[Json]:
     """Where a role writes logs that are kept on the node only: the chief, or else the workers."""
     if not _is_local(job) or type_ != _writer(job):
         return []
     return [{"name": volumes.LOGS, "mountPath": job.given.text("logdir")}]
 
 
-def role(job: Job, common: Json) -> Json:
+def role(job: ArenaJob, common: Json) -> Json:
     """The role, its pod with what all pods have in *common*."""
     local = _is_local(job)
     container = {
@@ -48,7 +48,7 @@ def role(job: Job, common: Json) -> Json:
     }
     metadata = {
         "labels": {**labels.job_labels(job), "role": ROLE},
-        "annotations": {ANNOTATION: Wish.NODE_PORT.value},
+        "annotations": {ANNOTATION: ServiceMode.NODE_PORT.value},
     }
     return {
         "name": ROLE,
@@ -61,12 +61,12 @@ def role(job: Job, common: Json) -> Json:
     }
 
 
-def _is_local(job: Job) -> bool:
+def _is_local(job: ArenaJob) -> bool:
     """Whether nothing but the node keeps the logs: they are at no claim's path, nor at another server."""
     directory = job.given.text("logdir")
     claimed = any(directory.startswith(path) for path in job.claims.values())
     return job.given.is_on("tensorboard") and directory.startswith("/") and not claimed
 
 
-def _writer(job: Job) -> str:
+def _writer(job: ArenaJob) -> str:
     return "chief" if job.has("chief") else "worker"

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Any
 
 from launcher.converters.arena import code_sync
-from launcher.converters.arena.flag_parsers import File
-from launcher.converters.arena.job_spec import Job
+from launcher.converters.arena.flag_parsers import ConfigFile
+from launcher.converters.arena.job_spec import ArenaJob
 
 Json = dict[str, Any]
 
@@ -16,30 +16,30 @@ LOGS = "training-logs-volume"
 _SHARED = "dshm"
 
 
-def volumes(job: Job) -> list[Json]:
+def volumes(job: ArenaJob) -> list[Json]:
     """What every role has."""
     return [*claim_volumes(job), *_own_volumes(job)]
 
 
-def mounts(job: Job) -> list[Json]:
+def mounts(job: ArenaJob) -> list[Json]:
     """Where the container of every role has them."""
     return [*claim_mounts(job), *_own_mounts(job)]
 
 
-def claim_volumes(job: Job) -> list[Json]:
+def claim_volumes(job: ArenaJob) -> list[Json]:
     return [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in job.claims]
 
 
-def claim_mounts(job: Job) -> list[Json]:
+def claim_mounts(job: ArenaJob) -> list[Json]:
     return [{"name": claim, "mountPath": path} for claim, path in job.claims.items()]
 
 
-def logs_volume(job: Job) -> Json:
+def logs_volume(job: ArenaJob) -> Json:
     """A directory of the node, for the logs that a TensorBoard beside it reads."""
     return {"name": LOGS, "hostPath": {"path": job.log_directory, "type": "DirectoryOrCreate"}}
 
 
-def config_maps(job: Job) -> list[Json]:
+def config_maps(job: ArenaJob) -> list[Json]:
     """One for each directory that the user's files go to."""
     return [
         {
@@ -52,7 +52,7 @@ def config_maps(job: Job) -> list[Json]:
     ]
 
 
-def _own_volumes(job: Job) -> Iterator[Json]:
+def _own_volumes(job: ArenaJob) -> Iterator[Json]:
     for at, (source, _) in enumerate(job.directories):
         yield {"name": f"training-data-{at}", "hostPath": {"path": source}}
     if job.given.text("sync-mode"):
@@ -64,7 +64,7 @@ def _own_volumes(job: Job) -> Iterator[Json]:
         yield {"name": f"config-{_digest(directory)}", "configMap": {"name": name}}
 
 
-def _own_mounts(job: Job) -> Iterator[Json]:
+def _own_mounts(job: ArenaJob) -> Iterator[Json]:
     for at, (_, target) in enumerate(job.directories):
         yield {"name": f"training-data-{at}", "mountPath": target}
     if job.given.text("sync-mode"):
@@ -77,7 +77,7 @@ def _own_mounts(job: Job) -> Iterator[Json]:
         yield {"name": f"config-{_digest(file.directory)}", "mountPath": file.target, "subPath": file.key}
 
 
-def _by_directory(job: Job) -> list[tuple[str, list[File]]]:
+def _by_directory(job: ArenaJob) -> list[tuple[str, list[ConfigFile]]]:
     found = sorted(job.files, key=lambda file: file.directory)
     return [(directory, list(each)) for directory, each in groupby(found, lambda file: file.directory)]
 
@@ -86,11 +86,11 @@ def _digest(directory: str) -> str:
     return md5(directory.encode(), usedforsecurity=False).hexdigest()[:15]
 
 
-def _config_map(job: Job, directory: str) -> str:
+def _config_map(job: ArenaJob, directory: str) -> str:
     return f"{job.name}-{_digest(directory)}"
 
 
-def _contents(files: list[File]) -> Json:
+def _contents(files: list[ConfigFile]) -> Json:
     data, binary = {}, {}
     for file in files:
         try:

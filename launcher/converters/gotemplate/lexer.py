@@ -12,7 +12,7 @@ _OPEN, _CLOSE = "{{", "}}"
 _COMMENT = re.compile(r"\{\{(-[ \t\r\n]+)?/\*.*?\*/([ \t\r\n]+-)?\}\}", re.DOTALL)
 
 
-class Kind(Enum):
+class TokenType(Enum):
     """What a word of an action is."""
 
     SPACE = auto()
@@ -28,7 +28,7 @@ class Kind(Enum):
 class Token:
     """One word of an action, as it is written."""
 
-    kind: Kind
+    kind: TokenType
     text: str
 
 
@@ -42,13 +42,13 @@ class Piece:
 
 
 _WORDS = (
-    (Kind.SPACE, r"[ \t\r\n]+"),
-    (Kind.STRING, r'"(?:[^"\\\n]|\\.)*"|`[^`]*`'),
-    (Kind.NUMBER, r"[+-]?[0-9]+(?![0-9A-Za-z_.])"),
-    (Kind.FIELD, r"\.(?:[^\W\d]\w*)?"),
-    (Kind.VARIABLE, r"\$(?:[^\W\d]\w*)?"),
-    (Kind.NAME, r"[^\W\d]\w*"),
-    (Kind.SIGN, r":=|[=|()]"),
+    (TokenType.SPACE, r"[ \t\r\n]+"),
+    (TokenType.STRING, r'"(?:[^"\\\n]|\\.)*"|`[^`]*`'),
+    (TokenType.NUMBER, r"[+-]?[0-9]+(?![0-9A-Za-z_.])"),
+    (TokenType.FIELD, r"\.(?:[^\W\d]\w*)?"),
+    (TokenType.VARIABLE, r"\$(?:[^\W\d]\w*)?"),
+    (TokenType.NAME, r"[^\W\d]\w*"),
+    (TokenType.SIGN, r":=|[=|()]"),
 )
 _WORD = re.compile("|".join(f"(?P<{kind.name}>{form})" for kind, form in _WORDS))
 
@@ -101,7 +101,7 @@ def _close(template: str, begin: int, line: int) -> int:
         if at >= len(template):
             raise BadRequest(f"line {line}: {{{{ is never closed; write }}}} at the end of the action")
         found = _WORD.match(template, at)
-        at = found.end() if found and found.lastgroup == Kind.STRING.name else at + 1
+        at = found.end() if found and found.lastgroup == TokenType.STRING.name else at + 1
     return at
 
 
@@ -112,6 +112,6 @@ def tokens_of(action: Piece) -> tuple[Token, ...]:
         word = _WORD.match(action.text, at)
         if word is None or word.lastgroup is None:
             raise BadRequest(f"line {action.line}: {action.text[at:].split()[0]!r} is not understood here")
-        found.append(Token(Kind[word.lastgroup], word[0]))
+        found.append(Token(TokenType[word.lastgroup], word[0]))
         at = word.end()
     return tuple(found)

@@ -46,7 +46,7 @@ Operand = Literal | Field | Variable | Function | Nested
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandNode:
     """A value, or a function and its arguments."""
 
     operands: tuple[Operand, ...]
@@ -56,14 +56,14 @@ class Command:
 class Pipeline:
     """Commands, each given the value of the one before as its last argument; *keeps* is where the last one goes."""
 
-    commands: tuple[Command, ...]
+    commands: tuple[CommandNode, ...]
     keeps: str | None = None
     #: The variable is a new one, not one declared before.
     declares: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextNode:
     """What stands in the output as it is."""
 
     text: str
@@ -88,4 +88,4 @@ class Branch:
     is_with: bool = False
 
 
-Node = Text | Print | Branch
+Node = TextNode | Print | Branch

@@ -9,10 +9,10 @@ import json
 from collections.abc import Sequence
 
 from launcher.converters.gotemplate.functions import FUNCTIONS
-from launcher.converters.gotemplate.lexer import Kind, Piece, Token, pieces_of, tokens_of
+from launcher.converters.gotemplate.lexer import Piece, Token, TokenType, pieces_of, tokens_of
 from launcher.converters.gotemplate.nodes import (
     Branch,
-    Command,
+    CommandNode,
     Field,
     Function,
     Literal,
@@ -21,7 +21,7 @@ from launcher.converters.gotemplate.nodes import (
     Operand,
     Pipeline,
     Print,
-    Text,
+    TextNode,
     Value,
     Variable,
 )
@@ -51,9 +51,9 @@ class _Action:
     def __init__(self, piece: Piece) -> None:
         self.line = piece.line
         words = list(tokens_of(piece))
-        while words and words[-1].kind is Kind.SPACE:
+        while words and words[-1].kind is TokenType.SPACE:
             words.pop()
-        while words and words[0].kind is Kind.SPACE:
+        while words and words[0].kind is TokenType.SPACE:
             words.pop(0)
         if not words:
             raise self.complaint("there is nothing in it; name a variable, as in {{.host}}")
@@ -65,7 +65,7 @@ class _Action:
         return self._words[0].text if self._words else ""
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> TokenType | None:
         return self._words[0].kind if self._words else None
 
     def take(self) -> Token:
@@ -74,11 +74,11 @@ class _Action:
 
     def follows(self, *texts: str) -> bool:
         """Whether these words come next, white space left out."""
-        words = [word.text for word in self._words if word.kind is not Kind.SPACE]
+        words = [word.text for word in self._words if word.kind is not TokenType.SPACE]
         return words[: len(texts)] == list(texts)
 
     def skip_space(self) -> None:
-        while self.kind is Kind.SPACE:
+        while self.kind is TokenType.SPACE:
             self.take()
 
     def complaint(self, what: str) -> BadRequest:
@@ -97,7 +97,7 @@ class _Reader:
         while self._left:
             piece = self._left.pop()
             if not piece.is_action:
-                found.append(Text(piece.text))
+                found.append(TextNode(piece.text))
                 continue
             action = _Action(piece)
             if action.word in ("else", "end"):
@@ -142,7 +142,7 @@ def _whole_pipeline(action: _Action, variables: frozenset[str]) -> Pipeline:
     action.skip_space()
     keeps, declares = None, False
     for sign in (":=", "="):
-        if action.kind is Kind.VARIABLE and action.follows(action.word, sign):
+        if action.kind is TokenType.VARIABLE and action.follows(action.word, sign):
             keeps, declares = action.take().text, sign == ":="
             action.skip_space()
             action.take()
@@ -155,7 +155,7 @@ def _whole_pipeline(action: _Action, variables: frozenset[str]) -> Pipeline:
     return Pipeline(commands, keeps, declares)
 
 
-def _commands(action: _Action, variables: frozenset[str]) -> tuple[Command, ...]:
+def _commands(action: _Action, variables: frozenset[str]) -> tuple[CommandNode, ...]:
     """Commands joined by ``|``, up to a closing parenthesis or the end."""
     commands = [_command(action, variables)]
     while action.word == "|":
@@ -166,35 +166,35 @@ def _commands(action: _Action, variables: frozenset[str]) -> tuple[Command, ...]
     return tuple(commands)
 
 
-def _command(action: _Action, variables: frozenset[str]) -> Command:
+def _command(action: _Action, variables: frozenset[str]) -> CommandNode:
     operands: list[Operand] = []
     action.skip_space()
     while action.word not in ("", "|", ")"):
         operands.append(_operand(action, variables))
-        if action.word not in ("", "|", ")") and action.kind is not Kind.SPACE:
+        if action.word not in ("", "|", ")") and action.kind is not TokenType.SPACE:
             raise action.complaint(f"{action.word!r} is not understood here; put a space before it")
         action.skip_space()
     if not operands:
         raise action.complaint("a value is missing")
     if len(operands) > 1 and not isinstance(operands[0], Function):
         raise action.complaint("only a function takes values; there is one value too many, or a | is missing")
-    return Command(tuple(operands))
+    return CommandNode(tuple(operands))
 
 
 def _operand(action: _Action, variables: frozenset[str]) -> Operand:
     token = action.take()
     match token.kind:
-        case Kind.STRING:
+        case TokenType.STRING:
             return Literal(_unquoted(action, token.text))
-        case Kind.NUMBER:
+        case TokenType.NUMBER:
             return Literal(int(token.text))
-        case Kind.FIELD:
+        case TokenType.FIELD:
             return Field(()) if token.text == "." else Field((token.text[1:], *_fields(action)))
-        case Kind.VARIABLE:
+        case TokenType.VARIABLE:
             if token.text not in variables:
                 raise _undefined(action, token.text)
             return Variable(token.text, _fields(action))
-        case Kind.NAME:
+        case TokenType.NAME:
             return _name(action, token.text)
         case _:
             return _nested(action, token, variables)
@@ -213,7 +213,7 @@ def _nested(action: _Action, token: Token, variables: frozenset[str]) -> Nested:
 def _fields(action: _Action) -> tuple[str, ...]:
     """The fields that follow at once."""
     found: list[str] = []
-    while action.kind is Kind.FIELD and action.word != ".":
+    while action.kind is TokenType.FIELD and action.word != ".":
         found.append(action.take().text[1:])
     return tuple(found)
 

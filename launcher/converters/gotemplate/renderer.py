@@ -6,7 +6,7 @@ from typing import Any
 from launcher.converters.gotemplate.functions import called, printed
 from launcher.converters.gotemplate.nodes import (
     Branch,
-    Command,
+    CommandNode,
     Field,
     Function,
     Literal,
@@ -15,7 +15,7 @@ from launcher.converters.gotemplate.nodes import (
     Operand,
     Pipeline,
     Print,
-    Text,
+    TextNode,
     Value,
     Variable,
 )
@@ -52,7 +52,7 @@ class _Writer:
         known = len(self._variables)
         for node in nodes:
             match node:
-                case Text():
+                case TextNode():
                     self.written.append(node.text)
                 case Print():
                     self._print(node, dot)
@@ -101,7 +101,7 @@ class _Writer:
             value = [self._command(command, dot, value)]
         return value[0]  # type: ignore[no-any-return]  # a pipeline has a command
 
-    def _command(self, command: Command, dot: Dot, piped: list[Any]) -> Dot:
+    def _command(self, command: CommandNode, dot: Dot, piped: list[Any]) -> Dot:
         first, *rest = command.operands
         if isinstance(first, Function):
             arguments = [*(self._operand(each, dot) for each in rest), *piped]

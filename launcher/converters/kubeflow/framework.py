@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from launcher.converters.conversion import Mapped
-from launcher.converters.kubeflow.job_spec import Job, Replica, objects_in
+from launcher.converters.conversion import Conversion
+from launcher.converters.kubeflow.job_spec import KubeflowJob, Replica, objects_in
 from launcher.core.errors import InvalidObject
-from launcher.core.names import API_VERSION, KIND, Mark
-from launcher.core.pods.services import ANNOTATION, Wish
+from launcher.core.names import API_VERSION, KIND, PodIdentityKey
+from launcher.core.pods.services import ANNOTATION, ServiceMode
 from launcher.core.validation.field_errors import forbidden
 
 Json = dict[str, Any]
@@ -18,13 +18,13 @@ LABEL = "training.kubeflow.org/"
 _EXIT_CODES, _OLD_EXIT_CODES = "128-255", "130,137-138,143"
 #: Bytes of all environment variables that name other replicas; each container has its own copy.
 _MAX_VARIABLE_BYTES = 8 * 1024 * 1024
-INDEX = f"{{{{{Mark.TASK_INDEX}}}}}"
+INDEX = f"{{{{{PodIdentityKey.TASK_INDEX}}}}}"
 #: One more than the index: the rank of workers that come after one master.
-NEXT_INDEX = f"{{{{{Mark.TASK_INDEX}+1}}}}"
-NAME = f"{{{{{Mark.FRAMEWORK_NAME}}}}}"
+NEXT_INDEX = f"{{{{{PodIdentityKey.TASK_INDEX}+1}}}}"
+NAME = f"{{{{{PodIdentityKey.FRAMEWORK_NAME}}}}}"
 
 
-class Manner(Protocol):
+class JobSemantics(Protocol):
     """What a kind of job has in a way of its own."""
 
     def completion(self, replica: Replica) -> Json:
@@ -49,7 +49,7 @@ def address(type_: str, index: int) -> str:
     return f"{NAME}-{type_}-{index}"
 
 
-def started_after(job: Job, role: Json, type_: str) -> Json:
+def started_after(job: KubeflowJob, role: Json, type_: str) -> Json:
     """The role, begun when all tasks of *type_* run; but not where all have to be placed together."""
     if job.gang is not None or job.of(type_) is None:
         return role
@@ -57,7 +57,7 @@ def started_after(job: Job, role: Json, type_: str) -> Json:
     return {**head, "startAfter": [{"role": type_, "condition": "Running"}], **role}
 
 
-def framework_for(job: Job, manner: Manner) -> Mapped:
+def framework_for(job: KubeflowJob, manner: JobSemantics) -> Conversion:
     """
     The Framework, and a line for everything that no longer means quite the same.
 
@@ -79,10 +79,10 @@ def framework_for(job: Job, manner: Manner) -> Mapped:
         "metadata": job.metadata,
         "spec": {name: value for name, value in spec.items() if value is not None},
     }
-    return Mapped(framework, tuple(_notes(job, manner)))
+    return Conversion(framework, tuple(_notes(job, manner)))
 
 
-def _check_size(job: Job, manner: Manner) -> None:
+def _check_size(job: KubeflowJob, manner: JobSemantics) -> None:
     """Raise InvalidObject when what names the replicas takes more than _MAX_VARIABLE_BYTES in all containers."""
     size = 0
     for replica in job.replicas:
@@ -96,12 +96,12 @@ def _check_size(job: Job, manner: Manner) -> None:
             raise InvalidObject((forbidden(f"spec.{job.family.field}", why),))
 
 
-def _is_told(job: Job, container: Any) -> bool:
+def _is_told(job: KubeflowJob, container: Any) -> bool:
     """Whether the container has the variables that name the other replicas."""
     return isinstance(container, dict) and (job.family.tells_all or job.family.is_main(container))
 
 
-def _role(job: Job, replica: Replica, manner: Manner) -> Json:
+def _role(job: KubeflowJob, replica: Replica, manner: JobSemantics) -> Json:
     restart, retries = _restart(job, replica.restart)
     decides = replica.type in job.family.deciding
     counts = (
@@ -119,7 +119,7 @@ def _role(job: Job, replica: Replica, manner: Manner) -> Json:
     return manner.finished(replica, role)
 
 
-def _restart(job: Job, policy: str) -> tuple[str, Json]:
+def _restart(job: KubeflowJob, policy: str) -> tuple[str, Json]:
     """The pod's restartPolicy, and how often its task is tried again."""
     if policy == "Never":
         return "Never", _retries(0)
@@ -137,11 +137,11 @@ def _retries(most: int, *, fancy: bool = False) -> Json:
     return {"fancyRetryPolicy": fancy, "maxRetryCount": most}
 
 
-def _pod(job: Job, replica: Replica, restart: str, manner: Manner) -> Json:
+def _pod(job: KubeflowJob, replica: Replica, restart: str, manner: JobSemantics) -> Json:
     metadata, spec = replica.template.get("metadata") or {}, replica.template["spec"]
     labels = {**(metadata.get("labels") or {}), **_labels(job, replica)}
     # Each task is found under the name that it has with the operator.
-    annotations = {ANNOTATION: Wish.PER_TASK.value, **(metadata.get("annotations") or {})}
+    annotations = {ANNOTATION: ServiceMode.PER_TASK.value, **(metadata.get("annotations") or {})}
     variables = manner.variables(replica)
     containers = [_told(each, job, replica, variables) for each in spec["containers"]]
     urgency = {} if job.priority_class is None else {"priorityClassName": job.priority_class}
@@ -151,7 +151,7 @@ def _pod(job: Job, replica: Replica, restart: str, manner: Manner) -> Json:
     }
 
 
-def _labels(job: Job, replica: Replica) -> Json:
+def _labels(job: KubeflowJob, replica: Replica) -> Json:
     marks = {
         "operator-name": job.family.operator,
         "job-name": NAME,
@@ -163,7 +163,7 @@ def _labels(job: Job, replica: Replica) -> Json:
     return {LABEL + name: value for name, value in marks.items()}
 
 
-def _told(container: Any, job: Job, replica: Replica, variables: Mapping[str, str]) -> Any:
+def _told(container: Any, job: KubeflowJob, replica: Replica, variables: Mapping[str, str]) -> Any:
     """The container with the port that its peers use, and with what it is told about them."""
     family = job.family
     if not _is_told(job, container):
@@ -190,7 +190,7 @@ def _overruled(container: Json, variables: Mapping[str, str]) -> list[Json]:
     ]
 
 
-def _notes(job: Job, manner: Manner) -> Iterator[str]:
+def _notes(job: KubeflowJob, manner: JobSemantics) -> Iterator[str]:
     for replica in job.replicas:
         yield from _replica_notes(job, replica, manner)
     if job.suspended:
@@ -198,7 +198,7 @@ def _notes(job: Job, manner: Manner) -> Iterator[str]:
     yield from manner.notes()
 
 
-def _replica_notes(job: Job, replica: Replica, manner: Manner) -> Iterator[str]:
+def _replica_notes(job: KubeflowJob, replica: Replica, manner: JobSemantics) -> Iterator[str]:
     spec, family = replica.template["spec"], job.family
     written = spec.get("restartPolicy")
     if written not in (None, replica.restart):

@@ -4,15 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.converters.conversion import Mapped
+from launcher.converters.conversion import Conversion
 from launcher.converters.kubeflow.framework import INDEX, address, framework_for
-from launcher.converters.kubeflow.job_spec import Family, Job, Replica, read_job
-from launcher.core.errors import InvalidObject, Problem
+from launcher.converters.kubeflow.job_spec import JobFamily, KubeflowJob, Replica, read_job
+from launcher.core.errors import FieldError, InvalidObject
 
 Json = dict[str, Any]
 
 WORKER = "worker"
-JAXJOBS = Family(
+JAXJOBS = JobFamily(
     kind="JAXJob",
     versions=("kubeflow.org/v1",),
     field="jaxReplicaSpecs",
@@ -25,13 +25,13 @@ JAXJOBS = Family(
 )
 
 
-def framework_of(obj: Json) -> Mapped:
+def framework_of(obj: Json) -> Conversion:
     """
     The Framework that does what the JAXJob asks for.
 
     Raises InvalidObject with everything that is wrong or has no counterpart.
     """
-    problems: list[Problem] = []
+    problems: list[FieldError] = []
     job, spec = read_job(obj, JAXJOBS, problems)
     spec.finish()
     if problems:
@@ -43,7 +43,7 @@ def framework_of(obj: Json) -> Mapped:
 class _JaxManner:
     """How the workers of a JAXJob end it, and what they know of each other."""
 
-    job: Job
+    job: KubeflowJob
 
     def completion(self, replica: Replica) -> Json:
         """Any failure ends the job, and so does the success of all."""

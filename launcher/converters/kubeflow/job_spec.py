@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.converters.conversion import Fields
-from launcher.core.errors import Problem
+from launcher.core.errors import FieldError
 from launcher.core.serialization.index_ranges import INDEXES_END
 from launcher.core.validation.field_errors import duplicate, invalid, required, unsupported
 
@@ -18,7 +18,7 @@ _SERVERS_OWN = ("uid", "resourceVersion", "generation", "creationTimestamp", "ma
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class JobFamily:
     """What one kind of job calls things, and what it takes for granted."""
 
     kind: str
@@ -61,10 +61,10 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class KubeflowJob:
     """A job with nothing left open, but for what is its kind's alone."""
 
-    family: Family
+    family: JobFamily
     metadata: Json
     replicas: tuple[Replica, ...]
     is_old: bool
@@ -92,7 +92,7 @@ class Job:
         return next((each for each in self.replicas if each.type == type_), None)
 
 
-def read_job(obj: Json, family: Family, problems: list[Problem]) -> tuple[Job, Fields]:
+def read_job(obj: Json, family: JobFamily, problems: list[FieldError]) -> tuple[KubeflowJob, Fields]:
     """
     What *obj* asks for, as far as it can be understood, and the fields of its spec that are left for its kind to take.
 
@@ -106,7 +106,7 @@ def read_job(obj: Json, family: Family, problems: list[Problem]) -> tuple[Job, F
     # The first operators of v1, and all before, had the policies in the spec itself.
     policy = spec.inner("runPolicy") if "runPolicy" in spec else spec
     scheduling = policy.inner("schedulingPolicy")
-    job = Job(
+    job = KubeflowJob(
         family=family,
         metadata=metadata,
         replicas=tuple(_replicas(spec, family)),
@@ -128,7 +128,7 @@ def read_job(obj: Json, family: Family, problems: list[Problem]) -> tuple[Job, F
     return job, spec
 
 
-def check_one(job: Job, type_: str, problems: list[Problem], *, needed: bool) -> None:
+def check_one(job: KubeflowJob, type_: str, problems: list[FieldError], *, needed: bool) -> None:
     """Add to *problems* unless there is exactly one task of that type, or none where none is *needed*."""
     replica, field = job.of(type_), f"spec.{job.family.field}.{type_.capitalize()}"
     if replica is None and needed:
@@ -163,7 +163,7 @@ def _gang(fields: Fields) -> Json | None:
     return found or None
 
 
-def _replicas(spec: Fields, family: Family) -> Iterator[Replica]:
+def _replicas(spec: Fields, family: JobFamily) -> Iterator[Replica]:
     """Every type once, in the order in which they are written."""
     seen: set[str] = set()
     for type_, fields in _typed(spec, family):
@@ -185,7 +185,7 @@ def _replicas(spec: Fields, family: Family) -> Iterator[Replica]:
         spec.complain(required(spec.at(family.field), "there has to be at least one type of replicas"))
 
 
-def _typed(spec: Fields, family: Family) -> Iterator[tuple[str, Fields]]:
+def _typed(spec: Fields, family: JobFamily) -> Iterator[tuple[str, Fields]]:
     for type_, inner in (spec.take(family.field, dict) or {}).items():
         holder = Fields({type_: inner}, spec.at(family.field), spec.problems)
         yield str(type_).lower(), holder.inner(type_)
@@ -203,7 +203,7 @@ def _first_letters_lowered(obj: Json) -> Json:
     return {name[:1].lower() + name[1:]: value for name, value in obj.items()}
 
 
-def _replica(type_: str, fields: Fields, family: Family) -> Replica:
+def _replica(type_: str, fields: Fields, family: JobFamily) -> Replica:
     # Bounded here, before any caller makes an address for each replica.
     count = fields.count("replicas", INDEXES_END)
     restart = fields.word("restartPolicy", _RESTARTS, family.restart)
@@ -220,7 +220,7 @@ def _replica(type_: str, fields: Fields, family: Family) -> Replica:
     return Replica(type_, 1 if count is None else count, restart, template, port or older_port or family.port)
 
 
-def _port_in(template: Json, fields: Fields, family: Family) -> int | None:
+def _port_in(template: Json, fields: Fields, family: JobFamily) -> int | None:
     """The port that the container which does the work names for its peers; None if it names none."""
     match template.get("spec"):
         case {"containers": [*containers]} if found := [each for each in containers if family.is_main(each)]:

@@ -4,16 +4,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.converters.conversion import Mapped
+from launcher.converters.conversion import Conversion
 from launcher.converters.kubeflow.framework import address, framework_for, started_after
-from launcher.converters.kubeflow.job_spec import Family, Job, Replica, check_one, objects_in, read_job
-from launcher.core.errors import InvalidObject, Problem
+from launcher.converters.kubeflow.job_spec import (
+    JobFamily,
+    KubeflowJob,
+    Replica,
+    check_one,
+    objects_in,
+    read_job,
+)
+from launcher.core.errors import FieldError, InvalidObject
 from launcher.core.validation.field_errors import invalid
 
 Json = dict[str, Any]
 
 LAUNCHER, WORKER = "launcher", "worker"
-MPIJOBS = Family(
+MPIJOBS = JobFamily(
     kind="MPIJob",
     versions=("kubeflow.org/v1",),
     field="mpiReplicaSpecs",
@@ -30,13 +37,13 @@ _HOSTFILE = f"{_DIRECTORY}/hostfile"
 _SERVER = ["/usr/sbin/sshd", "-De"]
 
 
-def framework_of(obj: Json) -> Mapped:
+def framework_of(obj: Json) -> Conversion:
     """
     The Framework that does what the MPIJob asks for.
 
     Raises InvalidObject with everything that is wrong or has no counterpart.
     """
-    problems: list[Problem] = []
+    problems: list[FieldError] = []
     job, spec = read_job(obj, MPIJOBS, problems)
     slots, main = spec.count("slotsPerWorker"), spec.take("mainContainer", str)
     spec.finish()
@@ -48,7 +55,7 @@ def framework_of(obj: Json) -> Mapped:
     return framework_for(job, _MpiManner(job, 1 if slots is None else slots, main))
 
 
-def _named(job: Job, name: str) -> Json | None:
+def _named(job: KubeflowJob, name: str) -> Json | None:
     launcher = job.of(LAUNCHER)
     containers = objects_in(launcher.template["spec"]["containers"]) if launcher else []
     return next((each for each in containers if each.get("name") == name), None)
@@ -68,7 +75,7 @@ def _has_gpus(replica: Replica) -> bool:
 class _MpiManner:
     """How the launcher of an MPIJob ends it, and how it finds the workers."""
 
-    job: Job
+    job: KubeflowJob
     slots: int
     main: str | None
 

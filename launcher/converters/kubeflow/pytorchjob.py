@@ -4,15 +4,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.converters.conversion import Fields, Mapped
+from launcher.converters.conversion import Conversion, Fields
 from launcher.converters.kubeflow.framework import NEXT_INDEX, address, framework_for, started_after
-from launcher.converters.kubeflow.job_spec import Family, Job, Replica, check_one, objects_in, read_job
-from launcher.core.errors import InvalidObject, Problem
+from launcher.converters.kubeflow.job_spec import (
+    JobFamily,
+    KubeflowJob,
+    Replica,
+    check_one,
+    objects_in,
+    read_job,
+)
+from launcher.core.errors import FieldError, InvalidObject
 
 Json = dict[str, Any]
 
 MASTER, WORKER = "master", "worker"
-PYTORCHJOBS = Family(
+PYTORCHJOBS = JobFamily(
     kind="PyTorchJob",
     versions=("kubeflow.org/v1",),
     field="pytorchReplicaSpecs",
@@ -42,13 +49,13 @@ class _Elastic:
     standalone: bool
 
 
-def framework_of(obj: Json) -> Mapped:
+def framework_of(obj: Json) -> Conversion:
     """
     The Framework that does what the PyTorchJob asks for.
 
     Raises InvalidObject with everything that is wrong or has no counterpart.
     """
-    problems: list[Problem] = []
+    problems: list[FieldError] = []
     job, spec = read_job(obj, PYTORCHJOBS, problems)
     processes = spec.text_or_number("nprocPerNode")
     elastic = _elastic(spec.inner("elasticPolicy")) if "elasticPolicy" in spec else None
@@ -84,7 +91,7 @@ def _elastic(fields: Fields) -> _Elastic:
 class _TorchManner:
     """How the replicas of a PyTorchJob end it, and what they know of each other."""
 
-    job: Job
+    job: KubeflowJob
     processes: str | None
     elastic: _Elastic | None
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-from launcher.converters.conversion import Mapped
+from launcher.converters.conversion import Conversion
 from launcher.converters.kubeflow.framework import LABEL, framework_for
-from launcher.converters.kubeflow.job_spec import Family, Job, Replica, read_job
-from launcher.core.errors import InvalidObject, Problem
-from launcher.core.names import Mark
+from launcher.converters.kubeflow.job_spec import JobFamily, KubeflowJob, Replica, read_job
+from launcher.core.errors import FieldError, InvalidObject
+from launcher.core.names import PodIdentityKey
 from launcher.core.pods.dns_overlay import FIRST_LABELS
 from launcher.core.pods.peer_variables import task_of, tf_config
 
@@ -26,7 +26,7 @@ OLD_VERSIONS = (
     "kubeflow.org/v1beta2",
 )
 VERSIONS = ("kubeflow.org/v1", *OLD_VERSIONS)
-TFJOBS = Family(
+TFJOBS = JobFamily(
     kind="TFJob",
     versions=VERSIONS,
     field="tfReplicaSpecs",
@@ -47,12 +47,12 @@ TFJOBS = Family(
 class TfJob:
     """A TFJob with nothing left open."""
 
-    job: Job
+    job: KubeflowJob
     all_workers: bool
     dynamic: bool
 
 
-def read_tfjob(obj: Json, problems: list[Problem]) -> TfJob:
+def read_tfjob(obj: Json, problems: list[FieldError]) -> TfJob:
     """What *obj* asks for, as far as it can be understood; the rest is in *problems*."""
     job, spec = read_job(obj, TFJOBS, problems)
     all_workers = spec.word("successPolicy", ("", "AllWorkers"), "") == "AllWorkers"
@@ -61,14 +61,14 @@ def read_tfjob(obj: Json, problems: list[Problem]) -> TfJob:
     return TfJob(job, all_workers, dynamic)
 
 
-_INDEX = f"{{{{{Mark.TASK_INDEX}}}}}"
-_NAME = f"{{{{{Mark.FRAMEWORK_NAME}}}}}"
-_NAMESPACE = f"{{{{{Mark.FRAMEWORK_NAMESPACE}}}}}"
+_INDEX = f"{{{{{PodIdentityKey.TASK_INDEX}}}}}"
+_NAME = f"{{{{{PodIdentityKey.FRAMEWORK_NAME}}}}}"
+_NAMESPACE = f"{{{{{PodIdentityKey.FRAMEWORK_NAMESPACE}}}}}"
 _EVALUATOR = "evaluator"
 
 
 @dataclass(frozen=True, slots=True)
-class Peers:
+class TfPeers:
     """The tasks of one type: how many there are, and where each listens."""
 
     type: str
@@ -83,13 +83,13 @@ class Peers:
         return [self.address(index, domain) for index in range(self.count)]
 
 
-def dense(peers: Sequence[Peers], type_: str, *, domain: str = "", evaluators: bool = True) -> str:
+def dense(peers: Sequence[TfPeers], type_: str, *, domain: str = "", evaluators: bool = True) -> str:
     """What tasks of *type_* are told: all tasks, and their own place. Old operators left *evaluators* out."""
     listed = [each for each in peers if evaluators or each.type != _EVALUATOR]
     return tf_config({each.type: each.addresses(domain) for each in listed}, type_, _INDEX)
 
 
-def sparse(peers: Iterable[Peers], type_: str, *, domain: str = "") -> str:
+def sparse(peers: Iterable[TfPeers], type_: str, *, domain: str = "") -> str:
     """The same where workers come and go: a worker knows itself and the parameter servers, those only themselves."""
     workers: dict[str, str] = {}
     servers: list[str] = []
@@ -110,13 +110,13 @@ def _written(value: object) -> str:
 _VARIABLE = "TF_CONFIG"
 
 
-def framework_of(obj: Json, *, domain: str = "") -> Mapped:
+def framework_of(obj: Json, *, domain: str = "") -> Conversion:
     """
     The Framework that does what the TFJob asks for; *domain* is the cluster's, if TF_CONFIG is to name it.
 
     Raises InvalidObject with everything that is wrong or has no counterpart.
     """
-    problems: list[Problem] = []
+    problems: list[FieldError] = []
     tfjob = read_tfjob(obj, problems)
     if problems:
         raise InvalidObject(tuple(problems))
@@ -149,7 +149,7 @@ class _TfManner:
         if job.total == 1 and not job.is_old:
             return {}
         peers = [
-            Peers(each.type, each.count, each.port)
+            TfPeers(each.type, each.count, each.port)
             for each in job.replicas
             if each.type in job.family.deciding
         ]

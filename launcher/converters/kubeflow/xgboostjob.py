@@ -4,15 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.converters.conversion import Mapped
+from launcher.converters.conversion import Conversion
 from launcher.converters.kubeflow.framework import NEXT_INDEX, address, framework_for
-from launcher.converters.kubeflow.job_spec import Family, Job, Replica, check_one, read_job
-from launcher.core.errors import InvalidObject, Problem
+from launcher.converters.kubeflow.job_spec import JobFamily, KubeflowJob, Replica, check_one, read_job
+from launcher.core.errors import FieldError, InvalidObject
 
 Json = dict[str, Any]
 
 MASTER, WORKER = "master", "worker"
-XGBOOSTJOBS = Family(
+XGBOOSTJOBS = JobFamily(
     kind="XGBoostJob",
     versions=("kubeflow.org/v1",),
     field="xgbReplicaSpecs",
@@ -25,13 +25,13 @@ XGBOOSTJOBS = Family(
 )
 
 
-def framework_of(obj: Json) -> Mapped:
+def framework_of(obj: Json) -> Conversion:
     """
     The Framework that does what the XGBoostJob asks for.
 
     Raises InvalidObject with everything that is wrong or has no counterpart.
     """
-    problems: list[Problem] = []
+    problems: list[FieldError] = []
     job, spec = read_job(obj, XGBOOSTJOBS, problems)
     spec.finish()
     check_one(job, MASTER, problems, needed=True)
@@ -44,7 +44,7 @@ def framework_of(obj: Json) -> Mapped:
 class _XgboostManner:
     """How the replicas of an XGBoostJob end it, and what they know of each other."""
 
-    job: Job
+    job: KubeflowJob
 
     def completion(self, replica: Replica) -> Json:
         """Any failure ends the job, and so does the master's success."""

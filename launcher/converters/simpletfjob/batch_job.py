@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.converters.conversion import NO_COUNTERPART
-from launcher.core.errors import Problem
-from launcher.core.validation.field_errors import forbidden, invalid, required, unsupported, wrong_kind
+from launcher.core.errors import FieldError
+from launcher.core.validation.field_errors import forbidden, invalid, required, type_invalid, unsupported
 
 Json = dict[str, Any]
 
@@ -23,7 +23,7 @@ _JOB_SPEC = frozenset({"template", "backoffLimit", *_WHOLE, *_GIVEN})
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TaskObject:
     """What one object brings into the Framework."""
 
     metadata: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Part:
     restarts_in_place: bool = False
 
 
-def part_of(obj: Json) -> Part | tuple[Problem, ...]:
+def part_of(obj: Json) -> TaskObject | tuple[FieldError, ...]:
     """What the Job or Pod brings, or all that keeps it from being a task."""
     problems = tuple(_problems_in(obj))
     if problems:
@@ -44,11 +44,11 @@ def part_of(obj: Json) -> Part | tuple[Problem, ...]:
     return _of_job(obj) if (obj["apiVersion"], obj["kind"]) == JOB else _of_pod(obj)
 
 
-def _of_job(obj: Json) -> Part:
+def _of_job(obj: Json) -> TaskObject:
     spec, metadata = obj["spec"], obj["metadata"]
     template = spec["template"]
     limit = spec.get("backoffLimit")
-    return Part(
+    return TaskObject(
         metadata,
         # Retries are counted by the launcher, as backoffLimit counts them: in place they would never end.
         {**_pod_metadata(template), "spec": {**template["spec"], "restartPolicy": "Never"}},
@@ -58,8 +58,8 @@ def _of_job(obj: Json) -> Part:
     )
 
 
-def _of_pod(obj: Json) -> Part:
-    return Part(
+def _of_pod(obj: Json) -> TaskObject:
+    return TaskObject(
         {key: value for key, value in obj["metadata"].items() if key in ("name", "namespace")},
         {**_pod_metadata(obj), "spec": obj["spec"]},
     )
@@ -71,7 +71,7 @@ def _pod_metadata(template: Json) -> Json:
     return {"metadata": kept} if kept else {}
 
 
-def _problems_in(obj: Json) -> Iterator[Problem]:
+def _problems_in(obj: Json) -> Iterator[FieldError]:
     yield from _unmapped(obj, _TOP, "")
     yield from _shape(obj, "metadata")
     yield from _shape(obj, "spec")
@@ -85,7 +85,7 @@ def _problems_in(obj: Json) -> Iterator[Problem]:
         yield from _job_problems(spec)
 
 
-def _job_problems(spec: Json) -> Iterator[Problem]:
+def _job_problems(spec: Json) -> Iterator[FieldError]:
     yield from _unmapped(spec, _JOB_SPEC, "spec.")
     for field, value in _GIVEN.items():
         if spec.get(field) not in (None, value):
@@ -112,20 +112,20 @@ def _job_problems(spec: Json) -> Iterator[Problem]:
             yield unsupported(field, pod["restartPolicy"], ("Never", "OnFailure"))
 
 
-def _mark_problems(metadata: Json, within: str) -> Iterator[Problem]:
+def _mark_problems(metadata: Json, within: str) -> Iterator[FieldError]:
     for field in ("labels", "annotations"):
         if metadata.get(field) is not None:
             yield from _shape(metadata, field, within)
 
 
-def _shape(obj: Json, field: str, within: str = "") -> Iterator[Problem]:
+def _shape(obj: Json, field: str, within: str = "") -> Iterator[FieldError]:
     value = obj.get(field)
     if value is None:
         yield required(within + field)
     elif not isinstance(value, dict):
-        yield wrong_kind(within + field, value, "must be an object")
+        yield type_invalid(within + field, value, "must be an object")
 
 
-def _unmapped(obj: Json, known: frozenset[str], within: str) -> Iterator[Problem]:
+def _unmapped(obj: Json, known: frozenset[str], within: str) -> Iterator[FieldError]:
     for field in obj.keys() - known:
         yield forbidden(within + field, NO_COUNTERPART)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from launcher.converters.conversion import Mapped
+from launcher.converters.conversion import Conversion
 from launcher.converters.kubeflow import tfjob
 from launcher.converters.kubeflow.tfjob import VERSIONS
-from launcher.converters.simpletfjob.batch_job import JOB, POD, Part, part_of
+from launcher.converters.simpletfjob.batch_job import JOB, POD, TaskObject, part_of
 from launcher.converters.simpletfjob.template import PS, WORKER, Task
 from launcher.converters.simpletfjob.template_merge import Difference, one_template
-from launcher.core.errors import InvalidObject, Problem
+from launcher.core.errors import FieldError, InvalidObject
 from launcher.core.names import API_VERSION, KIND
 from launcher.core.parsing.yaml_reader import read_yaml
 
@@ -62,7 +62,7 @@ def has_content(text: str) -> bool:
     return any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
 
 
-def frameworks_of(documents: Sequence[Document]) -> tuple[Mapped, ...]:
+def frameworks_of(documents: Sequence[Document]) -> tuple[Conversion, ...]:
     """
     The Frameworks that stand in the *documents*, as such or as TFJobs, or the one that Jobs and Pods make together.
 
@@ -71,7 +71,7 @@ def frameworks_of(documents: Sequence[Document]) -> tuple[Mapped, ...]:
     if not documents:
         raise InvalidObject("the template makes nothing: there is no object to submit")
     if all(document.type == (API_VERSION, KIND) for document in documents):
-        return tuple(Mapped(document.object) for document in documents)
+        return tuple(Conversion(document.object) for document in documents)
     if all(document.type in _TFJOBS for document in documents):
         return tuple(tfjob.framework_of(document.object) for document in documents)
     _refuse(_kind_problems(documents))
@@ -79,7 +79,9 @@ def frameworks_of(documents: Sequence[Document]) -> tuple[Mapped, ...]:
     _refuse(
         (document, part) for document, problems in parts if isinstance(problems, tuple) for part in problems
     )
-    return (_together([_Member(doc.task, str(doc), part) for doc, part in parts if isinstance(part, Part)]),)
+    return (
+        _together([_Member(doc.task, str(doc), part) for doc, part in parts if isinstance(part, TaskObject)]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +91,18 @@ class _Member:
     task: Task
     #: What the object is called in messages.
     label: str
-    part: Part
+    part: TaskObject
 
 
-def _kind_problems(documents: Sequence[Document]) -> Iterator[tuple[Document, Problem]]:
+def _kind_problems(documents: Sequence[Document]) -> Iterator[tuple[Document, FieldError]]:
     seen: set[Task] = set()
     for document in documents:
         if document.type not in (JOB, POD):
-            yield document, Problem("kind", _not_a_task(document))
+            yield document, FieldError("kind", _not_a_task(document))
         elif document.task in seen:
             yield (
                 document,
-                Problem("kind", "there is more than one Job or Pod for this task; make one of each"),
+                FieldError("kind", "there is more than one Job or Pod for this task; make one of each"),
             )
         seen.add(document.task)
 
@@ -113,17 +115,17 @@ def _not_a_task(document: Document) -> str:
     )
 
 
-def _refuse(found: Iterator[tuple[Document, Problem]]) -> None:
+def _refuse(found: Iterator[tuple[Document, FieldError]]) -> None:
     """Raise InvalidObject if there are any problems; what a template does wrong for each task is told once."""
-    problems: dict[tuple[str, str], Problem] = {}
+    problems: dict[tuple[str, str], FieldError] = {}
     for document, problem in found:
-        told = Problem(f"{document}: {problem.field}", problem.message, problem.reason)
+        told = FieldError(f"{document}: {problem.field}", problem.message, problem.reason)
         problems.setdefault((problem.field, problem.message), told)
     if problems:
         raise InvalidObject(tuple(problems.values()))
 
 
-def _together(members: Sequence[_Member]) -> Mapped:
+def _together(members: Sequence[_Member]) -> Conversion:
     name = _name_of(members)
     whole = _agreed(members, "spec", lambda part: part.whole or {})
     namespace = _agreed(members, "metadata", lambda part: {"namespace": part.metadata.get("namespace")})
@@ -145,7 +147,7 @@ def _together(members: Sequence[_Member]) -> Mapped:
         "metadata": {key: value for key, value in metadata.items() if value},
         "spec": spec,
     }
-    return Mapped(framework, (*notes, *_other_notes(members, whole)))
+    return Conversion(framework, (*notes, *_other_notes(members, whole)))
 
 
 def _name_of(members: Sequence[_Member]) -> str:
@@ -154,11 +156,11 @@ def _name_of(members: Sequence[_Member]) -> str:
     for member in members:
         name, tail = member.part.metadata["name"], f"-{member.task.type}-{member.task.index}"
         if not name.endswith(tail) or name == tail:
-            raise InvalidObject((Problem(f"{member.label}: metadata.name", _NAMING),))
+            raise InvalidObject((FieldError(f"{member.label}: metadata.name", _NAMING),))
         names.add(name.removesuffix(tail))
     if len(names) > 1:
         raise InvalidObject(
-            (Problem("metadata.name", f"{_NAMING}; here NAME is {', '.join(sorted(names))}"),)
+            (FieldError("metadata.name", f"{_NAMING}; here NAME is {', '.join(sorted(names))}"),)
         )
     return str(names.pop())
 
@@ -169,7 +171,7 @@ _NAMING = (
 
 
 def _agreed(
-    members: Sequence[_Member], where: str, of: Callable[[Part], Mapping[str, Any]]
+    members: Sequence[_Member], where: str, of: Callable[[TaskObject], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
     """What *of* says of every part. Raises InvalidObject if they disagree."""
     first = of(members[0].part)
@@ -179,7 +181,7 @@ def _agreed(
             if first.get(field) != other.get(field):
                 raise InvalidObject(
                     (
-                        Problem(
+                        FieldError(
                             f"{member.label}: {where}.{field}",
                             "has to be the same for every task: a Framework has one",
                         ),

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.core.names import Mark
+from launcher.core.names import PodIdentityKey
 from launcher.core.parsing import field_path
 
 Json = dict[str, Any]
 Path = tuple[str | int, ...]
 
-_PLACEHOLDER = f"{{{{{Mark.TASK_INDEX}}}}}"
+_PLACEHOLDER = f"{{{{{PodIdentityKey.TASK_INDEX}}}}}"
 _NUMBERS = re.compile(r"(\d+)")
 
 

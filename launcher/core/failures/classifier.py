@@ -12,14 +12,14 @@ from launcher.core.completion_codes import (
     Code,
     Completion,
     PodDetail,
+    completion_for,
+    interned,
     pod_to_json,
-    predefined,
-    shared,
 )
 from launcher.core.errors import BadRequest, Forbidden, InvalidObject, LauncherError, TooLarge
 from launcher.core.failures.default_spec import DEFAULT_SPEC
-from launcher.core.failures.patterns import ContainerPattern, PodPattern, Range, way
-from launcher.core.failures.pod_termination import PodEnd, beginning, pod_end
+from launcher.core.failures.patterns import ContainerPattern, PodPattern, Range, failure_signature
+from launcher.core.failures.pod_termination import PodTermination, beginning, pod_end
 from launcher.core.failures.regex import Regex
 from launcher.core.failures.spec_parser import Rule, rules_from_json
 
@@ -58,7 +58,7 @@ _PASSES = (
 _REMEMBERED = 1024
 
 
-class FailureRules:
+class FailureClassifier:
     """The rules of one configuration, compiled; new configuration is a new value."""
 
     __slots__ = ("_patterns", "_possible")
@@ -68,7 +68,7 @@ class FailureRules:
         self._possible: dict[tuple[object, ...], list[tuple[Rule, PodPattern]]] = {}
 
     @classmethod
-    def of(cls, entries: Sequence[Any]) -> "FailureRules":
+    def of(cls, entries: Sequence[Any]) -> "FailureClassifier":
         """The rules of a podFailureSpec, in its order. Raises InvalidObject with everything that is wrong."""
         return cls(rules_from_json(entries))
 
@@ -77,25 +77,25 @@ class FailureRules:
         phase = pod_status.get("phase")
         end = pod_end(pod_status, pod_name)
         if phase == "Succeeded":
-            return predefined(Code.SUCCEEDED, "Pod succeeded", end.detail)
+            return completion_for(Code.SUCCEEDED, "Pod succeeded", end.detail)
         if phase != "Failed":
             raise ValueError(f"pod {pod_name} has not ended: its phase is {phase}")
         for rule, pattern in self._candidates(end):
             found = pattern.match(end)
             if found is not None:
                 diagnostics = f"Pod failed: PodPattern matched: {_one_line(found)}"
-                return shared(
+                return interned(
                     Completion(rule.code, rule.phrase, True, rule.attributes, diagnostics, end.detail)
                 )
         return _unmatched(end)
 
-    def _candidates(self, end: PodEnd) -> list[tuple[Rule, PodPattern]]:
+    def _candidates(self, end: PodTermination) -> list[tuple[Rule, PodPattern]]:
         """
         The patterns that the pod may match, in their order.
 
         Answers are remembered by the way in which a pod ended, and leave next to nothing to look at.
         """
-        key = way(end)
+        key = failure_signature(end)
         known = self._possible.get(key)
         if known is None:
             if len(self._possible) >= _REMEMBERED:
@@ -106,22 +106,22 @@ class FailureRules:
 
 
 #: What holds when the admin gives no rules.
-DEFAULT_RULES = FailureRules.of(DEFAULT_SPEC)
+DEFAULT_RULES = FailureClassifier.of(DEFAULT_SPEC)
 
 
-def creation_refused(error: LauncherError) -> Completion | None:
+def creation_failure(error: LauncherError) -> Completion | None:
     """How a task attempt ends whose pod was turned down with *error*; None if the same call may yet succeed."""
     text = str(error)
     if any(words in text for words in _PASSES):
         return None
     if isinstance(error, BadRequest | Forbidden):
-        return predefined(Code.POD_CREATION_UNKNOWN_ERROR, beginning(f"Pod creation refused: {text}"))
+        return completion_for(Code.POD_CREATION_UNKNOWN_ERROR, beginning(f"Pod creation refused: {text}"))
     if isinstance(error, InvalidObject | TooLarge):
-        return predefined(Code.POD_CREATION_PERMANENT_ERROR, beginning(f"Pod creation refused: {text}"))
+        return completion_for(Code.POD_CREATION_PERMANENT_ERROR, beginning(f"Pod creation refused: {text}"))
     return None
 
 
-def _unmatched(end: PodEnd) -> Completion:
+def _unmatched(end: PodTermination) -> Completion:
     failed = [container for container in end.containers if container.code]
     if not failed:
         return _unrecognized(Code.POD_FAILED_WITHOUT_FAILED_CONTAINER, end.detail)
@@ -135,7 +135,7 @@ def _unrecognized(code: int, detail: PodDetail) -> Completion:
     """The Completion of a pod that no pattern fits; remembered, because it is the most common failure of all."""
     diagnostics = f"Pod failed: PodPattern unmatched: {_one_line(pod_to_json(detail))}"
     if code == Code.POD_FAILED_WITHOUT_FAILED_CONTAINER:
-        return predefined(code, diagnostics, detail)
+        return completion_for(code, diagnostics, detail)
     return Completion(code, UNRECOGNIZED, True, frozenset(), diagnostics, detail)
 
 

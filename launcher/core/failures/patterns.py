@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from launcher.core.failures.pod_termination import ContainerEnd, PodEnd, ending
+from launcher.core.failures.pod_termination import ContainerEnd, PodTermination, ending
 from launcher.core.failures.regex import Regex
 
 #: What a pattern found, by the fields that it names: part of the diagnostics of a failure.
@@ -90,7 +90,7 @@ class PodPattern:
     containers: tuple[ContainerPattern, ...] = ()
     conditions: tuple[ConditionPattern, ...] = ()
 
-    def may_match(self, end: PodEnd) -> bool:
+    def may_match(self, end: PodTermination) -> bool:
         """False when what all pods that end in this way have in common rules it out: see ``way``."""
         return (
             (self.reason is None or self.reason.find(end.reason) is not None)
@@ -98,7 +98,7 @@ class PodPattern:
             and all(any(map(pattern.may_match, end.conditions)) for pattern in self.conditions)
         )
 
-    def match(self, end: PodEnd) -> Found | None:
+    def match(self, end: PodTermination) -> Found | None:
         """What fits, or None."""
         found = _texts(
             ("name", self.name, end.name),
@@ -120,7 +120,7 @@ class PodPattern:
         return found
 
 
-def way(end: PodEnd) -> tuple[object, ...]:
+def failure_signature(end: PodTermination) -> tuple[object, ...]:
     """What ``may_match`` looks at. There are few ways to end: a hundred thousand pods use some ten of them."""
     containers = [(one.terminated, one.code, one.reason) for one in end.containers]
     return (end.reason, tuple([one.get("type") for one in end.conditions]), *containers)

@@ -6,7 +6,7 @@ from sys import intern
 from typing import Any
 
 from launcher.core.completion_codes import ContainerDetail, PodDetail
-from launcher.core.timestamps import Time, from_wire
+from launcher.core.timestamps import Time, parse_rfc3339
 
 #: What patterns see of the messages of one container, and of all containers of a pod together, in characters.
 _CONTAINER_LIMIT = 4 * 1024
@@ -33,13 +33,13 @@ class ContainerEnd:
     def finished_at(self) -> Time:
         """When it ended; long ago if that is not told."""
         try:
-            return from_wire(self.finished)
+            return parse_rfc3339(self.finished)
         except ValueError:
             return 0
 
 
 @dataclass(frozen=True, slots=True)
-class PodEnd:
+class PodTermination:
     """A pod in its last phase: init containers first, then the others."""
 
     name: str
@@ -62,12 +62,12 @@ class PodEnd:
         )
 
 
-def pod_end(status: Mapping[str, Any], name: str) -> PodEnd:
+def pod_end(status: Mapping[str, Any], name: str) -> PodTermination:
     """The pod of that name, as its ``status`` says that it ended. What is missing or null is empty."""
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     # The share that a kubelet gives each container, so that nothing is cut twice.
     limit = min(_CONTAINER_LIMIT, _POD_LIMIT // (len(containers) or 1))
-    return PodEnd(
+    return PodTermination(
         name,
         _word(status.get("reason")),
         (status.get("message") or "")[:_CONTAINER_LIMIT],

@@ -6,7 +6,7 @@ from math import inf
 from typing import Any, TypeGuard, TypeVar
 
 from launcher.core.completion_codes import Attribute, Attributes, is_reserved
-from launcher.core.errors import InvalidObject, Problem
+from launcher.core.errors import FieldError, InvalidObject
 from launcher.core.failures.patterns import ConditionPattern, ContainerPattern, PodPattern, Range
 from launcher.core.failures.regex import Regex
 
@@ -36,7 +36,7 @@ class _Reader:
     """Reads on after a problem, so that all are told at once; what it returns then is only to go on with."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[FieldError] = []
         self._codes: set[int] = set()
 
     def rule(self, entry: object, field: str) -> Rule:
@@ -73,7 +73,7 @@ class _Reader:
         elif is_reserved(code):
             self._tell(field, f"Invalid value: {code}: -999 to 0 and 200 to 219 are the launcher's own")
         elif code in self._codes:
-            self.problems.append(Problem(field, f"Duplicate value: {code}", "FieldValueDuplicate"))
+            self.problems.append(FieldError(field, f"Duplicate value: {code}", "FieldValueDuplicate"))
         else:
             self._codes.add(code)
             return code
@@ -168,10 +168,10 @@ class _Reader:
         return value
 
     def _required(self, field: str, what: str) -> None:
-        self.problems.append(Problem(field, f"Required value: {what}", "FieldValueRequired"))
+        self.problems.append(FieldError(field, f"Required value: {what}", "FieldValueRequired"))
 
     def _tell(self, field: str, message: str) -> None:
-        self.problems.append(Problem(field, message))
+        self.problems.append(FieldError(field, message))
 
 
 def _is_int(value: object) -> TypeGuard[int]:

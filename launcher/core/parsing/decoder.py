@@ -11,8 +11,8 @@ from typing import Any
 from launcher.core.errors import BadRequest, TooLarge
 
 #: Kubernetes' own limit for a request's body.
-MOST_BYTES = 3 * 1024 * 1024
-MOST_DEPTH = 200
+MAX_BODY_BYTES = 3 * 1024 * 1024
+MAX_NESTING_DEPTH = 200
 #: Values counted as if every YAML alias were written out. An honest Framework of the largest size has fewer.
 MOST_VALUES = 200_000
 
@@ -36,10 +36,10 @@ class Decoded:
     duplicates: tuple[str, ...] = ()
 
 
-def text_of(data: bytes) -> str:
+def decode_utf8(data: bytes) -> str:
     """The text. Raises TooLarge, BadRequest when it is not UTF-8."""
-    if len(data) > MOST_BYTES:
-        raise TooLarge(f"the request is {len(data)} bytes long, and {MOST_BYTES} are the most")
+    if len(data) > MAX_BODY_BYTES:
+        raise TooLarge(f"the request is {len(data)} bytes long, and {MAX_BODY_BYTES} are the most")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -55,7 +55,7 @@ def too_many_values() -> BadRequest:
 
 
 def too_deep() -> BadRequest:
-    return BadRequest(f"it is nested more than {MOST_DEPTH} levels deep; make it flatter")
+    return BadRequest(f"it is nested more than {MAX_NESTING_DEPTH} levels deep; make it flatter")
 
 
 def short(text: str) -> str:

@@ -9,9 +9,16 @@ import orjson
 
 from launcher.core.errors import BadRequest
 from launcher.core.parsing import field_path
-from launcher.core.parsing.decoder import MOST_DEPTH, MOST_VALUES, Decoded, number, too_deep, too_many_values
+from launcher.core.parsing.decoder import (
+    MAX_NESTING_DEPTH,
+    MOST_VALUES,
+    Decoded,
+    number,
+    too_deep,
+    too_many_values,
+)
 from launcher.core.parsing.tokens import Opened, Step, Word, paths
-from launcher.core.validation.field_errors import MOST
+from launcher.core.validation.field_errors import MAX_REPORTED_ERRORS
 
 _TOKEN = re.compile(r'[{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+')
 _LOOKS_LIKE_YAML = re.compile(r"\s*(---|#|[A-Za-z]+:)")
@@ -39,7 +46,7 @@ def _bound(value: Any) -> None:
     """Nothing, if the value is within the limits; its numbers are then as they are stored. Raises BadRequest."""
     values = 0
     level = [[value]]
-    for _ in range(MOST_DEPTH + 1):
+    for _ in range(MAX_NESTING_DEPTH + 1):
         below: list[Any] = []
         for container in level:
             values += len(container)
@@ -85,7 +92,7 @@ def _duplicates(text: str) -> tuple[str, ...]:
         if path[-1] in seen[-1]:
             found[field_path.written(path)] = None
         seen[-1].add(path[-1])
-    return tuple(found)[:MOST]
+    return tuple(found)[:MAX_REPORTED_ERRORS]
 
 
 def steps_in_json(text: str) -> Iterator[Step]:

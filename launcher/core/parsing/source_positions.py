@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from launcher.core.errors import Problem
+from launcher.core.errors import FieldError
 from launcher.core.parsing import field_path
 from launcher.core.parsing.decoder import Media
 from launcher.core.parsing.field_path import Path
@@ -22,7 +22,7 @@ def locate(data: bytes, field: str, media: Media) -> tuple[int, int]:
     return _line_and_column(text, _found(text, {field_path.steps(field)}, media)[field_path.steps(field)])
 
 
-def placed(problems: Iterable[Problem], data: bytes, media: Media) -> tuple[Problem, ...]:
+def placed(problems: Iterable[FieldError], data: bytes, media: Media) -> tuple[FieldError, ...]:
     """The same problems with the line and column of each, for one reading of *data*."""
     problems = tuple(problems)
     text = data.decode("utf-8-sig")

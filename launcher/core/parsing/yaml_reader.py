@@ -29,10 +29,17 @@ from yaml.reader import ReaderError
 
 from launcher.core.errors import BadRequest
 from launcher.core.parsing import field_path
-from launcher.core.parsing.decoder import MOST_DEPTH, MOST_VALUES, Decoded, short, too_deep, too_many_values
+from launcher.core.parsing.decoder import (
+    MAX_NESTING_DEPTH,
+    MOST_VALUES,
+    Decoded,
+    short,
+    too_deep,
+    too_many_values,
+)
 from launcher.core.parsing.tokens import Opened, Step, Word
 from launcher.core.parsing.yaml_scalars import value_of
-from launcher.core.validation.field_errors import MOST
+from launcher.core.validation.field_errors import MAX_REPORTED_ERRORS
 
 _CONTAINER_TAGS: Final = (None, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 #: Stands for the key ``<<`` until its object is complete.
@@ -53,7 +60,7 @@ def read_yaml(text: str) -> Decoded:
         raise BadRequest(_syntax(error, text)) from error
     if not builder.documents:
         raise BadRequest("there is nothing in it; send a Framework")
-    return Decoded(builder.value, tuple(builder.duplicates)[:MOST])
+    return Decoded(builder.value, tuple(builder.duplicates)[:MAX_REPORTED_ERRORS])
 
 
 def steps_in_yaml(text: str) -> Iterator[Step]:
@@ -158,7 +165,7 @@ class _Builder:
     def _start(self, event: MappingStartEvent | SequenceStartEvent, new: _Open) -> None:
         if event.tag not in _CONTAINER_TAGS:
             raise BadRequest(f"the tag {short(str(event.tag))} is not supported; leave it out")
-        if len(self._stack) >= MOST_DEPTH:
+        if len(self._stack) >= MAX_NESTING_DEPTH:
             raise too_deep()
         self._count(1)
         self._put(new.value)
@@ -183,7 +190,7 @@ class _Builder:
             raise BadRequest(
                 f"*{event.anchor} stands for nothing: there is no complete &{event.anchor} before it"
             )
-        if len(self._stack) + known.height > MOST_DEPTH:
+        if len(self._stack) + known.height > MAX_NESTING_DEPTH:
             raise too_deep()
         self._count(known.values)
         top = self._stack[-1]

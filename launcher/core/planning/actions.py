@@ -26,7 +26,7 @@ class DeletePod:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPods:
+class ListPodsLive:
     """Read this Framework's pods from the store itself, not from the cache, and look again with what is there."""
 
 
@@ -37,11 +37,11 @@ class DeleteFramework:
     because: str
 
 
-Action = CreatePod | DeletePod | ReadPods | DeleteFramework
+Action = CreatePod | DeletePod | ListPodsLive | DeleteFramework
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StateTransition:
     """A change of state, of one task or (without role) of the Framework, and why."""
 
     before: State | None
@@ -52,7 +52,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class ObjectEvent:
     """Something worth an event."""
 
     reason: str

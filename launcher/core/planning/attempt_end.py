@@ -1,9 +1,9 @@
 """How an attempt ends from outside (deletion, Stop, the deadline), what follows an end, and what is said of it."""
 
-from launcher.core.completion_codes import Code, Completion, predefined
+from launcher.core.completion_codes import Code, Completion, completion_for
 from launcher.core.framework import Framework
 from launcher.core.planning import retry
-from launcher.core.planning.options import Rules
+from launcher.core.planning.options import PlannerOptions
 from launcher.core.spec import ExecutionType, FrameworkSpec
 from launcher.core.status import FrameworkAttempt, FrameworkStatus
 from launcher.core.timestamps import Time
@@ -14,15 +14,15 @@ DELETED = "the Framework is being deleted"
 ALWAYS_STOPS = frozenset({int(Code.STOP_FRAMEWORK_REQUESTED), int(Code.ACTIVE_DEADLINE_EXCEEDED)})
 
 
-def interruption(framework: Framework, status: FrameworkStatus, now: Time) -> Completion | None:
+def interrupting_completion(framework: Framework, status: FrameworkStatus, now: Time) -> Completion | None:
     """How an attempt that is under way has to end now; None when it may go on."""
     if framework.deleting:
-        return predefined(Code.FRAMEWORK_EXTERNAL_DELETED, DELETED)
+        return completion_for(Code.FRAMEWORK_EXTERNAL_DELETED, DELETED)
     if framework.spec.execution is ExecutionType.STOP:
-        return predefined(Code.STOP_FRAMEWORK_REQUESTED, "executionType is Stop")
+        return completion_for(Code.STOP_FRAMEWORK_REQUESTED, "executionType is Stop")
     due = deadline(framework.spec, status)
     if due is not None and now >= due:
-        return predefined(Code.ACTIVE_DEADLINE_EXCEEDED, deadline_words(framework.spec))
+        return completion_for(Code.ACTIVE_DEADLINE_EXCEEDED, deadline_words(framework.spec))
     return None
 
 
@@ -36,14 +36,19 @@ def deadline_words(spec: FrameworkSpec) -> str:
     return f"activeDeadlineSeconds is over: {spec.active_deadline_seconds} s after its start"
 
 
-def decision(
-    spec: FrameworkSpec, status: FrameworkStatus, end: Completion, rules: Rules, now: Time, chance: float
+def retry_decision(
+    spec: FrameworkSpec,
+    status: FrameworkStatus,
+    end: Completion,
+    rules: PlannerOptions,
+    now: Time,
+    chance: float,
 ) -> retry.Retry | retry.GiveUp:
     """Whether another attempt follows the one that ended so, and when."""
     attempt = status.attempt
     least, most = rules.conflict_delay
     begun = attempt.run_time if attempt.run_time is not None else attempt.start_time
-    return retry.after(
+    return retry.after_completion(
         spec.retry,
         end,
         status.retry,
@@ -53,7 +58,7 @@ def decision(
     )
 
 
-def last_words(attempt: FrameworkAttempt, because: str) -> str:
+def completion_message(attempt: FrameworkAttempt, because: str) -> str:
     """Why the Framework ended as it did, and why it is not tried again."""
     end, trigger = attempt.completion, attempt.trigger
     if end is None:
@@ -68,6 +73,6 @@ def last_words(attempt: FrameworkAttempt, because: str) -> str:
     return "; ".join(words)
 
 
-def retention(spec: FrameworkSpec, rules: Rules) -> int:
+def ttl_seconds(spec: FrameworkSpec, rules: PlannerOptions) -> int:
     """Seconds after which a finished Framework goes."""
     return spec.ttl_seconds if spec.ttl_seconds is not None else rules.retain

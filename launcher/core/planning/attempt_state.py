@@ -11,12 +11,12 @@ from heapq import heappop, heappush
 
 from launcher.core import names
 from launcher.core.completion_codes import Completion
-from launcher.core.planning.actions import Action, DeletePod, Notice, Step
+from launcher.core.planning.actions import Action, DeletePod, ObjectEvent, StateTransition
 from launcher.core.planning.rescale import Crews, compact
-from launcher.core.planning.role_state import Crew
-from launcher.core.planning.start_order import Gate
-from launcher.core.planning.task_transitions import Move, Situation, advance, removal
-from launcher.core.pods.observed_pod import Pod
+from launcher.core.planning.role_state import RoleState
+from launcher.core.planning.start_order import StartGate
+from launcher.core.planning.task_transitions import RoleContext, TaskUpdate, advance, deletion_action
+from launcher.core.pods.observed_pod import ObservedPod
 from launcher.core.spec import FrameworkName, PodName, RoleName
 from launcher.core.status import State, TaskStatus
 from launcher.core.timestamps import Time
@@ -30,33 +30,33 @@ _LEFTOVER = "waits for the pod of an earlier try to go"
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CompletedTask:
     """A task that has just ended for good."""
 
-    crew: Crew
+    crew: RoleState
     task: TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
+class CompactionResult:
     """What became of removed tasks: whether crews are not what they were, and whether tasks were made anew."""
 
     changed: bool = False
     renewed: bool = False
 
 
-class Board:
+class AttemptState:
     """Crews of tasks and their pods, with what is to be looked at next."""
 
     def __init__(self, framework: FrameworkName, uid: str) -> None:
         self.crews: Crews = {}
-        self.pods: dict[PodName, Pod] = {}
+        self.pods: dict[PodName, ObservedPod] = {}
         #: How many pods are on their way out.
         self.deleting = 0
         #: At most one action per pod; the latest thought stands.
         self.actions: dict[PodName, Action] = {}
-        self.steps: list[Step] = []
-        self.notices: list[Notice] = []
+        self.steps: list[StateTransition] = []
+        self.notices: list[ObjectEvent] = []
         #: Whether any task is not as it was when this was last set to False.
         self.changed = False
         self._framework = framework
@@ -81,7 +81,7 @@ class Board:
         self._met = {pod.uid for pod in self.pods.values()}
         self.touch_all()
 
-    def see(self, pod: Pod) -> None:
+    def see(self, pod: ObservedPod) -> None:
         """The pod as it is now. An older view than the one known is passed over."""
         known = self.pods.get(pod.name)
         if known is not None and known.version > pod.version:
@@ -112,7 +112,7 @@ class Board:
         """Look at nothing before it is touched again."""
         self._dirty.clear()
 
-    def touch_crew(self, crew: Crew, indices: Iterable[int]) -> None:
+    def touch_crew(self, crew: RoleState, indices: Iterable[int]) -> None:
         """Look again at these tasks."""
         self._dirty.update(names.pod_name(self._framework, crew.name, index) for index in indices)
 
@@ -167,7 +167,7 @@ class Board:
         self.changed = True
         self.touch_all()
 
-    def compact(self, now: Time, incarnation: int) -> Compacted:
+    def compact(self, now: Time, incarnation: int) -> CompactionResult:
         """Let go of removed tasks that are through; those made anew have this incarnation."""
         changed = any_renewed = False
         for crew in [crew for crew in self.crews.values() if crew.leaving or crew.role is None]:
@@ -183,18 +183,18 @@ class Board:
                 del self.crews[crew.name]
                 changed = True
         self.changed |= changed
-        return Compacted(changed, any_renewed)
+        return CompactionResult(changed, any_renewed)
 
-    def work(self, around: Callable[[Crew], Situation]) -> list[Finished]:
+    def work(self, around: Callable[[RoleState], RoleContext]) -> list[CompletedTask]:
         """Advance everything that was touched until it rests; who ended for good meanwhile, in status order."""
-        finished: list[Finished] = []
+        finished: list[CompletedTask] = []
         self._watch_gates(around)
         while self._dirty:
             placed, strays = self._sorted()
             self._dirty.clear()
             for name in strays:
                 self._work_stray(name)
-            situations: dict[str, Situation] = {}
+            situations: dict[str, RoleContext] = {}
             for crew, index, name in placed:
                 situation = situations.get(crew.name) or situations.setdefault(crew.name, around(crew))
                 self._work_task(crew, crew.tasks[index], name, situation, finished)
@@ -204,10 +204,10 @@ class Board:
             finished.sort(key=lambda each: (position[each.crew.name], each.task.index))
         return finished
 
-    def _sorted(self) -> tuple[list[tuple[Crew, int, PodName]], list[PodName]]:
+    def _sorted(self) -> tuple[list[tuple[RoleState, int, PodName]], list[PodName]]:
         """What was touched: tasks by role and index, and names that no task has."""
         position = self._positions()
-        placed: list[tuple[Crew, int, PodName]] = []
+        placed: list[tuple[RoleState, int, PodName]] = []
         strays: list[PodName] = []
         for name in self._dirty:
             crew, index = self._place(name)
@@ -222,7 +222,7 @@ class Board:
         """The order of roles in the status."""
         return {name: number for number, name in enumerate(self.crews)}
 
-    def _place(self, name: PodName) -> tuple[Crew | None, int]:
+    def _place(self, name: PodName) -> tuple[RoleState | None, int]:
         """The task that pods of that name serve. A role's name has no hyphen, so the name reads from the right."""
         _, role, number = ("", "", *name.split("-"))[-3:]
         crew = self.crews.get(RoleName(role))
@@ -240,7 +240,12 @@ class Board:
             self.actions[name] = DeletePod(pod.name, pod.uid)
 
     def _work_task(
-        self, crew: Crew, task: TaskStatus, name: PodName, situation: Situation, finished: list[Finished]
+        self,
+        crew: RoleState,
+        task: TaskStatus,
+        name: PodName,
+        situation: RoleContext,
+        finished: list[CompletedTask],
     ) -> None:
         pod, refused = self.pods.get(name), self._refused.pop(name, None)
         serves = pod is not None and self._serves(pod, crew, task)
@@ -252,7 +257,7 @@ class Board:
             move = advance(task, pod, situation, refused)
         else:
             move = advance(task, None, replace(situation, hold=_LEFTOVER), refused)
-            action, due = removal(pod, situation.graceful_deletion_seconds, situation.now)
+            action, due = deletion_action(pod, situation.graceful_deletion_seconds, situation.now)
             move = replace(move, action=action, wake=due)
         if move.action is not None:
             self.actions[name] = move.action
@@ -262,7 +267,12 @@ class Board:
         self._remember_gate(crew, move.task, situation)
 
     def _keep(
-        self, crew: Crew, task: TaskStatus, name: PodName, move: Move, finished: list[Finished]
+        self,
+        crew: RoleState,
+        task: TaskStatus,
+        name: PodName,
+        move: TaskUpdate,
+        finished: list[CompletedTask],
     ) -> None:
         now = move.task
         if move.wake is not None and self._wake_of.get(name) != move.wake:
@@ -277,34 +287,34 @@ class Board:
         crew.put(now)
         self._tell(crew, task, now)
         if now.state is State.COMPLETED and task.state is not State.COMPLETED:
-            finished.append(Finished(crew, now))
+            finished.append(CompletedTask(crew, now))
 
-    def _tell(self, crew: Crew, before: TaskStatus, now: TaskStatus) -> None:
+    def _tell(self, crew: RoleState, before: TaskStatus, now: TaskStatus) -> None:
         """An event for a task that failed by itself; ends that the launcher ordered are told once, of the whole."""
         if before.attempt.completion is not None:
             return
         task, completion = f"task {crew.name}[{now.index}]", now.attempt.completion
         if now.retry.total > before.retry.total:
-            self.notices.append(Notice("TaskRetried", f"{task}: {now.message}", warning=True))
+            self.notices.append(ObjectEvent("TaskRetried", f"{task}: {now.message}", warning=True))
         elif completion is not None and completion.failed:
             message = f"{task}: {now.message or completion.diagnostics}"
-            self.notices.append(Notice(completion.phrase, message, warning=True))
+            self.notices.append(ObjectEvent(completion.phrase, message, warning=True))
 
-    def _remember_gate(self, crew: Crew, task: TaskStatus, situation: Situation) -> None:
+    def _remember_gate(self, crew: RoleState, task: TaskStatus, situation: RoleContext) -> None:
         if task.state is not State.CREATION_PENDING:
             crew.pending.discard(task.index)
             return
         self._tell_pending(crew, situation)
         crew.pending.add(task.index)
 
-    def _tell_pending(self, crew: Crew, situation: Situation) -> None:
+    def _tell_pending(self, crew: RoleState, situation: RoleContext) -> None:
         """Touch those whose pods are still to be created, once something else is true of their gate."""
-        here = Gate(situation.hold, situation.unreachable)
+        here = StartGate(situation.hold, situation.unreachable)
         if here != crew.told:
             crew.told = here
             self.touch_crew(crew, crew.pending)
 
-    def _watch_gates(self, around: Callable[[Crew], Situation]) -> None:
+    def _watch_gates(self, around: Callable[[RoleState], RoleContext]) -> None:
         for crew in self.crews.values():
             if crew.pending:
                 self._tell_pending(crew, around(crew))
@@ -313,7 +323,7 @@ class Board:
         """Whether the task's pod may be there though it is not in sight: it never was, or not under this uid."""
         return not self.fresh and task.state in _WITH_POD and task.attempt.pod_uid not in self._met
 
-    def _serves(self, pod: Pod, crew: Crew, task: TaskStatus) -> bool:
+    def _serves(self, pod: ObservedPod, crew: RoleState, task: TaskStatus) -> bool:
         """Whether the pod serves the current attempt of the task. A uid once recorded stays the only one."""
         of = pod.of
         return (

@@ -8,7 +8,7 @@ from launcher.core.status import State, TaskStatus, Trigger
 
 
 @dataclass(slots=True)
-class Count:
+class CompletionCounts:
     """How many tasks of a role have ended so far, each counted once."""
 
     failed: int = 0
@@ -29,12 +29,12 @@ class Count:
         self.named += task.index in policy.succeeded_indexes
 
 
-def counts(task: TaskStatus) -> bool:
+def counts_toward_completion(task: TaskStatus) -> bool:
     """Whether the task counts: it ended for good, and no scale-down has removed it."""
     return task.state is State.COMPLETED and not task.deletion_pending
 
 
-def verdict(role: TaskRole, task: TaskStatus, count: Count) -> Trigger | None:
+def completion_trigger(role: TaskRole, task: TaskStatus, count: CompletionCounts) -> Trigger | None:
     """Whether *task*, counted last into *count*, ends the attempt by a rule of its own role."""
     if role.background:
         return None
@@ -44,13 +44,13 @@ def verdict(role: TaskRole, task: TaskStatus, count: Count) -> Trigger | None:
     return Trigger(f"role {role.name}: {because}", role.name, task.index) if because else None
 
 
-def _failed(policy: CompletionPolicy, count: Count) -> str:
+def _failed(policy: CompletionPolicy, count: CompletionCounts) -> str:
     if not 1 <= policy.min_failed <= count.failed:
         return ""
     return f"{_tasks(count.failed)} failed, and minFailedTaskCount is {policy.min_failed}"
 
 
-def _succeeded(policy: CompletionPolicy, task: TaskStatus, count: Count) -> str:
+def _succeeded(policy: CompletionPolicy, task: TaskStatus, count: CompletionCounts) -> str:
     if 1 <= policy.min_succeeded <= count.succeeded:
         return f"{_tasks(count.succeeded)} succeeded, and minSucceededTaskCount is {policy.min_succeeded}"
     if task.index in policy.succeeded_indexes and count.named == len(policy.succeeded_indexes):
@@ -76,7 +76,7 @@ class Candidate:
     task: TaskStatus
 
 
-def earliest(roles: Iterable[tuple[TaskRole, Sequence[TaskStatus]]]) -> Candidate | None:
+def first_trigger(roles: Iterable[tuple[TaskRole, Sequence[TaskStatus]]]) -> Candidate | None:
     """
     The first task ever to meet a rule as the rules are now: what a changed spec makes of the tasks that ended.
 
@@ -84,14 +84,14 @@ def earliest(roles: Iterable[tuple[TaskRole, Sequence[TaskStatus]]]) -> Candidat
     """
     found: Candidate | None = None
     for role, tasks in roles:
-        ended = sorted(filter(counts, tasks), key=lambda task: task.completion_time or 0)
+        ended = sorted(filter(counts_toward_completion, tasks), key=lambda task: task.completion_time or 0)
         for wanted in (False, True):
-            count = Count()
+            count = CompletionCounts()
             for task in ended:
                 if task.succeeded is not wanted:
                     continue
                 count.add(task, role.completion)
-                trigger = verdict(role, task, count)
+                trigger = completion_trigger(role, task, count)
                 if trigger is None:
                     continue
                 time = task.completion_time or 0
@@ -101,11 +101,13 @@ def earliest(roles: Iterable[tuple[TaskRole, Sequence[TaskStatus]]]) -> Candidat
     return found
 
 
-def latest(roles: Iterable[tuple[TaskRole, Sequence[TaskStatus]]]) -> tuple[RoleName, TaskStatus] | None:
+def last_completed_task(
+    roles: Iterable[tuple[TaskRole, Sequence[TaskStatus]]],
+) -> tuple[RoleName, TaskStatus] | None:
     """The task that ended last: of equals the earlier role's, and in a role the highest index."""
     found: tuple[RoleName, TaskStatus] | None = None
     for role, tasks in roles:
-        ended = list(filter(counts, tasks))
+        ended = list(filter(counts_toward_completion, tasks))
         if role.background or not ended:
             continue
         last = max(ended, key=lambda task: (task.completion_time or 0, task.index))

@@ -8,19 +8,23 @@ placed for the rest of that attempt: whatever is retried or added later is place
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from launcher.core.completion_codes import Code, Completion, predefined
-from launcher.core.planning.actions import Notice
-from launcher.core.planning.role_state import Crew
-from launcher.core.planning.status_builder import Record
+from launcher.core.completion_codes import Code, Completion, completion_for
+from launcher.core.planning.actions import ObjectEvent
+from launcher.core.planning.role_state import RoleState
+from launcher.core.planning.status_builder import StatusBuilder
 from launcher.core.spec import FrameworkSpec, Gang
-from launcher.core.status import Condition, FrameworkStatus, State, TaskStatus, Trigger, was_placed
+from launcher.core.status import Condition, FrameworkStatus, State, TaskStatus, Trigger, was_scheduled
 from launcher.core.timestamps import Time
 
 #: The condition that tells whether the gang of the current attempt has been placed.
-PLACED = "GangPlaced"
+GANG_PLACED = "GangPlaced"
 
 _NO_GANG = Condition(
-    PLACED, True, 0, "NoGang", "spec.gang is gone, so each task is placed as soon as there is room for it"
+    GANG_PLACED,
+    True,
+    0,
+    "NoGang",
+    "spec.gang is gone, so each task is placed as soon as there is room for it",
 )
 
 
@@ -29,25 +33,25 @@ def members(spec: FrameworkSpec) -> int:
     return sum(role.tasks for role in spec.roles if not role.background)
 
 
-def needed(spec: FrameworkSpec) -> int:
+def min_members(spec: FrameworkSpec) -> int:
     """How many tasks have to be placed together; 0 where none have to."""
     return 0 if spec.gang is None else _least(spec.gang, members(spec))
 
 
-def is_waiting(status: FrameworkStatus) -> bool:
+def is_unplaced(status: FrameworkStatus) -> bool:
     """Whether the gang of the current attempt has not been placed yet. False for what is no gang."""
-    condition = status.condition(PLACED)
+    condition = status.condition(GANG_PLACED)
     return condition is not None and not condition.status
 
 
 def is_placed(status: FrameworkStatus) -> bool:
     """Whether the gang of the current attempt has been placed. False for what is no gang."""
-    condition = status.condition(PLACED)
+    condition = status.condition(GANG_PLACED)
     return condition is not None and condition.status
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class GangEvaluation:
     """What a look at a gang came to: how the attempt has to end, or when the gang's time will be over."""
 
     until: Time | None = None
@@ -57,12 +61,14 @@ class Wait:
     trigger: Trigger | None = None
 
 
-_OVER = Wait()
+_OVER = GangEvaluation()
 
 
-def review(gang: Gang | None, crews: Iterable[Crew], known: Record, placer: str = "") -> Wait:
+def evaluate_gang(
+    gang: Gang | None, crews: Iterable[RoleState], known: StatusBuilder, placer: str = ""
+) -> GangEvaluation:
     """See whether the gang has been placed, and write down how it stands, and with whom, if that is known."""
-    condition = known.status.condition(PLACED)
+    condition = known.status.condition(GANG_PLACED)
     if gang is None:
         if condition is not None and not condition.status:
             known.put_condition(replace(_NO_GANG, since=known.now))
@@ -75,7 +81,7 @@ def review(gang: Gang | None, crews: Iterable[Crew], known: Record, placer: str 
         return _OVER
     since = known.now if condition is None else condition.since
     words = f"the gang waits: {party.words()}"
-    known.put_condition(Condition(PLACED, False, since, "WaitingForRoom", words))
+    known.put_condition(Condition(GANG_PLACED, False, since, "WaitingForRoom", words))
     if known.state is State.PREPARING:
         known.say(words)
     if party.lost > party.total - party.need:
@@ -83,19 +89,19 @@ def review(gang: Gang | None, crews: Iterable[Crew], known: Record, placer: str 
     if gang.timeout_seconds is None:
         return _OVER
     due = since + gang.timeout_seconds
-    return party.too_late(gang.timeout_seconds) if known.now >= due else Wait(until=due)
+    return party.too_late(gang.timeout_seconds) if known.now >= due else GangEvaluation(until=due)
 
 
-def begin(known: Record) -> None:
+def begin(known: StatusBuilder) -> None:
     """Another attempt begins: its gang has not been placed, and has not waited yet."""
-    known.drop_condition(PLACED)
+    known.drop_condition(GANG_PLACED)
 
 
 @dataclass(frozen=True, slots=True)
 class _Party:
     """The members of a gang, counted."""
 
-    crews: tuple[Crew, ...]
+    crews: tuple[RoleState, ...]
     total: int
     need: int
     placed: int
@@ -105,7 +111,7 @@ class _Party:
     placer: str
 
     @classmethod
-    def of(cls, gang: Gang, crews: Iterable[Crew], placer: str) -> "_Party":
+    def of(cls, gang: Gang, crews: Iterable[RoleState], placer: str) -> "_Party":
         own = tuple(crew for crew in crews if crew.role is not None and not crew.role.background)
         total = sum(crew.wanted for crew in own)
         return cls(
@@ -133,14 +139,14 @@ class _Party:
                 return f"{crew.name}[{task.index}]: {task.message}"
         return "the others have no node yet"
 
-    def _those(self, which: Callable[[TaskStatus], bool]) -> Iterator[tuple[Crew, TaskStatus]]:
+    def _those(self, which: Callable[[TaskStatus], bool]) -> Iterator[tuple[RoleState, TaskStatus]]:
         return ((crew, task) for crew in self.crews for task in crew.tasks if which(task))
 
-    def too_late(self, limit: int) -> Wait:
+    def too_late(self, limit: int) -> GangEvaluation:
         because = f"the gang has waited {limit} s for room (gang.timeoutSeconds): {self.words()}"
-        return Wait(end=predefined(Code.GANG_TIMEOUT, because), because=because)
+        return GangEvaluation(end=completion_for(Code.GANG_TIMEOUT, because), because=because)
 
-    def hopeless(self) -> Wait:
+    def hopeless(self) -> GangEvaluation:
         """A member ended before there was a gang, and too few are left for one."""
         crew, task = min(self._those(_is_lost), key=lambda found: found[1].completion_time or 0)
         end = task.attempt.completion
@@ -149,7 +155,7 @@ class _Party:
         because = (
             f"{crew.name}[{task.index}] ended before the gang was placed, and {self.need} tasks are wanted"
         )
-        return Wait(
+        return GangEvaluation(
             end=replace(end, pod=None), because=because, trigger=Trigger(because, crew.name, task.index)
         )
 
@@ -159,15 +165,15 @@ def _least(gang: Gang, total: int) -> int:
 
 
 def _waits(task: TaskStatus) -> bool:
-    return not task.deletion_pending and not was_placed(task) and task.state is not State.COMPLETED
+    return not task.deletion_pending and not was_scheduled(task) and task.state is not State.COMPLETED
 
 
 def _is_lost(task: TaskStatus) -> bool:
-    return not task.deletion_pending and not was_placed(task) and task.state is State.COMPLETED
+    return not task.deletion_pending and not was_scheduled(task) and task.state is State.COMPLETED
 
 
-def _tell_placed(party: _Party, known: Record) -> None:
+def _tell_placed(party: _Party, known: StatusBuilder) -> None:
     of = "all" if party.placed == party.total else f"{party.placed} of"
     words = f"{of} {party.total} tasks of the gang are {party.done}"
-    known.put_condition(Condition(PLACED, True, known.now, "Placed", words))
-    known.notices.append(Notice(PLACED, words))
+    known.put_condition(Condition(GANG_PLACED, True, known.now, "Placed", words))
+    known.notices.append(ObjectEvent(GANG_PLACED, words))

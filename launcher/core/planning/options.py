@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass, field
 
-from launcher.core.failures.classifier import DEFAULT_RULES, FailureRules
-from launcher.core.planning.retry import Backoff
+from launcher.core.failures.classifier import DEFAULT_RULES, FailureClassifier
+from launcher.core.planning.retry import RetryBackoff
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class PlannerOptions:
     """The house rules of one launcher."""
 
     #: How a failed pod's end is read.
-    failures: FailureRules = field(default_factory=lambda: DEFAULT_RULES)
+    failures: FailureClassifier = field(default_factory=lambda: DEFAULT_RULES)
     #: Spacing between retries in a row.
-    backoff: Backoff = Backoff()
+    backoff: RetryBackoff = RetryBackoff()
     #: A Framework that lost a conflict over resources stays away for a random time between these, in seconds.
     conflict_delay: tuple[int, int] = (60, 900)
     #: A pod that was created but not seen for this many seconds is given up.

@@ -8,29 +8,29 @@ what has changed, at the price of the change alone; a property test holds the tw
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from launcher.core.completion_codes import PREDEFINED, Code, Completion, predefined
+from launcher.core.completion_codes import PREDEFINED, Code, Completion, completion_for
 from launcher.core.framework import Framework
 from launcher.core.planning import gang, retry
-from launcher.core.planning.actions import Action, DeleteFramework, Notice, ReadPods, Step
+from launcher.core.planning.actions import Action, DeleteFramework, ListPodsLive, ObjectEvent, StateTransition
 from launcher.core.planning.attempt_end import (
     ALWAYS_STOPS,
     DELETED,
+    completion_message,
     deadline,
     deadline_words,
-    decision,
-    interruption,
-    last_words,
-    retention,
+    interrupting_completion,
+    retry_decision,
+    ttl_seconds,
 )
-from launcher.core.planning.attempt_state import Board, Finished
-from launcher.core.planning.completion_tracker import Jury, Verdict
-from launcher.core.planning.options import Rules
+from launcher.core.planning.attempt_state import AttemptState, CompletedTask
+from launcher.core.planning.completion_tracker import AttemptResult, CompletionTracker
+from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.rescale import adopt, known_crews, new_crews, rescale
-from launcher.core.planning.role_state import Crew, first_wait, start_wait
-from launcher.core.planning.start_order import OPEN, Gate, gate
-from launcher.core.planning.status_builder import Record
-from launcher.core.planning.task_transitions import Situation
-from launcher.core.pods.observed_pod import Pod
+from launcher.core.planning.role_state import RoleState, first_wait, start_wait
+from launcher.core.planning.start_order import OPEN, StartGate, gate
+from launcher.core.planning.status_builder import StatusBuilder
+from launcher.core.planning.task_transitions import RoleContext
+from launcher.core.pods.observed_pod import ObservedPod
 from launcher.core.spec import CleanPodPolicy, ExecutionType
 from launcher.core.status import FrameworkAttempt, FrameworkStatus, State, Trigger
 from launcher.core.timestamps import Time
@@ -43,15 +43,15 @@ _NO_TASKS = "scaled to 0 tasks: nothing runs until a role is scaled up"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PlanResult:
     """What one look at a Framework came to."""
 
     #: To be done once the status is saved, in this order.
     actions: tuple[Action, ...] = ()
     #: When to look again at the latest; None: when something happens.
     look_again: Time | None = None
-    steps: tuple[Step, ...] = ()
-    notices: tuple[Notice, ...] = ()
+    steps: tuple[StateTransition, ...] = ()
+    notices: tuple[ObjectEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,10 @@ class Plan:
 
 def plan(
     framework: Framework,
-    pods: Iterable[Pod],
+    pods: Iterable[ObservedPod],
     now: float,
     *,
-    rules: Rules | None = None,
+    rules: PlannerOptions | None = None,
     chance: float = 0.0,
     fresh: bool = False,
 ) -> Plan:
@@ -78,7 +78,7 @@ def plan(
     *chance* in [0, 1) places random delays. *fresh* says that the pods were just read from the store itself: only then
     is an attempt over in which a pod may have come unseen, and only then does another one begin.
     """
-    planner = Planner(framework, rules or Rules())
+    planner = Planner(framework, rules or PlannerOptions())
     for pod in pods:
         planner.board.see(pod)
     look = planner.look(now, chance=chance, fresh=fresh)
@@ -88,18 +88,18 @@ def plan(
 class Planner:
     """One Framework, thought through from its last saved status on."""
 
-    def __init__(self, framework: Framework, rules: Rules) -> None:
-        self.board = Board(framework.name, framework.uid)
+    def __init__(self, framework: Framework, rules: PlannerOptions) -> None:
+        self.board = AttemptState(framework.name, framework.uid)
         #: Who places the gang, for people to read; empty while that is not known.
         self.placer = ""
         self._framework = framework
         self._rules = rules
-        self._record: Record | None = None
+        self._record: StatusBuilder | None = None
         #: Another attempt is due, and every pod of the last one has to go first.
         self._sweeping = False
         #: This look began with an attempt whose end is stored: nothing is begun on an end that a crash could lose.
         self._is_end_saved = False
-        self._jury = Jury()
+        self._jury = CompletionTracker()
         self._actions: list[Action] = []
         self._wakes: list[Time] = []
         if framework.status is not None:
@@ -152,13 +152,13 @@ class Planner:
             self.board.touch_all()
         self._framework = framework
 
-    def look(self, now: float, *, chance: float = 0.0, fresh: bool = False) -> Look:
+    def look(self, now: float, *, chance: float = 0.0, fresh: bool = False) -> PlanResult:
         """Think everything through that was touched."""
         self.board.actions.clear()
         self._actions.clear()
         self._wakes.clear()
         if self._record is None:
-            self._record = Record.begin(int(now))
+            self._record = StatusBuilder.begin(int(now))
         self._known.now = int(now)
         if self._framework.fault:
             return self._refused()
@@ -173,7 +173,7 @@ class Planner:
             self._ask_store()
         return self._looked()
 
-    def _refused(self) -> Look:
+    def _refused(self) -> PlanResult:
         """Everything stays as it is until the spec is corrected; then all is looked at again."""
         self._known.refuse(self._framework.generation, self._framework.fault)
         self.board.rest()
@@ -193,7 +193,7 @@ class Planner:
         raise ValueError("the plan does not come to rest")
 
     @property
-    def _known(self) -> Record:
+    def _known(self) -> StatusBuilder:
         if self._record is None:
             raise ValueError("nothing is known of this Framework before its first look")
         return self._record
@@ -207,7 +207,7 @@ class Planner:
         """The current attempt has its end, whether or not all of its pods are gone."""
         return self._known.attempt.completion is not None
 
-    def _looked(self) -> Look:
+    def _looked(self) -> PlanResult:
         # What tasks did comes first: it is why the Framework did what it did.
         steps, notices = self.board.steps + self._known.steps, self.board.notices + self._known.notices
         if self._framework.deleting:
@@ -217,10 +217,10 @@ class Planner:
             told.clear()
         wakes = [*self._wakes, *([] if self.board.next_wake is None else [self.board.next_wake])]
         actions = (*self.board.actions.values(), *self._actions)
-        return Look(actions, min(wakes, default=None), tuple(steps), tuple(notices))
+        return PlanResult(actions, min(wakes, default=None), tuple(steps), tuple(notices))
 
     def _load(self, status: FrameworkStatus) -> None:
-        self._record = Record(replace(status, roles=()))
+        self._record = StatusBuilder(replace(status, roles=()))
         self.board.begin_attempt(status.attempt.id, known_crews(status.roles, self._framework.spec))
         self.board.changed = False
         self._jury.recount(self.board.crews.values())
@@ -232,8 +232,8 @@ class Planner:
                 self.board.touch(name)
 
     def _ask_store(self) -> None:
-        if ReadPods() not in self._actions:
-            self._actions.append(ReadPods())
+        if ListPodsLive() not in self._actions:
+            self._actions.append(ListPodsLive())
 
     def _absorb_spec(self) -> None:
         """A spec that was not seen before: rescale first, then judge by the new rules."""
@@ -259,7 +259,7 @@ class Planner:
         if self._is_ending:
             return
         self._is_past_deadline()  # or it is looked at again when it will be
-        end = interruption(self._framework, self._known.status, self._now)
+        end = interrupting_completion(self._framework, self._known.status, self._now)
         if end is not None:
             self._complete(end, None, end.diagnostics)
 
@@ -288,9 +288,9 @@ class Planner:
         self._wakes.append(due)
         return self._now >= due
 
-    def _around(self, each: Crew) -> Situation:
+    def _around(self, each: RoleState) -> RoleContext:
         here = self._gate(each)
-        return Situation(
+        return RoleContext(
             now=self._now,
             rules=self._rules,
             role_name=each.name,
@@ -311,24 +311,24 @@ class Planner:
             self._framework.spec.clean_pods is not CleanPodPolicy.NONE
             or (end is not None and end.code in ALWAYS_STOPS)
             # What belongs to a gang that never was is of use to nobody.
-            or gang.is_waiting(self._known.status)
+            or gang.is_unplaced(self._known.status)
         )
 
-    def _gate(self, each: Crew) -> Gate:
+    def _gate(self, each: RoleState) -> StartGate:
         if self._framework.deleting:
-            return Gate(hold=DELETED)
+            return StartGate(hold=DELETED)
         if each.role is None or self._is_ending:
             return OPEN
         return gate(each.role, self._framework.spec, self.board.crews)
 
-    def _judge(self, finished: list[Finished]) -> bool:
+    def _judge(self, finished: list[CompletedTask]) -> bool:
         """Count each task that ended, in order; the first to meet a rule ends the attempt."""
         for each in finished:
             if not self._is_ending:
                 self._accept(self._jury.hear(each))
         return bool(finished)
 
-    def _accept(self, verdict: Verdict | None) -> None:
+    def _accept(self, verdict: AttemptResult | None) -> None:
         if verdict is not None:
             self._complete(verdict.end, verdict.trigger, verdict.trigger.message)
 
@@ -336,7 +336,9 @@ class Planner:
         """See how the gang stands; True when that ends the attempt. A cache that is behind ends nothing."""
         if self._is_ending or self._known.state is State.COMPLETED:
             return False
-        wait = gang.review(self._framework.spec.gang, self.board.crews.values(), self._known, self.placer)
+        wait = gang.evaluate_gang(
+            self._framework.spec.gang, self.board.crews.values(), self._known, self.placer
+        )
         if wait.until is not None:
             self._wakes.append(wait.until)
         if wait.end is None:
@@ -363,7 +365,7 @@ class Planner:
         known.put_attempt(completion=end, trigger=trigger)
         deleted = end.code == Code.FRAMEWORK_EXTERNAL_DELETED
         if not deleted:
-            stopped = predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, f"the attempt is over: {because}")
+            stopped = completion_for(Code.FRAMEWORK_ATTEMPT_COMPLETION, f"the attempt is over: {because}")
             self.board.mark(stopped, "stopped because the attempt is over")
         self.board.touch_all()
         if known.state is not State.CREATION_PENDING:
@@ -395,7 +397,7 @@ class Planner:
     def _explain(self) -> None:
         """Have the message of a Framework under way name what it waits for."""
         known, crews = self._known, self.board.crews.values()
-        if self._is_ending or gang.is_waiting(known.status):
+        if self._is_ending or gang.is_unplaced(known.status):
             return
         if not any(each.tasks for each in crews):
             if known.state is State.RUNNING:
@@ -424,7 +426,7 @@ class Planner:
         if board.doubts:
             return False
         if self._framework.deleting and not board.pods and not board.all_completed:
-            board.mark(predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, DELETED), DELETED)
+            board.mark(completion_for(Code.FRAMEWORK_ATTEMPT_COMPLETION, DELETED), DELETED)
             return True
         if board.all_completed and not self._has_to_go():
             if not fresh and board.has_unseen:
@@ -450,7 +452,7 @@ class Planner:
             raise ValueError("an attempt that is over has a completion")
         if self._framework.deleting:
             return False
-        after = decision(spec, known.status, end, self._rules, self._now, chance)
+        after = retry_decision(spec, known.status, end, self._rules, self._now, chance)
         if isinstance(after, retry.GiveUp):
             return self._finish(after.because)
         if spec.execution is ExecutionType.STOP:
@@ -496,7 +498,7 @@ class Planner:
 
     def _finish_instead(self, code: Code, because: str) -> bool:
         """The user or the deadline was faster than the retry: no attempt is made only to be stopped."""
-        self._known.put_attempt(completion=predefined(code, because), trigger=None)
+        self._known.put_attempt(completion=completion_for(code, because), trigger=None)
         self.board.touch_all()  # such an end stops pods that the one before it left running
         return self._finish(because)
 
@@ -506,14 +508,14 @@ class Planner:
             self._sweeping = False
             self.board.touch_all()
         known.put(retry=replace(known.retry, delay=None))
-        known.enter(State.COMPLETED, last_words(known.attempt, because))
+        known.enter(State.COMPLETED, completion_message(known.attempt, because))
         return True
 
     def _expire(self) -> None:
         """A finished Framework goes when its time after the end is over."""
         if self._framework.deleting:
             return
-        status, limit = self._known.status, retention(self._framework.spec, self._rules)
+        status, limit = self._known.status, ttl_seconds(self._framework.spec, self._rules)
         due = (status.completion_time or status.transition_time) + limit
         if self._now < due:
             self._wakes.append(due)

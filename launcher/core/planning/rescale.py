@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from launcher.core.completion_codes import Code, predefined
-from launcher.core.planning.role_state import Crew, crew
+from launcher.core.completion_codes import Code, completion_for
+from launcher.core.planning.role_state import RoleState, crew
 from launcher.core.spec import FrameworkSpec, RoleName, TaskRole
 from launcher.core.status import RoleStatus, TaskStatus, new_task
 from launcher.core.timestamps import Time
 
-_REMOVED = predefined(Code.DELETE_TASK_REQUESTED, "the task was removed by a scale-down")
+_REMOVED = completion_for(Code.DELETE_TASK_REQUESTED, "the task was removed by a scale-down")
 
-Crews = dict[RoleName, Crew]
+Crews = dict[RoleName, RoleState]
 
 
 def new_crews(spec: FrameworkSpec, now: Time) -> Crews:
@@ -62,7 +62,7 @@ def adopt(crews: Crews, spec: FrameworkSpec) -> None:
             known.graceful_deletion_seconds = known.role.graceful_deletion_seconds
 
 
-def compact(known: Crew, now: Time, incarnation: int) -> tuple[int, ...] | None:
+def compact(known: RoleState, now: Time, incarnation: int) -> tuple[int, ...] | None:
     """
     Drop removed tasks that are through, from the end; make new ones where the spec wants their index again.
 
@@ -77,7 +77,7 @@ def compact(known: Crew, now: Time, incarnation: int) -> tuple[int, ...] | None:
     return renewed if renewed or len(known.tasks) != before else None
 
 
-def _new_crew(role: TaskRole, now: Time, incarnation: int) -> Crew:
+def _new_crew(role: TaskRole, now: Time, incarnation: int) -> RoleState:
     tasks = (new_task(index, now, incarnation) for index in range(role.tasks))
     return crew(role, role.name, tasks, role.graceful_deletion_seconds)
 

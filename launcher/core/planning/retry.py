@@ -22,7 +22,7 @@ _USED_UP = {0: "maxRetryCount is 0", 1: "its one retry is used up"}
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class RetryBackoff:
     """How retries in a row are spaced out: at once, *first*, then double up to *most* seconds."""
 
     first: int = 10
@@ -53,13 +53,13 @@ class GiveUp:
     because: str
 
 
-def after(
+def after_completion(
     policy: RetryPolicy,
     completion: Completion,
     status: RetryStatus,
     *,
     lasted: int,
-    backoff: Backoff,
+    backoff: RetryBackoff,
     conflict_delay: int = 0,
 ) -> Retry | GiveUp:
     """

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from launcher.core.planning.completion_policy import Count, counts
-from launcher.core.planning.start_order import OPEN, Gate
+from launcher.core.planning.completion_policy import CompletionCounts, counts_toward_completion
+from launcher.core.planning.start_order import OPEN, StartGate
 from launcher.core.spec import RoleName, TaskRole
-from launcher.core.status import RoleStatus, State, TaskStatus, was_placed
+from launcher.core.status import RoleStatus, State, TaskStatus, was_scheduled
 
 #: States whose message is the reason of a wait: for its pod, its containers or its retry.
 _EXPLAINED = frozenset(
@@ -22,7 +22,7 @@ _EXPLAINED = frozenset(
 
 
 @dataclass(slots=True)
-class Crew:
+class RoleState:
     """A role's tasks, by index. A Standing in the sense of ``core.order``."""
 
     name: RoleName
@@ -32,7 +32,7 @@ class Crew:
     graceful_deletion_seconds: int | None = None
     by_state: Counter[State] = field(default_factory=Counter)
     #: Tasks that count towards completion, judged one by one.
-    count: Count = field(default_factory=Count)
+    count: CompletionCounts = field(default_factory=CompletionCounts)
     waiting: int = 0
     running: int = 0
     ready: int = 0
@@ -47,7 +47,7 @@ class Crew:
     leaving: int = 0
     #: Tasks whose pods are still to be created, and what they were told of the role's gate.
     pending: set[int] = field(default_factory=set)
-    told: Gate = OPEN
+    told: StartGate = OPEN
 
     @property
     def wanted(self) -> int:
@@ -73,9 +73,9 @@ class Crew:
 
     def recount(self) -> None:
         """Judge every task anew by the rules of now: after a change of the spec, or after loading."""
-        self.count = Count()
+        self.count = CompletionCounts()
         if self.role is not None:
-            for task in filter(counts, self.tasks):
+            for task in filter(counts_toward_completion, self.tasks):
                 self.count.add(task, self.role.completion)
 
     def frozen(self) -> RoleStatus:
@@ -89,7 +89,7 @@ class Crew:
             self.leaving += by
             return
         self.explained += by * is_explained(task)
-        if task.attempt.node is not None or was_placed(task):  # the former is quicker, and mostly enough
+        if task.attempt.node is not None or was_scheduled(task):  # the former is quicker, and mostly enough
             self.placed += by
         else:
             self.lost += by * (state is State.COMPLETED)
@@ -109,7 +109,7 @@ def is_explained(task: TaskStatus) -> bool:
     return bool(task.message) and task.state in _EXPLAINED and not task.deletion_pending
 
 
-def first_wait(crews: Iterable[Crew]) -> str:
+def first_wait(crews: Iterable[RoleState]) -> str:
     """What the first task waits for that says so; one that has a pod comes before one that has none."""
     later = ""
     for each in crews:
@@ -124,7 +124,7 @@ def first_wait(crews: Iterable[Crew]) -> str:
     return later
 
 
-def start_wait(crews: Collection[Crew]) -> str:
+def start_wait(crews: Collection[RoleState]) -> str:
     """How far tasks have come of which none runs and none says what it waits for."""
     wanted = sum(len(each.tasks) - each.leaving for each in crews)
     unscheduled = wanted - sum(each.placed + each.lost for each in crews)
@@ -133,9 +133,11 @@ def start_wait(crews: Collection[Crew]) -> str:
     return "waiting for containers to start"
 
 
-def crew(role: TaskRole | None, name: RoleName, tasks: Iterable[TaskStatus], graceful: int | None) -> Crew:
+def crew(
+    role: TaskRole | None, name: RoleName, tasks: Iterable[TaskStatus], graceful: int | None
+) -> RoleState:
     """A crew of these tasks."""
-    made = Crew(name, role, graceful_deletion_seconds=graceful)
+    made = RoleState(name, role, graceful_deletion_seconds=graceful)
     for task in tasks:
         made.add(task)
     made.recount()

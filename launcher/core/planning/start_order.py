@@ -7,7 +7,7 @@ from typing import Protocol
 from launcher.core.spec import FrameworkSpec, RoleName, StartAfter, StartCondition, TaskRole
 
 
-class Standing(Protocol):
+class RoleProgress(Protocol):
     """How far the tasks of one role have come."""
 
     @property
@@ -29,17 +29,17 @@ class Standing(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class StartGate:
     """Whether a role's pods may be created; if not, why not, and whether they ever may."""
 
     hold: str = ""
     unreachable: str = ""
 
 
-OPEN = Gate()
+OPEN = StartGate()
 
 
-def gate(role: TaskRole, spec: FrameworkSpec, standing: Mapping[RoleName, Standing]) -> Gate:
+def gate(role: TaskRole, spec: FrameworkSpec, standing: Mapping[RoleName, RoleProgress]) -> StartGate:
     """Whether *role* may start now."""
     for after in role.start_after:
         need = after.at_least if after.at_least is not None else _size(spec, after.role)
@@ -48,14 +48,14 @@ def gate(role: TaskRole, spec: FrameworkSpec, standing: Mapping[RoleName, Standi
         if reached >= need:
             continue
         if reached + _still_possible(after.condition, there) < need:
-            return Gate(unreachable=f"{_wish(after)}, which can no longer be")
-        return Gate(hold=_wish(after))
+            return StartGate(unreachable=f"{_wish(after)}, which can no longer be")
+        return StartGate(hold=_wish(after))
     for earlier in spec.role_sequence:
         if earlier == role.name:
             break
         there = standing.get(earlier)
         if there is not None and there.waiting:
-            return Gate(hold=f"waits until every pod of role {earlier} has been accepted (roleSequence)")
+            return StartGate(hold=f"waits until every pod of role {earlier} has been accepted (roleSequence)")
     return OPEN
 
 
@@ -68,7 +68,7 @@ def _size(spec: FrameworkSpec, name: RoleName) -> int:
     return next((role.tasks for role in spec.roles if role.name == name), 0)
 
 
-def _reached(condition: StartCondition, there: Standing) -> int:
+def _reached(condition: StartCondition, there: RoleProgress) -> int:
     match condition:
         case StartCondition.RUNNING:
             return there.running + there.succeeded
@@ -78,7 +78,7 @@ def _reached(condition: StartCondition, there: Standing) -> int:
             return there.succeeded
 
 
-def _still_possible(condition: StartCondition, there: Standing | None) -> int:
+def _still_possible(condition: StartCondition, there: RoleProgress | None) -> int:
     """How many more could get there."""
     if there is None:
         return 0

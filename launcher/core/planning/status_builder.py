@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from launcher.core.planning.actions import Notice, Step
+from launcher.core.planning.actions import ObjectEvent, StateTransition
 from launcher.core.status import (
     FRAMEWORK_STEPS,
     Condition,
@@ -26,7 +26,7 @@ _REASONS: Mapping[State, str] = {
 _PASSING = frozenset(_REASONS.values())
 
 
-class Record:
+class StatusBuilder:
     """A FrameworkStatus without its tasks, changed step by step and only by legal steps."""
 
     def __init__(self, status: FrameworkStatus) -> None:
@@ -34,15 +34,15 @@ class Record:
         self.now: Time = status.transition_time
         #: Whether anything is not as it was when this was last set to False.
         self.changed = False
-        self.steps: list[Step] = []
-        self.notices: list[Notice] = []
+        self.steps: list[StateTransition] = []
+        self.notices: list[ObjectEvent] = []
 
     @classmethod
-    def begin(cls, now: Time) -> "Record":
+    def begin(cls, now: Time) -> "StatusBuilder":
         """The record of a Framework that nothing has happened to yet."""
         record = cls(FrameworkStatus(now, now, FrameworkAttempt(0, now), ()))
         record.changed = True
-        record.steps.append(Step(None, State.CREATION_PENDING, ""))
+        record.steps.append(StateTransition(None, State.CREATION_PENDING, ""))
         return record
 
     @property
@@ -87,7 +87,7 @@ class Record:
                 self.put(completion_time=now)
             case _:
                 pass
-        self.steps.append(Step(before, state, because))
+        self.steps.append(StateTransition(before, state, because))
         if (before, state) != (State.DELETION_PENDING, State.DELETING):  # which is no news to anybody
             self._tell(because)
         self._judge_conditions(because)
@@ -121,7 +121,7 @@ class Record:
         self.put_condition(fresh)
         if self.state is not State.COMPLETED:  # how it ended says more
             self.say(because)
-        self.notices.append(Notice(fresh.reason, fresh.message, warning=not fresh.status))
+        self.notices.append(ObjectEvent(fresh.reason, fresh.message, warning=not fresh.status))
 
     def put_condition(self, fresh: Condition) -> None:
         """This condition, in place of the one of its type."""
@@ -139,10 +139,10 @@ class Record:
         if self.state is State.COMPLETED:
             failed = end is not None and end.failed
             self.notices.append(
-                Notice("FrameworkFailed" if failed else "FrameworkSucceeded", because, failed)
+                ObjectEvent("FrameworkFailed" if failed else "FrameworkSucceeded", because, failed)
             )
         elif self.state in _REASONS:
-            self.notices.append(Notice(_REASONS[self.state], because))
+            self.notices.append(ObjectEvent(_REASONS[self.state], because))
 
     def _judge_conditions(self, because: str) -> None:
         state, end = self.state, self.attempt.completion

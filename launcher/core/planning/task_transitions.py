@@ -8,11 +8,11 @@ until the task rests. Nothing here looks at other tasks, so one pod's news costs
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from launcher.core.completion_codes import Code, Completion, predefined
+from launcher.core.completion_codes import Code, Completion, completion_for
 from launcher.core.planning import retry
-from launcher.core.planning.actions import Action, CreatePod, DeletePod, Step
-from launcher.core.planning.options import Rules
-from launcher.core.pods.observed_pod import Pod
+from launcher.core.planning.actions import Action, CreatePod, DeletePod, StateTransition
+from launcher.core.planning.options import PlannerOptions
+from launcher.core.pods.observed_pod import ObservedPod
 from launcher.core.spec import RoleName, TaskRole
 from launcher.core.status import TASK_STEPS, State, TaskAttempt, TaskStatus
 from launcher.core.timestamps import Time
@@ -22,11 +22,11 @@ _CUT_OFF = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class RoleContext:
     """What surrounds the tasks of one role during one look."""
 
     now: Time
-    rules: Rules
+    rules: PlannerOptions
     role_name: RoleName
     #: None: the role is gone from the spec.
     role: TaskRole | None
@@ -44,31 +44,35 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class TaskUpdate:
     """A task as it rests now, what to do for it, and when to look at it again at the latest."""
 
     task: TaskStatus
     action: Action | None = None
     wake: Time | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[StateTransition, ...] = ()
 
 
-def advance(task: TaskStatus, pod: Pod | None, around: Situation, refused: Completion | None = None) -> Move:
+def advance(
+    task: TaskStatus, pod: ObservedPod | None, around: RoleContext, refused: Completion | None = None
+) -> TaskUpdate:
     """
     The task after everything that follows from *pod* and *around* without anybody's doing.
 
     *pod* serves this very attempt, or is None; *refused* says how its creation was turned down for good.
     """
     if refused is not None and pod is None and _awaits_creation(task):
-        task = _saying(_ended(task, refused, around), refused.diagnostics)
-    steps: list[Step] = []
+        task = _with_message(_ended(task, refused, around), refused.diagnostics)
+    steps: list[StateTransition] = []
     while True:
         move = _HANDLERS[task.state](task, pod, around)
         if move.task.state is task.state:
-            return Move(move.task, move.action, move.wake, tuple(steps))
+            return TaskUpdate(move.task, move.action, move.wake, tuple(steps))
         if move.task.state not in TASK_STEPS[task.state]:
             raise ValueError(f"no step leads a task from {task.state} to {move.task.state}")
-        steps.append(Step(task.state, move.task.state, move.task.message, around.role_name, task.index))
+        steps.append(
+            StateTransition(task.state, move.task.state, move.task.message, around.role_name, task.index)
+        )
         task = move.task
 
 
@@ -76,37 +80,37 @@ def _awaits_creation(task: TaskStatus) -> bool:
     return task.state is State.CREATION_PENDING and task.attempt.completion is None
 
 
-def _creation_pending(task: TaskStatus, pod: Pod | None, around: Situation) -> Move:
+def _creation_pending(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
     if pod is not None:
         return _enter(task, State.CREATION_REQUESTED, around, "its pod is accepted")
     if task.attempt.completion is not None:
         return _enter(task, State.ATTEMPT_COMPLETED, around, task.message)
     if around.unreachable:
-        task = _ended(task, predefined(Code.START_CONDITION_UNREACHABLE, around.unreachable), around)
+        task = _ended(task, completion_for(Code.START_CONDITION_UNREACHABLE, around.unreachable), around)
         return _enter(task, State.ATTEMPT_COMPLETED, around, around.unreachable)
     if around.hold:
-        return Move(_saying(task, around.hold))
-    return Move(task, CreatePod(around.role_name, task.index, task.incarnation, task.retry.total))
+        return TaskUpdate(_with_message(task, around.hold))
+    return TaskUpdate(task, CreatePod(around.role_name, task.index, task.incarnation, task.retry.total))
 
 
-def _creation_requested(task: TaskStatus, pod: Pod | None, around: Situation) -> Move:
+def _creation_requested(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
     if pod is not None:
         return _enter(task, State.PREPARING, around, "")
     if task.attempt.completion is not None:
         return _enter(task, State.ATTEMPT_COMPLETED, around, task.message)
     limit = around.rules.unseen_limit
     if around.now < (due := task.transition_time + limit):
-        return Move(task, wake=due)
+        return TaskUpdate(task, wake=due)
     because = f"its pod was created but not seen for {limit} s"
     return _enter(
-        _ended(task, predefined(Code.POD_LOCAL_CACHE_CREATION_TIMEOUT, because), around),
+        _ended(task, completion_for(Code.POD_LOCAL_CACHE_CREATION_TIMEOUT, because), around),
         State.ATTEMPT_COMPLETED,
         around,
         because,
     )
 
 
-def _in_sight(task: TaskStatus, pod: Pod | None, around: Situation) -> Move:
+def _in_sight(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
     """AttemptPreparing and AttemptRunning: what the pod says decides."""
     if pod is None:
         return _gone(task, around)
@@ -124,30 +128,30 @@ def _in_sight(task: TaskStatus, pod: Pod | None, around: Situation) -> Move:
     return _alive(task, pod, around)
 
 
-def _alive(task: TaskStatus, pod: Pod, around: Situation) -> Move:
+def _alive(task: TaskStatus, pod: ObservedPod, around: RoleContext) -> TaskUpdate:
     if pod.phase == "Running" and task.state is not State.RUNNING:
         return _enter(task, State.RUNNING, around, "")
     if pod.phase == "Running":
-        return Move(_saying(task, pod.hindrance))
+        return TaskUpdate(_with_message(task, pod.hindrance))
     if pod.phase != "Pending":
-        return Move(task)
+        return TaskUpdate(task)
     if task.state is State.RUNNING:
         return _enter(task, State.PREPARING, around, pod.hindrance)
-    task = _saying(task, pod.hindrance)
+    task = _with_message(task, pod.hindrance)
     limit = around.role.pending_deadline_seconds if around.role is not None else None
     if limit is None:
-        return Move(task)
+        return TaskUpdate(task)
     # A pod that ran once and waits again has had its time since then.
     begun = pod.created if task.attempt.run_time is None else task.transition_time
     if around.now < (due := begun + limit):
-        return Move(task, wake=due)
+        return TaskUpdate(task, wake=due)
     because = f"its pod was still pending after {limit} s" + (f" ({pod.hindrance})" if pod.hindrance else "")
     return _end_with_pod(
-        _ended(task, predefined(Code.POD_PENDING_DEADLINE_EXCEEDED, because), around), pod, around
+        _ended(task, completion_for(Code.POD_PENDING_DEADLINE_EXCEEDED, because), around), pod, around
     )
 
 
-def _pod_ended(task: TaskStatus, pod: Pod, around: Situation) -> Move:
+def _pod_ended(task: TaskStatus, pod: ObservedPod, around: RoleContext) -> TaskUpdate:
     if task.attempt.completion is None:
         task = _ended(task, around.rules.failures.classify(pod.end or {}, pod.name), around)
     if task.deletion_pending:
@@ -155,7 +159,7 @@ def _pod_ended(task: TaskStatus, pod: Pod, around: Situation) -> Move:
     return _end_with_pod(task, pod, around)
 
 
-def _end_with_pod(task: TaskStatus, pod: Pod, around: Situation) -> Move:
+def _end_with_pod(task: TaskStatus, pod: ObservedPod, around: RoleContext) -> TaskUpdate:
     """The attempt has its completion and its pod is there: kept when this was the last try, deleted before another."""
     decision = _decide(task, around)
     if isinstance(decision, retry.Retry):
@@ -164,7 +168,7 @@ def _end_with_pod(task: TaskStatus, pod: Pod, around: Situation) -> Move:
     return _enter(task, rest, around, _end_text(task, decision))
 
 
-def _deletion_pending(task: TaskStatus, pod: Pod | None, around: Situation) -> Move:
+def _deletion_pending(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
     if pod is None:
         return _gone(task, around)
     if pod.deleting:
@@ -173,23 +177,23 @@ def _deletion_pending(task: TaskStatus, pod: Pod | None, around: Situation) -> M
         return _enter(task, State.ATTEMPT_COMPLETED, around, "the attempt is over; it is not tried again")
     waits = pod.ended and not around.ending and not task.deletion_pending
     if waits and around.now < (due := _retry_due(task, around.now)):
-        return Move(task, wake=due)  # its logs stay readable while it waits for its retry
-    return Move(task, DeletePod(pod.name, pod.uid))
+        return TaskUpdate(task, wake=due)  # its logs stay readable while it waits for its retry
+    return TaskUpdate(task, DeletePod(pod.name, pod.uid))
 
 
-def _deletion_requested(task: TaskStatus, pod: Pod | None, around: Situation) -> Move:
+def _deletion_requested(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
     if pod is None:
         return _gone(task, around)
-    return _enter(task, State.DELETING, around, task.message) if pod.deleting else Move(task)
+    return _enter(task, State.DELETING, around, task.message) if pod.deleting else TaskUpdate(task)
 
 
-def _deleting(task: TaskStatus, pod: Pod | None, around: Situation) -> Move:
+def _deleting(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
     if pod is None:
         return _gone(task, around)
-    return Move(task, *removal(pod, around.graceful_deletion_seconds, around.now))
+    return TaskUpdate(task, *deletion_action(pod, around.graceful_deletion_seconds, around.now))
 
 
-def removal(pod: Pod, limit: int | None, now: Time) -> tuple[DeletePod | None, Time | None]:
+def deletion_action(pod: ObservedPod, limit: int | None, now: Time) -> tuple[DeletePod | None, Time | None]:
     """What makes an unwanted pod go: its deletion; by force once that takes over *limit* seconds, or when it will."""
     if pod.deletion_asked is None:
         return DeletePod(pod.name, pod.uid), None
@@ -202,7 +206,7 @@ def removal(pod: Pod, limit: int | None, now: Time) -> tuple[DeletePod | None, T
     return (DeletePod(pod.name, pod.uid, force=True), None) if now >= due else (None, due)
 
 
-def _attempt_completed(task: TaskStatus, pod: Pod | None, around: Situation) -> Move:
+def _attempt_completed(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
     completion = task.attempt.completion
     if completion is None:
         raise ValueError("an attempt that is over has a completion")
@@ -210,30 +214,34 @@ def _attempt_completed(task: TaskStatus, pod: Pod | None, around: Situation) -> 
     if isinstance(decision, retry.GiveUp):
         return _enter(task, State.COMPLETED, around, task.message)
     if task.retry.delay is None and decision.delay:
-        task = _saying(_scheduled(task, decision), _retry_text(task, decision))
+        task = _with_message(_scheduled(task, decision), _retry_text(task, decision))
     if around.now < (due := _retry_due(task, around.now)):
-        return Move(task, wake=due)
+        return TaskUpdate(task, wake=due)
     if pod is not None:  # somebody else saw it go first, or it came back into sight
-        return Move(task, *removal(pod, around.graceful_deletion_seconds, around.now))
+        return TaskUpdate(task, *deletion_action(pod, around.graceful_deletion_seconds, around.now))
     counters = retry.executed(task.retry, decision)
     because = f"try {counters.total + 1} after {_end_words(task)}: {decision.because}"
     task = replace(task, retry=counters, attempt=TaskAttempt(around.now))
     return _enter(task, State.CREATION_PENDING, around, because)
 
 
-def _completed(task: TaskStatus, pod: Pod | None, around: Situation) -> Move:
+def _completed(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
     if pod is None:
-        return Move(task)
+        return TaskUpdate(task)
     # A pod that runs although its attempt goes on was accepted only after the task was over.
     keeps = not pod.deleting and (
         not (around.ending and around.cleans_ended)
         if pod.ended
         else around.ending and not around.stops_running
     )
-    return Move(task) if keeps else Move(task, *removal(pod, around.graceful_deletion_seconds, around.now))
+    return (
+        TaskUpdate(task)
+        if keeps
+        else TaskUpdate(task, *deletion_action(pod, around.graceful_deletion_seconds, around.now))
+    )
 
 
-_HANDLERS: Mapping[State, Callable[[TaskStatus, Pod | None, Situation], Move]] = {
+_HANDLERS: Mapping[State, Callable[[TaskStatus, ObservedPod | None, RoleContext], TaskUpdate]] = {
     State.CREATION_PENDING: _creation_pending,
     State.CREATION_REQUESTED: _creation_requested,
     State.PREPARING: _in_sight,
@@ -246,7 +254,7 @@ _HANDLERS: Mapping[State, Callable[[TaskStatus, Pod | None, Situation], Move]] =
 }
 
 
-def _decide(task: TaskStatus, around: Situation) -> retry.Retry | retry.GiveUp:
+def _decide(task: TaskStatus, around: RoleContext) -> retry.Retry | retry.GiveUp:
     """Whether the task is tried again; never once it is unwanted or the attempt around it is over."""
     completion, attempt = task.attempt.completion, task.attempt
     if completion is None:
@@ -259,7 +267,7 @@ def _decide(task: TaskStatus, around: Situation) -> retry.Retry | retry.GiveUp:
         return retry.GiveUp("no other try could start either")
     ended = attempt.completion_time if attempt.completion_time is not None else around.now
     begun = attempt.run_time if attempt.run_time is not None else attempt.start_time
-    return retry.after(
+    return retry.after_completion(
         around.role.retry, completion, task.retry, lasted=ended - begun, backoff=around.rules.backoff
     )
 
@@ -293,30 +301,32 @@ def _end_words(task: TaskStatus) -> str:
     return completion.words if completion is not None else "ended"
 
 
-def _gone(task: TaskStatus, around: Situation) -> Move:
+def _gone(task: TaskStatus, around: RoleContext) -> TaskUpdate:
     if task.attempt.completion is None:
         task = _ended(
-            task, predefined(Code.POD_EXTERNAL_DELETED, "the pod was deleted by somebody else"), around
+            task, completion_for(Code.POD_EXTERNAL_DELETED, "the pod was deleted by somebody else"), around
         )
     return _enter(task, State.ATTEMPT_COMPLETED, around, task.message)
 
 
-def _being_deleted(task: TaskStatus, around: Situation) -> Move:
+def _being_deleted(task: TaskStatus, around: RoleContext) -> TaskUpdate:
     """Once a pod is being deleted, how its containers end says nothing any more."""
     if task.attempt.completion is None:
         task = _ended(
-            task, predefined(Code.POD_EXTERNAL_DELETED, "the pod is being deleted by somebody else"), around
+            task,
+            completion_for(Code.POD_EXTERNAL_DELETED, "the pod is being deleted by somebody else"),
+            around,
         )
-        task = _saying(task, "its pod is being deleted by somebody else")
+        task = _with_message(task, "its pod is being deleted by somebody else")
     return _enter(task, State.DELETING, around, task.message)
 
 
-def _ended(task: TaskStatus, completion: Completion, around: Situation) -> TaskStatus:
+def _ended(task: TaskStatus, completion: Completion, around: RoleContext) -> TaskStatus:
     """The completion is written once per attempt; later causes do not change it."""
     return replace(task, attempt=replace(task.attempt, completion=completion, completion_time=around.now))
 
 
-def _with_facts(task: TaskStatus, pod: Pod) -> TaskStatus:
+def _with_facts(task: TaskStatus, pod: ObservedPod) -> TaskStatus:
     attempt = task.attempt
     if (attempt.pod_uid, attempt.node, attempt.ip, attempt.host_ip, attempt.ready) == (
         pod.uid,
@@ -330,16 +340,16 @@ def _with_facts(task: TaskStatus, pod: Pod) -> TaskStatus:
     return replace(task, attempt=facts)
 
 
-def _saying(task: TaskStatus, message: str) -> TaskStatus:
+def _with_message(task: TaskStatus, message: str) -> TaskStatus:
     return task if task.message == message else replace(task, message=message)
 
 
-def _enter(task: TaskStatus, state: State, around: Situation, because: str) -> Move:
+def _enter(task: TaskStatus, state: State, around: RoleContext, because: str) -> TaskUpdate:
     now, attempt = around.now, task.attempt
     if state is State.RUNNING:
         attempt = replace(attempt, run_time=now)
         run_time = now if task.run_time is None else task.run_time
-        return Move(
+        return TaskUpdate(
             replace(
                 task, state=state, transition_time=now, message=because, attempt=attempt, run_time=run_time
             )
@@ -348,4 +358,4 @@ def _enter(task: TaskStatus, state: State, around: Situation, because: str) -> M
         task = replace(task, attempt=replace(attempt, completion_time=now))
     if state is State.COMPLETED:
         task = replace(task, completion_time=now, retry=replace(task.retry, delay=None))
-    return Move(replace(task, state=state, transition_time=now, message=because))
+    return TaskUpdate(replace(task, state=state, transition_time=now, message=because))

@@ -7,7 +7,7 @@ POD_UID_HEADER = "Launcher-Pod-Uid"
 
 
 @dataclass(frozen=True, slots=True)
-class LogView:
+class PodLogOptions:
     """Applied in this order: what came since, the last lines of that, the first bytes of those."""
 
     #: Go on as long as the container runs, and end with it.

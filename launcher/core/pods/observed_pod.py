@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.core.names import Membership, membership_of
+from launcher.core.names import TaskIdentity, task_identity
 from launcher.core.owner_references import controller_of
 from launcher.core.spec import PodName
-from launcher.core.timestamps import Time, from_wire
-from launcher.core.validation.pod_template import part
+from launcher.core.timestamps import Time, parse_rfc3339
+from launcher.core.validation.pod_template import as_object
 
 #: Phases that a pod never leaves.
 ENDED = frozenset({"Succeeded", "Failed"})
@@ -17,7 +17,7 @@ _STARTING = ("ContainerCreating", "PodInitializing")
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class ObservedPod:
     """One pod of ours, at one version."""
 
     name: PodName
@@ -26,7 +26,7 @@ class Pod:
     #: The uid of the Framework that controls it.
     owner: str
     #: Which task attempt it serves; None when its marks were tampered with.
-    of: Membership | None
+    of: TaskIdentity | None
     phase: str
     created: Time
     node: str | None = None
@@ -51,25 +51,25 @@ class Pod:
         return self.phase in ENDED
 
 
-def is_over(obj: Mapping[str, Any]) -> bool:
+def has_terminated(obj: Mapping[str, Any]) -> bool:
     """Whether that pod has ended and will never run again."""
-    phase = part(obj.get("status")).get("phase")
+    phase = as_object(obj.get("status")).get("phase")
     return isinstance(phase, str) and phase in ENDED
 
 
-def pod_from_json(obj: Mapping[str, Any]) -> Pod:
+def pod_from_json(obj: Mapping[str, Any]) -> ObservedPod:
     """The pod's facts. Fields that are missing or null read as not known yet."""
     meta = obj["metadata"]
     status = obj.get("status") or {}
     phase = status.get("phase") or "Pending"
-    return Pod(
+    return ObservedPod(
         name=PodName(meta["name"]),
         uid=meta["uid"],
         version=int(meta["resourceVersion"]),
         owner=controller_of(meta).get("uid", ""),
-        of=membership_of(obj),
+        of=task_identity(obj),
         phase=phase,
-        created=from_wire(meta["creationTimestamp"]),
+        created=parse_rfc3339(meta["creationTimestamp"]),
         node=(obj.get("spec") or {}).get("nodeName"),
         ip=status.get("podIP"),
         host_ip=status.get("hostIP"),
@@ -90,7 +90,7 @@ def _holds(status: Mapping[str, Any], condition: str) -> bool:
 def _deletion_asked(meta: Mapping[str, Any]) -> Time | None:
     """``deletionTimestamp`` is when the grace ends; the asking came that grace earlier."""
     stamp = meta.get("deletionTimestamp")
-    return from_wire(stamp) - (meta.get("deletionGracePeriodSeconds") or 0) if stamp else None
+    return parse_rfc3339(stamp) - (meta.get("deletionGracePeriodSeconds") or 0) if stamp else None
 
 
 def _hindrance(status: Mapping[str, Any]) -> str:

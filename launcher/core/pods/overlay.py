@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Extras:
+class PodOverlay:
     """
     What every pod of one role in one attempt gets beside its template.
 
@@ -30,14 +30,14 @@ class Extras:
     mounts: Sequence[Mapping[str, Any]] = ()
 
 
-NOTHING = Extras()
+EMPTY_OVERLAY = PodOverlay()
 
 
-def together(all_extras: Iterable[Extras]) -> Extras:
+def merge_overlays(all_extras: Iterable[PodOverlay]) -> PodOverlay:
     """All of these at once; where two speak of one field, the later counts, and lists are put together."""
-    whole = NOTHING
+    whole = EMPTY_OVERLAY
     for extras in all_extras:
-        whole = Extras(
+        whole = PodOverlay(
             {**whole.labels, **extras.labels},
             {**whole.first_labels, **extras.first_labels},
             {**whole.annotations, **extras.annotations},

@@ -36,7 +36,7 @@ MASTER_PORT = 23456
 
 
 @dataclass(frozen=True, slots=True)
-class Peers:
+class RolePeers:
     """The tasks of one role, as others find them."""
 
     role: RoleName
@@ -51,7 +51,7 @@ class Peers:
         return [f"{host}:{port or default}" if port or default else host for host, port in pairs]
 
 
-def counted(spec: FrameworkSpec) -> dict[RoleName, int]:
+def first_ranks(spec: FrameworkSpec) -> dict[RoleName, int]:
     """The rank of each role's first task; roles in the background are not counted."""
     ranks, rank = {}, 0
     roles = [role for role in spec.roles if not role.background]
@@ -74,7 +74,7 @@ def rank_variables(rank: object, size: int) -> Iterator[tuple[str, object]]:
     yield "PET_NODE_RANK", rank
 
 
-def master_variables(peers: Iterable[Peers]) -> Iterator[tuple[str, str]]:
+def master_variables(peers: Iterable[RolePeers]) -> Iterator[tuple[str, str]]:
     """Where rank 0 is, the first task of the first of these *peers* that has one."""
     for each in peers:
         if each.hosts:
@@ -84,7 +84,7 @@ def master_variables(peers: Iterable[Peers]) -> Iterator[tuple[str, str]]:
             return
 
 
-def host_variables(peers: Iterable[Peers]) -> Iterator[tuple[str, str]]:
+def host_variables(peers: Iterable[RolePeers]) -> Iterator[tuple[str, str]]:
     """``WORKER_HOSTS`` and the like: every task of a role, with its port if that is known."""
     for each in peers:
         # A variable may not begin with a digit; older clusters would turn the whole pod down.
@@ -92,7 +92,7 @@ def host_variables(peers: Iterable[Peers]) -> Iterator[tuple[str, str]]:
             yield f"{each.role.upper()}_HOSTS", ",".join(each.addresses())
 
 
-def tf_config_of(peers: Iterable[Peers], role: RoleName, index: int | str) -> str | None:
+def tf_config_of(peers: Iterable[RolePeers], role: RoleName, index: int | str) -> str | None:
     """TF_CONFIG of one task; None where TensorFlow does not know the role, or there is nobody else to find."""
     known: Mapping[str, list[str]] = {
         each.role: each.addresses(TF_PORT) for each in peers if each.role in TYPES and each.hosts

@@ -20,7 +20,7 @@ from launcher.core.names import (
     PLACEHOLDERS,
     POD_UID_VARIABLE,
     TASK_ATTEMPT_INSTANCE_UID_VARIABLE,
-    Mark,
+    PodIdentityKey,
     attempt_uid,
     config_map_name,
     instance_uid,
@@ -28,8 +28,8 @@ from launcher.core.names import (
     task_name,
     task_uid,
 )
-from launcher.core.owner_references import owned_by
-from launcher.core.pods.overlay import NOTHING, Extras
+from launcher.core.owner_references import controller_reference
+from launcher.core.pods.overlay import EMPTY_OVERLAY, PodOverlay
 from launcher.core.spec import FrameworkName, RoleName, TaskRole
 
 Json = dict[str, Any]
@@ -54,11 +54,11 @@ _INSTANCE_VARIABLES = (
 )
 
 #: As plain strings, which is what JSON has for keys.
-_NAMES = tuple(mark.value for mark in Mark)
+_NAMES = tuple(mark.value for mark in PodIdentityKey)
 _LABELS = tuple(label.value for label in LABELS)
 _PLACEHOLDER = re.compile(rb"\{\{(" + b"|".join(mark.encode() for mark in PLACEHOLDERS) + rb")\}\}")
 #: The index and a number more: ``{{FC_TASK_INDEX+1}}``, as a rank needs it that begins behind another role's.
-_COUNTED_PLACEHOLDER = re.compile(rb"\{\{" + Mark.TASK_INDEX.encode() + rb"\+([0-9]{1,9})\}\}")
+_COUNTED_PLACEHOLDER = re.compile(rb"\{\{" + PodIdentityKey.TASK_INDEX.encode() + rb"\+([0-9]{1,9})\}\}")
 
 #: What a pod gets from us or from the store, whatever the template says.
 _NOT_FROM_TEMPLATE = frozenset(
@@ -99,13 +99,13 @@ class PodTemplate:
         attempt_id: int,
         role: TaskRole,
         counts: Mapping[RoleName, int],
-        extras: Extras = NOTHING,
+        extras: PodOverlay = EMPTY_OVERLAY,
     ) -> "PodTemplate":
         """The template of *role*; *counts* tells every role's number of tasks, in the order of the spec."""
         marks = _marks(framework_name, namespace, framework_uid, attempt_id, role.name)
         values = dict(zip(_NAMES, map(orjson.Fragment, marks.values()), strict=True))
         variables = [*_variables(values, counts), *extras.variables]
-        owner = owned_by(API_VERSION, KIND, framework_name, framework_uid)
+        owner = controller_reference(API_VERSION, KIND, framework_name, framework_uid)
         pod = {
             **{key: value for key, value in role.pod.items() if key != "status"},
             "apiVersion": "v1",
@@ -133,21 +133,21 @@ class PodTemplate:
         return pod
 
 
-def templates_of(
-    framework: Framework, attempt_id: int, extras: Mapping[RoleName, Extras] | None = None
+def compile_templates(
+    framework: Framework, attempt_id: int, extras: Mapping[RoleName, PodOverlay] | None = None
 ) -> dict[RoleName, PodTemplate]:
     """The templates of all roles for one attempt, as the spec has them now, with the *extras* of each."""
     counts = {role.name: role.tasks for role in framework.spec.roles}
     name, namespace, uid = framework.name, framework.namespace, framework.uid
     return {
         role.name: PodTemplate.of(
-            name, namespace, uid, attempt_id, role, counts, (extras or {}).get(role.name, NOTHING)
+            name, namespace, uid, attempt_id, role, counts, (extras or {}).get(role.name, EMPTY_OVERLAY)
         )
         for role in framework.spec.roles
     }
 
 
-def counted_from(first: int) -> orjson.Fragment:
+def index_plus(first: int) -> orjson.Fragment:
     """A text for Extras that is *first* in the pod of task 0, and one more in each after it: a rank, for instance."""
     return orjson.Fragment(b'"' + _counted(str(first).encode()) + b'"')
 
@@ -167,19 +167,19 @@ def _marks(
     attempt = attempt_uid(framework_uid, attempt_id)
     before_index = task_name(framework, role, 0).removesuffix("0")
     return {
-        Mark.FRAMEWORK_NAMESPACE: _quoted(namespace),
-        Mark.FRAMEWORK_NAME: _quoted(framework),
-        Mark.TASKROLE_NAME: _quoted(role),
-        Mark.TASK_INDEX: b'"' + _INDEX + b'"',
-        Mark.CONFIGMAP_NAME: _quoted(config_map_name(framework)),
-        Mark.POD_NAME: _quoted(before_index, _INDEX),
-        Mark.FRAMEWORK_UID: _quoted(framework_uid),
-        Mark.FRAMEWORK_ATTEMPT_ID: _quoted(str(attempt_id)),
-        Mark.FRAMEWORK_ATTEMPT_INSTANCE_UID: _quoted(instance_uid(attempt_id, attempt)),
-        Mark.CONFIGMAP_UID: _quoted(attempt),
-        Mark.TASKROLE_UID: _quoted(role_uid(framework_uid, attempt_id, role)),
-        Mark.TASK_UID: b'"' + _TASK_UID + b'"',
-        Mark.TASK_ATTEMPT_ID: b'"' + _TASK_ATTEMPT + b'"',
+        PodIdentityKey.FRAMEWORK_NAMESPACE: _quoted(namespace),
+        PodIdentityKey.FRAMEWORK_NAME: _quoted(framework),
+        PodIdentityKey.TASKROLE_NAME: _quoted(role),
+        PodIdentityKey.TASK_INDEX: b'"' + _INDEX + b'"',
+        PodIdentityKey.CONFIGMAP_NAME: _quoted(config_map_name(framework)),
+        PodIdentityKey.POD_NAME: _quoted(before_index, _INDEX),
+        PodIdentityKey.FRAMEWORK_UID: _quoted(framework_uid),
+        PodIdentityKey.FRAMEWORK_ATTEMPT_ID: _quoted(str(attempt_id)),
+        PodIdentityKey.FRAMEWORK_ATTEMPT_INSTANCE_UID: _quoted(instance_uid(attempt_id, attempt)),
+        PodIdentityKey.CONFIGMAP_UID: _quoted(attempt),
+        PodIdentityKey.TASKROLE_UID: _quoted(role_uid(framework_uid, attempt_id, role)),
+        PodIdentityKey.TASK_UID: b'"' + _TASK_UID + b'"',
+        PodIdentityKey.TASK_ATTEMPT_ID: b'"' + _TASK_ATTEMPT + b'"',
     }
 
 
@@ -193,9 +193,9 @@ def _variables(values: Values, counts: Mapping[RoleName, int]) -> list[Json]:
     return [
         *[{"name": name, "value": value} for name, value in values.items()],
         *_INSTANCE_VARIABLES,
-        {"name": "taskindex", "value": values[Mark.TASK_INDEX]},
-        {"name": "framework_name", "value": values[Mark.FRAMEWORK_NAME]},
-        {"name": "taskrole", "value": values[Mark.TASKROLE_NAME]},
+        {"name": "taskindex", "value": values[PodIdentityKey.TASK_INDEX]},
+        {"name": "framework_name", "value": values[PodIdentityKey.FRAMEWORK_NAME]},
+        {"name": "taskrole", "value": values[PodIdentityKey.TASKROLE_NAME]},
         # A variable may not begin with a digit; older clusters would turn the whole pod down.
         *[
             {"name": f"{role}_tasknum", "value": str(n)}
@@ -205,11 +205,11 @@ def _variables(values: Values, counts: Mapping[RoleName, int]) -> list[Json]:
     ]
 
 
-def _metadata(template: Mapping[str, Any], values: Values, owner: Json, extras: Extras) -> Json:
+def _metadata(template: Mapping[str, Any], values: Values, owner: Json, extras: PodOverlay) -> Json:
     return {
         **{key: value for key, value in template.items() if key not in _NOT_FROM_TEMPLATE},
-        "name": values[Mark.POD_NAME],
-        "namespace": values[Mark.FRAMEWORK_NAMESPACE],
+        "name": values[PodIdentityKey.POD_NAME],
+        "namespace": values[PodIdentityKey.FRAMEWORK_NAMESPACE],
         "labels": {
             **(template.get("labels") or {}),
             **extras.labels,
@@ -220,7 +220,7 @@ def _metadata(template: Mapping[str, Any], values: Values, owner: Json, extras: 
     }
 
 
-def _spec(template: Mapping[str, Any], variables: list[Mapping[str, Any]], extras: Extras) -> Json:
+def _spec(template: Mapping[str, Any], variables: list[Mapping[str, Any]], extras: PodOverlay) -> Json:
     spec = {**extras.defaults, **template}
     for group in ("initContainers", "containers"):
         if spec.get(group):
@@ -232,7 +232,7 @@ def _spec(template: Mapping[str, Any], variables: list[Mapping[str, Any]], extra
 
 
 def _container(
-    template: Mapping[str, Any] | None, variables: list[Mapping[str, Any]], extras: Extras
+    template: Mapping[str, Any] | None, variables: list[Mapping[str, Any]], extras: PodOverlay
 ) -> Json:
     container = dict(template or {})
     if extras.mounts:

@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Any
 
 from launcher.core.framework import Framework
-from launcher.core.names import API_VERSION, KIND, Mark, config_map_name, pod_name
-from launcher.core.owner_references import owned_by
+from launcher.core.names import API_VERSION, KIND, PodIdentityKey, config_map_name, pod_name
+from launcher.core.owner_references import controller_reference
 from launcher.core.spec import FrameworkName, TaskRole
 
 Json = dict[str, Any]
@@ -24,7 +24,7 @@ ANNOTATION = "launcher.microsoft.com/services"
 _PLACEHOLDER = re.compile(r"\{\{(FC_[A-Z_]+)\}\}")
 
 
-class Wish(StrEnum):
+class ServiceMode(StrEnum):
     """Which Services a role has."""
 
     PER_TASK = "PerTask"
@@ -42,13 +42,13 @@ def role_service_name(framework: FrameworkName, role: str) -> str:
     return f"{framework}-{role}"
 
 
-def wish_of(role: TaskRole) -> Wish | None:
+def service_mode(role: TaskRole) -> ServiceMode | None:
     """Which Services the role asks for; None for none. Raises ValueError when the annotation is no such word."""
     asked = ((role.pod.get("metadata") or {}).get("annotations") or {}).get(ANNOTATION)
-    return None if asked is None else Wish(asked)
+    return None if asked is None else ServiceMode(asked)
 
 
-def has_own_service(framework: Framework) -> bool:
+def has_headless_service(framework: Framework) -> bool:
     """Whether there is a Service in which every pod has a name."""
     own = service_name(framework.name)
     return framework.spec.discovery is not None or any(
@@ -62,15 +62,15 @@ def services_of(framework: Framework) -> dict[str, Json]:
 
 
 def _services(framework: Framework) -> Iterator[Json]:
-    if has_own_service(framework):
-        selector = {Mark.FRAMEWORK_NAME.value: framework.name}
+    if has_headless_service(framework):
+        selector = {PodIdentityKey.FRAMEWORK_NAME.value: framework.name}
         yield _service(framework, service_name(framework.name), selector, selector, _HEADLESS)
     for role in framework.spec.roles:
-        match wish_of(role):
-            case Wish.PER_TASK:
+        match service_mode(role):
+            case ServiceMode.PER_TASK:
                 for index in range(role.tasks):
                     yield _of_task(framework, role, index)
-            case Wish.NODE_PORT:
+            case ServiceMode.NODE_PORT:
                 yield _of_role(framework, role)
             case None:
                 pass
@@ -82,14 +82,14 @@ _HEADLESS: Mapping[str, Any] = {"clusterIP": "None", "publishNotReadyAddresses":
 
 def _of_task(framework: Framework, role: TaskRole, index: int) -> Json:
     name = pod_name(framework.name, role.name, index)
-    selector = {**_role_selector(framework, role), Mark.TASK_INDEX.value: str(index)}
+    selector = {**_role_selector(framework, role), PodIdentityKey.TASK_INDEX.value: str(index)}
     marks: Mapping[str, str] = {
-        Mark.FRAMEWORK_NAMESPACE: framework.namespace,
-        Mark.FRAMEWORK_NAME: framework.name,
-        Mark.TASKROLE_NAME: role.name,
-        Mark.TASK_INDEX: str(index),
-        Mark.CONFIGMAP_NAME: config_map_name(framework.name),
-        Mark.POD_NAME: name,
+        PodIdentityKey.FRAMEWORK_NAMESPACE: framework.namespace,
+        PodIdentityKey.FRAMEWORK_NAME: framework.name,
+        PodIdentityKey.TASKROLE_NAME: role.name,
+        PodIdentityKey.TASK_INDEX: str(index),
+        PodIdentityKey.CONFIGMAP_NAME: config_map_name(framework.name),
+        PodIdentityKey.POD_NAME: name,
     }
     labels = {
         key: _PLACEHOLDER.sub(lambda found: marks.get(found[1], found[0]), value)
@@ -104,12 +104,19 @@ def _of_role(framework: Framework, role: TaskRole) -> Json:
     labels = {key: value for key, value in _labels(role).items() if not _PLACEHOLDER.search(value)}
     name = role_service_name(framework.name, role.name)
     return _service(
-        framework, name, {**labels, **selector}, selector, {"type": Wish.NODE_PORT.value, **_ports(role)}
+        framework,
+        name,
+        {**labels, **selector},
+        selector,
+        {"type": ServiceMode.NODE_PORT.value, **_ports(role)},
     )
 
 
 def _role_selector(framework: Framework, role: TaskRole) -> dict[str, str]:
-    return {Mark.FRAMEWORK_NAME.value: framework.name, Mark.TASKROLE_NAME.value: role.name}
+    return {
+        PodIdentityKey.FRAMEWORK_NAME.value: framework.name,
+        PodIdentityKey.TASKROLE_NAME.value: role.name,
+    }
 
 
 def _labels(role: TaskRole) -> Mapping[str, str]:
@@ -152,7 +159,7 @@ def _service(
             "name": name,
             "namespace": framework.namespace,
             "labels": dict(labels),
-            "ownerReferences": [owned_by(API_VERSION, KIND, framework.name, framework.uid)],
+            "ownerReferences": [controller_reference(API_VERSION, KIND, framework.name, framework.uid)],
         },
         "spec": {"selector": dict(selector), **spec},
     }

@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 import orjson
 
-from launcher.core.completion_codes import Completion, completion_from_json, completion_to_json, shared
+from launcher.core.completion_codes import Completion, completion_from_json, completion_to_json, interned
 from launcher.core.serialization import index_ranges
-from launcher.core.status import FRESH, RetryStatus, State, TaskAttempt, TaskStatus
+from launcher.core.status import NO_RETRIES, RetryStatus, State, TaskAttempt, TaskStatus
 from launcher.core.timestamps import Time
 
 #: More kinds of tasks than these in one role, and tasks of one state share an entry even if they ended differently.
@@ -36,7 +36,7 @@ _COUNTERS = ("totalRetriedCount", "accountableRetriedCount", "retryDelaySec", "q
 _T = TypeVar("_T", bound=Hashable)
 
 
-class Folder:
+class TaskFolder:
     """Folds the tasks of one Framework, role by role, while there is room for texts."""
 
     def __init__(self, began: Time) -> None:
@@ -72,7 +72,7 @@ class Folder:
             entry["message"] = _shared_or_placed(texts, messages, str)
         if any(task.incarnation for task in tasks):
             entry["incarnation"] = _column([task.incarnation for task in tasks])
-        if any(task.retry != FRESH for task in tasks):
+        if any(task.retry != NO_RETRIES for task in tasks):
             columns = zip(*(_counters(task.retry) for task in tasks), strict=True)
             entry["retryPolicyStatus"] = dict(zip(_COUNTERS, map(_column, columns), strict=True))
         outlines = [end for task in tasks if (end := _outline(task.attempt.completion)) is not None]
@@ -123,7 +123,7 @@ def _unfold(
         indexes,
         _placed(entry.get("message", ""), messages, number),
         map(whole, _spread(entry.get("incarnation", 0), number)),
-        [FRESH] * number if counters is None else _retries(counters, number),
+        [NO_RETRIES] * number if counters is None else _retries(counters, number),
         _placed(end_from_json(end) if isinstance(end, dict) else end, ends, number),
         *(_moments(seconds.get(name), number, began) for name in _TIMES),
         strict=True,
@@ -199,7 +199,7 @@ def _outline(end: Completion | None) -> Completion | None:
 
 
 def _without_words(end: Completion) -> Completion:
-    return shared(Completion(end.code, end.phrase, end.failed, end.attributes))
+    return interned(Completion(end.code, end.phrase, end.failed, end.attributes))
 
 
 def _end_size(end: Completion) -> int:
@@ -261,7 +261,7 @@ def retry_of(total: Any, accountable: Any, delay: Any, quick: Any) -> RetryStatu
     retry = RetryStatus(
         whole(total), whole(accountable), None if delay is None else whole(delay), whole(quick)
     )
-    return FRESH if retry == FRESH else retry
+    return NO_RETRIES if retry == NO_RETRIES else retry
 
 
 def _moments(value: Any, number: int, began: Time) -> Sequence[Time | None]:

@@ -17,7 +17,7 @@ SECOND_API_VERSION = f"{GROUP}/{VERSION}"
 CLEAN = CleanPodPolicy.ALL.value
 
 
-def by_first_name(obj: Json) -> Json:
+def to_launcher_group(obj: Json) -> Json:
     """The same Framework under our own name, with what the other one takes for granted."""
     spec = obj.get("spec")
     if isinstance(spec, dict) and spec.get("cleanPodPolicy") is None:

@@ -26,7 +26,7 @@ from launcher.core.spec import (
 )
 
 #: A longer grace is read as this one, so that it can be added to any time: 68 years, or in other words never.
-LONGEST_GRACE = 2**31 - 1
+MAX_GRACE_SECONDS = 2**31 - 1
 
 DEFAULT_MOUNT_PATH = "/configdir"
 
@@ -90,7 +90,7 @@ def _role_from_json(role: Mapping[str, Any], tasks: int) -> TaskRole:
         retry=_task_retry_from_json(task.get("retryPolicy")),
         start_after=tuple(map(_start_after_from_json, role.get("startAfter") or ())),
         background=bool(role.get("background")),
-        graceful_deletion_seconds=None if grace is None else min(grace, LONGEST_GRACE),
+        graceful_deletion_seconds=None if grace is None else min(grace, MAX_GRACE_SECONDS),
         pending_deadline_seconds=_count(task.get("pendingDeadlineSeconds")),
     )
 

@@ -15,10 +15,10 @@ import orjson
 
 from launcher.core import names
 from launcher.core.completion_codes import Completion, completion_to_json
-from launcher.core.serialization.folded_tasks import Folder, end_from_json, retry_of, unfold, whole
+from launcher.core.serialization.folded_tasks import TaskFolder, end_from_json, retry_of, unfold, whole
 from launcher.core.spec import FrameworkName, RoleName
 from launcher.core.status import (
-    FRESH,
+    NO_RETRIES,
     Condition,
     FrameworkAttempt,
     FrameworkStatus,
@@ -29,7 +29,7 @@ from launcher.core.status import (
     TaskStatus,
     Trigger,
 )
-from launcher.core.timestamps import Time, from_wire, to_wire
+from launcher.core.timestamps import Time, format_rfc3339, parse_rfc3339
 
 #: Up to this many tasks, every one is listed in full.
 LISTED_IN_FULL = 300
@@ -67,15 +67,15 @@ def _written(
         "message": status.message,
         "taskCounts": _counts(task for role in status.roles for task in role.tasks),
         **_scale_to_json(status.roles, framework),
-        "startTime": to_wire(status.start_time),
+        "startTime": format_rfc3339(status.start_time),
         "runTime": _time(status.run_time),
         "completionTime": _time(status.completion_time),
-        "transitionTime": to_wire(status.transition_time),
+        "transitionTime": format_rfc3339(status.transition_time),
         "conditions": [_condition_to_json(condition) for condition in status.conditions],
         "retryPolicyStatus": _retry_to_json(status.retry),
         "attemptStatus": {
             "id": attempt.id,
-            "startTime": to_wire(attempt.start_time),
+            "startTime": format_rfc3339(attempt.start_time),
             "runTime": _time(attempt.run_time),
             "completionTime": _time(attempt.completion_time),
             "instanceUID": names.instance_uid(attempt.id, names.attempt_uid(uid, attempt.id)),
@@ -100,10 +100,10 @@ def status_from_json(status: Mapping[str, Any]) -> FrameworkStatus | None:
 
 def _status_from_json(status: Mapping[str, Any]) -> FrameworkStatus:
     attempt, end = status["attemptStatus"], status["attemptStatus"].get("completionStatus")
-    began = from_wire(attempt["startTime"])
+    began = parse_rfc3339(attempt["startTime"])
     return FrameworkStatus(
-        start_time=from_wire(status["startTime"]),
-        transition_time=from_wire(status["transitionTime"]),
+        start_time=parse_rfc3339(status["startTime"]),
+        transition_time=parse_rfc3339(status["transitionTime"]),
         attempt=FrameworkAttempt(
             id=whole(attempt["id"]),
             start_time=began,
@@ -139,7 +139,7 @@ class _Lister:
         self._framework, self._uid, self._attempt = framework, uid, attempt
         self._folds = tasks > LISTED_IN_FULL
         self._room = TELLING_ENTRY_BYTES if self._folds else FULL_ENTRY_BYTES
-        self._folder = Folder(attempt.start_time)
+        self._folder = TaskFolder(attempt.start_time)
 
     def role(self, role: RoleStatus) -> dict[str, Any]:
         """The entry of one role in ``taskRoleStatuses``."""
@@ -182,15 +182,15 @@ class _Lister:
             "instanceUID": names.task_uid(self._uid, self._attempt.id, role, task.index, task.incarnation),
             "state": task.state.value,
             "message": task.message,
-            "startTime": to_wire(task.start_time),
+            "startTime": format_rfc3339(task.start_time),
             "runTime": _time(task.run_time),
             "completionTime": _time(task.completion_time),
-            "transitionTime": to_wire(task.transition_time),
+            "transitionTime": format_rfc3339(task.transition_time),
             "deletionPending": task.deletion_pending,
             "retryPolicyStatus": _retry_to_json(task.retry),
             "attemptStatus": {
                 "id": number,
-                "startTime": to_wire(attempt.start_time),
+                "startTime": format_rfc3339(attempt.start_time),
                 "runTime": _time(attempt.run_time),
                 "completionTime": _time(attempt.completion_time),
                 "instanceUID": None
@@ -220,7 +220,7 @@ def _tells(task: TaskStatus) -> bool:
     """Whether something happened to the task that its neighbours do not share."""
     end = task.attempt.completion
     own = end is not None and end.failed and end.pod is not None
-    return own or task.retry != FRESH or task.deletion_pending
+    return own or task.retry != NO_RETRIES or task.deletion_pending
 
 
 def _role_from_json(role: Mapping[str, Any], began: Time) -> RoleStatus:
@@ -237,10 +237,10 @@ def _task_from_json(task: Mapping[str, Any]) -> TaskStatus:
     end = attempt.get("completionStatus")
     return TaskStatus(
         index=whole(task["index"]),
-        start_time=from_wire(task["startTime"]),
-        transition_time=from_wire(task["transitionTime"]),
+        start_time=parse_rfc3339(task["startTime"]),
+        transition_time=parse_rfc3339(task["transitionTime"]),
         attempt=TaskAttempt(
-            start_time=from_wire(attempt["startTime"]),
+            start_time=parse_rfc3339(attempt["startTime"]),
             run_time=_moment(attempt.get("runTime")),
             completion_time=_moment(attempt.get("completionTime")),
             pod_uid=attempt.get("podUID"),
@@ -310,7 +310,7 @@ def _condition_to_json(condition: Condition) -> dict[str, Any]:
         "type": condition.type,
         "status": "True" if condition.status else "False",
         **about,
-        "lastTransitionTime": to_wire(condition.since),
+        "lastTransitionTime": format_rfc3339(condition.since),
         "reason": condition.reason,
         "message": condition.message,
     }
@@ -321,7 +321,7 @@ def _condition_from_json(entry: Mapping[str, Any]) -> Condition:
     return Condition(
         entry["type"],
         entry["status"] == "True",
-        from_wire(entry["lastTransitionTime"]),
+        parse_rfc3339(entry["lastTransitionTime"]),
         entry.get("reason", ""),
         entry.get("message", ""),
         None if about is None else whole(about),
@@ -329,8 +329,8 @@ def _condition_from_json(entry: Mapping[str, Any]) -> Condition:
 
 
 def _time(time: Time | None) -> str | None:
-    return None if time is None else to_wire(time)
+    return None if time is None else format_rfc3339(time)
 
 
 def _moment(text: str | None) -> Time | None:
-    return None if text is None else from_wire(text)
+    return None if text is None else parse_rfc3339(text)

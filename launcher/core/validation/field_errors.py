@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
-from launcher.core.errors import Problem
+from launcher.core.errors import FieldError
 from launcher.core.parsing.decoder import short
 
 #: Below this share of common letters two words are no misspelling of each other.
@@ -14,7 +14,7 @@ _ALIKE = 0.75
 _LONGEST = 64
 
 
-def meant(word: str, known: Iterable[str]) -> str | None:
+def suggestion(word: str, known: Iterable[str]) -> str | None:
     """The known word that *word* is most like, whatever its case; None when none is near."""
     if len(word) > _LONGEST:
         return None
@@ -30,7 +30,7 @@ DUPLICATE_FIELD = "FieldDuplicate"
 IGNORED_FIELD = "FieldIgnored"
 
 #: More of one object is not told: nobody reads on, and an answer has to stay small.
-MOST = 100
+MAX_REPORTED_ERRORS = 100
 
 _KINDS = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 
@@ -40,82 +40,87 @@ def kind_of(value: Any) -> str:
     return _KINDS.get(type(value), "null")
 
 
-def shown(value: Any) -> str:
+def quote_value(value: Any) -> str:
     """The value as JSON if it is short, else its beginning; of a list or object only the kind."""
     if isinstance(value, dict | list):
         return f'"{kind_of(value)}"'
     return json.dumps(short(value) if isinstance(value, str) else value, ensure_ascii=False)
 
 
-def invalid(field: str, value: Any, must: str) -> Problem:
+def invalid(field: str, value: Any, must: str) -> FieldError:
     """``Invalid value: -1: must be at least 0``."""
-    return Problem(field, f"Invalid value: {shown(value)}: {must}")
+    return FieldError(field, f"Invalid value: {quote_value(value)}: {must}")
 
 
-def required(field: str, why: str = "") -> Problem:
+def required(field: str, why: str = "") -> FieldError:
     """``Required value: a pod needs at least one container``."""
-    return Problem(field, f"Required value: {why}" if why else "Required value", "FieldValueRequired")
+    return FieldError(field, f"Required value: {why}" if why else "Required value", "FieldValueRequired")
 
 
-def wrong_kind(field: str, value: Any, must: str) -> Problem:
+def type_invalid(field: str, value: Any, must: str) -> FieldError:
     """``Invalid value: "string": must be of type integer``."""
-    return Problem(field, f'Invalid value: "{kind_of(value)}": {must}', "FieldValueTypeInvalid")
+    return FieldError(field, f'Invalid value: "{kind_of(value)}": {must}', "FieldValueTypeInvalid")
 
 
-def unsupported(field: str, value: Any, supported: Iterable[str]) -> Problem:
+def unsupported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
     """``Unsupported value: "start": supported values: "Create", "Start"; did you mean "Start"?``."""
     words = tuple(supported)
-    guess = meant(value, words) if isinstance(value, str) else None
-    listed = ", ".join(map(shown, words))
-    message = f"Unsupported value: {shown(value)}: supported values: {listed}{_question(guess)}"
-    return Problem(field, message, "FieldValueNotSupported")
+    guess = suggestion(value, words) if isinstance(value, str) else None
+    listed = ", ".join(map(quote_value, words))
+    message = f"Unsupported value: {quote_value(value)}: supported values: {listed}{_question(guess)}"
+    return FieldError(field, message, "FieldValueNotSupported")
 
 
-def duplicate(field: str, value: Any, why: str) -> Problem:
+def duplicate(field: str, value: Any, why: str) -> FieldError:
     """``Duplicate value: "worker": each role needs a name of its own``."""
-    return Problem(field, f"Duplicate value: {shown(value)}: {why}", "FieldValueDuplicate")
+    return FieldError(field, f"Duplicate value: {quote_value(value)}: {why}", "FieldValueDuplicate")
 
 
-def forbidden(field: str, why: str) -> Problem:
+def forbidden(field: str, why: str) -> FieldError:
     """``spec.hostNetwork: Forbidden: …``."""
-    return Problem(field, f"Forbidden: {why}", "FieldValueForbidden")
+    return FieldError(field, f"Forbidden: {why}", "FieldValueForbidden")
 
 
-def not_found(field: str, value: Any, known: Iterable[str], what: str) -> Problem:
+def not_found(field: str, value: Any, known: Iterable[str], what: str) -> FieldError:
     """``Not found: "wroker": there is no such role; did you mean "worker"?``."""
-    guess = meant(value, known) if isinstance(value, str) else None
-    return Problem(
-        field, f"Not found: {shown(value)}: there is no such {what}{_question(guess)}", "FieldValueNotFound"
+    guess = suggestion(value, known) if isinstance(value, str) else None
+    return FieldError(
+        field,
+        f"Not found: {quote_value(value)}: there is no such {what}{_question(guess)}",
+        "FieldValueNotFound",
     )
 
 
-def unknown_field(field: str, guess: str | None) -> Problem:
+def unknown_field(field: str, guess: str | None) -> FieldError:
     """``unknown field "spec.taskRole"; did you mean "taskRoles"?``."""
-    return Problem(field, f'unknown field "{_bare(field)}"{_question(guess)}', UNKNOWN_FIELD)
+    return FieldError(field, f'unknown field "{_bare(field)}"{_question(guess)}', UNKNOWN_FIELD)
 
 
-def ignored_field(field: str, guess: str | None, writer: str) -> Problem:
+def ignored_field(field: str, guess: str | None, writer: str) -> FieldError:
     """``unknown field "spec.privileged"; it is ignored, as it was by OpenPAI``."""
     message = f'unknown field "{_bare(field)}"; it is ignored, as it was by {writer}{_question(guess)}'
-    return Problem(field, message, IGNORED_FIELD)
+    return FieldError(field, message, IGNORED_FIELD)
 
 
-def strict_errors(findings: Iterable[Problem]) -> tuple[Problem, ...]:
+def strict_errors(findings: Iterable[FieldError]) -> tuple[FieldError, ...]:
     """The findings that strict reading refuses."""
     return tuple(finding for finding in findings if finding.reason != IGNORED_FIELD)
 
 
-def duplicate_field(field: str) -> Problem:
+def duplicate_field(field: str) -> FieldError:
     """``duplicate field "spec.description"; the last one counts``."""
-    return Problem(field, f'duplicate field "{_bare(field)}"; the last one counts', DUPLICATE_FIELD)
+    return FieldError(field, f'duplicate field "{_bare(field)}"; the last one counts', DUPLICATE_FIELD)
 
 
-def told(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def truncate_errors(problems: Iterable[FieldError]) -> tuple[FieldError, ...]:
     """The problems, or as many of them as anybody reads and a word about the rest."""
     found = tuple(problems)
-    if len(found) <= MOST:
+    if len(found) <= MAX_REPORTED_ERRORS:
         return found
-    return (*found[:MOST], Problem("", f"there are at least {len(found) - MOST} more problems"))
+    return (
+        *found[:MAX_REPORTED_ERRORS],
+        FieldError("", f"there are at least {len(found) - MAX_REPORTED_ERRORS} more problems"),
+    )
 
 
 def _question(guess: str | None) -> str:

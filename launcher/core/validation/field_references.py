@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from launcher.core.errors import Problem
+from launcher.core.errors import FieldError
 from launcher.core.validation.field_errors import forbidden, invalid, required
 from launcher.core.validation.names import label_key_fault
 from launcher.core.validation.placeholders import Fill
-from launcher.core.validation.pod_template import part, text
+from launcher.core.validation.pod_template import as_object, text
 from launcher.core.validation.resources import amount_problems
 
 _NAMES: Final = ("metadata.name", "metadata.namespace", "metadata.uid")
@@ -29,14 +29,14 @@ _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
 def reference_problems(
     owner: Mapping[str, Any], field: str, fields: tuple[str, ...], fill: Fill
-) -> Iterator[Problem]:
+) -> Iterator[FieldError]:
     """Each rule that ``fieldRef`` and ``resourceFieldRef`` of *owner* break; *fields* can be referred to."""
-    path = part(owner.get("fieldRef")).get("fieldPath")
+    path = as_object(owner.get("fieldRef")).get("fieldPath")
     if isinstance(path, str) and (fault := _path_fault(fill(path), fields)):
         yield invalid(f"{field}.fieldRef.fieldPath", path, fault)
     if owner.get("fieldRef") is not None and owner.get("resourceFieldRef") is not None:
         yield forbidden(f"{field}.resourceFieldRef", "there is a fieldRef already")
-    reference = part(owner.get("resourceFieldRef"))
+    reference = as_object(owner.get("resourceFieldRef"))
     resource = reference.get("resource")
     if isinstance(resource, str) and not _is_resource(fill(resource)):
         must = "must be limits.NAME or requests.NAME, such as limits.cpu or requests.memory"
@@ -44,7 +44,7 @@ def reference_problems(
     yield from amount_problems(reference.get("divisor"), f"{field}.resourceFieldRef.divisor", fill)
 
 
-def source_problems(source: Mapping[str, Any], field: str) -> Iterator[Problem]:
+def source_problems(source: Mapping[str, Any], field: str) -> Iterator[FieldError]:
     """Each rule that the number of references in ``valueFrom`` breaks."""
     given = [name for name in source if name in _SOURCES and source[name] is not None]
     if not given and not source:

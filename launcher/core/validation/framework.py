@@ -6,27 +6,27 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from launcher.core.errors import Problem
-from launcher.core.names import Mark, config_map_name, pod_name
-from launcher.core.replicas import tasks_of_roles, whole
-from launcher.core.role_order import SEQUENCE_ANNOTATION, annotated, rings, spelt
+from launcher.core.errors import FieldError
+from launcher.core.names import PodIdentityKey, config_map_name, pod_name
+from launcher.core.replicas import as_int, tasks_of_roles
+from launcher.core.role_order import SEQUENCE_ANNOTATION, annotated, cycles, format_cycle
 from launcher.core.serialization.spec_json import threshold
 from launcher.core.spec import ExecutionType, FrameworkName, RoleName
 from launcher.core.validation.discovery import discovery_problems, service_problems
 from launcher.core.validation.field_errors import (
-    MOST,
+    MAX_REPORTED_ERRORS,
     duplicate,
     forbidden,
     invalid,
-    meant,
     not_found,
     required,
+    suggestion,
 )
 from launcher.core.validation.gang import gang_problems
 from launcher.core.validation.placeholders import Fill, filled_by, has_placeholders, placeholder_problems
 from launcher.core.validation.pod_spec import pod_problems
-from launcher.core.validation.pod_template import items, part
-from launcher.core.validation.schema import shape_problems
+from launcher.core.validation.pod_template import as_list, as_object
+from launcher.core.validation.schema import schema_errors
 
 #: The longest name of a host, and so of a pod that should know its own.
 LONGEST_POD_NAME = 63
@@ -46,34 +46,34 @@ class _Role:
     json: Mapping[str, Any]
 
 
-def problems_in(obj: Any) -> tuple[Problem, ...]:
+def validation_errors(obj: Any) -> tuple[FieldError, ...]:
     """Every rule that the object breaks, of its shape and of its sense; empty when it may be run."""
-    shape = shape_problems(obj)
+    shape = schema_errors(obj)
     said = {problem.field for problem in shape}
-    return (*shape, *(problem for problem in _sense_problems(part(obj)) if problem.field not in said))
+    return (*shape, *(problem for problem in _sense_problems(as_object(obj)) if problem.field not in said))
 
 
-def _sense_problems(obj: Mapping[str, Any]) -> Iterator[Problem]:
-    spec = part(obj.get("spec"))
+def _sense_problems(obj: Mapping[str, Any]) -> Iterator[FieldError]:
+    spec = as_object(obj.get("spec"))
     roles = _roles(spec)
     known: dict[str, _Role] = {}
     for role in roles:
         if role.name:
             known.setdefault(role.name, role)
-    yield from _name_problems(part(obj.get("metadata")), roles)
+    yield from _name_problems(as_object(obj.get("metadata")), roles)
     yield from _count_problems(spec, roles)
     for role in roles:
-        pod, field = part(role.json.get("task")).get("pod"), f"{role.field}.task.pod"
+        pod, field = as_object(role.json.get("task")).get("pod"), f"{role.field}.task.pod"
         if has_placeholders(pod):
             yield from placeholder_problems(pod, field)
-            yield from pod_problems(pod, field, _fill(part(obj.get("metadata")), role))
+            yield from pod_problems(pod, field, _fill(as_object(obj.get("metadata")), role))
         else:
             yield from pod_problems(pod, field)
         yield from service_problems(pod, field)
         yield from _index_problems(role)
         yield from _exit_code_problems(role)
     yield from _sequence_problems(spec, known)
-    sequence = _sequence(part(obj.get("metadata")), spec, known)
+    sequence = _sequence(as_object(obj.get("metadata")), spec, known)
     yield from _start_problems(sequence, known)
     yield from _ring_problems(known)
     yield from _replicas_problems(spec, roles)
@@ -85,12 +85,12 @@ def _roles(spec: Mapping[str, Any]) -> tuple[_Role, ...]:
     return tuple(
         _Role(
             field=f"spec.taskRoles[{index}]",
-            name=name if isinstance(name := part(role).get("name"), str) else "",
+            name=name if isinstance(name := as_object(role).get("name"), str) else "",
             tasks=tasks,
-            json=part(role),
+            json=as_object(role),
         )
         for index, (role, tasks) in enumerate(
-            zip(items(spec.get("taskRoles")), tasks_of_roles(spec), strict=True)
+            zip(as_list(spec.get("taskRoles")), tasks_of_roles(spec), strict=True)
         )
     )
 
@@ -101,17 +101,17 @@ def _fill(metadata: Mapping[str, Any], role: _Role) -> Fill:
     index = max(role.tasks - 1, 0)
     return filled_by(
         {
-            Mark.FRAMEWORK_NAMESPACE: str(metadata.get("namespace") or "default"),
-            Mark.FRAMEWORK_NAME: name,
-            Mark.TASKROLE_NAME: role.name or "x",
-            Mark.TASK_INDEX: str(index),
-            Mark.CONFIGMAP_NAME: config_map_name(FrameworkName(name)),
-            Mark.POD_NAME: pod_name(FrameworkName(name), RoleName(role.name or "x"), index),
+            PodIdentityKey.FRAMEWORK_NAMESPACE: str(metadata.get("namespace") or "default"),
+            PodIdentityKey.FRAMEWORK_NAME: name,
+            PodIdentityKey.TASKROLE_NAME: role.name or "x",
+            PodIdentityKey.TASK_INDEX: str(index),
+            PodIdentityKey.CONFIGMAP_NAME: config_map_name(FrameworkName(name)),
+            PodIdentityKey.POD_NAME: pod_name(FrameworkName(name), RoleName(role.name or "x"), index),
         }
     )
 
 
-def _count_problems(spec: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[Problem]:
+def _count_problems(spec: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[FieldError]:
     """Roles that do not say how many tasks they have, most often because the field is misspelled."""
     if spec.get("taskRoles") is None:
         yield required("spec.taskRoles", f"the groups of tasks to run{_spelled(spec, 'taskRoles')}")
@@ -123,23 +123,23 @@ def _count_problems(spec: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator
 
 def _spelled(owner: Mapping[str, Any], field: str) -> str:
     """What to do about a field of *owner* that may be *field*, misspelled."""
-    misspelled = next((name for name in owner if meant(name, [field]) and name != field), None)
+    misspelled = next((name for name in owner if suggestion(name, [field]) and name != field), None)
     return f'; write "{field}" instead of "{misspelled}"' if misspelled else ""
 
 
-def creation_problems(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
+def creation_problems(obj: Mapping[str, Any]) -> tuple[FieldError, ...]:
     """What a new object, valid otherwise, may not be; an existing one may be scaled to that."""
-    spec = part(obj.get("spec"))
+    spec = as_object(obj.get("spec"))
     if sum(tasks_of_roles(spec)) > 0:
         return ()
-    roles = items(spec.get("taskRoles"))
+    roles = as_list(spec.get("taskRoles"))
     must = "a Framework without tasks would never end: give at least one role a taskNumber of 1 or more"
     if len(roles) == 1 and spec.get("replicas") is None:
         return (invalid("spec.taskRoles[0].taskNumber", 0, must),)
     return (invalid("spec.replicas", 0, must),) if len(roles) == 1 else (required("spec.taskRoles", must),)
 
 
-def _name_problems(metadata: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[Problem]:
+def _name_problems(metadata: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[FieldError]:
     if not metadata.get("name") and not metadata.get("generateName"):
         yield required("metadata.name", "the Framework and its pods are named by it")
     length = _name_length(metadata)
@@ -169,9 +169,9 @@ def _name_length(metadata: Mapping[str, Any]) -> int:
     return min(len(prefix), _GENERATED_FROM) + _GENERATED if isinstance(prefix, str) else 0
 
 
-def _index_problems(role: _Role) -> Iterator[Problem]:
+def _index_problems(role: _Role) -> Iterator[FieldError]:
     """Of ``succeededIndexes``; a text that is no list of indexes is the schema's to refuse."""
-    given = part(role.json.get("frameworkAttemptCompletionPolicy")).get("succeededIndexes")
+    given = as_object(role.json.get("frameworkAttemptCompletionPolicy")).get("succeededIndexes")
     if isinstance(given, float) and given.is_integer():
         given = int(given)
     text = str(given) if isinstance(given, str | int) else ""
@@ -187,9 +187,9 @@ def _index_problems(role: _Role) -> Iterator[Problem]:
             return
 
 
-def _exit_code_problems(role: _Role) -> Iterator[Problem]:
+def _exit_code_problems(role: _Role) -> Iterator[FieldError]:
     """Of ``retryableExitCodes``, in the same way."""
-    codes = part(part(role.json.get("task")).get("retryPolicy")).get("retryableExitCodes")
+    codes = as_object(as_object(role.json.get("task")).get("retryPolicy")).get("retryableExitCodes")
     if not isinstance(codes, str) or not _INDEXES.fullmatch(codes):
         return
     for stretch in codes.split(","):
@@ -205,9 +205,9 @@ def _range_of(role: _Role) -> str:
     return f"the tasks of role {role.name} go from 0 to {role.tasks - 1}"
 
 
-def _sequence_problems(spec: Mapping[str, Any], known: Mapping[str, _Role]) -> Iterator[Problem]:
+def _sequence_problems(spec: Mapping[str, Any], known: Mapping[str, _Role]) -> Iterator[FieldError]:
     seen: set[str] = set()
-    for index, name in enumerate(items(spec.get("roleSequence"))):
+    for index, name in enumerate(as_list(spec.get("roleSequence"))):
         field = f"spec.roleSequence[{index}]"
         if not isinstance(name, str):
             continue
@@ -222,11 +222,11 @@ def _sequence(
     metadata: Mapping[str, Any], spec: Mapping[str, Any], known: Mapping[str, _Role]
 ) -> Sequence[str]:
     """The roles that are created first, by the spec, or else by the annotation."""
-    named = [name for name in items(spec.get("roleSequence")) if isinstance(name, str)]
+    named = [name for name in as_list(spec.get("roleSequence")) if isinstance(name, str)]
     return named or annotated(metadata.get("annotations"), known)[0]
 
 
-def _start_problems(named: Sequence[str], known: Mapping[str, _Role]) -> Iterator[Problem]:
+def _start_problems(named: Sequence[str], known: Mapping[str, _Role]) -> Iterator[FieldError]:
     place = {name: index for index, name in enumerate(named)}
     for role in known.values():
         for field, after in _awaited(role):
@@ -239,28 +239,26 @@ def _start_problems(named: Sequence[str], known: Mapping[str, _Role]) -> Iterato
                 yield invalid(f"{field}.role", name, "a role cannot wait for itself")
             elif place.get(role.name, len(named)) < place.get(name, len(named)):
                 yield invalid(f"{field}.role", name, _contradiction(role.name, name))
-            elif whole(after.get("atLeast")) > max(known[name].tasks, 0):
+            elif as_int(after.get("atLeast")) > max(known[name].tasks, 0):
                 few = f"role {name} has only {known[name].tasks} tasks"
                 yield invalid(f"{field}.atLeast", after.get("atLeast"), few)
 
 
 def _contradiction(role: str, awaited: str) -> str:
     return (
-        f"{spelt((role, awaited))}: {role} waits for {awaited}, and {awaited} is created only after {role} "
+        f"{format_cycle((role, awaited))}: {role} waits for {awaited}, and {awaited} is created only after {role} "
         f"by roleSequence; put {awaited} before {role} there"
     )
 
 
-def _ring_problems(known: Mapping[str, _Role]) -> Iterator[Problem]:
+def _ring_problems(known: Mapping[str, _Role]) -> Iterator[FieldError]:
     waits = {
         name: [awaited for awaited in _names_awaited(role) if awaited in known]
         for name, role in known.items()
     }
-    for ring in islice(rings(waits), MOST):
-        message = (
-            f"Invalid value: {spelt(ring)}: each of these roles waits for the next, so none can ever start"
-        )
-        yield Problem(f"{known[ring[0]].field}.startAfter", message)
+    for ring in islice(cycles(waits), MAX_REPORTED_ERRORS):
+        message = f"Invalid value: {format_cycle(ring)}: each of these roles waits for the next, so none can ever start"
+        yield FieldError(f"{known[ring[0]].field}.startAfter", message)
 
 
 def _names_awaited(role: _Role) -> Iterator[str]:
@@ -271,11 +269,11 @@ def _names_awaited(role: _Role) -> Iterator[str]:
 
 def _awaited(role: _Role) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The field and the content of each thing that the role waits for."""
-    for index, after in enumerate(items(role.json.get("startAfter"))):
-        yield f"{role.field}.startAfter[{index}]", part(after)
+    for index, after in enumerate(as_list(role.json.get("startAfter"))):
+        yield f"{role.field}.startAfter[{index}]", as_object(after)
 
 
-def _replicas_problems(spec: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[Problem]:
+def _replicas_problems(spec: Mapping[str, Any], roles: Sequence[_Role]) -> Iterator[FieldError]:
     replicas = spec.get("replicas")
     if isinstance(replicas, float):
         # Elsewhere 2.0 is 2. Here a cluster would refuse it, in words that nobody understands.
@@ -288,7 +286,7 @@ def _replicas_problems(spec: Mapping[str, Any], roles: Sequence[_Role]) -> Itera
         )
 
 
-def warnings_in(obj: Mapping[str, Any]) -> tuple[str, ...]:
+def validation_warnings(obj: Mapping[str, Any]) -> tuple[str, ...]:
     """What is legal in this valid object but hardly meant."""
     spec = obj["spec"]
     roles = spec.get("taskRoles") or ()
@@ -301,7 +299,7 @@ def warnings_in(obj: Mapping[str, Any]) -> tuple[str, ...]:
         )
     if obj.get("status"):
         warnings.append("status: dropped; it is written by the launcher alone")
-    return tuple(warnings[:MOST])
+    return tuple(warnings[:MAX_REPORTED_ERRORS])
 
 
 def _sequence_warnings(obj: Mapping[str, Any]) -> Iterator[str]:
@@ -345,12 +343,12 @@ def _decides(role: Mapping[str, Any]) -> bool:
     return not role.get("background") and (counts or policy.get("succeededIndexes") is not None)
 
 
-def change_problems(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Problem, ...]:
+def update_errors(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[FieldError, ...]:
     """What may not be changed from *old* to *new*, both valid; everything else may, at any time."""
     return tuple(_change_problems(old, new))
 
 
-def _change_problems(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]:
+def _change_problems(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[FieldError]:
     if (name := new["metadata"].get("name")) != old["metadata"].get("name"):
         yield invalid("metadata.name", name, "the name cannot be changed; make a new Framework")
     was, wish = _execution(old), _execution(new)

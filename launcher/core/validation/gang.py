@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.core.errors import Problem
-from launcher.core.replicas import whole
+from launcher.core.errors import FieldError
+from launcher.core.replicas import as_int
 from launcher.core.role_order import completed
 from launcher.core.validation.field_errors import invalid
-from launcher.core.validation.pod_template import items, part
+from launcher.core.validation.pod_template import as_list, as_object
 
 _WAY_OUT = (
     "no pod of a gang gets a node before there are enough of them, so they would wait for each other for ever; "
@@ -27,7 +27,7 @@ class _Role:
 
 def gang_problems(
     spec: Mapping[str, Any], tasks: Sequence[int], sequence: Sequence[str]
-) -> Iterator[Problem]:
+) -> Iterator[FieldError]:
     """
     Of ``spec.gang``; *tasks* tells how many each role has, *sequence* which are created first.
 
@@ -38,7 +38,7 @@ def gang_problems(
         return
     roles = dict(_roles(spec, tasks))
     total = sum(role.tasks for role in roles.values() if not role.background)
-    least = whole(gang.get("minTasks"))
+    least = as_int(gang.get("minTasks"))
     if least > max(total, 0):
         yield invalid("spec.gang.minTasks", gang["minTasks"], _too_many(total, roles))
         return
@@ -64,21 +64,21 @@ def _way_out(together: int) -> str:
 
 
 def _roles(spec: Mapping[str, Any], tasks: Sequence[int]) -> Iterator[tuple[str, _Role]]:
-    for index, (json, number) in enumerate(zip(items(spec.get("taskRoles")), tasks, strict=True)):
-        name = part(json).get("name")
+    for index, (json, number) in enumerate(zip(as_list(spec.get("taskRoles")), tasks, strict=True)):
+        name = as_object(json).get("name")
         if isinstance(name, str) and name:
             role = _Role(
                 field=f"spec.taskRoles[{index}]",
                 tasks=max(number, 0),
-                background=part(json).get("background") is True,
-                awaited=tuple(_awaited(part(json))),
+                background=as_object(json).get("background") is True,
+                awaited=tuple(_awaited(as_object(json))),
             )
             yield name, role
 
 
 def _awaited(role: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    for index, after in enumerate(items(role.get("startAfter"))):
-        name = part(after).get("role")
+    for index, after in enumerate(as_list(role.get("startAfter"))):
+        name = as_object(after).get("role")
         if isinstance(name, str):
             yield index, name
 

@@ -6,17 +6,17 @@ from typing import Any, Final
 
 import orjson
 
-from launcher.core.errors import Problem
-from launcher.core.names import PLACEHOLDERS, Mark
+from launcher.core.errors import FieldError
+from launcher.core.names import PLACEHOLDERS, PodIdentityKey
 from launcher.core.parsing import field_path
 from launcher.core.parsing.field_path import Path
-from launcher.core.validation.field_errors import invalid, meant
+from launcher.core.validation.field_errors import invalid, suggestion
 
 #: Returns a text of a pod template as one of its pods has it.
 Fill = Callable[[str], str]
 
 _FORM: Final = re.compile(r"\{\{(FC_[^{}]*)\}\}")
-_COUNTED: Final = re.compile(rf"{Mark.TASK_INDEX}\+[0-9]{{1,9}}")
+_COUNTED: Final = re.compile(rf"{PodIdentityKey.TASK_INDEX}\+[0-9]{{1,9}}")
 _KNOWN: Final = frozenset(mark.value for mark in PLACEHOLDERS)
 
 
@@ -29,7 +29,7 @@ def filled_by(values: Mapping[str, str]) -> Fill:
     """Replaces placeholders by these *values*; unknown ones stay."""
 
     def value(found: re.Match[str]) -> str:
-        name = Mark.TASK_INDEX.value if _COUNTED.fullmatch(found[1]) else found[1]
+        name = PodIdentityKey.TASK_INDEX.value if _COUNTED.fullmatch(found[1]) else found[1]
         return values.get(name, found[0])
 
     return lambda text: _FORM.sub(value, text) if "{{" in text else text
@@ -43,7 +43,7 @@ def has_placeholders(pod: Any) -> bool:
         return True  # a value that no reader lets pass; the walk over all texts decides
 
 
-def placeholder_problems(pod: Any, field: str) -> Iterator[Problem]:
+def placeholder_problems(pod: Any, field: str) -> Iterator[FieldError]:
     """Each text of the template at *field* with a placeholder that does not exist."""
     for path, text in _texts(pod, ()):
         for name in _FORM.findall(text):
@@ -52,7 +52,7 @@ def placeholder_problems(pod: Any, field: str) -> Iterator[Problem]:
 
 
 def _must(name: str) -> str:
-    guess = meant(name, _KNOWN)
+    guess = suggestion(name, _KNOWN)
     question = f"; did you mean {{{{{guess}}}}}?" if guess else ""
     known = ", ".join(f"{{{{{mark}}}}}" for mark in PLACEHOLDERS)
     return f"there is no placeholder {{{{{name}}}}}: there are {known}{question}"

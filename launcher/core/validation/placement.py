@@ -3,67 +3,72 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from launcher.core.errors import Problem
+from launcher.core.errors import FieldError
 from launcher.core.parsing.field_path import written
 from launcher.core.validation.field_errors import forbidden, invalid, required
 from launcher.core.validation.names import label_key_fault, label_value_fault
 from launcher.core.validation.placeholders import Fill
-from launcher.core.validation.pod_template import items, part, text
+from launcher.core.validation.pod_template import as_list, as_object, text
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def label_problems(labels: Any, field: tuple[str, str], fill: Fill) -> Iterator[Problem]:
+def label_problems(labels: Any, field: tuple[str, str], fill: Fill) -> Iterator[FieldError]:
     """Each rule that labels, or a selector of the same form, break."""
-    for key, value in part(labels).items():
+    for key, value in as_object(labels).items():
         if fault := label_key_fault(fill(key)):
             yield invalid(".".join((field[0], written((field[1], key)))), key, fault)
         elif isinstance(value, str) and (fault := label_value_fault(fill(value))):
             yield invalid(".".join((field[0], written((field[1], key)))), value, fault)
 
 
-def placement_problems(spec: dict[str, Any], field: str, fill: Fill) -> Iterator[Problem]:
+def placement_problems(spec: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
     """Each rule that the pod spec at *field* breaks by what it requires of nodes."""
     yield from label_problems(spec.get("nodeSelector"), (field, "nodeSelector"), fill)
-    if affinity := part(spec.get("affinity")):
-        yield from _node_problems(part(affinity.get("nodeAffinity")), f"{field}.affinity.nodeAffinity", fill)
+    if affinity := as_object(spec.get("affinity")):
+        yield from _node_problems(
+            as_object(affinity.get("nodeAffinity")), f"{field}.affinity.nodeAffinity", fill
+        )
         for name in ("podAffinity", "podAntiAffinity"):
-            yield from _pod_problems(part(affinity.get(name)), f"{field}.affinity.{name}", fill)
-    for index, spread in enumerate(items(spec.get("topologySpreadConstraints"))):
-        yield from _term_problems(part(spread), f"{field}.topologySpreadConstraints[{index}]", fill)
-    for index, toleration in enumerate(items(spec.get("tolerations"))):
-        yield from _toleration_problems(part(toleration), f"{field}.tolerations[{index}]", fill)
+            yield from _pod_problems(as_object(affinity.get(name)), f"{field}.affinity.{name}", fill)
+    for index, spread in enumerate(as_list(spec.get("topologySpreadConstraints"))):
+        yield from _term_problems(as_object(spread), f"{field}.topologySpreadConstraints[{index}]", fill)
+    for index, toleration in enumerate(as_list(spec.get("tolerations"))):
+        yield from _toleration_problems(as_object(toleration), f"{field}.tolerations[{index}]", fill)
 
 
-def _node_problems(affinity: dict[str, Any], field: str, fill: Fill) -> Iterator[Problem]:
+def _node_problems(affinity: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
     needed = affinity.get(_REQUIRED)
     if needed is not None:
-        terms, where = items(part(needed).get("nodeSelectorTerms")), f"{field}.{_REQUIRED}.nodeSelectorTerms"
+        terms, where = (
+            as_list(as_object(needed).get("nodeSelectorTerms")),
+            f"{field}.{_REQUIRED}.nodeSelectorTerms",
+        )
         if not terms:
             yield required(where, "at least one term")
         for index, term in enumerate(terms):
-            yield from _node_term_problems(part(term), f"{where}[{index}]", fill)
-    for index, wish in enumerate(items(affinity.get(_PREFERRED))):
+            yield from _node_term_problems(as_object(term), f"{where}[{index}]", fill)
+    for index, wish in enumerate(as_list(affinity.get(_PREFERRED))):
         where = f"{field}.{_PREFERRED}[{index}].preference"
-        yield from _node_term_problems(part(part(wish).get("preference")), where, fill)
+        yield from _node_term_problems(as_object(as_object(wish).get("preference")), where, fill)
 
 
-def _node_term_problems(term: dict[str, Any], field: str, fill: Fill) -> Iterator[Problem]:
+def _node_term_problems(term: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
     for kind in ("matchExpressions", "matchFields"):
-        for index, requirement in enumerate(items(term.get(kind))):
-            yield from _requirement_problems(part(requirement), f"{field}.{kind}[{index}]", fill)
+        for index, requirement in enumerate(as_list(term.get(kind))):
+            yield from _requirement_problems(as_object(requirement), f"{field}.{kind}[{index}]", fill)
 
 
-def _pod_problems(affinity: dict[str, Any], field: str, fill: Fill) -> Iterator[Problem]:
-    for index, term in enumerate(items(affinity.get(_REQUIRED))):
-        yield from _term_problems(part(term), f"{field}.{_REQUIRED}[{index}]", fill)
-    for index, wish in enumerate(items(affinity.get(_PREFERRED))):
+def _pod_problems(affinity: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
+    for index, term in enumerate(as_list(affinity.get(_REQUIRED))):
+        yield from _term_problems(as_object(term), f"{field}.{_REQUIRED}[{index}]", fill)
+    for index, wish in enumerate(as_list(affinity.get(_PREFERRED))):
         where = f"{field}.{_PREFERRED}[{index}].podAffinityTerm"
-        yield from _term_problems(part(part(wish).get("podAffinityTerm")), where, fill)
+        yield from _term_problems(as_object(as_object(wish).get("podAffinityTerm")), where, fill)
 
 
-def _term_problems(term: dict[str, Any], field: str, fill: Fill) -> Iterator[Problem]:
+def _term_problems(term: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
     """Of a term with a topology key and a label selector."""
     key = term.get("topologyKey")
     if key == "":
@@ -71,14 +76,16 @@ def _term_problems(term: dict[str, Any], field: str, fill: Fill) -> Iterator[Pro
     elif isinstance(key, str) and (fault := label_key_fault(fill(key))):
         yield invalid(f"{field}.topologyKey", key, fault)
     for name in ("labelSelector", "namespaceSelector"):
-        selector, where = part(term.get(name)), f"{field}.{name}"
+        selector, where = as_object(term.get(name)), f"{field}.{name}"
         yield from label_problems(selector.get("matchLabels"), (where, "matchLabels"), fill)
-        for index, requirement in enumerate(items(selector.get("matchExpressions"))):
-            yield from _requirement_problems(part(requirement), f"{where}.matchExpressions[{index}]", fill)
+        for index, requirement in enumerate(as_list(selector.get("matchExpressions"))):
+            yield from _requirement_problems(
+                as_object(requirement), f"{where}.matchExpressions[{index}]", fill
+            )
 
 
-def _requirement_problems(requirement: dict[str, Any], field: str, fill: Fill) -> Iterator[Problem]:
-    key, values = requirement.get("key"), [text(value) for value in items(requirement.get("values"))]
+def _requirement_problems(requirement: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
+    key, values = requirement.get("key"), [text(value) for value in as_list(requirement.get("values"))]
     if isinstance(key, str) and (fault := label_key_fault(fill(key))):
         yield invalid(f"{field}.key", key, fault)
     match requirement.get("operator"):
@@ -98,7 +105,7 @@ def _is_number(value: str) -> bool:
     return value.removeprefix("-").isascii() and value.removeprefix("-").isdigit()
 
 
-def _toleration_problems(toleration: dict[str, Any], field: str, fill: Fill) -> Iterator[Problem]:
+def _toleration_problems(toleration: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
     key, operator = text(toleration.get("key")), toleration.get("operator") or "Equal"
     if key and (fault := label_key_fault(fill(key))):
         yield invalid(f"{field}.key", key, fault)

@@ -3,12 +3,12 @@
 from typing import Any
 
 
-def part(value: Any) -> dict[str, Any]:
+def as_object(value: Any) -> dict[str, Any]:
     """The object, or an empty one where there is none."""
     return value if isinstance(value, dict) else {}
 
 
-def items(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """The list, or an empty one where there is none."""
     return value if isinstance(value, list) else []
 

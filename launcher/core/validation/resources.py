@@ -5,13 +5,13 @@ from collections.abc import Generator, Iterator
 from decimal import Decimal
 from typing import Any, Final
 
-from launcher.core.errors import Problem
+from launcher.core.errors import FieldError
 from launcher.core.parsing.field_path import written
 from launcher.core.quantity import quantity
 from launcher.core.validation.field_errors import invalid, required
 from launcher.core.validation.names import label_key_fault
 from launcher.core.validation.placeholders import Fill
-from launcher.core.validation.pod_template import part
+from launcher.core.validation.pod_template import as_object
 
 _STANDARD: Final = ("cpu", "memory", "ephemeral-storage")
 _HUGE_PAGES: Final = "hugepages-"
@@ -23,12 +23,12 @@ _FORMS: Final = (
 )
 
 
-def resource_problems(resources: Any, field: str, fill: Fill) -> Iterator[Problem]:
+def resource_problems(resources: Any, field: str, fill: Fill) -> Iterator[FieldError]:
     """Each rule that the requests and limits at *field* break; what has not its proper shape is passed over."""
     amounts: dict[str, dict[str, Decimal]] = {}
     for kind in ("limits", "requests"):
         found = amounts[kind] = {}
-        for name, value in part(part(resources).get(kind)).items():
+        for name, value in as_object(as_object(resources).get(kind)).items():
             where = f"{field}.{written((kind, name))}"
             if fault := _name_fault(name):
                 yield invalid(where, name, fault)
@@ -42,7 +42,7 @@ def resource_problems(resources: Any, field: str, fill: Fill) -> Iterator[Proble
     yield from _pair_problems(amounts["requests"], amounts["limits"], field)
 
 
-def amount_problems(value: Any, field: str, fill: Fill) -> Iterator[Problem]:
+def amount_problems(value: Any, field: str, fill: Fill) -> Iterator[FieldError]:
     """Each rule that the quantity at *field* breaks; None is absent."""
     if value is not None:
         yield from _amount(value, field, fill)
@@ -64,7 +64,7 @@ def _name_fault(name: str) -> str | None:
     return label_key_fault(name)
 
 
-def _amount(value: Any, field: str, fill: Fill) -> Generator[Problem, None, Decimal | None]:
+def _amount(value: Any, field: str, fill: Fill) -> Generator[FieldError, None, Decimal | None]:
     """Yields what is wrong with the quantity; returns its amount, None if it has none."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
@@ -91,7 +91,9 @@ def _question(value: Any) -> str:
     return f'; did you mean "{binary}"?' if found[3] else f'; did you mean "{decimal}" or "{binary}"?'
 
 
-def _pair_problems(requests: dict[str, Decimal], limits: dict[str, Decimal], field: str) -> Iterator[Problem]:
+def _pair_problems(
+    requests: dict[str, Decimal], limits: dict[str, Decimal], field: str
+) -> Iterator[FieldError]:
     for name, amount in requests.items():
         limit, where = limits.get(name), f"{field}.{written(('requests', name))}"
         if is_extended(name) and limit is None:

@@ -16,9 +16,15 @@ from typing import TYPE_CHECKING, Any, cast
 import jsonschema_rs
 import orjson
 
-from launcher.core.errors import Problem
+from launcher.core.errors import FieldError
 from launcher.core.parsing import field_path
-from launcher.core.validation.field_errors import MOST, invalid, required, unsupported, wrong_kind
+from launcher.core.validation.field_errors import (
+    MAX_REPORTED_ERRORS,
+    invalid,
+    required,
+    type_invalid,
+    unsupported,
+)
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator, ValidationError
@@ -35,7 +41,7 @@ class Validator:
     def __init__(self, schema: Callable[[], Schema]) -> None:
         self._schema = schema
 
-    def problems(self, obj: Any) -> tuple[Problem, ...]:
+    def problems(self, obj: Any) -> tuple[FieldError, ...]:
         """Every rule of the schema that *obj* breaks; empty when it breaks none."""
         return () if self.accepts(obj) else self.explained(obj)
 
@@ -43,10 +49,10 @@ class Validator:
         """Whether *obj* breaks no rule of the schema."""
         return self._fast.is_valid(obj)
 
-    def explained(self, obj: Any) -> tuple[Problem, ...]:
+    def explained(self, obj: Any) -> tuple[FieldError, ...]:
         """As ``problems``, by a validator that is slow and reports why."""
-        problems: dict[Problem, None] = {}
-        for error in islice(self._slow.iter_errors(obj), MOST + 1):
+        problems: dict[FieldError, None] = {}
+        for error in islice(self._slow.iter_errors(obj), MAX_REPORTED_ERRORS + 1):
             problems.update(dict.fromkeys(_problems(error)))
         return tuple(problems)
 
@@ -92,7 +98,7 @@ def _status_schema() -> Schema:
 _framework, _status = Validator(framework_schema), Validator(_status_schema)
 
 
-def shape_problems(obj: Any) -> tuple[Problem, ...]:
+def schema_errors(obj: Any) -> tuple[FieldError, ...]:
     """Everything about the shape of *obj* that is wrong; empty when nothing is."""
     return _framework.problems(obj)
 
@@ -102,12 +108,12 @@ def has_shape(obj: Any) -> bool:
     return _framework.accepts(obj)
 
 
-def explained(obj: Any) -> tuple[Problem, ...]:
+def detailed_schema_errors(obj: Any) -> tuple[FieldError, ...]:
     """The same, by way of a validator that is slow and can say why."""
     return _framework.explained(obj)
 
 
-def status_problems(obj: Any) -> tuple[Problem, ...]:
+def status_problems(obj: Any) -> tuple[FieldError, ...]:
     """Every rule of the schema that the status of *obj*, a Framework, breaks."""
     return _status.problems(obj)
 
@@ -126,7 +132,7 @@ def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator["ValidationE
         yield ValidationError("does not match")
 
 
-def _problems(error: "ValidationError") -> Iterator[Problem]:
+def _problems(error: "ValidationError") -> Iterator[FieldError]:
     """What one finding of the validator means to the user."""
     path = list(error.absolute_path)
     value, rule = cast("Any", error.instance), cast("Any", error.validator_value)
@@ -138,7 +144,7 @@ def _problems(error: "ValidationError") -> Iterator[Problem]:
         case "type" if value is None:
             yield required(field)
         case "type":
-            yield wrong_kind(field, value, _must_be(rule, value, schema))
+            yield type_invalid(field, value, _must_be(rule, value, schema))
         case "enum":
             yield unsupported(field, value, [word for word in rule if word is not None])
         case "minimum":

@@ -6,10 +6,15 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from launcher.core.errors import Problem
+from launcher.core.errors import FieldError
 from launcher.core.parsing import field_path
 from launcher.core.parsing.field_path import Path
-from launcher.core.validation.field_errors import MOST, ignored_field, meant, unknown_field
+from launcher.core.validation.field_errors import (
+    MAX_REPORTED_ERRORS,
+    ignored_field,
+    suggestion,
+    unknown_field,
+)
 from launcher.core.validation.schema import Schema, framework_schema
 
 _POD_SPEC = ("task", "pod", "spec")
@@ -28,19 +33,19 @@ class _Shape:
     keeps: bool = False
 
 
-def unknown_fields(obj: Any) -> tuple[Problem, ...]:
+def unknown_fields(obj: Any) -> tuple[FieldError, ...]:
     """
     Each field that the schema does not know, with a guess at what was meant; not more than anybody reads.
 
     A part that is not a list or object where it should be one is passed over: the schema tells about that.
     """
     return tuple(
-        _finding(path, meant(str(path[-1]), known))
-        for path, known in islice(_unknown(obj, _framework_shape(), ()), MOST)
+        _finding(path, suggestion(str(path[-1]), known))
+        for path, known in islice(_unknown(obj, _framework_shape(), ()), MAX_REPORTED_ERRORS)
     )
 
 
-def _finding(path: Path, guess: str | None) -> Problem:
+def _finding(path: Path, guess: str | None) -> FieldError:
     field = field_path.written(path)
     if path[-4:-1] == _POD_SPEC and (writer := _TOLERATED.get(str(path[-1]))):
         return ignored_field(field, guess, writer)

@@ -8,23 +8,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from launcher.core.errors import NotFound, Unavailable
-from launcher.core.planning.actions import Notice
-from launcher.core.pods.observed_pod import is_over
-from launcher.node.agent.container_starter import Starter
-from launcher.node.agent.container_termination import end_runs
-from launcher.node.agent.dependencies import LogRoom, Tools
-from launcher.node.agent.hosts_files import Hosts
+from launcher.core.planning.actions import ObjectEvent
+from launcher.core.pods.observed_pod import has_terminated
+from launcher.node.agent.container_starter import ContainerStarter
+from launcher.node.agent.container_termination import kill_and_remove_runs
+from launcher.node.agent.dependencies import AgentDependencies, LogRoom
+from launcher.node.agent.hosts_files import HostsFileManager
 from launcher.node.agent.pod_worker import PodWorker
-from launcher.node.agent.status_manager import Gone, StoredPod
-from launcher.node.agent.termination_messages import LastWords
+from launcher.node.agent.status_manager import PodDeleted, PodStatusManager
+from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.container_runtime import RunId, Runtime
-from launcher.node.logs.log_retention import Owner, PodLogs, kept_logs, owner_of
-from launcher.node.pods.pod_lifecycle import Backoff
-from launcher.node.pods.pod_spec import StandIns, is_deleted, node_name, run_name, uid_of
+from launcher.node.logs.log_retention import FrameworkOwner, LogRetention, kept_logs, owner_of
+from launcher.node.pods.pod_lifecycle import RestartBackoff
+from launcher.node.pods.pod_spec import ImageCommands, is_deleted, node_name, run_name, uid_of
 from launcher.node.volumes.nfs import Nfs
-from launcher.node.volumes.volume_manager import HostPaths, Volumes, any_host_path
-from launcher.store.backoff import Pauses, happens
-from launcher.store.event_recorder import EventWriter
+from launcher.node.volumes.volume_manager import HostPaths, VolumeManager, any_host_path
+from launcher.store.backoff import ExponentialBackoff, wait_or_timeout
+from launcher.store.event_recorder import EventRecorder
 from launcher.store.informer import Informer
 from launcher.store.interface import FRAMEWORKS, NODES, PODS, Key, Object, Store, key_of
 from launcher.store.object_errors import object_errors
@@ -37,7 +37,7 @@ _COMPONENT, _WORKER = "node-agent", "pod-worker"
 
 
 @dataclass(slots=True)
-class _Life:
+class _PodEntry:
     """A pod that somebody works on."""
 
     pod: Object
@@ -68,7 +68,7 @@ class _Life:
             self.changed.set()
 
 
-class Agent:
+class NodeAgent:
     """Runs pods. Everything it knows, it finds again in the store and in the runtime."""
 
     def __init__(
@@ -84,11 +84,11 @@ class Agent:
         claims: Mapping[str, Path] | None = None,
         host_paths: HostPaths = any_host_path,
         clock: Callable[[], float],
-        events: EventWriter,
+        events: EventRecorder,
         images: Collection[str] = (),
-        stand_ins: StandIns | None = None,
+        stand_ins: ImageCommands | None = None,
         path: str = "",
-        backoff: Backoff | None = None,
+        backoff: RestartBackoff | None = None,
     ) -> None:
         """
         *nfs* and *claims* are directories that stand in for exports and for volume claims. *host_paths* returns the
@@ -98,14 +98,14 @@ class Agent:
         """
         self._store, self._runtime, self._nodes = store, runtime, frozenset(nodes)
         self._nfs = Nfs(data / "nfs", nfs)
-        self._volumes = Volumes(data, self._nfs, claims, host_paths)
-        self._last_words = LastWords(data / "ends")
-        self._hosts = Hosts(store, data / "hosts", nodes=addresses)
+        self._volumes = VolumeManager(data, self._nfs, claims, host_paths)
+        self._last_words = TerminationMessages(data / "ends")
+        self._hosts = HostsFileManager(store, data / "hosts", nodes=addresses)
         self._pods = Informer(store, PODS, self, component=_COMPONENT)
-        self._logs = PodLogs(store, logs, lambda key: key in self._known)
+        self._logs = LogRetention(store, logs, lambda key: key in self._known)
         self._log_room = logs
         self._frameworks = Informer(store, FRAMEWORKS, self._logs, component=_COMPONENT)
-        self._tools = Tools(
+        self._tools = AgentDependencies(
             store,
             runtime,
             self._volumes,
@@ -115,14 +115,14 @@ class Agent:
             events,
             clock,
             self._pods.wrote,
-            backoff or Backoff(),
+            backoff or RestartBackoff(),
             path,
             images,
             stand_ins or {},
         )
         #: Every pod of our nodes, also those that are over, with what is needed once they are gone.
-        self._known: dict[Key, Owner | None] = {}
-        self._lives: dict[Key, _Life] = {}
+        self._known: dict[Key, FrameworkOwner | None] = {}
+        self._lives: dict[Key, _PodEntry] = {}
         #: By the pod's uid: whom to tell that one of its runs has ended.
         self._wakers: dict[str, Callable[[], None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -165,39 +165,39 @@ class Agent:
         if life := self._lives.get(key):
             life.end()
 
-    def _begin(self, key: Key, pod: Object, before: _Life | None) -> None:
+    def _begin(self, key: Key, pod: Object, before: _PodEntry | None) -> None:
         assert self._tasks is not None
-        life = _Life(pod)
+        life = _PodEntry(pod)
         self._lives[key] = life
         if before is not None:
             before.end()
         life.task = self._tasks.create_task(self._live(key, life, before.task if before else None))
 
-    async def _live(self, key: Key, life: _Life, before: "asyncio.Task[None] | None") -> None:
+    async def _live(self, key: Key, life: _PodEntry, before: "asyncio.Task[None] | None") -> None:
         """See the pod to its end, whatever goes wrong."""
         if before is not None:
             # Two pods of one name are two instances of one task: never both at once.
             await asyncio.wait([before])
         uid = uid_of(life.pod)
         self._wakers[uid] = life.wake
-        pauses = Pauses(first=1.0, most=60.0)
+        pauses = ExponentialBackoff(first=1.0, most=60.0)
         try:
             while not await self._try_to_live(life):
-                await happens(life.changed, pauses.next())
+                await wait_or_timeout(life.changed, pauses.next())
         finally:
             object_errors.resolve(_WORKER, PODS.plural, key)
             del self._wakers[uid]
             if self._lives.get(key) is life:
                 del self._lives[key]
 
-    async def _try_to_live(self, life: _Life) -> bool:
+    async def _try_to_live(self, life: _PodEntry) -> bool:
         """Work on the pod. Whether it is over; if not, something is missing or went wrong."""
         life.changed.clear()
         try:
             starter = await self._starter(life)
             if starter is None:
                 message = f"Node {node_name(life.pod)} is not registered; the pod waits for it"
-                self._tools.tell(life.pod, Notice("NodeNotReady", message, warning=True))
+                self._tools.tell(life.pod, ObjectEvent("NodeNotReady", message, warning=True))
                 return False
             life.worker = PodWorker(life.pod, starter, self._tools)
             if life.gone:
@@ -206,27 +206,27 @@ class Agent:
         except Exception as error:  # whatever is wrong with one pod, the others go on
             if object_errors.record(_WORKER, PODS.plural, key_of(life.pod), error):
                 self._tools.tell(
-                    life.pod, Notice("FailedSync", f"the pod cannot be run: {error!r}", warning=True)
+                    life.pod, ObjectEvent("FailedSync", f"the pod cannot be run: {error!r}", warning=True)
                 )
             return await self._let_go(life)
         finally:
             life.worker = None
         return True
 
-    async def _let_go(self, life: _Life) -> bool:
+    async def _let_go(self, life: _PodEntry) -> bool:
         """End what runs of a pod that cannot be worked on, and have the store drop it, if it is deleted or gone."""
         if not life.gone and not is_deleted(life.pod):
             return False
         uid = uid_of(life.pod)
         named = ((run, run_name(run)) for run in self._runtime.runs())
         runs = [run for run, name in named if name is not None and name.uid == uid]
-        await end_runs(self._runtime, runs, life.changed)
+        await kill_and_remove_runs(self._runtime, runs, life.changed)
         if not life.gone:
-            with suppress(Gone):
-                await StoredPod(life.pod, self._tools).remove()
+            with suppress(PodDeleted):
+                await PodStatusManager(life.pod, self._tools).remove()
         return True
 
-    async def _starter(self, life: _Life) -> Starter | None:
+    async def _starter(self, life: _PodEntry) -> ContainerStarter | None:
         """Whoever starts the pod's containers; None while its node is not there."""
         try:
             node = await self._store.get(NODES, "", node_name(life.pod) or "")
@@ -237,7 +237,7 @@ class Agent:
         # Nothing of a pod that is gone starts, so its node is not needed to end it.
         if not addresses and not life.gone:
             return None
-        return Starter(self._tools, next(iter(addresses), ""), status.get("allocatable") or {})
+        return ContainerStarter(self._tools, next(iter(addresses), ""), status.get("allocatable") or {})
 
     async def _hear(self) -> None:
         """Wake whoever runs a pod when one of its runs has ended."""
@@ -272,7 +272,7 @@ class Agent:
         ended = asyncio.Event()
         self._wakers[uid] = ended.set
         try:
-            await end_runs(self._runtime, runs, ended)
+            await kill_and_remove_runs(self._runtime, runs, ended)
             for run in runs:
                 self._last_words.remove(run)
             await asyncio.to_thread(self._volumes.remove_directory, uid)
@@ -285,4 +285,4 @@ class Agent:
 def _is_done(pod: Object) -> bool:
     """Whether nothing is left to do for the pod: it is over, and nobody waits for us to let go of it."""
     waiting = is_deleted(pod) and pod["metadata"].get("deletionGracePeriodSeconds")
-    return is_over(pod) and not waiting
+    return has_terminated(pod) and not waiting

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from launcher.core.quantity import quantity
-from launcher.node.container_runtime import CannotStart, Limits, Mount, Order
+from launcher.node.container_runtime import ContainerConfig, Mount, ResourceLimits, StartFailed
 from launcher.node.pods.confinement import confinement_of
-from launcher.node.pods.environment import Sources as Values
+from launcher.node.pods.environment import EnvironmentSources as Values
 from launcher.node.pods.environment import base_environment, command_line, own_environment
 from launcher.node.pods.oom import oom_score
 from launcher.node.pods.pod_spec import Container, full_name, run_id, uid_of
-from launcher.node.volumes.mounts import CannotMount
-from launcher.node.volumes.volume_manager import Sources, mounts_of
+from launcher.node.volumes.mounts import MountFailed
+from launcher.node.volumes.volume_manager import PreparedVolumes, mounts_of
 from launcher.store.interface import Object
 
 _REASON = "CreateContainerConfigError"
@@ -27,10 +27,10 @@ _HOSTNAME = "/etc/hostname"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostPaths:
     """What an order needs to know of this machine and of what was made ready for the pod."""
 
-    volumes: Sources
+    volumes: PreparedVolumes
     log: Path
     #: The file that stands at the container's terminationMessagePath.
     last_words: Path
@@ -43,14 +43,14 @@ class Place:
     hostname_file: Path | None = None
 
 
-def order_for(container: Container, restart: int, values: Values, place: Place) -> Order:
+def container_config(container: Container, restart: int, values: Values, place: HostPaths) -> ContainerConfig:
     """The order of one start. Raises CannotStart when the spec asks for what cannot be."""
     pod, spec = values.facts.pod, container.spec
     _refuse_unknown(spec)
     user, group, groups = _identity(pod, container)
     variables = own_environment(spec, values)
     own_root = _setting(pod, spec, "readOnlyRootFilesystem")
-    return Order(
+    return ContainerConfig(
         run_id(uid_of(pod), container.name, restart),
         spec.get("image", ""),
         command_line(spec, variables),
@@ -69,11 +69,11 @@ def order_for(container: Container, restart: int, values: Values, place: Place) 
     )
 
 
-def limits_of(spec: Mapping[str, Any]) -> Limits:
+def limits_of(spec: Mapping[str, Any]) -> ResourceLimits:
     """What the container may use."""
     limits = (spec.get("resources") or {}).get("limits") or {}
     memory, cpu = limits.get("memory"), limits.get("cpu")
-    return Limits(
+    return ResourceLimits(
         int(quantity(memory)) if memory is not None and quantity(memory) else None,
         float(quantity(cpu)) if cpu is not None and quantity(cpu) else None,
         MAX_PIDS,
@@ -83,17 +83,17 @@ def limits_of(spec: Mapping[str, Any]) -> Limits:
 def _refuse_unknown(spec: Mapping[str, Any]) -> None:
     """Raises CannotStart for what this node does not do: better than a container that lacks it."""
     if spec.get("volumeDevices"):
-        raise CannotStart(_REASON, "volumeDevices: raw devices are not given out here: mount a volume")
+        raise StartFailed(_REASON, "volumeDevices: raw devices are not given out here: mount a volume")
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         if (spec.get(probe) or {}).get("grpc"):
-            raise CannotStart(_REASON, f"{probe}.grpc is not known here: use exec, httpGet or tcpSocket")
+            raise StartFailed(_REASON, f"{probe}.grpc is not known here: use exec, httpGet or tcpSocket")
 
 
-def _mounts(spec: Mapping[str, Any], place: Place, variables: Mapping[str, str]) -> Sequence[Mount]:
+def _mounts(spec: Mapping[str, Any], place: HostPaths, variables: Mapping[str, str]) -> Sequence[Mount]:
     try:
         mounts = list(mounts_of(spec, place.volumes, variables))
-    except CannotMount as error:
-        raise CannotStart(_REASON, str(error)) from error
+    except MountFailed as error:
+        raise StartFailed(_REASON, str(error)) from error
     target = spec.get("terminationMessagePath") or _TERMINATION_LOG
     if place.hosts is not None and not any(_covers(mount, _HOSTS) for mount in mounts):
         # All pods of a Framework have the same file, so that none may change it.
@@ -140,8 +140,8 @@ def _group_of(user: int) -> int:
 def _refuse_root(pod: Object, container: Container, user: int | None) -> None:
     whose = f'(pod: "{full_name(pod)}", container: {container.name})'
     if user == 0:
-        raise CannotStart(_REASON, f"container's runAsUser breaks non-root policy {whose}")
+        raise StartFailed(_REASON, f"container's runAsUser breaks non-root policy {whose}")
     if user is None and os.geteuid() == 0:
-        raise CannotStart(
+        raise StartFailed(
             _REASON, f"container has runAsNonRoot and image will run as root {whose}: set runAsUser"
         )

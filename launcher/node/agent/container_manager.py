@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from launcher.core.planning.actions import Notice
-from launcher.node.agent.container_termination import Stopping
-from launcher.node.agent.handler_runner import Reach, hook_of
-from launcher.node.agent.probe_manager import Attendant, Unhealthy, needs_attention
+from launcher.core.planning.actions import ObjectEvent
+from launcher.node.agent.container_termination import ContainerTermination
+from launcher.node.agent.handler_runner import HandlerRunner, hook_of
+from launcher.node.agent.probe_manager import KillReason, ProbeWorker, needs_attention
 from launcher.node.container_runtime import RunId, Runtime
-from launcher.node.pods.container_state import Record
+from launcher.node.pods.container_state import ContainerState
 from launcher.node.pods.pod_spec import Container
 
 
@@ -18,13 +18,13 @@ class Stop:
     """A container that is being ended."""
 
     container: Container
-    stopping: Stopping
+    stopping: ContainerTermination
     began: float
     #: Seconds that it has, if it is not ended along with its pod.
     grace: float | None
 
 
-class Care:
+class ContainerManager:
     """Looks after the runs of one pod; all of it ends with the *tasks* it is given."""
 
     def __init__(
@@ -32,19 +32,21 @@ class Care:
         runtime: Runtime,
         address: str,
         tasks: asyncio.TaskGroup,
-        tell: Callable[[Notice], None],
+        tell: Callable[[ObjectEvent], None],
         wake: Callable[[], None],
     ) -> None:
         self._runtime, self._address, self._tasks = runtime, address, tasks
         self._tell, self._wake = tell, wake
-        self._attendants: dict[str, tuple[Attendant, asyncio.Task[None]]] = {}
+        self._attendants: dict[str, tuple[ProbeWorker, asyncio.Task[None]]] = {}
         self._stops: dict[str, Stop] = {}
 
-    def take_on(self, container: Container, run: RunId, record: Record, *, fresh: bool, age: float) -> Record:
+    def take_on(
+        self, container: Container, run: RunId, record: ContainerState, *, fresh: bool, age: float
+    ) -> ContainerState:
         """Look after a run from now on; *fresh* is one that has just been started. The record with what that shows."""
         if not needs_attention(container.spec):
             return replace(record, started=True, ready=True)
-        attendant = Attendant(container, self._reach(container, run), self._tell, self._wake)
+        attendant = ProbeWorker(container, self._reach(container, run), self._tell, self._wake)
         attendant.resume(started=record.started, ready=record.ready)
         attending = self._tasks.create_task(attendant.attend(fresh=fresh, age=age))
         self._attendants[container.name] = (attendant, attending)
@@ -57,12 +59,12 @@ class Care:
         if stop := self._stops.pop(container.name, None):
             stop.stopping.end()
 
-    def seen(self, container: Container, record: Record) -> Record:
+    def seen(self, container: Container, record: ContainerState) -> ContainerState:
         """The record with what its probes show now."""
         found = self._attendants.get(container.name)
         return replace(record, started=found[0].started, ready=found[0].ready) if found else record
 
-    def unhealthy(self, container: Container) -> Unhealthy | None:
+    def unhealthy(self, container: Container) -> KillReason | None:
         """Why the container has to end, unless that is under way already."""
         found = self._attendants.get(container.name)
         return found[0].unhealthy if found and container.name not in self._stops else None
@@ -75,7 +77,7 @@ class Care:
         if found := self._attendants.get(container.name):
             found[1].cancel()
         hook = hook_of(container.spec, "preStop")
-        stopping = Stopping(self._reach(container, run), hook, self._wake)
+        stopping = ContainerTermination(self._reach(container, run), hook, self._wake)
         self._stops[container.name] = Stop(container, stopping, now, grace)
 
     async def step(self, now: float, kill_at: Callable[[Stop], float]) -> float | None:
@@ -100,5 +102,5 @@ class Care:
         for attendant, _ in self._attendants.values():
             yield attendant.container
 
-    def _reach(self, container: Container, run: RunId) -> Reach:
-        return Reach(self._runtime, run, container.spec, self._address)
+    def _reach(self, container: Container, run: RunId) -> HandlerRunner:
+        return HandlerRunner(self._runtime, run, container.spec, self._address)

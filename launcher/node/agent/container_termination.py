@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from launcher.core.errors import Unavailable
-from launcher.core.planning.actions import Notice
-from launcher.node.agent.handler_runner import Outcome, Reach
+from launcher.core.planning.actions import ObjectEvent
+from launcher.node.agent.handler_runner import HandlerRunner, Outcome
 from launcher.node.container_runtime import RunId, Runtime
-from launcher.store.backoff import Pauses, happens
+from launcher.store.backoff import ExponentialBackoff, wait_or_timeout
 
 log = logging.getLogger(__name__)
 
@@ -18,10 +18,10 @@ log = logging.getLogger(__name__)
 _PATIENCE = 5.0
 
 
-async def end_runs(runtime: Runtime, runs: Iterable[RunId], changed: asyncio.Event) -> None:
+async def kill_and_remove_runs(runtime: Runtime, runs: Iterable[RunId], changed: asyncio.Event) -> None:
     """None of these runs, by force if need be, and none of them known; *changed* says that one may have ended."""
     waiting = [run for run in runs if run in runtime.runs()]
-    pauses = Pauses(first=0.1, most=10.0)
+    pauses = ExponentialBackoff(first=0.1, most=10.0)
     while waiting:
         changed.clear()
         try:
@@ -31,7 +31,7 @@ async def end_runs(runtime: Runtime, runs: Iterable[RunId], changed: asyncio.Eve
             await asyncio.sleep(pauses.next())
             continue
         if waiting:
-            await happens(changed, _PATIENCE)
+            await wait_or_timeout(changed, _PATIENCE)
 
 
 async def _is_gone(runtime: Runtime, run: RunId) -> bool:
@@ -52,10 +52,12 @@ _LEAST = 2.0
 _AGAIN = 1.0
 
 
-class Stopping:
+class ContainerTermination:
     """One run that has to end. Level-driven: ``step`` may be called at any time and does what is due."""
 
-    def __init__(self, reach: Reach, hook: Mapping[str, Any] | None, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, reach: HandlerRunner, hook: Mapping[str, Any] | None, wake: Callable[[], None]
+    ) -> None:
         """*wake* has ``step`` called again."""
         self._reach, self._wake = reach, wake
         self._action = hook
@@ -66,7 +68,7 @@ class Stopping:
 
     async def step(
         self, tasks: asyncio.TaskGroup, now: float, kill_at: float
-    ) -> tuple[float | None, Notice | None]:
+    ) -> tuple[float | None, ObjectEvent | None]:
         """When to look again, and what there is to tell; *kill_at* may have moved since the last step."""
         try:
             return await self._step(tasks, now, kill_at)
@@ -75,7 +77,7 @@ class Stopping:
 
     async def _step(
         self, tasks: asyncio.TaskGroup, now: float, kill_at: float
-    ) -> tuple[float | None, Notice | None]:
+    ) -> tuple[float | None, ObjectEvent | None]:
         told = None
         if not self._hook_done:
             told = self._after_hook(tasks, now, kill_at)
@@ -98,7 +100,7 @@ class Stopping:
         if self._hook is not None:
             self._hook.cancel()
 
-    def _after_hook(self, tasks: asyncio.TaskGroup, now: float, kill_at: float) -> Notice | None:
+    def _after_hook(self, tasks: asyncio.TaskGroup, now: float, kill_at: float) -> ObjectEvent | None:
         """See to the hook, which is begun, done, or given up at *kill_at*."""
         assert self._action is not None
         if self._hook is None:
@@ -110,7 +112,7 @@ class Stopping:
                 return None
             self._hook.cancel()
             self._hook_done = True
-            return Notice(
+            return ObjectEvent(
                 "FailedPreStopHook", "PreStopHook failed: it took longer than the grace period", warning=True
             )
         self._hook_done = True
@@ -118,5 +120,5 @@ class Stopping:
         return (
             None
             if outcome.good
-            else Notice("FailedPreStopHook", f"PreStopHook failed: {outcome.said}", warning=True)
+            else ObjectEvent("FailedPreStopHook", f"PreStopHook failed: {outcome.said}", warning=True)
         )

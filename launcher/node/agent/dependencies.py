@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from launcher.core.planning.actions import Notice
-from launcher.node.agent.hosts_files import Hosts
-from launcher.node.agent.termination_messages import LastWords
+from launcher.core.planning.actions import ObjectEvent
+from launcher.node.agent.hosts_files import HostsFileManager
+from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.container_runtime import Runtime
-from launcher.node.pods.pod_lifecycle import Backoff
-from launcher.node.pods.pod_spec import StandIns
-from launcher.node.volumes.volume_manager import Volumes
-from launcher.store.event_recorder import EventWriter
+from launcher.node.pods.pod_lifecycle import RestartBackoff
+from launcher.node.pods.pod_spec import ImageCommands
+from launcher.node.volumes.volume_manager import VolumeManager
+from launcher.store.event_recorder import EventRecorder
 from launcher.store.interface import Object, Store
 
 
@@ -37,29 +37,29 @@ class LogRoom(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class AgentDependencies:
     """The ports and places that a worker uses."""
 
     store: Store
     runtime: Runtime
-    volumes: Volumes
-    last_words: LastWords
-    hosts: Hosts
+    volumes: VolumeManager
+    last_words: TerminationMessages
+    hosts: HostsFileManager
     logs: LogRoom
-    events: EventWriter
+    events: EventRecorder
     clock: Callable[[], float]
     #: Told of every pod that a write of ours was answered with.
     wrote: Callable[[Object], None]
-    backoff: Backoff = field(default_factory=Backoff)
+    backoff: RestartBackoff = field(default_factory=RestartBackoff)
     #: The launcher's own search path.
     path: str = ""
     #: Images that have a directory of their own.
     images: Collection[str] = ()
     #: What containers of some images run that name no command.
-    stand_ins: StandIns = field(default_factory=dict)
+    stand_ins: ImageCommands = field(default_factory=dict)
     #: Images that somebody has been told about.
     told: set[str] = field(default_factory=set)
 
-    def tell(self, pod: Object, *notices: Notice) -> None:
+    def tell(self, pod: Object, *notices: ObjectEvent) -> None:
         """Have these written as events of the pod."""
         self.events.tell(pod, notices)

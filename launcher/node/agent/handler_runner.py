@@ -33,7 +33,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class HandlerRunner:
     """One run of one container, and where it listens."""
 
     runtime: Runtime

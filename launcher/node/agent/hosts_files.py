@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from launcher.core.names import Mark
-from launcher.core.pods.observed_pod import is_over
+from launcher.core.names import PodIdentityKey
+from launcher.core.pods.observed_pod import has_terminated
 from launcher.core.pods.services import ANNOTATION
 from launcher.node.file_names import is_file_name
 from launcher.node.pods.hostname import pod_names
@@ -34,7 +34,7 @@ from launcher.node.pods.hosts_entries import (
 from launcher.store.informer import Informer
 from launcher.store.interface import FRAMEWORKS, SERVICES, Key, Object, Store, key_of
 from launcher.store.object_errors import object_errors
-from launcher.store.selectors import Where
+from launcher.store.selectors import Selector
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ _NODES = "_nodes"
 _OF_PODS = "_pods"
 
 
-class Hosts:
+class HostsFileManager:
     """Keeps the files. A handler of the changes of Services."""
 
     def __init__(
@@ -169,7 +169,7 @@ class Hosts:
     def pod_seen(self, key: Key, pod: Object) -> None:
         """A pod of this machine is there, or has changed."""
         uid = pod["metadata"]["uid"]
-        if self._uids.get(key, uid) != uid or is_over(pod):
+        if self._uids.get(key, uid) != uid or has_terminated(pod):
             self._remove_files_of(self._uids.get(key, uid))
         self._uids[key] = uid
         scope = _scope_of(pod)
@@ -258,7 +258,7 @@ class Hosts:
 
     async def _look_up(self, scope: Scope) -> None:
         """Know the Framework's Services at once: they were made before its pods, but are heard of by another way."""
-        where = Where.labelled({Mark.FRAMEWORK_NAME: scope[1]})
+        where = Selector.labelled({PodIdentityKey.FRAMEWORK_NAME: scope[1]})
         for service in (await self._store.list(SERVICES, scope[0], where)).items:
             self._informer.wrote(service)
 

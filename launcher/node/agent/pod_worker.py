@@ -13,20 +13,28 @@ from dataclasses import replace
 from functools import partial
 
 from launcher.core.errors import Unavailable
-from launcher.core.planning.actions import Notice
-from launcher.core.pods.observed_pod import is_over
-from launcher.core.timestamps import from_wire
-from launcher.node.agent.container_manager import Care, Stop
-from launcher.node.agent.container_starter import START_ERROR, Starter
-from launcher.node.agent.container_termination import end_runs
-from launcher.node.agent.dependencies import Tools
-from launcher.node.agent.status_manager import Gone, StoredPod
-from launcher.node.container_runtime import CannotStart, Run, RunId
-from launcher.node.pods.container_state import Attempt, End, Record, Waiting, observed, recalled, unknown_end
-from launcher.node.pods.pod_lifecycle import Situation, Todo, next_steps
+from launcher.core.planning.actions import ObjectEvent
+from launcher.core.pods.observed_pod import has_terminated
+from launcher.core.timestamps import parse_rfc3339
+from launcher.node.agent.container_manager import ContainerManager, Stop
+from launcher.node.agent.container_starter import START_ERROR, ContainerStarter
+from launcher.node.agent.container_termination import kill_and_remove_runs
+from launcher.node.agent.dependencies import AgentDependencies
+from launcher.node.agent.status_manager import PodDeleted, PodStatusManager
+from launcher.node.container_runtime import ContainerRun, RunId, StartFailed
+from launcher.node.pods.container_state import (
+    ContainerExit,
+    ContainerState,
+    RunState,
+    WaitingReason,
+    observed,
+    restore_state,
+    unknown_end,
+)
+from launcher.node.pods.pod_lifecycle import PodActions, PodState, compute_pod_actions
 from launcher.node.pods.pod_spec import (
     Container,
-    Role,
+    ContainerRole,
     containers_of,
     full_name,
     grace_ends,
@@ -36,9 +44,9 @@ from launcher.node.pods.pod_spec import (
     run_id,
     uid_of,
 )
-from launcher.node.pods.pod_status import Known, Verdict, status_of
-from launcher.node.volumes.volume_manager import Sources, VolumeFailed, limited_volumes
-from launcher.store.backoff import Pauses, happens
+from launcher.node.pods.pod_status import PodFailure, StatusInputs, status_of
+from launcher.node.volumes.volume_manager import PreparedVolumes, VolumeFailed, limited_volumes
+from launcher.store.backoff import ExponentialBackoff, wait_or_timeout
 from launcher.store.interface import Object
 
 log = logging.getLogger(__name__)
@@ -55,23 +63,23 @@ _SIDECAR_GRACE = 2.0
 #: The exit code of a container whose program could not be started.
 _START_ERROR_CODE = 128
 _EVICTED = "Evicted"
-_TOO_LONG = Verdict("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+_TOO_LONG = PodFailure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
 
 class PodWorker:
     """Runs one pod."""
 
-    def __init__(self, pod: Object, starter: Starter, tools: Tools) -> None:
-        self._stored = StoredPod(pod, tools)
+    def __init__(self, pod: Object, starter: ContainerStarter, tools: AgentDependencies) -> None:
+        self._stored = PodStatusManager(pod, tools)
         self._starter, self._tools = starter, tools
         self._uid = uid_of(pod)
         self._containers = containers_of(pod)
         self._policy = restart_policy(pod)
-        self._records: dict[str, Record] = {}
-        self._volumes: Sources | None = None
-        self._mount_pauses = Pauses(first=0.5, most=122.0)
+        self._records: dict[str, ContainerState] = {}
+        self._volumes: PreparedVolumes | None = None
+        self._mount_pauses = ExponentialBackoff(first=0.5, most=122.0)
         self._since = tools.clock()
-        self._verdict: Verdict | None = None
+        self._verdict: PodFailure | None = None
         #: When the pod as a whole began to end.
         self._ending: float | None = None
         self._gone = False
@@ -97,14 +105,14 @@ class PodWorker:
         """See the pod to its end; then nothing of it is left here, but its logs."""
         self._recall()
         async with asyncio.TaskGroup() as tasks:
-            care = Care(self._tools.runtime, self._starter.address, tasks, self._tell, self.wake)
+            care = ContainerManager(self._tools.runtime, self._starter.address, tasks, self._tell, self.wake)
             measuring = tasks.create_task(self._measure()) if limited_volumes(self._stored.object) else None
-            with suppress(Gone):
+            with suppress(PodDeleted):
                 await self._live(care)
             care.close()
             if measuring:
                 measuring.cancel()
-        await end_runs(self._tools.runtime, self._runs(), self._changed)
+        await kill_and_remove_runs(self._tools.runtime, self._runs(), self._changed)
         for run in self._runs():
             self._tools.last_words.remove(run)
         await self._tools.volumes.remove(self._stored.object)
@@ -115,15 +123,15 @@ class PodWorker:
         status = pod.get("status") or {}
         for container in self._containers:
             run_of = partial(self._starter.run_of, pod, container)
-            self._records[container.name] = recalled(container, status, run_of, self._end_of, now)
+            self._records[container.name] = restore_state(container, status, run_of, self._end_of, now)
         if status.get("startTime"):
-            self._since = float(from_wire(status["startTime"]))
+            self._since = float(parse_rfc3339(status["startTime"]))
         if status.get("reason"):
-            self._verdict = Verdict(status["reason"], status.get("message") or "")
+            self._verdict = PodFailure(status["reason"], status.get("message") or "")
 
-    async def _live(self, care: Care) -> None:
+    async def _live(self, care: ContainerManager) -> None:
         """Until the pod is over. Raises Gone."""
-        if is_over(self._stored.object):
+        if has_terminated(self._stored.object):
             await self._let_go()
             return
         for container in self._containers:
@@ -145,7 +153,7 @@ class PodWorker:
             await self._forget_old()
             await self._wait(todo.look_again, look_again, self._deadline())
 
-    def _notice(self, care: Care, now: float) -> None:
+    def _notice(self, care: ContainerManager, now: float) -> None:
         """Bring the records to what the runtime and the probes say now."""
         for container in self._containers:
             record = self._records[container.name]
@@ -164,32 +172,34 @@ class PodWorker:
             self._records[container.name] = replace(record, attempt=ended, started=False, ready=False)
             care.leave(container)
 
-    def _report_oom_kills(self, container: Container, run: Run) -> None:
+    def _report_oom_kills(self, container: Container, run: ContainerRun) -> None:
         if run.oom_kills > self._oom_kills.get(run.id, 0):
             self._oom_kills[run.id] = run.oom_kills
             limit = ((container.spec.get("resources") or {}).get("limits") or {}).get("memory")
             message = f"A process of container {container.name} was killed: out of memory"
-            self._tell(Notice("OOMKilling", f"{message} (limit {limit})" if limit else message, warning=True))
+            self._tell(
+                ObjectEvent("OOMKilling", f"{message} (limit {limit})" if limit else message, warning=True)
+            )
 
-    def _adopt(self, care: Care, container: Container, record: Record) -> None:
+    def _adopt(self, care: ContainerManager, container: Container, record: ContainerState) -> None:
         """Take on the next run of the container if it is there: the answer to its start may have been lost."""
         run = self._starter.run_of(self._stored.object, container, record.next_restart)
         if run is not None:
             self._started(care, container, run, fresh=False)
 
-    def _decide(self, now: float) -> Todo:
-        todo = next_steps(self._situation(), now)
+    def _decide(self, now: float) -> PodActions:
+        todo = compute_pod_actions(self._situation(), now)
         if todo.over or self._ends():
             return todo
         deadline = self._deadline()
         if deadline is not None and now >= deadline:
             self._verdict = _TOO_LONG
-            self._tell(Notice(_TOO_LONG.reason, _TOO_LONG.message, warning=True))
-            return next_steps(self._situation(), now)
+            self._tell(ObjectEvent(_TOO_LONG.reason, _TOO_LONG.message, warning=True))
+            return compute_pod_actions(self._situation(), now)
         return todo
 
-    def _situation(self) -> Situation:
-        return Situation(self._containers, self._records, self._policy, self._ends(), self._tools.backoff)
+    def _situation(self) -> PodState:
+        return PodState(self._containers, self._records, self._policy, self._ends(), self._tools.backoff)
 
     def _ends(self) -> bool:
         """Whether the pod has to end, whatever its containers do."""
@@ -200,7 +210,7 @@ class PodWorker:
         seconds = self._stored.object["spec"].get("activeDeadlineSeconds")
         return self._since + seconds if seconds is not None and self._verdict is None else None
 
-    async def _start(self, care: Care, containers: Iterable[Container], now: float) -> None:
+    async def _start(self, care: ContainerManager, containers: Iterable[Container], now: float) -> None:
         if self._volumes is None and not await self._prepare(containers, now):
             return
         for container in containers:
@@ -211,70 +221,74 @@ class PodWorker:
         try:
             self._volumes = await self._starter.prepare(self._stored.object)
         except (VolumeFailed, Unavailable) as error:
-            self._tell(Notice("FailedMount", str(error), warning=True))
+            self._tell(ObjectEvent("FailedMount", str(error), warning=True))
             again = now + self._mount_pauses.next()
             for name, record in self._records.items():
                 self._records[name] = replace(record, not_before=again)
             for container in containers:
                 record = self._records[container.name]
-                self._records[container.name] = replace(record, hindrance=Waiting("", str(error)))
+                self._records[container.name] = replace(record, hindrance=WaitingReason("", str(error)))
             return False
         return True
 
-    async def _start_one(self, care: Care, container: Container, now: float) -> None:
+    async def _start_one(self, care: ContainerManager, container: Container, now: float) -> None:
         assert self._volumes is not None
         record = self._records[container.name]
         try:
             pod = self._stored.object
             run = await self._starter.start(pod, container, record.next_restart, self._volumes)
-        except CannotStart as error:
-            self._tell(Notice("Failed", f"Error: {error}", warning=True))
+        except StartFailed as error:
+            self._tell(ObjectEvent("Failed", f"Error: {error}", warning=True))
             self._records[container.name] = self._not_started(record, error)
         except Unavailable as error:
             log.info(
                 "container not started", extra={"pod": full_name(self._stored.object), "why": str(error)}
             )
             self._records[container.name] = replace(
-                record, hindrance=Waiting("", str(error)), not_before=now + _SOON
+                record, hindrance=WaitingReason("", str(error)), not_before=now + _SOON
             )
         else:
             self._started(care, container, run, fresh=True)
 
-    def _not_started(self, record: Record, error: CannotStart) -> Record:
+    def _not_started(self, record: ContainerState, error: StartFailed) -> ContainerState:
         now = self._tools.clock()
         if error.reason != START_ERROR:
-            return replace(record, hindrance=Waiting(error.reason, str(error)), not_before=now + _AGAIN)
-        end = End(_START_ERROR_CODE, START_ERROR, now, str(error))
-        return self._next(record, Attempt(record.next_restart, None, end))
+            return replace(record, hindrance=WaitingReason(error.reason, str(error)), not_before=now + _AGAIN)
+        end = ContainerExit(_START_ERROR_CODE, START_ERROR, now, str(error))
+        return self._next(record, RunState(record.next_restart, None, end))
 
-    def _started(self, care: Care, container: Container, run: Run, *, fresh: bool) -> None:
+    def _started(
+        self, care: ContainerManager, container: Container, run: ContainerRun, *, fresh: bool
+    ) -> None:
         record = self._records[container.name]
-        self._records[container.name] = self._next(record, Attempt(record.next_restart, run.started))
+        self._records[container.name] = self._next(record, RunState(record.next_restart, run.started))
         self._take_on(care, container, fresh=fresh)
 
-    def _next(self, record: Record, attempt: Attempt) -> Record:
+    def _next(self, record: ContainerState, attempt: RunState) -> ContainerState:
         streak = self._tools.backoff.streak(record) + 1 if record.attempt else 0
-        return Record(attempt, last=record.attempt, streak=streak)
+        return ContainerState(attempt, last=record.attempt, streak=streak)
 
-    def _take_on(self, care: Care, container: Container, *, fresh: bool) -> None:
+    def _take_on(self, care: ContainerManager, container: Container, *, fresh: bool) -> None:
         record = self._records[container.name]
         assert record.attempt is not None
         age = self._tools.clock() - (record.attempt.started or 0.0)
         run = run_id(self._uid, container.name, record.attempt.restart)
         self._records[container.name] = care.take_on(container, run, record, fresh=fresh, age=age)
 
-    async def _stop(self, care: Care, containers: Iterable[Container], now: float) -> float | None:
+    async def _stop(
+        self, care: ContainerManager, containers: Iterable[Container], now: float
+    ) -> float | None:
         """See to everything that has to end. When to look again."""
         for container in self._containers:
             if (unhealthy := care.unhealthy(container)) is not None:
-                self._tell(Notice("Killing", unhealthy.why))
+                self._tell(ObjectEvent("Killing", unhealthy.why))
                 grace = grace_of(self._stored.object) if unhealthy.grace is None else unhealthy.grace
                 care.stop(container, self._run(container), now, float(grace))
         for container in containers:
             if self._ending is None:
                 self._ending = now
             if not care.is_stopping(container):
-                self._tell(Notice("Killing", f"Stopping container {container.name}"))
+                self._tell(ObjectEvent("Killing", f"Stopping container {container.name}"))
                 care.stop(container, self._run(container), now)
         return await care.step(now, self._kill_at)
 
@@ -289,7 +303,7 @@ class PodWorker:
         together = self._ending + (_EVICTION_GRACE if evicted else grace_of(pod))
         if is_deleted(pod):
             together = min(together, grace_ends(pod))
-        if stop.container.role is Role.SIDECAR:
+        if stop.container.role is ContainerRole.SIDECAR:
             together = max(together, stop.began + _SIDECAR_GRACE)
         return together if alone is None else min(together, alone)
 
@@ -298,17 +312,17 @@ class PodWorker:
         assert attempt is not None
         return run_id(self._uid, container.name, attempt.restart)
 
-    async def _report(self, todo: Todo, *, over: bool = False) -> None:
+    async def _report(self, todo: PodActions, *, over: bool = False) -> None:
         """Have the store say what is so."""
         for container, _ in todo.pausing:
             where = f"{container.name} in pod {full_name(self._stored.object)}"
-            self._tell(Notice("BackOff", f"Back-off restarting failed container {where}", warning=True))
+            self._tell(ObjectEvent("BackOff", f"Back-off restarting failed container {where}", warning=True))
         pausing = {container.name: pause for container, pause in todo.pausing}
         await self._stored.report(lambda pod: self._status(pod, pausing, over=over))
 
     def _status(self, pod: Object, pausing: dict[str, float], *, over: bool) -> Object:
         prepared = self._volumes is not None or any(record.attempt for record in self._records.values())
-        known = Known(
+        known = StatusInputs(
             pod,
             self._situation(),
             self._since,
@@ -324,7 +338,7 @@ class PodWorker:
         """Write down how it ended, and let go of it."""
         # A pod that was deleted before anything of it ran has nothing to tell.
         if not is_deleted(self._stored.object) or any(record.attempt for record in self._records.values()):
-            await self._report(Todo(), over=True)
+            await self._report(PodActions(), over=True)
         await self._let_go()
 
     async def _let_go(self) -> None:
@@ -352,7 +366,7 @@ class PodWorker:
     async def _wait(self, *times: float | None) -> None:
         """Until something changes, or the first of these times."""
         due = min((time for time in times if time is not None), default=None)
-        await happens(self._changed, None if due is None else max(0.0, due - self._tools.clock()))
+        await wait_or_timeout(self._changed, None if due is None else max(0.0, due - self._tools.clock()))
 
     async def _measure(self) -> None:
         """Evict the pod once one of its volumes is too big."""
@@ -360,14 +374,14 @@ class PodWorker:
             pod = self._stored.object
             said = await asyncio.to_thread(self._tools.volumes.too_big, pod)
             if said and self._verdict is None:
-                self._verdict = Verdict(_EVICTED, said)
-                self._tell(Notice(_EVICTED, said, warning=True))
+                self._verdict = PodFailure(_EVICTED, said)
+                self._tell(ObjectEvent(_EVICTED, said, warning=True))
                 self.wake()
                 return
             await asyncio.sleep(_MEASURE)
 
-    def _end_of(self, container: Container, run: Run) -> End:
+    def _end_of(self, container: Container, run: ContainerRun) -> ContainerExit:
         return self._starter.ending(self._stored.object, len(self._containers), container, run)
 
-    def _tell(self, notice: Notice) -> None:
+    def _tell(self, notice: ObjectEvent) -> None:
         self._tools.tell(self._stored.object, notice)

@@ -6,8 +6,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.core.planning.actions import Notice
-from launcher.node.agent.handler_runner import LONGEST, Outcome, Reach, hook_of
+from launcher.core.planning.actions import ObjectEvent
+from launcher.node.agent.handler_runner import LONGEST, HandlerRunner, Outcome, hook_of
 from launcher.node.pods.pod_spec import Container
 
 
@@ -72,7 +72,7 @@ _PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
 @dataclass(frozen=True, slots=True)
-class Unhealthy:
+class KillReason:
     """Why the container has to end, and the grace that it is given for that, if not the pod's."""
 
     why: str
@@ -84,21 +84,21 @@ def needs_attention(spec: Mapping[str, Any]) -> bool:
     return any(spec.get(probe) for probe in _PROBES) or hook_of(spec, "postStart") is not None
 
 
-class Attendant:
+class ProbeWorker:
     """What the hook and the probes of one run have shown so far."""
 
     def __init__(
         self,
         container: Container,
-        reach: Reach,
-        tell: Callable[[Notice], None],
+        reach: HandlerRunner,
+        tell: Callable[[ObjectEvent], None],
         wake: Callable[[], None],
     ) -> None:
         self.container = container
         self._reach, self._tell, self._wake = reach, tell, wake
         self.started = False
         self.ready = False
-        self.unhealthy: Unhealthy | None = None
+        self.unhealthy: KillReason | None = None
 
     def resume(self, *, started: bool, ready: bool) -> None:
         """Begin with what an earlier attendant of the same run has found."""
@@ -126,8 +126,10 @@ class Attendant:
             return True
         outcome = await self._reach.do(hook, LONGEST)
         if not outcome.good:
-            self._tell(Notice("FailedPostStartHook", f"PostStartHook failed: {outcome.said}", warning=True))
-            self._end(Unhealthy("FailedPostStartHook"))
+            self._tell(
+                ObjectEvent("FailedPostStartHook", f"PostStartHook failed: {outcome.said}", warning=True)
+            )
+            self._end(KillReason("FailedPostStartHook"))
         return outcome.good
 
     async def _has_started(self, age: float) -> bool:
@@ -141,7 +143,7 @@ class Attendant:
                     self._complain("Liveness", outcome.said)
                 if verdict is False:
                     self._end(
-                        Unhealthy(
+                        KillReason(
                             f"Container {self.container.name} failed liveness probe, will be restarted",
                             probe.grace,
                         )
@@ -165,7 +167,7 @@ class Attendant:
                     self._complain(kind.capitalize(), outcome.said)
                 if verdict is False:
                     self._end(
-                        Unhealthy(
+                        KillReason(
                             f"Container {self.container.name} failed {kind} probe, will be restarted",
                             probe.grace,
                         )
@@ -175,8 +177,8 @@ class Attendant:
         return False
 
     def _complain(self, kind: str, said: str) -> None:
-        self._tell(Notice("Unhealthy", f"{kind} probe failed: {said}", warning=True))
+        self._tell(ObjectEvent("Unhealthy", f"{kind} probe failed: {said}", warning=True))
 
-    def _end(self, why: Unhealthy) -> None:
+    def _end(self, why: KillReason) -> None:
         self.unhealthy = why
         self._wake()

@@ -19,7 +19,7 @@ _MOST_OF_POD = 12 * 1024
 _LOG_LINES, _LOG_BYTES = 80, 2048
 
 
-class LastWords:
+class TerminationMessages:
     """The files that stand at the containers' terminationMessagePath."""
 
     def __init__(self, directory: Path) -> None:

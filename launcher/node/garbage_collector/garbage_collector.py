@@ -19,14 +19,14 @@ from enum import Enum, auto
 from typing import Final
 
 from launcher.core.errors import NotFound
-from launcher.core.names import Mark
+from launcher.core.names import PodIdentityKey
 from launcher.node.garbage_collector.dependency_graph import (
     FOREGROUND,
     KINDS,
     ORPHAN,
+    DependencyNode,
     Graph,
-    Item,
-    Owner,
+    OwnerReference,
     item_of,
 )
 from launcher.node.garbage_collector.namespace_controller import NamespaceSweeper, old_events
@@ -38,22 +38,22 @@ from launcher.store.interface import (
     NAMESPACES,
     NODES,
     PODS,
-    Deletion,
+    DeleteOptions,
     Key,
-    Kind,
     MergePatch,
     Object,
     Propagation,
+    ResourceKind,
     Store,
 )
-from launcher.store.selectors import Where
+from launcher.store.selectors import Selector
 
 log = logging.getLogger(__name__)
 
 EVENTS_KEPT: Final = 3600.0
 
 
-class _Fate(Enum):
+class OwnerState(Enum):
     """What has become of an owner."""
 
     THERE = auto()
@@ -62,7 +62,7 @@ class _Fate(Enum):
     GONE = auto()
 
 
-class Collector:
+class GarbageCollector:
     """Collects garbage until cancelled."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float], events_kept: float = EVENTS_KEPT) -> None:
@@ -98,7 +98,7 @@ class Collector:
 
     # What the informers tell.
 
-    def seen(self, kind: Kind, obj: Object) -> None:
+    def seen(self, kind: ResourceKind, obj: Object) -> None:
         item = item_of(kind, obj)
         if (replaced := self._graph.put(item)) is not None:
             self._left(replaced)
@@ -107,13 +107,13 @@ class Collector:
         if kind is PODS:
             self._lost.seen(obj)
 
-    def gone(self, kind: Kind, key: Key) -> None:
+    def gone(self, kind: ResourceKind, key: Key) -> None:
         if (item := self._graph.drop(kind, key)) is not None:
             self._left(item)
         if kind is PODS:
             self._lost.gone(key)
 
-    def _left(self, item: Item) -> None:
+    def _left(self, item: DependencyNode) -> None:
         """Its dependents have an owner less, and its owners a dependent."""
         for dependent in self._graph.dependents(item.uid):
             self._chores.add(dependent.uid)
@@ -121,12 +121,12 @@ class Collector:
             if (known := self._graph.owner(item, owner)) is not None and known.emptying:
                 self._chores.add(known.uid)
 
-    def _consider(self, item: Item) -> None:
+    def _consider(self, item: DependencyNode) -> None:
         """Have the item attended to if there may be something to do."""
         if item.deleting:
             if item.emptying or ORPHAN in item.finalizers:
                 self._chores.add(item.uid)
-        elif any(self._known_fate(item, owner) is not _Fate.THERE for owner in item.owners):
+        elif any(self._known_fate(item, owner) is not OwnerState.THERE for owner in item.owners):
             self._chores.add(item.uid)
 
     # What is done.
@@ -142,48 +142,48 @@ class Collector:
         elif not item.deleting and item.owners:
             await self._judge(item)
 
-    async def _judge(self, item: Item) -> None:
+    async def _judge(self, item: DependencyNode) -> None:
         """Delete what has no owner left; take the other references from what has one."""
         fates = {owner.uid: await self._fate(item, owner) for owner in item.owners}
-        lost = {uid for uid, fate in fates.items() if fate is not _Fate.THERE}
+        lost = {uid for uid, fate in fates.items() if fate is not OwnerState.THERE}
         if not lost:
             return
         if len(lost) < len(fates):
             await self._disown(item.kind, item.key, lost)
             return
         # Its own dependents go first when its owner waits for all of them.
-        chained = _Fate.EMPTYING in fates.values() and any(self._graph.dependents(item.uid))
+        chained = OwnerState.EMPTYING in fates.values() and any(self._graph.dependents(item.uid))
         await self._delete(item, Propagation.FOREGROUND if chained else None)
 
-    def _known_fate(self, item: Item, owner: Owner) -> _Fate | None:
+    def _known_fate(self, item: DependencyNode, owner: OwnerReference) -> OwnerState | None:
         """As far as is known without asking the store."""
         if owner.kind is None:
-            return _Fate.THERE
+            return OwnerState.THERE
         known = self._graph.owner(item, owner)
         if known is None:
             return None
-        return _Fate.EMPTYING if known.emptying else _Fate.THERE
+        return OwnerState.EMPTYING if known.emptying else OwnerState.THERE
 
-    async def _fate(self, item: Item, owner: Owner) -> _Fate:
+    async def _fate(self, item: DependencyNode, owner: OwnerReference) -> OwnerState:
         if (known := self._known_fate(item, owner)) is not None:
             return known
         assert owner.kind is not None
         try:
             live = await self._store.get(owner.kind, item.key[0], owner.name)
         except NotFound:
-            return _Fate.GONE
+            return OwnerState.GONE
         if live["metadata"]["uid"] != owner.uid:
-            return _Fate.GONE
-        return _Fate.EMPTYING if item_of(owner.kind, live).emptying else _Fate.THERE
+            return OwnerState.GONE
+        return OwnerState.EMPTYING if item_of(owner.kind, live).emptying else OwnerState.THERE
 
-    async def _delete(self, item: Item, propagation: Propagation | None) -> None:
+    async def _delete(self, item: DependencyNode, propagation: Propagation | None) -> None:
         log.info("deleting what nobody owns", extra={"kind": item.kind.plural, "object": item.key})
         # As it was judged: meanwhile somebody may have taken the reference from it, so that it stays.
-        how = Deletion(uid=item.uid, version=item.version, propagation=propagation)
+        how = DeleteOptions(uid=item.uid, version=item.version, propagation=propagation)
         with suppress(NotFound):
             await self._store.delete(item.kind, *item.key, how)
 
-    async def _empty(self, owner: Item) -> None:
+    async def _empty(self, owner: DependencyNode) -> None:
         """Have the dependents deleted; when none is left to wait for, let the owner go."""
         waiting = False
         for dependent in list(self._graph.dependents(owner.uid)):
@@ -194,7 +194,7 @@ class Collector:
             return
         await self._let_go(owner, FOREGROUND)
 
-    async def _unheard_of(self, owner: Item) -> bool:
+    async def _unheard_of(self, owner: DependencyNode) -> bool:
         """
         Whether a Framework still has pods that nobody has told us of.
 
@@ -203,7 +203,9 @@ class Collector:
         if owner.kind != FRAMEWORKS:
             return False
         namespace, name = owner.key
-        page = await self._store.list(PODS, namespace, Where.labelled({Mark.FRAMEWORK_NAME: name}))
+        page = await self._store.list(
+            PODS, namespace, Selector.labelled({PodIdentityKey.FRAMEWORK_NAME: name})
+        )
         left = [pod for pod in page.items if owner.waits_for(item_of(PODS, pod))]
         for pod in left:
             self._informers[PODS].wrote(pod)
@@ -211,7 +213,7 @@ class Collector:
             self._chores.later(owner.uid, 1.0)
         return bool(left)
 
-    async def _orphan(self, owner: Item) -> None:
+    async def _orphan(self, owner: DependencyNode) -> None:
         """Take the reference to it from all that name it, then let it go. Looks at everything: this is rare."""
         for kind in KINDS:
             page = await self._store.list(kind, owner.key[0])
@@ -221,7 +223,7 @@ class Collector:
                     await self._disown(kind, item.key, {owner.uid})
         await self._let_go(owner, ORPHAN)
 
-    async def _disown(self, kind: Kind, key: Key, uids: set[str]) -> None:
+    async def _disown(self, kind: ResourceKind, key: Key, uids: set[str]) -> None:
         """Take the references to these owners from an object."""
         with suppress(NotFound):
             live = await self._store.get(kind, *key)
@@ -230,7 +232,7 @@ class Collector:
             change = {"resourceVersion": meta["resourceVersion"], "ownerReferences": references or None}
             self._informers[kind].wrote(await self._store.patch(kind, *key, MergePatch({"metadata": change})))
 
-    async def _let_go(self, owner: Item, finalizer: str) -> None:
+    async def _let_go(self, owner: DependencyNode, finalizer: str) -> None:
         """Nothing holds the owner back any more as far as *finalizer* goes."""
         with suppress(NotFound):
             live = await self._store.get(owner.kind, *owner.key)
@@ -243,7 +245,7 @@ class Collector:
 
 
 class _Items:
-    def __init__(self, collector: Collector, kind: Kind) -> None:
+    def __init__(self, collector: GarbageCollector, kind: ResourceKind) -> None:
         self._collector, self._kind = collector, kind
 
     def seen(self, _key: Key, obj: Object) -> None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from launcher.core.errors import Conflict, LauncherError, NotFound
-from launcher.core.timestamps import from_wire
+from launcher.core.timestamps import parse_rfc3339
 from launcher.job_kinds.job_kind import FOREIGN
 from launcher.node.garbage_collector.workers import Chores
 from launcher.store.interface import (
@@ -19,11 +19,11 @@ from launcher.store.interface import (
     PODS,
     SECRETS,
     SERVICES,
-    Deletion,
+    DeleteOptions,
     Key,
-    Kind,
     MergePatch,
     Object,
+    ResourceKind,
     Store,
     version_of,
 )
@@ -79,7 +79,7 @@ class NamespaceSweeper:
             return
         await self._let_go(namespace)
 
-    async def _delete_all(self, kind: Kind, namespace: str) -> int:
+    async def _delete_all(self, kind: ResourceKind, namespace: str) -> int:
         """Have all of that kind deleted; how many there were."""
         count, token = 0, None
         while True:
@@ -88,7 +88,9 @@ class NamespaceSweeper:
                 meta = obj["metadata"]
                 if "deletionTimestamp" not in meta:
                     with suppress(NotFound):
-                        await self._store.delete(kind, namespace, meta["name"], Deletion(uid=meta["uid"]))
+                        await self._store.delete(
+                            kind, namespace, meta["name"], DeleteOptions(uid=meta["uid"])
+                        )
             count, token = count + len(page.items), page.token
             if token is None:
                 return count
@@ -119,7 +121,7 @@ async def _sweep_events(store: Store, before: float) -> None:
             if _written(event) < before:
                 meta = event["metadata"]
                 # Only as it was read: it may just have happened again.
-                how = Deletion(uid=meta["uid"], version=version_of(event))
+                how = DeleteOptions(uid=meta["uid"], version=version_of(event))
                 with suppress(NotFound, Conflict):
                     await store.delete(EVENTS, meta["namespace"], meta["name"], how)
         if (token := page.token) is None:
@@ -132,5 +134,5 @@ def _written(event: Object) -> float:
     moments = []
     for text in times:
         with suppress(ValueError, TypeError):
-            moments.append(from_wire(text))
+            moments.append(parse_rfc3339(text))
     return max(moments, default=0.0)

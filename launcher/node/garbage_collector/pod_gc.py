@@ -6,15 +6,15 @@ from contextlib import suppress
 from typing import Final
 
 from launcher.core.errors import NotFound
-from launcher.core.planning.actions import Notice
-from launcher.core.pods.observed_pod import is_over
-from launcher.core.validation.pod_template import part
+from launcher.core.planning.actions import ObjectEvent
+from launcher.core.pods.observed_pod import has_terminated
+from launcher.core.validation.pod_template import as_object
 from launcher.node.garbage_collector.workers import Chores
-from launcher.store.event_recorder import EventWriter
-from launcher.store.interface import NODES, PODS, Deletion, Key, Object, Store, key_of
+from launcher.store.event_recorder import EventRecorder
+from launcher.store.interface import NODES, PODS, DeleteOptions, Key, Object, Store, key_of
 
 #: Seconds for which a node may be away before its pods are ended: it may only be registered anew.
-QUARANTINE: Final = 40.0
+NODE_GONE_GRACE_SECONDS: Final = 40.0
 
 
 class LostPods:
@@ -27,7 +27,7 @@ class LostPods:
 
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self._store = store
-        self._events = EventWriter(store, clock, "garbage-collector")
+        self._events = EventRecorder(store, clock, "garbage-collector")
         self._chores: Chores[Key] = Chores(self._attend, PODS.plural)
         self._names: set[str] = set()
         #: The uid of every pod that has a node, and the node's name.
@@ -47,14 +47,14 @@ class LostPods:
 
     def seen(self, pod: Object) -> None:
         key = key_of(pod)
-        node = part(pod.get("spec")).get("nodeName") or ""
+        node = as_object(pod.get("spec")).get("nodeName") or ""
         placed = (pod["metadata"]["uid"], node)
         if node and self._placed.get(key) != placed:
             self.gone(key)
             self._placed[key] = placed
             self._pods_of.setdefault(node, {})[key] = None
             if self._complete and node not in self._names:
-                self._chores.later(key, QUARANTINE)
+                self._chores.later(key, NODE_GONE_GRACE_SECONDS)
 
     def gone(self, key: Key) -> None:
         if (placed := self._placed.pop(key, None)) is not None:
@@ -74,7 +74,7 @@ class LostPods:
     def _check(self, node: str) -> None:
         if node not in self._names:
             for key in self._pods_of.get(node, ()):
-                self._chores.later(key, QUARANTINE)
+                self._chores.later(key, NODE_GONE_GRACE_SECONDS)
 
     async def _attend(self, key: Key) -> None:
         _, node = self._placed.get(key, ("", ""))
@@ -93,12 +93,14 @@ class LostPods:
         return True
 
     async def _end(self, pod: Object, node: str) -> None:
-        meta, status = pod["metadata"], part(pod.get("status"))
-        if not is_over(pod):
+        meta, status = pod["metadata"], as_object(pod.get("status"))
+        if not has_terminated(pod):
             why = {"phase": "Failed", "reason": "NodeLost", "message": f"there is no node {node}"}
             pod = await self._store.update_status(PODS, {**pod, "status": {**status, **why}})
-            self._events.tell(pod, [Notice("NodeLost", why["message"], warning=True)])
-        await self._store.delete(PODS, meta["namespace"], meta["name"], Deletion(uid=meta["uid"], grace=0))
+            self._events.tell(pod, [ObjectEvent("NodeLost", why["message"], warning=True)])
+        await self._store.delete(
+            PODS, meta["namespace"], meta["name"], DeleteOptions(uid=meta["uid"], grace=0)
+        )
 
 
 class _Nodes:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 from launcher.core.errors import LauncherError
-from launcher.store.backoff import Pauses
+from launcher.store.backoff import ExponentialBackoff
 from launcher.store.interface import Key
 from launcher.store.object_errors import object_errors
 
@@ -29,7 +29,7 @@ class Chores(Generic[K]):
         self._dirty: set[K] = set()
         self._busy: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
-        self._pauses: dict[K, Pauses] = {}
+        self._pauses: dict[K, ExponentialBackoff] = {}
 
     def add(self, what: K) -> None:
         """See to it as soon as somebody has time."""
@@ -77,7 +77,7 @@ class Chores(Generic[K]):
                 self._queue.put_nowait(what)
 
     def _again(self, what: K) -> None:
-        self.later(what, self._pauses.setdefault(what, Pauses(first=0.1, most=30.0)).next())
+        self.later(what, self._pauses.setdefault(what, ExponentialBackoff(first=0.1, most=30.0)).next())
 
 
 def _key(what: Hashable) -> Key:

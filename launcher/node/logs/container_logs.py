@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from launcher.core.errors import BadRequest, NotFound
-from launcher.core.pods.log_options import LogView
+from launcher.core.pods.log_options import PodLogOptions
 from launcher.node.file_names import is_file_name
-from launcher.node.logs.log_reader import Lines, OpenLog
+from launcher.node.logs.log_reader import LogLineDecoder, LogReader
 
 #: A log of more bytes is read by a thread, so that nobody waits for the disk meanwhile.
 _MUCH = 256 * 1024
@@ -20,7 +20,7 @@ _SOON, _LATE, _SLOWER = 0.01, 0.25, 1.5
 _T = TypeVar("_T")
 
 
-class Logs:
+class ContainerLogs:
     """The logs below one directory."""
 
     def __init__(self, root: Path) -> None:
@@ -39,7 +39,7 @@ class Logs:
         return sorted(_names(folder)) if folder is not None else ()
 
     async def read(
-        self, namespace: str, pod: str, uid: str | None, container: str, view: LogView
+        self, namespace: str, pod: str, uid: str | None, container: str, view: PodLogOptions
     ) -> AsyncIterator[bytes]:
         """
         What *view* shows of a container's log; when it is followed, until the run has ended.
@@ -75,12 +75,12 @@ class Logs:
     def tail(self, path: Path, lines: int, most: int) -> str:
         """The last *lines* of the log of one run, and of those the last *most* bytes; nothing when there is none."""
         try:
-            files = OpenLog(path)
+            files = LogReader(path)
         except FileNotFoundError:
             return ""
         with closing(files):
             files.skip_to_last(lines)
-            text, said = b"", Lines()
+            text, said = b"", LogLineDecoder()
             while records := files.read():
                 text = (text + said.of(records))[-most:]
         return text.decode(errors="replace")
@@ -100,7 +100,9 @@ class Logs:
         pods = [folder / name for name in _names(folder)]
         return max(pods, key=lambda path: path.stat().st_mtime_ns, default=None)
 
-    def _open(self, namespace: str, pod: str, uid: str | None, container: str, *, previous: bool) -> OpenLog:
+    def _open(
+        self, namespace: str, pod: str, uid: str | None, container: str, *, previous: bool
+    ) -> LogReader:
         folder = self._folder(namespace, pod, uid)
         runs = _runs(folder / container) if folder is not None and is_file_name(container) else []
         if not runs:
@@ -108,15 +110,15 @@ class Logs:
         if previous and len(runs) < 2:
             raise BadRequest(f'previous terminated container "{container}" in pod "{pod}" not found')
         try:
-            return OpenLog(runs[-2] if previous else runs[-1])
+            return LogReader(runs[-2] if previous else runs[-1])
         except FileNotFoundError as error:
             raise NotFound(
                 f'the log of container "{container}" in pod "{pod}" has just been removed'
             ) from error
 
 
-async def _texts(files: OpenLog, view: LogView) -> AsyncIterator[bytes]:
-    lines = Lines(timestamps=view.timestamps, since=view.since)
+async def _texts(files: LogReader, view: PodLogOptions) -> AsyncIterator[bytes]:
+    lines = LogLineDecoder(timestamps=view.timestamps, since=view.since)
     much = files.size() > _MUCH
     if view.tail_lines is not None:
         await _done(much, lambda: files.skip_to_last(view.tail_lines or 0))

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.core.errors import LauncherError
-from launcher.core.planning.actions import Notice
+from launcher.core.planning.actions import ObjectEvent
 from launcher.node.shim.log_writer import FINISHED, WRITING, records
-from launcher.store.event_recorder import EventWriter
+from launcher.store.event_recorder import EventRecorder
 from launcher.store.interface import FRAMEWORKS, Store
 
 log = logging.getLogger(__name__)
@@ -187,7 +187,7 @@ class LogBudget:
         store: Store,
         root: Path,
         budgets: LogBudgets,
-        events: EventWriter,
+        events: EventRecorder,
         *,
         interval: float = _INTERVAL,
         clock: Callable[[], float] = time.monotonic,
@@ -231,7 +231,9 @@ class LogBudget:
         self._events.tell(
             framework,
             [
-                Notice("LogsRemoved", f"The oldest logs were removed: {setting} is exceeded", warning=True)
+                ObjectEvent(
+                    "LogsRemoved", f"The oldest logs were removed: {setting} is exceeded", warning=True
+                )
                 for setting in sorted(settings)
             ],
         )

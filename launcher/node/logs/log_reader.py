@@ -18,7 +18,7 @@ _STAMP, _TAG, _TEXT = 30, 38, 40
 _BLOCK = 65536
 
 
-class OpenLog:
+class LogReader:
     """An open log: what is in it now, and, by reading on, what comes."""
 
     def __init__(self, path: Path) -> None:
@@ -95,7 +95,7 @@ class OpenLog:
         return True
 
 
-class Lines:
+class LogLineDecoder:
     """Turns records back into what the container wrote."""
 
     def __init__(self, *, timestamps: bool = False, since: float | None = None) -> None:

@@ -14,25 +14,25 @@ from launcher.core.errors import NotFound, Unavailable
 from launcher.core.names import KIND
 from launcher.node.agent.dependencies import LogRoom
 from launcher.node.logs.log_budget import framework_name
-from launcher.store.backoff import Pauses
+from launcher.store.backoff import ExponentialBackoff
 from launcher.store.interface import FRAMEWORKS, Key, Object, Store
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class FrameworkOwner:
     """The Framework that owns a pod."""
 
     name: str
     uid: str
 
 
-def owner_of(pod: Object) -> Owner | None:
+def owner_of(pod: Object) -> FrameworkOwner | None:
     """The Framework that owns the pod, if one does."""
     for reference in pod["metadata"].get("ownerReferences") or ():
         if reference.get("kind") == KIND:
-            return Owner(reference["name"], reference["uid"])
+            return FrameworkOwner(reference["name"], reference["uid"])
     return None
 
 
@@ -43,7 +43,7 @@ def kept_logs(logs: LogRoom) -> list[Key]:
     return [(path.parent.name, path.name) for path in root.glob("*/*") if path.is_dir()]
 
 
-class PodLogs:
+class LogRetention:
     """Removes the logs that nobody can ask for any more. A handler of Frameworks' changes."""
 
     def __init__(self, store: Store, logs: LogRoom, is_there: Callable[[Key], bool]) -> None:
@@ -52,7 +52,7 @@ class PodLogs:
         self._frameworks: dict[Key, str] = {}
         #: By the uid of a Framework, its pods that are gone and whose logs are kept.
         self._kept: dict[str, set[Key]] = {}
-        self._gone: asyncio.Queue[tuple[Key, Owner | None]] = asyncio.Queue()
+        self._gone: asyncio.Queue[tuple[Key, FrameworkOwner | None]] = asyncio.Queue()
 
     def seen(self, key: Key, obj: Object) -> None:
         """There is such a Framework."""
@@ -67,7 +67,7 @@ class PodLogs:
         for pod in self._kept.pop(uid, ()):
             self._gone.put_nowait((pod, None))
 
-    def pod_gone(self, key: Key, owner: Owner | None) -> None:
+    def pod_gone(self, key: Key, owner: FrameworkOwner | None) -> None:
         """There is no such pod any more."""
         self._gone.put_nowait((key, owner))
 
@@ -77,7 +77,7 @@ class PodLogs:
             namespace, name = key
             framework = framework_name(name)
             uid = self._frameworks.get((namespace, framework))
-            self._gone.put_nowait((key, Owner(framework, uid) if uid else None))
+            self._gone.put_nowait((key, FrameworkOwner(framework, uid) if uid else None))
 
     async def run(self) -> None:
         """Remove what has to go, one after the other, until cancelled."""
@@ -91,9 +91,9 @@ class PodLogs:
             else:
                 await asyncio.to_thread(self._remove, key)
 
-    async def _exists(self, namespace: str, owner: Owner) -> bool:
+    async def _exists(self, namespace: str, owner: FrameworkOwner) -> bool:
         """Whether that very Framework is there; known by its handler, so that its end will be heard of."""
-        pauses = Pauses(first=0.2, most=10.0)
+        pauses = ExponentialBackoff(first=0.2, most=10.0)
         while True:
             try:
                 found = await self._store.get(FRAMEWORKS, namespace, owner.name)

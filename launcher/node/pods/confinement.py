@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.node.container_runtime import CannotStart, Confinement
+from launcher.node.container_runtime import Confinement, StartFailed
 from launcher.node.shim.confinement import CAPABILITIES
 from launcher.store.interface import Object
 
@@ -55,7 +55,7 @@ def _capabilities(said: Mapping[str, Any]) -> frozenset[str]:
 def _named(names: Any, verb: str) -> frozenset[str]:
     plain = frozenset(str(name).upper().removeprefix("CAP_") for name in names)
     if unknown := sorted(plain - {_ALL, *CAPABILITIES}):
-        raise CannotStart(
+        raise StartFailed(
             "CreateContainerConfigError",
             f"securityContext.capabilities.{verb}: there is no capability {unknown[0]!r}",
         )

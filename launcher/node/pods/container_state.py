@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from launcher.core.timestamps import from_wire
-from launcher.node.container_runtime import Run
+from launcher.core.timestamps import parse_rfc3339
+from launcher.node.container_runtime import ContainerRun
 from launcher.node.pods.pod_spec import Container
 from launcher.store.interface import Object
 
@@ -21,7 +21,7 @@ _LATE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class ContainerExit:
     """How one attempt to run a container ended."""
 
     exit_code: int
@@ -31,13 +31,13 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class RunState:
     """One start of a container; the first has the number 0."""
 
     restart: int
     #: None when it never came to run.
     started: float | None
-    end: End | None = None
+    end: ContainerExit | None = None
 
     @property
     def running(self) -> bool:
@@ -45,7 +45,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingReason:
     """Why a container does not run, in the kubelet's words."""
 
     #: Empty for the reason of every container that is about to start.
@@ -54,14 +54,14 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ContainerState:
     """What is known of one container."""
 
-    attempt: Attempt | None = None
+    attempt: RunState | None = None
     #: The attempt before that.
-    last: Attempt | None = None
+    last: RunState | None = None
     #: Why it could not be started when that was tried last.
-    hindrance: Waiting | None = None
+    hindrance: WaitingReason | None = None
     #: No start before that time.
     not_before: float = 0.0
     #: Restarts in a row without a long run between them.
@@ -75,7 +75,7 @@ class Record:
         return self.attempt is not None and self.attempt.running
 
     @property
-    def ended(self) -> End | None:
+    def ended(self) -> ContainerExit | None:
         return self.attempt.end if self.attempt else None
 
     @property
@@ -84,23 +84,23 @@ class Record:
         return self.attempt.restart + 1 if self.attempt else 0
 
 
-Records = Mapping[str, Record]
+Records = Mapping[str, ContainerState]
 #: How a run of a container ended, with its last words.
-Ending = Callable[[Container, Run], End]
+Ending = Callable[[Container, ContainerRun], ContainerExit]
 
 
-def end_of(run: Run, message: str = "") -> End:
+def end_of(run: ContainerRun, message: str = "") -> ContainerExit:
     """How the run ended, as the kubelet calls it."""
     assert run.ended is not None
     ended = run.ended
     if ended.unseen:
         return unknown_end(ended.at)
     if ended.out_of_memory:
-        return End(ended.exit_code, "OOMKilled", ended.at, message)
-    return End(ended.exit_code, "Error" if ended.exit_code else "Completed", ended.at, message)
+        return ContainerExit(ended.exit_code, "OOMKilled", ended.at, message)
+    return ContainerExit(ended.exit_code, "Error" if ended.exit_code else "Completed", ended.at, message)
 
 
-def observed(end: End, now: float) -> End:
+def observed(end: ContainerExit, now: float) -> ContainerExit:
     """
     The end of a run that was seen to end *now*.
 
@@ -110,27 +110,27 @@ def observed(end: End, now: float) -> End:
     return end if now - _LATE_SECONDS <= end.at <= now else replace(end, at=now)
 
 
-def unknown_end(at: float) -> End:
+def unknown_end(at: float) -> ContainerExit:
     """The end of a run that nobody saw."""
-    return End(
+    return ContainerExit(
         _KILLED, "ContainerStatusUnknown", at, "The container could not be located: nobody saw how it ended"
     )
 
 
-def recalled(
+def restore_state(
     container: Container,
     status: Object,
-    run_of: Callable[[int], Run | None],
+    run_of: Callable[[int], ContainerRun | None],
     ending: Ending,
     now: float,
-) -> Record:
+) -> ContainerState:
     """
     The record of a container, from the pod's stored *status* and from its runs by number.
 
     Every attempt is in the status before the next one starts, so at most one run is newer than the status.
     """
     told = _told(container, status)
-    record = _from_status(told) if told else Record()
+    record = _from_status(told) if told else ContainerState()
     first = record.attempt.restart if record.attempt else 0
     for restart in (first, first + 1):
         run = run_of(restart)
@@ -149,45 +149,47 @@ def _told(container: Container, status: Object) -> Mapping[str, Any] | None:
     return next((one for one in everywhere if one["name"] == container.name), None)
 
 
-def _from_status(told: Mapping[str, Any]) -> Record:
+def _from_status(told: Mapping[str, Any]) -> ContainerState:
     restart: int = told.get("restartCount") or 0
     state, last = told.get("state") or {}, (told.get("lastState") or {}).get("terminated")
     started, ready = bool(told.get("started")), bool(told.get("ready"))
     if running := state.get("running"):
-        attempt = Attempt(restart, _time(running.get("startedAt")))
+        attempt = RunState(restart, _time(running.get("startedAt")))
     elif terminated := state.get("terminated"):
         attempt = _ended(restart, terminated)
     elif last:
         # It waits for its next start: what is told as the last state is the attempt of that number.
-        return Record(_ended(restart, last), streak=restart)
+        return ContainerState(_ended(restart, last), streak=restart)
     else:
-        return Record()
+        return ContainerState()
     before = _ended(restart - 1, last) if last and restart else None
-    return Record(attempt, before, streak=restart, started=started, ready=ready)
+    return ContainerState(attempt, before, streak=restart, started=started, ready=ready)
 
 
-def _ended(restart: int, terminated: Mapping[str, Any]) -> Attempt:
-    end = End(
+def _ended(restart: int, terminated: Mapping[str, Any]) -> RunState:
+    end = ContainerExit(
         terminated.get("exitCode") or 0,
         terminated.get("reason") or "Error",
         _time(terminated.get("finishedAt")) or 0.0,
         terminated.get("message") or "",
     )
-    return Attempt(restart, _time(terminated.get("startedAt")), end)
+    return RunState(restart, _time(terminated.get("startedAt")), end)
 
 
 def _time(text: str | None) -> float | None:
-    return float(from_wire(text)) if text else None
+    return float(parse_rfc3339(text)) if text else None
 
 
-def _with_run(record: Record, restart: int, run: Run, container: Container, ending: Ending) -> Record:
+def _with_run(
+    record: ContainerState, restart: int, run: ContainerRun, container: Container, ending: Ending
+) -> ContainerState:
     """What is known with that run, which is the record's own attempt or the one after it."""
     known = record.attempt
     end = ending(container, run) if run.ended else None
-    attempt = Attempt(restart, run.started, end)
+    attempt = RunState(restart, run.started, end)
     if known is None or known.restart == restart:
         # An end that is in the status stays as it was told.
         if known is not None and known.end is not None:
             return record
         return replace(record, attempt=attempt, ready=record.ready and end is None)
-    return Record(attempt, last=known, streak=restart)
+    return ContainerState(attempt, last=known, streak=restart)

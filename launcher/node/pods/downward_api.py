@@ -19,7 +19,7 @@ class UnknownField(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class DownwardApiContext:
     """A pod, and what its node knows of it."""
 
     pod: Object
@@ -28,7 +28,7 @@ class Facts:
     allocatable: Mapping[str, str] = field(default_factory=dict)
 
 
-def field_value(facts: Facts, path: str) -> str:
+def field_value(facts: DownwardApiContext, path: str) -> str:
     """The field as text; nothing if it is not set. Raises UnknownField."""
     pod = facts.pod
     meta, spec = pod["metadata"], pod["spec"]
@@ -53,7 +53,7 @@ def field_value(facts: Facts, path: str) -> str:
             )
 
 
-def resource_value(facts: Facts, container: Mapping[str, Any], ref: Mapping[str, Any]) -> str:
+def resource_value(facts: DownwardApiContext, container: Mapping[str, Any], ref: Mapping[str, Any]) -> str:
     """The request or limit that *ref* names, in its divisor's unit, rounded up. Raises UnknownField."""
     kind, _, name = str(ref.get("resource", "")).partition(".")
     if kind not in ("limits", "requests") or not name:

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.node.container_runtime import CannotStart
-from launcher.node.pods.downward_api import Facts, UnknownField, field_value, resource_value
+from launcher.node.container_runtime import StartFailed
+from launcher.node.pods.downward_api import DownwardApiContext, UnknownField, field_value, resource_value
 from launcher.node.pods.hostname import host_name
-from launcher.store.interface import CONFIG_MAPS, SECRETS, Kind, Object
+from launcher.store.interface import CONFIG_MAPS, SECRETS, Object, ResourceKind
 
 _REFERENCE = re.compile(r"\$(?:(\$)|\(([^)]*)\))")
 
@@ -46,20 +46,20 @@ _WORDS = {CONFIG_MAPS: ("configmap", "ConfigMap"), SECRETS: ("secret", "Secret")
 class Reference:
     """A config map or secret in the pod's namespace that something is taken from."""
 
-    kind: Kind
+    kind: ResourceKind
     name: str
     optional: bool = False
 
 
 #: The objects that were found, by reference without its optionality.
-Found = Mapping[tuple[Kind, str], Object]
+Found = Mapping[tuple[ResourceKind, str], Object]
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class EnvironmentSources:
     """Where values come from."""
 
-    facts: Facts
+    facts: DownwardApiContext
     found: Found = field(default_factory=dict)
 
 
@@ -76,7 +76,7 @@ def references_of(container: Mapping[str, Any]) -> Iterator[Reference]:
                 yield Reference(kind, ref.get("name", ""), bool(ref.get("optional")))
 
 
-def data_of(kind: Kind, obj: Object) -> dict[str, bytes]:
+def data_of(kind: ResourceKind, obj: Object) -> dict[str, bytes]:
     """What a config map or secret holds, by key."""
     coded = obj.get("data" if kind == SECRETS else "binaryData") or {}
     plain = obj.get("stringData" if kind == SECRETS else "data") or {}
@@ -86,7 +86,7 @@ def data_of(kind: Kind, obj: Object) -> dict[str, bytes]:
     }
 
 
-def base_environment(facts: Facts, path: str, user: int | None) -> dict[str, str]:
+def base_environment(facts: DownwardApiContext, path: str, user: int | None) -> dict[str, str]:
     """What every container has; *path* is the launcher's own PATH, *user* whom it runs as if that is said."""
     return {
         "PATH": _search_path(path),
@@ -95,7 +95,7 @@ def base_environment(facts: Facts, path: str, user: int | None) -> dict[str, str
     }
 
 
-def own_environment(container: Mapping[str, Any], sources: Sources) -> dict[str, str]:
+def own_environment(container: Mapping[str, Any], sources: EnvironmentSources) -> dict[str, str]:
     """What the container's spec gives it. Raises CannotStart when something that must be there is not."""
     values: dict[str, str] = {}
     for source in container.get("envFrom") or ():
@@ -111,7 +111,7 @@ def command_line(container: Mapping[str, Any], values: Mapping[str, str]) -> Seq
     """What to run. Raises CannotStart without a command: nobody here knows what the image would run."""
     command = container.get("command")
     if not command:
-        raise CannotStart(
+        raise StartFailed(
             _REASON,
             f'container "{container["name"]}" has no command, and no image is pulled here that could say what to run: '
             "write `command` in its spec",
@@ -135,7 +135,7 @@ def _home(user: int | None) -> str:
         return "/"
 
 
-def _from_all(source: Mapping[str, Any], sources: Sources) -> dict[str, str]:
+def _from_all(source: Mapping[str, Any], sources: EnvironmentSources) -> dict[str, str]:
     prefix = source.get("prefix") or ""
     values: dict[str, str] = {}
     for kind, key in ((CONFIG_MAPS, "configMapRef"), (SECRETS, "secretRef")):
@@ -147,7 +147,10 @@ def _from_all(source: Mapping[str, Any], sources: Sources) -> dict[str, str]:
 
 
 def _value(
-    variable: Mapping[str, Any], values: Mapping[str, str], container: Mapping[str, Any], sources: Sources
+    variable: Mapping[str, Any],
+    values: Mapping[str, str],
+    container: Mapping[str, Any],
+    sources: EnvironmentSources,
 ) -> str | None:
     """The variable's value; None if it is optional and not there."""
     origin = variable.get("valueFrom")
@@ -159,18 +162,20 @@ def _value(
         if ref := origin.get("resourceFieldRef"):
             return resource_value(sources.facts, _of_name(container, ref, sources), ref)
     except (UnknownField, ValueError) as error:
-        raise CannotStart(_REASON, f'env "{variable["name"]}": {error}') from error
+        raise StartFailed(_REASON, f'env "{variable["name"]}": {error}') from error
     for kind, key in ((CONFIG_MAPS, "configMapKeyRef"), (SECRETS, "secretKeyRef")):
         if ref := origin.get(key):
             return _from_key(kind, ref, sources)
-    raise CannotStart(
+    raise StartFailed(
         _REASON,
         f'env "{variable["name"]}": valueFrom.{next(iter(origin), "")} is not known here: use fieldRef, '
         "resourceFieldRef, configMapKeyRef or secretKeyRef",
     )
 
 
-def _of_name(container: Mapping[str, Any], ref: Mapping[str, Any], sources: Sources) -> Mapping[str, Any]:
+def _of_name(
+    container: Mapping[str, Any], ref: Mapping[str, Any], sources: EnvironmentSources
+) -> Mapping[str, Any]:
     """The container whose resources are asked for: this one, unless another is named."""
     name = ref.get("containerName") or container["name"]
     return container_named(sources.facts.pod, name)
@@ -186,7 +191,7 @@ def container_named(pod: Object, name: str) -> Mapping[str, Any]:
     raise UnknownField(f'no container is named "{name}"')
 
 
-def _from_key(kind: Kind, ref: Mapping[str, Any], sources: Sources) -> str | None:
+def _from_key(kind: ResourceKind, ref: Mapping[str, Any], sources: EnvironmentSources) -> str | None:
     reference = Reference(kind, ref.get("name", ""), bool(ref.get("optional")))
     obj = _object(reference, sources)
     data = data_of(kind, obj).get(ref["key"]) if obj is not None else None
@@ -195,15 +200,15 @@ def _from_key(kind: Kind, ref: Mapping[str, Any], sources: Sources) -> str | Non
     if reference.optional:
         return None
     namespace = sources.facts.pod["metadata"]["namespace"]
-    raise CannotStart(
+    raise StartFailed(
         _REASON, f"couldn't find key {ref['key']} in {_WORDS[kind][1]} {namespace}/{reference.name}"
     )
 
 
-def _object(reference: Reference, sources: Sources) -> Object | None:
+def _object(reference: Reference, sources: EnvironmentSources) -> Object | None:
     obj = sources.found.get((reference.kind, reference.name))
     if obj is None and not reference.optional:
-        raise CannotStart(_REASON, f'{_WORDS[reference.kind][0]} "{reference.name}" not found')
+        raise StartFailed(_REASON, f'{_WORDS[reference.kind][0]} "{reference.name}" not found')
     return obj
 
 
@@ -213,7 +218,7 @@ def _text(data: bytes, key: str) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise CannotStart(
+        raise StartFailed(
             _REASON, f'the value of key "{key}" is not text, so no variable can hold it: mount it as a volume'
         )
     return text

@@ -1,6 +1,6 @@
 """The host name of a pod, as the kubelet makes it."""
 
-from launcher.node.container_runtime import CannotStart
+from launcher.node.container_runtime import StartFailed
 from launcher.node.machine import valid_name
 from launcher.store.interface import Object
 
@@ -30,7 +30,7 @@ def host_name(pod: Object, machine: str) -> str:
     names = pod_names(pod)
     name = names[0] if pod["spec"].get("setHostnameAsFQDN") else names[-1]
     if len(name) > _LONGEST_NAME:
-        raise CannotStart(
+        raise StartFailed(
             "CreateContainerConfigError",
             f"setHostnameAsFQDN: {name} is too long: {_LONGEST_NAME} characters is the maximum, and it has {len(name)}",
         )

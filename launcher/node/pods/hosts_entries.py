@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.core.names import KIND
-from launcher.core.pods.observed_pod import is_over
+from launcher.core.pods.observed_pod import has_terminated
 from launcher.node.pods.hostname import DOMAIN, pod_names
 from launcher.store.interface import Object
 
@@ -54,7 +54,7 @@ class NamedService:
 def named_pod(pod: Object) -> NamedPod | None:
     """The pod as Services see it; None while it has no address, and once it is over. Raises TypeError."""
     status, spec = pod.get("status") or {}, pod["spec"]
-    if not status.get("podIP") or is_over(pod):
+    if not status.get("podIP") or has_terminated(pod):
         return None
     ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
     return NamedPod(

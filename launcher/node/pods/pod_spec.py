@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import Any
 
-from launcher.core.timestamps import from_wire
+from launcher.core.timestamps import parse_rfc3339
 from launcher.node.container_runtime import RunId
 from launcher.store.interface import Object
 
@@ -14,7 +14,7 @@ _DEFAULT_GRACE = 30
 _RUN = re.compile(r"([0-9a-zA-Z-]+)\.([a-z0-9-]+)\.([0-9]{1,9})")
 
 
-class Role(Enum):
+class ContainerRole(Enum):
     """What a container is to its pod."""
 
     #: Runs to its end before the next one starts.
@@ -37,7 +37,7 @@ class Container:
     """One container as the pod's spec has it."""
 
     name: str
-    role: Role
+    role: ContainerRole
     spec: Mapping[str, Any]
 
 
@@ -67,12 +67,15 @@ def containers_of(pod: Object) -> tuple[Container, ...]:
     first = [
         Container(
             one["name"],
-            Role.SIDECAR if one.get("restartPolicy") == RestartPolicy.ALWAYS else Role.INIT,
+            ContainerRole.SIDECAR if one.get("restartPolicy") == RestartPolicy.ALWAYS else ContainerRole.INIT,
             one,
         )
         for one in spec.get("initContainers") or ()
     ]
-    return (*first, *[Container(one["name"], Role.MAIN, one) for one in spec.get("containers") or ()])
+    return (
+        *first,
+        *[Container(one["name"], ContainerRole.MAIN, one) for one in spec.get("containers") or ()],
+    )
 
 
 def restart_policy(pod: Object) -> RestartPolicy:
@@ -95,7 +98,7 @@ def is_deleted(pod: Object) -> bool:
 def grace_ends(pod: Object) -> float:
     """When the grace of a deleted pod is over, whoever watched it until now."""
     # The stamp is in whole seconds, cut off: a second more, so that nobody gets less than was promised.
-    return from_wire(pod["metadata"]["deletionTimestamp"]) + 1.0
+    return parse_rfc3339(pod["metadata"]["deletionTimestamp"]) + 1.0
 
 
 def node_name(pod: Object) -> str | None:
@@ -116,10 +119,10 @@ def full_name(pod: Object) -> str:
 
 
 #: Commands by the image's name, without registry and tag.
-StandIns = Mapping[str, Sequence[str]]
+ImageCommands = Mapping[str, Sequence[str]]
 
 
-def stood_in_for(container: Container, stand_ins: StandIns) -> Container:
+def stood_in_for(container: Container, stand_ins: ImageCommands) -> Container:
     """The container, with the command that stands for its image if it has none of its own."""
     if container.spec.get("command"):
         return container
@@ -127,7 +130,7 @@ def stood_in_for(container: Container, stand_ins: StandIns) -> Container:
     return container if command is None else replace(container, spec={**container.spec, "command": command})
 
 
-def _command(image: str, stand_ins: StandIns) -> list[str] | None:
+def _command(image: str, stand_ins: ImageCommands) -> list[str] | None:
     repository = image.partition("@")[0]
     directories, slash, name = repository.rpartition("/")
     # A colon before the last slash is that of a registry's port.

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.core.quantity import quantity
-from launcher.core.timestamps import to_wire
-from launcher.node.pods.container_state import Attempt, Record, Waiting
-from launcher.node.pods.pod_lifecycle import Situation, awaited, is_initialized, phase_of
-from launcher.node.pods.pod_spec import Container, Role, full_name, run_id, uid_of
+from launcher.core.timestamps import format_rfc3339
+from launcher.node.pods.container_state import ContainerState, RunState, WaitingReason
+from launcher.node.pods.pod_lifecycle import PodState, awaited, is_initialized, phase_of
+from launcher.node.pods.pod_spec import Container, ContainerRole, full_name, run_id, uid_of
 from launcher.store.interface import Object
 
 _COUNTED = ("cpu", "memory")
@@ -48,7 +48,7 @@ _EVICTED = "Evicted"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PodFailure:
     """Why the node ended the pod."""
 
     reason: str
@@ -56,27 +56,27 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class StatusInputs:
     """All that a pod's status is made of."""
 
     pod: Object
-    situation: Situation
+    situation: PodState
     #: When the node took the pod on.
     since: float
     address: str
     #: Its volumes are there.
     prepared: bool = False
     over: bool = False
-    verdict: Verdict | None = None
+    verdict: PodFailure | None = None
     #: Seconds that containers wait before their next start, by container.
     pausing: Mapping[str, float] = field(default_factory=dict)
 
 
-def status_of(known: Known, now: float) -> Object:
+def status_of(known: StatusInputs, now: float) -> Object:
     """The pod's status. Nothing in it depends on *now* but the times of what has changed since the stored one."""
     situation = known.situation
     phase = "Failed" if known.verdict and known.over else phase_of(situation, over=known.over)
-    first = [one for one in situation.containers if one.role is not Role.MAIN]
+    first = [one for one in situation.containers if one.role is not ContainerRole.MAIN]
     status: Object = {"phase": phase}
     if known.verdict:
         status |= {"reason": known.verdict.reason, "message": known.verdict.message}
@@ -86,12 +86,12 @@ def status_of(known: Known, now: float) -> Object:
     status["startTime"] = _stamp(known.since)
     if first:
         status["initContainerStatuses"] = [_container_status(known, one) for one in first]
-    status["containerStatuses"] = [_container_status(known, one) for one in situation.of(Role.MAIN)]
+    status["containerStatuses"] = [_container_status(known, one) for one in situation.of(ContainerRole.MAIN)]
     status["qosClass"] = (known.pod.get("status") or {}).get("qosClass") or qos_class(known.pod)
     return status
 
 
-def _container_status(known: Known, container: Container) -> Object:
+def _container_status(known: StatusInputs, container: Container) -> Object:
     record = known.situation.record(container)
     status: Object = {
         "name": container.name,
@@ -108,13 +108,13 @@ def _container_status(known: Known, container: Container) -> Object:
     return status
 
 
-def _is_ready(container: Container, record: Record) -> bool:
-    if container.role is Role.INIT:
+def _is_ready(container: Container, record: ContainerState) -> bool:
+    if container.role is ContainerRole.INIT:
         return record.ended is not None and record.ended.exit_code == 0
     return record.running and record.started and record.ready
 
 
-def _state(known: Known, container: Container, record: Record) -> Object:
+def _state(known: StatusInputs, container: Container, record: ContainerState) -> Object:
     if record.attempt is not None:
         if record.running:
             return {"running": {"startedAt": _stamp(record.attempt.started)}}
@@ -123,21 +123,21 @@ def _state(known: Known, container: Container, record: Record) -> Object:
     return {"waiting": _waiting(known, container, record)}
 
 
-def _waits(known: Known, container: Container, record: Record) -> bool:
+def _waits(known: StatusInputs, container: Container, record: ContainerState) -> bool:
     """Whether an ended container waits for its next start."""
     return container.name in known.pausing or (record.hindrance is not None and not known.over)
 
 
-def _waiting(known: Known, container: Container, record: Record) -> Object:
+def _waiting(known: StatusInputs, container: Container, record: ContainerState) -> Object:
     pause = known.pausing.get(container.name)
     if pause is not None:
-        said = Waiting(
+        said = WaitingReason(
             "CrashLoopBackOff",
             f"back-off {_duration(pause)} restarting failed container={container.name} pod={full_name(known.pod)}",
         )
     else:
-        said = record.hindrance or Waiting("")
-    waits_for_others = container.role is not Role.MAIN or not is_initialized(known.situation)
+        said = record.hindrance or WaitingReason("")
+    waits_for_others = container.role is not ContainerRole.MAIN or not is_initialized(known.situation)
     reason = said.reason or ("PodInitializing" if waits_for_others else "ContainerCreating")
     return {"reason": reason, **({"message": said.message} if said.message else {})}
 
@@ -148,14 +148,14 @@ def _duration(seconds: float) -> str:
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
-def _last_state(known: Known, container: Container, record: Record) -> Object:
+def _last_state(known: StatusInputs, container: Container, record: ContainerState) -> Object:
     attempt = record.attempt
     if attempt is None or record.running or not _waits(known, container, record):
         attempt = record.last
     return {"terminated": _terminated(known, container, attempt)} if attempt else {}
 
 
-def _terminated(known: Known, container: Container, attempt: Attempt) -> Object:
+def _terminated(known: StatusInputs, container: Container, attempt: RunState) -> Object:
     end = attempt.end
     assert end is not None
     return {
@@ -168,12 +168,12 @@ def _terminated(known: Known, container: Container, attempt: Attempt) -> Object:
     }
 
 
-def _container_id(known: Known, container: Container, attempt: Attempt) -> str:
+def _container_id(known: StatusInputs, container: Container, attempt: RunState) -> str:
     return f"process://{run_id(uid_of(known.pod), container.name, attempt.restart)}"
 
 
 def _stamp(time: float | None) -> str | None:
-    return None if time is None else to_wire(int(time))
+    return None if time is None else format_rfc3339(int(time))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,21 +184,21 @@ class _Condition:
     message: str = ""
 
 
-def _conditions(known: Known, phase: str, now: float) -> list[Object]:
+def _conditions(known: StatusInputs, phase: str, now: float) -> list[Object]:
     """Ours, each with the time of its last change, then those of others."""
     before = {one["type"]: one for one in (known.pod.get("status") or {}).get("conditions") or ()}
     ours = [_written(one, before.get(one.type), now) for one in _facts(known, phase)]
     return [*ours, *[one for one in before.values() if one["type"] not in _OURS]]
 
 
-def _facts(known: Known, phase: str) -> Iterator[_Condition]:
+def _facts(known: StatusInputs, phase: str) -> Iterator[_Condition]:
     situation = known.situation
     yield _Condition("PodReadyToStartContainers", known.prepared and not known.over)
     yield _initialized(situation, phase)
     unready = [
         one.name
         for one in situation.containers
-        if one.role is not Role.INIT and not _is_ready(one, situation.record(one))
+        if one.role is not ContainerRole.INIT and not _is_ready(one, situation.record(one))
     ]
     for kind in ("Ready", "ContainersReady"):
         yield _readiness(kind, phase, unready)
@@ -207,7 +207,7 @@ def _facts(known: Known, phase: str) -> Iterator[_Condition]:
         yield _Condition("DisruptionTarget", True, "TerminationByKubelet", known.verdict.message)
 
 
-def _initialized(situation: Situation, phase: str) -> _Condition:
+def _initialized(situation: PodState, phase: str) -> _Condition:
     if phase == "Succeeded":
         return _Condition("Initialized", True, "PodCompleted")
     waiting = list(awaited(situation))
@@ -241,7 +241,7 @@ def _written(fact: _Condition, before: Mapping[str, Any] | None, now: float) -> 
         "type": fact.type,
         "status": value,
         "lastProbeTime": None,
-        "lastTransitionTime": kept or to_wire(int(now)),
+        "lastTransitionTime": kept or format_rfc3339(int(now)),
     }
     if fact.reason:
         condition["reason"] = fact.reason

@@ -11,13 +11,20 @@ from pathlib import Path
 from typing import Self
 
 from launcher.core.errors import Conflict, Unavailable
-from launcher.node.container_runtime import CannotStart, Ended, Mount, Order, Run, RunId
-from launcher.node.runtime.shim_client import Json, Link, start_keeper
+from launcher.node.container_runtime import (
+    ContainerConfig,
+    ContainerRun,
+    ExitStatus,
+    Mount,
+    RunId,
+    StartFailed,
+)
+from launcher.node.runtime.shim_client import Json, ShimConnection, start_shim
 from launcher.node.sandbox import planner
 from launcher.node.sandbox.filesystem import Machine
 from launcher.node.sandbox.mount_steps import bubblewrap_arguments, to_wire
 from launcher.node.shim.release import release
-from launcher.store.backoff import Pauses
+from launcher.store.backoff import ExponentialBackoff
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +44,7 @@ _NO_OTHER_USER = (
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class ShimOptions:
     """How the keeper of the containers keeps them."""
 
     #: A log of so many bytes is put aside, and a new one begun.
@@ -58,7 +65,7 @@ class Keeping:
     ends_with_launcher: bool = False
 
 
-_AS_USUAL = Keeping()
+_AS_USUAL = ShimOptions()
 
 
 class ProcessRuntime:
@@ -69,14 +76,14 @@ class ProcessRuntime:
         data: Path,
         images: Mapping[str, Path],
         clock: Callable[[], float],
-        keeping: Keeping,
+        keeping: ShimOptions,
         hidden: Sequence[Path],
     ) -> None:
         self._data, self._clock, self._keeping, self._hidden = data.absolute(), clock, keeping, hidden
         self._images = {name: directory.absolute() for name, directory in images.items()}
-        self._runs: dict[RunId, Run] = {}
-        self._ends: asyncio.Queue[Run] = asyncio.Queue()
-        self._link: Link | None = None
+        self._runs: dict[RunId, ContainerRun] = {}
+        self._ends: asyncio.Queue[ContainerRun] = asyncio.Queue()
+        self._link: ShimConnection | None = None
         #: What the keeper told of this machine.
         self._abilities: Json = {}
         self._reconnecting: asyncio.Task[None] | None = None
@@ -88,7 +95,7 @@ class ProcessRuntime:
         *,
         images: Mapping[str, Path],
         clock: Callable[[], float],
-        keeping: Keeping = _AS_USUAL,
+        keeping: ShimOptions = _AS_USUAL,
         hidden: Sequence[Path] = (),
     ) -> Self:
         """
@@ -121,22 +128,22 @@ class ProcessRuntime:
         assert self._link is not None
         await self._link.over.wait()
 
-    async def start(self, order: Order) -> Run:
+    async def start(self, order: ContainerConfig) -> ContainerRun:
         if (known := self._runs.get(order.id)) is not None:
             return known
         answer = await self._ask("start", order=await self._wire(order))
         if "cannot" in answer:
-            raise CannotStart(answer["cannot"]["reason"], answer["cannot"]["message"])
+            raise StartFailed(answer["cannot"]["reason"], answer["cannot"]["message"])
         if "unavailable" in answer:
             raise Unavailable(f"{order.id} cannot be started now: {answer['unavailable']}")
         run = _run(answer["run"])
         # Its end may have been heard of already: the loop hears everything before anybody who waits goes on.
         return self._runs.setdefault(run.id, run)
 
-    def runs(self) -> Mapping[RunId, Run]:
+    def runs(self) -> Mapping[RunId, ContainerRun]:
         return self._runs
 
-    def ends(self) -> AsyncIterator[Run]:
+    def ends(self) -> AsyncIterator[ContainerRun]:
         self._ends = asyncio.Queue()
         return _each(self._ends)
 
@@ -153,7 +160,7 @@ class ProcessRuntime:
             raise Conflict(f"{run} still runs")
         self._runs.pop(run, None)
 
-    def cannot(self, order: Order) -> Sequence[str]:
+    def cannot(self, order: ContainerConfig) -> Sequence[str]:
         asked = {
             "files": True,
             "memory": order.limits.memory is not None,
@@ -174,9 +181,9 @@ class ProcessRuntime:
         """Speak to the keeper, and know what it knows."""
         for _ in range(_TRIES):
             try:
-                link = await Link.connect(self._data, self._hear)
+                link = await ShimConnection.connect(self._data, self._hear)
             except (OSError, Unavailable):
-                await start_keeper(self._data, asdict(self._keeping))
+                await start_shim(self._data, asdict(self._keeping))
                 continue
             if link.hello.result().get("release") != release():
                 await _retire(link)
@@ -190,7 +197,7 @@ class ProcessRuntime:
         raise Unavailable(f"the keeper of {self._data} does not answer; see keeper.log there")
 
     async def _stay_connected(self) -> None:
-        pauses = Pauses(first=0.05, most=5.0)
+        pauses = ExponentialBackoff(first=0.05, most=5.0)
         while True:
             assert self._link is not None
             await self._link.over.wait()
@@ -202,15 +209,15 @@ class ProcessRuntime:
                 log.error("keeper of the containers cannot be started", extra={"why": str(error)})
                 await asyncio.sleep(pauses.next())
 
-    def _compare(self, now: dict[RunId, Run]) -> None:
+    def _compare(self, now: dict[RunId, ContainerRun]) -> None:
         """What has happened while nobody was told."""
         for run in now.values():
             self._see(run)
         for run in [run for run in self._runs.values() if run.id not in now]:
             if run.ended is None:
                 # Somebody has taken its record away.
-                ended = Ended(137, self._clock(), unseen=True)
-                self._see(Run(run.id, run.started, ended))
+                ended = ExitStatus(137, self._clock(), unseen=True)
+                self._see(ContainerRun(run.id, run.started, ended))
             else:
                 del self._runs[run.id]
 
@@ -223,7 +230,7 @@ class ProcessRuntime:
                 self._runs[run.id] = run
                 self._ends.put_nowait(run)
 
-    def _see(self, run: Run) -> None:
+    def _see(self, run: ContainerRun) -> None:
         before = self._runs.get(run.id)
         if before is not None and before.ended is not None:
             return  # the end of a run is the last thing to know of it, and may overtake what was told before
@@ -233,7 +240,7 @@ class ProcessRuntime:
 
     # Orders
 
-    async def _wire(self, order: Order) -> Json:
+    async def _wire(self, order: ContainerConfig) -> Json:
         """The order as the keeper reads it. Raises CannotStart."""
         self._check_user(order)
         wire: Json = {
@@ -259,29 +266,29 @@ class ProcessRuntime:
         }
         return wire | await self._files(order)
 
-    def _check_user(self, order: Order) -> None:
+    def _check_user(self, order: ContainerConfig) -> None:
         if os.geteuid() == 0:
             return
         ours = order.user in (None, os.geteuid()) and order.group in (None, os.getegid())
         if not ours or not set(order.groups) <= {os.getegid(), *os.getgroups()}:
-            raise CannotStart(
+            raise StartFailed(
                 "CreateContainerConfigError",
                 f"securityContext: the launcher runs as user {os.geteuid()} and group {os.getegid()}; "
                 "to run containers as anybody else it has to be started as root",
             )
 
-    async def _files(self, order: Order) -> Json:
+    async def _files(self, order: ContainerConfig) -> Json:
         """Which way to take, and the steps of it."""
         image = self._images.get(order.image)
         ways: list[str] = self._abilities["ways"]
         if not ways:
             if order.mounts or image is not None or order.read_only_root:
-                raise CannotStart("CreateContainerConfigError", _NOT_A_WAY)
+                raise StartFailed("CreateContainerConfigError", _NOT_A_WAY)
             return {"way": "plain"}
         overlays = self._abilities["overlay"]
         way = ways[0]
         if way == "bwrap" and (order.user, order.group) != (None, None):
-            raise CannotStart("CreateContainerConfigError", _NO_OTHER_USER)
+            raise StartFailed("CreateContainerConfigError", _NO_OTHER_USER)
 
         def planned() -> Json:
             steps = planner.plan(
@@ -304,18 +311,18 @@ class ProcessRuntime:
                 return planned()
             # A volume may be of a server that does not answer: others must not wait for it.
             return await asyncio.to_thread(planned)
-        except planner.Impossible as error:
-            raise CannotStart("CreateContainerConfigError", str(error)) from error
+        except planner.InvalidMount as error:
+            raise StartFailed("CreateContainerConfigError", str(error)) from error
 
 
-def _control_groups(order: Order) -> Sequence[Mount]:
+def _control_groups(order: ContainerConfig) -> Sequence[Mount]:
     """Control groups, read-only: otherwise root, or the user to whom systemd delegates them, could lift its limits."""
     if order.confinement.capabilities is None or not _CONTROL_GROUPS.is_dir():
         return ()
     return (Mount(_CONTROL_GROUPS, str(_CONTROL_GROUPS), read_only=True),)
 
 
-async def _retire(link: Link) -> None:
+async def _retire(link: ShimConnection) -> None:
     """Return when that keeper has ended. Its containers go on, and the next keeper takes them over."""
     log.warning("keeper of the containers is of another release, and is replaced")
     with suppress(ProcessLookupError):
@@ -323,16 +330,16 @@ async def _retire(link: Link) -> None:
     await link.over.wait()
 
 
-def _run(told: Json) -> Run:
+def _run(told: Json) -> ContainerRun:
     ended = told["ended"]
-    return Run(
+    return ContainerRun(
         RunId(told["id"]),
         told["started"],
-        Ended(**ended) if ended is not None else None,
+        ExitStatus(**ended) if ended is not None else None,
         told["oom_kills"],
     )
 
 
-async def _each(ends: asyncio.Queue[Run]) -> AsyncIterator[Run]:
+async def _each(ends: asyncio.Queue[ContainerRun]) -> AsyncIterator[ContainerRun]:
     while True:
         yield await ends.get()

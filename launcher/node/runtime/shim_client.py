@@ -25,7 +25,7 @@ _PROGRAM = (
 )
 
 
-async def start_keeper(data: Path, options: Json) -> None:
+async def start_shim(data: Path, options: Json) -> None:
     """A keeper listens for this data directory, if there was none before. Raises Unavailable."""
     root = str(Path(launcher.__file__).parent.parent)
     program = _PROGRAM.format(root=root)
@@ -44,7 +44,7 @@ async def start_keeper(data: Path, options: Json) -> None:
         raise Unavailable(f"the keeper of {data} cannot be started: {why}")
 
 
-class Link(asyncio.Protocol):
+class ShimConnection(asyncio.Protocol):
     """One connection to the keeper. Answers come by number; what nobody asked for goes to *heard*."""
 
     def __init__(self, heard: Callable[[Json], None]) -> None:
@@ -60,7 +60,7 @@ class Link(asyncio.Protocol):
         self.hello: asyncio.Future[Json] = loop.create_future()
 
     @classmethod
-    async def connect(cls, data: Path, heard: Callable[[Json], None]) -> "Link":
+    async def connect(cls, data: Path, heard: Callable[[Json], None]) -> "ShimConnection":
         """A connection to the keeper of *data*, after its hello. Raises OSError when there is none, Unavailable."""
         folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY)
         connected = socket.socket(socket.AF_UNIX)

@@ -10,7 +10,7 @@ from typing import Protocol
 _CONSOLE = re.compile(r"tty[0-9]+|vcs[au]?[0-9]*")
 
 
-class Kind(Enum):
+class FileType(Enum):
     """What is at a path."""
 
     MISSING = "missing"
@@ -20,10 +20,10 @@ class Kind(Enum):
     LINK = "link"
 
 
-class View(Protocol):
+class Filesystem(Protocol):
     """The files of a machine, as they are or as a test has them."""
 
-    def kind(self, path: str) -> Kind:
+    def kind(self, path: str) -> FileType:
         """What is there; a link is a link, whatever it points to."""
         ...
 
@@ -31,7 +31,7 @@ class View(Protocol):
         """Where a link points to."""
         ...
 
-    def solid(self, path: str) -> Kind:
+    def solid(self, path: str) -> FileType:
         """What is there once every link is followed."""
         ...
 
@@ -51,20 +51,20 @@ class View(Protocol):
 class Machine:
     """This machine's files."""
 
-    def kind(self, path: str) -> Kind:
+    def kind(self, path: str) -> FileType:
         try:
             return _kind(os.lstat(path).st_mode)
         except OSError:
-            return Kind.MISSING
+            return FileType.MISSING
 
     def text(self, link: str) -> str:
         return os.readlink(link)
 
-    def solid(self, path: str) -> Kind:
+    def solid(self, path: str) -> FileType:
         try:
             return _kind(os.stat(path).st_mode)
         except OSError:
-            return Kind.MISSING
+            return FileType.MISSING
 
     def entries(self, directory: str) -> Sequence[str]:
         try:
@@ -87,5 +87,5 @@ class Machine:
         return sorted(place for place in places if place.startswith(top))
 
 
-def _kind(mode: int) -> Kind:
-    return Kind.DIR if stat.S_ISDIR(mode) else Kind.LINK if stat.S_ISLNK(mode) else Kind.FILE
+def _kind(mode: int) -> FileType:
+    return FileType.DIR if stat.S_ISDIR(mode) else FileType.LINK if stat.S_ISLNK(mode) else FileType.FILE

@@ -42,7 +42,7 @@ class Dir:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class MakeFile:
     """There is a file at *target*, empty if it is new."""
 
     target: str
@@ -70,7 +70,7 @@ class Proc:
     target: str = "/proc"
 
 
-Step = Bind | Tmpfs | Overlay | Dir | File | Symlink | Seal | Proc
+Step = Bind | Tmpfs | Overlay | Dir | MakeFile | Symlink | Seal | Proc
 
 
 def to_wire(step: Step) -> WireStep:
@@ -84,7 +84,7 @@ def to_wire(step: Step) -> WireStep:
             return ["overlay", target, list(layers)]
         case Dir(target, mode):
             return ["dir", target, mode]
-        case File(target):
+        case MakeFile(target):
             return ["file", target]
         case Symlink(text, target):
             return ["symlink", text, target]
@@ -112,7 +112,7 @@ def _options(step: Step) -> list[str]:
             return ["--perms", f"{mode:04o}", "--tmpfs", target]
         case Dir(target, mode):
             return ["--perms", f"{mode:04o}", "--dir", target]
-        case File(target):
+        case MakeFile(target):
             # bubblewrap makes the file itself when something is bound there.
             return []
         case Symlink(text, target):

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from launcher.node.sandbox.filesystem import Kind, View
-from launcher.node.sandbox.mount_steps import Bind, Dir, File, Overlay, Proc, Seal, Step, Symlink, Tmpfs
+from launcher.node.sandbox.filesystem import Filesystem, FileType
+from launcher.node.sandbox.mount_steps import Bind, Dir, MakeFile, Overlay, Proc, Seal, Step, Symlink, Tmpfs
 
 
 class How(Enum):
@@ -24,10 +24,10 @@ class How(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class MountNode:
     """A file, link or directory in the container."""
 
-    kind: Kind
+    kind: FileType
     how: How = How.SEEN
     #: What of the machine it shows, the uppermost first.
     sources: tuple[str, ...] = ()
@@ -38,23 +38,23 @@ class Place:
     missing: bool = False
     #: Where a link points to.
     text: str = ""
-    children: dict[str, "Place"] = field(default_factory=dict)
+    children: dict[str, "MountNode"] = field(default_factory=dict)
 
 
 def join(directory: str, name: str) -> str:
     return f"{directory.rstrip('/')}/{name}"
 
 
-def steps_of(view: View, root: Place) -> Iterator[Step]:
+def steps_of(view: Filesystem, root: MountNode) -> Iterator[Step]:
     """The steps that make the tree from the root down."""
     return _Builder(view).steps(root, "/", None)
 
 
 class _Builder:
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: Filesystem) -> None:
         self._view = view
 
-    def steps(self, place: Place, path: str, above: Place | None) -> Iterator[Step]:
+    def steps(self, place: MountNode, path: str, above: MountNode | None) -> Iterator[Step]:
         in_memory = above is not None and above.how is How.MEMORY
         if in_memory or place.missing:
             yield self._created(place, path)
@@ -69,17 +69,17 @@ class _Builder:
         if mounted and place.read_only and place.how in (How.MEMORY, How.LAYERED):
             yield Seal(path)
 
-    def _created(self, place: Place, path: str) -> Step:
-        if place.kind is Kind.LINK:
+    def _created(self, place: MountNode, path: str) -> Step:
+        if place.kind is FileType.LINK:
             return Symlink(place.text, path)
-        if place.kind is Kind.FILE:
-            return File(path)
+        if place.kind is FileType.FILE:
+            return MakeFile(path)
         return Dir(path, self._mode(place))
 
-    def _mode(self, place: Place) -> int:
+    def _mode(self, place: MountNode) -> int:
         return self._view.mode(place.sources[-1]) if place.sources and place.how is How.MEMORY else 0o755
 
-    def _shown(self, place: Place, path: str, *, in_memory: bool) -> Iterator[Step]:
+    def _shown(self, place: MountNode, path: str, *, in_memory: bool) -> Iterator[Step]:
         match place.how:
             case How.PROC:
                 yield Proc(path)
@@ -89,10 +89,14 @@ class _Builder:
                 yield Overlay(path, place.sources)
                 yield from self._mounted_below(place, path)
             case How.BOUND | How.SEEN:
-                if place.kind is not Kind.LINK and place.sources and (in_memory or place.how is How.BOUND):
+                if (
+                    place.kind is not FileType.LINK
+                    and place.sources
+                    and (in_memory or place.how is How.BOUND)
+                ):
                     yield Bind(place.sources[0], path, place.read_only)
 
-    def _mounted_below(self, place: Place, path: str) -> Iterator[Step]:
+    def _mounted_below(self, place: MountNode, path: str) -> Iterator[Step]:
         """An overlay does not show what is mounted in its layers."""
         lowest = place.sources[-1]
         for mounted in self._view.mounts_below(lowest):
@@ -100,7 +104,7 @@ class _Builder:
                 mounted, join(path, mounted[len(lowest.rstrip("/")) + 1 :]), place.read_only, optional=True
             )
 
-    def _entries(self, place: Place, path: str) -> Iterator[Step]:
+    def _entries(self, place: MountNode, path: str) -> Iterator[Step]:
         for source in place.sources:
             for name in self._view.entries(source):
                 if name not in place.children:
@@ -108,13 +112,13 @@ class _Builder:
 
     def _entry(self, source: str, path: str, *, read_only: bool) -> Iterator[Step]:
         match self._view.kind(source):
-            case Kind.LINK:
+            case FileType.LINK:
                 yield Symlink(self._view.text(source), path)
-            case Kind.DIR:
+            case FileType.DIR:
                 yield Dir(path)
                 yield Bind(source, path, read_only, optional=True)
-            case Kind.FILE:
-                yield File(path)
+            case FileType.FILE:
+                yield MakeFile(path)
                 yield Bind(source, path, read_only, optional=True)
-            case Kind.MISSING:  # gone in this very moment
+            case FileType.MISSING:  # gone in this very moment
                 return

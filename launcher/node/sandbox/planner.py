@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from launcher.node.container_runtime import Mount
-from launcher.node.sandbox.filesystem import Kind, View
+from launcher.node.sandbox.filesystem import Filesystem, FileType
 from launcher.node.sandbox.mount_steps import Step
-from launcher.node.sandbox.mount_tree import How, Place, join, steps_of
+from launcher.node.sandbox.mount_tree import How, MountNode, join, steps_of
 
 #: A directory of more entries is not shown entry by entry, where an overlay can show it whole.
 _MANY = 64
@@ -23,12 +23,12 @@ _MOST_LINKS = 40
 _EMPTY_FILE = "/dev/null"
 
 
-class Impossible(Exception):
+class InvalidMount(Exception):
     """There is no such root; the message says which mount is wrong, and why."""
 
 
 def plan(
-    view: View,
+    view: Filesystem,
     mounts: Sequence[Mount] = (),
     *,
     image: Path | None = None,
@@ -42,7 +42,7 @@ def plan(
     *hidden* are paths of this machine, with every link followed, whose content no container sees: neither there nor
     in a mount of a directory above. A container's own mounts may come from below them.
     """
-    root = Place(Kind.DIR, How.BOUND, ("/",), read_only=read_only_root)
+    root = MountNode(FileType.DIR, How.BOUND, ("/",), read_only=read_only_root)
     planner = _Planner(view, root, overlays=overlays, hidden=hidden)
     planner.hide_below([root], "/")
     if image is not None:
@@ -54,7 +54,7 @@ def plan(
     # Parents first: whatever the order of the list, a mount inside another is seen.
     for mount in sorted(mounts, key=lambda mount: _real(view, mount.target).count("/")):
         planner.mount(mount)
-    root.children["proc"] = Place(Kind.DIR, How.PROC)
+    root.children["proc"] = MountNode(FileType.DIR, How.PROC)
     return tuple(steps_of(view, root))
 
 
@@ -67,7 +67,7 @@ def _names(path: str) -> list[str]:
     return [name for name in path.split("/") if name not in ("", ".")]
 
 
-def _real(view: View, target: str) -> str:
+def _real(view: Filesystem, target: str) -> str:
     """*target* on the machine itself, with every link followed."""
     done, names, links = "", _names(target), 0
     while names:
@@ -76,12 +76,12 @@ def _real(view: View, target: str) -> str:
             done = done.rpartition("/")[0]
             continue
         path = f"{done}/{name}"
-        if view.kind(path) is not Kind.LINK:
+        if view.kind(path) is not FileType.LINK:
             done = path
             continue
         links += 1
         if links > _MOST_LINKS:
-            raise Impossible(f"{target}: too many symbolic links")
+            raise InvalidMount(f"{target}: too many symbolic links")
         text = view.text(path)
         names = _names(text) + names
         done = "" if text.startswith("/") else done
@@ -89,45 +89,49 @@ def _real(view: View, target: str) -> str:
 
 
 class _Planner:
-    def __init__(self, view: View, root: Place, *, overlays: bool, hidden: Sequence[str]) -> None:
+    def __init__(self, view: Filesystem, root: MountNode, *, overlays: bool, hidden: Sequence[str]) -> None:
         self._view, self._root, self._overlays = view, root, overlays
-        self._hidden = [path for path in hidden if view.kind(path) is not Kind.MISSING]
+        self._hidden = [path for path in hidden if view.kind(path) is not FileType.MISSING]
 
     def mount(self, mount: Mount) -> None:
         """Something of the machine stands at the mount's target."""
         source, kind = str(mount.source), self._view.solid(str(mount.source))
-        if kind is Kind.MISSING:
-            raise Impossible(f"{mount.target}: {source} does not exist")
+        if kind is FileType.MISSING:
+            raise InvalidMount(f"{mount.target}: {source} does not exist")
         if mount.host_path and any(_is_below(source, path) for path in self._hidden):
-            raise Impossible(f"{mount.target}: {source} belongs to the launcher, and no container may use it")
+            raise InvalidMount(
+                f"{mount.target}: {source} belongs to the launcher, and no container may use it"
+            )
         names = _names(mount.target)
         if not names or ".." in names or not mount.target.startswith("/"):
-            raise Impossible(f"{mount.target}: must be an absolute path below the root, without ..")
+            raise InvalidMount(f"{mount.target}: must be an absolute path below the root, without ..")
         trail = self._walk([self._root], names, mount.target, make=kind)
         before = trail[-1]
         if before is self._root:
-            raise Impossible(f"{mount.target}: leads to the root itself")
+            raise InvalidMount(f"{mount.target}: leads to the root itself")
         if self._root.children.get("proc") in trail:
-            raise Impossible(f"{mount.target}: nothing can be mounted in /proc")
+            raise InvalidMount(f"{mount.target}: nothing can be mounted in /proc")
         if before.kind is not kind:
-            raise Impossible(f"{mount.target}: a {kind.value} cannot be mounted on a {before.kind.value}")
+            raise InvalidMount(f"{mount.target}: a {kind.value} cannot be mounted on a {before.kind.value}")
         # The place stays the same one, so that it stays where links have led to.
         before.how, before.sources, before.children = How.BOUND, (source,), {}
         before.read_only, before.roomy = mount.read_only, not mount.read_only
         self.hide_below(trail, source)
 
-    def hide_below(self, trail: list[Place], source: str) -> None:
+    def hide_below(self, trail: list[MountNode], source: str) -> None:
         """What is hidden of the directory *source*, which stands at the end of *trail*, is empty there."""
         top = source.rstrip("/") + "/"
         for path in self._hidden:
             if not path.startswith(top):
                 continue
-            place = self._walk(trail, _names(path[len(top) :]), path, make=Kind.DIR)[-1]
-            directory = place.kind is Kind.DIR
+            place = self._walk(trail, _names(path[len(top) :]), path, make=FileType.DIR)[-1]
+            directory = place.kind is FileType.DIR
             place.how, place.sources = (How.MEMORY, ()) if directory else (How.BOUND, (_EMPTY_FILE,))
             place.read_only, place.roomy, place.children = True, False, {}
 
-    def _walk(self, trail: list[Place], names: list[str], target: str, *, make: Kind) -> list[Place]:
+    def _walk(
+        self, trail: list[MountNode], names: list[str], target: str, *, make: FileType
+    ) -> list[MountNode]:
         """The places from the root down to *names* below *trail*, links followed; the last is made as a *make*."""
         names, links = list(names), 0
         while names:
@@ -136,48 +140,48 @@ class _Planner:
                 trail = trail[:-1] or trail
                 continue
             above = trail[-1]
-            if above.kind is not Kind.DIR:
-                raise Impossible(f"{target}: {name} is below something that is not a directory")
-            found = self._child(above, name) or self._make(above, name, Kind.DIR if names else make)
-            if found.kind is not Kind.LINK:
+            if above.kind is not FileType.DIR:
+                raise InvalidMount(f"{target}: {name} is below something that is not a directory")
+            found = self._child(above, name) or self._make(above, name, FileType.DIR if names else make)
+            if found.kind is not FileType.LINK:
                 trail = [*trail, found]
                 continue
             links += 1
             if links > _MOST_LINKS:
-                raise Impossible(f"{target}: too many symbolic links")
+                raise InvalidMount(f"{target}: too many symbolic links")
             names = _names(found.text) + names
             trail = [self._root] if found.text.startswith("/") else trail
         return trail
 
-    def _child(self, above: Place, name: str) -> Place | None:
+    def _child(self, above: MountNode, name: str) -> MountNode | None:
         """What is there now; None when nothing is."""
         if (known := above.children.get(name)) is not None:
             return known
         paths = [join(source, name) for source in above.sources]
-        kinds = [(path, kind) for path in paths if (kind := self._view.kind(path)) is not Kind.MISSING]
+        kinds = [(path, kind) for path in paths if (kind := self._view.kind(path)) is not FileType.MISSING]
         if not kinds:
             return None
         kind = kinds[0][1]
         # As an overlay does it: directories are merged, down to the first thing that is none.
-        sources = [path for path, _ in kinds] if kind is Kind.DIR else [kinds[0][0]]
-        place = Place(kind, sources=tuple(sources), read_only=above.read_only, roomy=above.roomy)
-        if kind is Kind.LINK:
+        sources = [path for path, _ in kinds] if kind is FileType.DIR else [kinds[0][0]]
+        place = MountNode(kind, sources=tuple(sources), read_only=above.read_only, roomy=above.roomy)
+        if kind is FileType.LINK:
             place.text = self._view.text(sources[0])
         above.children[name] = place
         return place
 
-    def _make(self, above: Place, name: str, kind: Kind) -> Place:
+    def _make(self, above: MountNode, name: str, kind: FileType) -> MountNode:
         """A place where there is nothing, made anywhere but on the machine."""
         if not above.roomy and above.how is not How.MEMORY:
             self._open(above)
-        if above.how is How.MEMORY and kind is Kind.DIR:
-            place = Place(kind, How.MEMORY, missing=True)
+        if above.how is How.MEMORY and kind is FileType.DIR:
+            place = MountNode(kind, How.MEMORY, missing=True)
         else:
-            place = Place(kind, roomy=above.roomy, missing=True)
+            place = MountNode(kind, roomy=above.roomy, missing=True)
         above.children[name] = place
         return place
 
-    def _open(self, place: Place) -> None:
+    def _open(self, place: MountNode) -> None:
         """From now on something can be added to it."""
         many = len(self._view.entries(place.sources[0])) > _MANY
         # In a user namespace the devices of an overlay do not work.
@@ -187,17 +191,17 @@ class _Planner:
         else:
             place.how = How.MEMORY
 
-    def lay(self, trail: list[Place], layer: str) -> None:
+    def lay(self, trail: list[MountNode], layer: str) -> None:
         """Every file in the directory *layer* is seen at the end of *trail*; what else was there stays."""
         place, below = trail[-1], []
-        added: dict[str, Place] = {}
+        added: dict[str, MountNode] = {}
         replaces = False
         for name in self._view.entries(layer):
             new = self._of_image(join(layer, name))
             there = self._child(place, name)
-            if new.kind is Kind.DIR and (end := self._directory(trail, there)):
+            if new.kind is FileType.DIR and (end := self._directory(trail, there)):
                 below.append((end, join(layer, name)))
-            elif there is not None and there.kind is new.kind is Kind.FILE:
+            elif there is not None and there.kind is new.kind is FileType.FILE:
                 place.children[name] = new
             else:
                 added[name] = new
@@ -207,22 +211,22 @@ class _Planner:
         for end, path in below:
             self.lay(end, path)
 
-    def _directory(self, trail: list[Place], there: Place | None) -> list[Place]:
+    def _directory(self, trail: list[MountNode], there: MountNode | None) -> list[MountNode]:
         """The places down to the directory that *there* is or leads to; none when that is no directory."""
-        if there is None or there.kind is Kind.FILE:
+        if there is None or there.kind is FileType.FILE:
             return []
-        if there.kind is Kind.DIR:
+        if there.kind is FileType.DIR:
             return [*trail, there]
         # /bin is a link to usr/bin on many machines, and a directory in many images. More than that is not tried.
         end = [self._root] if there.text.startswith("/") else trail
         for name in _names(there.text):
             found = self._child(end[-1], name) if name != ".." else None
-            if found is None or found.kind is not Kind.DIR:
+            if found is None or found.kind is not FileType.DIR:
                 return []
             end = [*end, found]
         return end
 
-    def _add(self, place: Place, added: dict[str, Place], *, replaces: bool) -> None:
+    def _add(self, place: MountNode, added: dict[str, MountNode], *, replaces: bool) -> None:
         if not place.roomy and place.how is not How.MEMORY:
             self._open(place)
         if replaces and place.how is How.LAYERED:
@@ -232,11 +236,11 @@ class _Planner:
             new.missing = True
             place.children[name] = new
 
-    def _of_image(self, path: str) -> Place:
+    def _of_image(self, path: str) -> MountNode:
         kind = self._view.kind(path)
-        if kind is Kind.LINK:
-            return Place(kind, text=self._view.text(path))
-        if kind is Kind.DIR and self._overlays:
+        if kind is FileType.LINK:
+            return MountNode(kind, text=self._view.text(path))
+        if kind is FileType.DIR and self._overlays:
             # As in an image: it can be written to, and nobody else sees it.
-            return Place(kind, How.LAYERED, (path,), roomy=True)
-        return Place(kind, How.BOUND, (path,), read_only=True)
+            return MountNode(kind, How.LAYERED, (path,), roomy=True)
+        return MountNode(kind, How.BOUND, (path,), read_only=True)

@@ -28,7 +28,7 @@ _NO_HOSTNAME = (
 )
 
 
-def abilities(data: str) -> Json:
+def detect_capabilities(data: str) -> Json:
     """Which ways work, whether overlays do, and what does not: a sentence for each thing."""
     stage, scratch = f"{data}/stage", f"{data}/scratch"
     for path in (stage, scratch):

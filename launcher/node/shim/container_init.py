@@ -36,7 +36,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FILES_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
-class Refused(Exception):
+class StartRefused(Exception):
     """The container cannot be started as it is asked for."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -91,7 +91,7 @@ def _init(order: Json, descriptors: list[int], stage: str, scratch: str) -> NoRe
         os.write(_END, json.dumps({"exit-code": code, "at": time.time()}).encode() + b"\n")
         with suppress(OSError):  # a full disk: the exit code counts for more
             _keep_output()
-    except Refused as error:
+    except StartRefused as error:
         _refuse(error.reason, str(error))
     except Exception as error:  # whatever it is, the keeper must not take it for a start
         _refuse("CreateContainerError", str(error))
@@ -110,7 +110,9 @@ def _enter_sandbox(order: Json, stage: str, scratch: str) -> None:
         mounts.build(order["steps"], stage, scratch)
     except OSError as error:
         words = str(error).replace(stage, "")
-        raise Refused("CreateContainerError", f"cannot prepare the container's files: {words}") from error
+        raise StartRefused(
+            "CreateContainerError", f"cannot prepare the container's files: {words}"
+        ) from error
 
 
 def map_to_itself(user: int, group: int) -> None:
@@ -185,7 +187,7 @@ def _be_main(order: Json, joined: list[int]) -> NoReturn:
             os.setsid()
         _await_release()
         become(order, joined)
-    except Refused as error:
+    except StartRefused as error:
         _refuse(error.reason, str(error))
     except Exception as error:  # whatever it is, the keeper must not take it for a start
         _refuse("CreateContainerError", str(error))
@@ -247,7 +249,7 @@ def become(order: Json, joined: list[int]) -> NoReturn:
         os.chdir(order["directory"])
     except OSError as error:
         words = os.strerror(error.errno or 0).lower()
-        raise Refused(
+        raise StartRefused(
             "CreateContainerError", f'chdir to cwd ("{order["directory"]}") failed: {words}'
         ) from error
     _be_ordinary()
@@ -262,7 +264,7 @@ def _confine(order: Json) -> None:
     try:
         confinement.confine(order)
     except OSError as error:
-        raise Refused("CreateContainerError", f"securityContext cannot be applied: {error}") from error
+        raise StartRefused("CreateContainerError", f"securityContext cannot be applied: {error}") from error
 
 
 def _be_ordinary() -> None:
@@ -283,7 +285,7 @@ def _be_user(order: Json) -> None:
         os.setgid(group or 0)
         os.setuid(user or 0)
     except OSError as error:
-        raise Refused("CreateContainerError", f"cannot become user {user}: {error}") from error
+        raise StartRefused("CreateContainerError", f"cannot become user {user}: {error}") from error
 
 
 def _execute(argv: list[str], environment: dict[str, str]) -> NoReturn:
@@ -300,7 +302,7 @@ def _execute(argv: list[str], environment: dict[str, str]) -> NoReturn:
                 denied = True
             elif not looked or error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 words = os.strerror(error.errno or 0).lower()
-                raise Refused("StartError", f'exec: "{name}": {path}: {words}') from error
+                raise StartRefused("StartError", f'exec: "{name}": {path}: {words}') from error
     if denied:
-        raise Refused("StartError", f'exec: "{name}": permission denied')
-    raise Refused("StartError", f'exec: "{name}": executable file not found in $PATH')
+        raise StartRefused("StartError", f'exec: "{name}": permission denied')
+    raise StartRefused("StartError", f'exec: "{name}": executable file not found in $PATH')

@@ -54,7 +54,7 @@ class Commands:
         try:
             pid = os.fork()
             if not pid:
-                _nurse(record, abs(first), argv, within, [null, writing, writing])
+                _supervise(record, abs(first), argv, within, [null, writing, writing])
         except OSError:
             os.close(reading)
             raise
@@ -80,7 +80,7 @@ class Commands:
         command.answer({"code": code, "output": command.output.decode("latin-1")})
 
 
-def _nurse(record: Json, first: int, argv: list[str], within: float, descriptors: list[int]) -> NoReturn:
+def _supervise(record: Json, first: int, argv: list[str], within: float, descriptors: list[int]) -> NoReturn:
     """Start the command where it belongs, wait for it, and end as it has ended."""
     code = CANNOT
     try:
@@ -116,7 +116,7 @@ def _be_command(order: Json, joined: list[int]) -> NoReturn:
     try:
         os.setsid()
         container_init.become(order, joined)
-    except container_init.Refused as error:
+    except container_init.StartRefused as error:
         code = NOT_FOUND if "not found" in str(error) or "no such file" in str(error) else CANNOT
         os.write(2, str(error).encode())
     except Exception as error:

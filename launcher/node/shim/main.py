@@ -14,8 +14,8 @@ from launcher.node.shim import capabilities, container_init, linux, run_records
 from launcher.node.shim.cgroups import Cgroups
 from launcher.node.shim.event_loop import Loop
 from launcher.node.shim.release import release
-from launcher.node.shim.server import Server
-from launcher.node.shim.supervisor import Keeper
+from launcher.node.shim.server import ShimServer
+from launcher.node.shim.supervisor import Supervisor
 
 #: How long to wait for an earlier keeper that is about to end.
 _PATIENCE = 10.0
@@ -99,14 +99,14 @@ def _keep(data: str, options: dict[str, float], listening: socket.socket) -> Non
         signal.signal(number, signal.SIG_DFL)
     loop = Loop()
     cgroups = Cgroups(_name(data), _text("/proc/self/mountinfo"), _text("/proc/self/cgroup"))
-    abilities = capabilities.abilities(data)
-    keeper = Keeper(data, loop, cgroups, abilities["users"], options)
+    abilities = capabilities.detect_capabilities(data)
+    keeper = Supervisor(data, loop, cgroups, abilities["users"], options)
     keeper.adopt()
     cannot = abilities["cannot"] | cgroups.cannot
     if os.geteuid() != 0:
         cannot.pop("pids", None)  # then it is a limit of the user
     facts = {**abilities, "cannot": cannot, "release": release()}
-    server = Server(listening, loop, keeper, facts)
+    server = ShimServer(listening, loop, keeper, facts)
 
     def child_ended(_: int) -> None:
         os.read(signals, 4096)
@@ -118,7 +118,7 @@ def _keep(data: str, options: dict[str, float], listening: socket.socket) -> Non
     cgroups.close()
 
 
-def _turn(loop: Loop, keeper: Keeper, server: Server, linger: float) -> None:
+def _turn(loop: Loop, keeper: Supervisor, server: ShimServer, linger: float) -> None:
     """Do what comes up, until nobody needs it any more."""
     ticked = idle = time.monotonic()
     while True:

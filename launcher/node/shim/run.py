@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CHUNK = 65536
 
 
-class Run:
+class ShimRun:
     """A run from its start to its end, also of an earlier keeper. After the end only the few facts are kept."""
 
     __slots__ = (

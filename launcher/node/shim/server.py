@@ -10,9 +10,9 @@ from launcher.node.shim.event_loop import READABLE, WRITABLE, Loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.node.shim.run import Run
+    from launcher.node.shim.run import ShimRun
     from launcher.node.shim.run_records import Json
-    from launcher.node.shim.supervisor import Keeper
+    from launcher.node.shim.supervisor import Supervisor
 
 
 class _Connection:
@@ -28,10 +28,10 @@ class _Connection:
         self.ends_runs = False
 
 
-class Server:
+class ShimServer:
     """The launchers that are connected: one, and for a moment perhaps another."""
 
-    def __init__(self, listening: socket.socket, loop: Loop, keeper: Keeper, abilities: Json) -> None:
+    def __init__(self, listening: socket.socket, loop: Loop, keeper: Supervisor, abilities: Json) -> None:
         self._listening, self._loop, self._keeper, self._abilities = listening, loop, keeper, abilities
         self._connections: dict[int, _Connection] = {}
         #: Set when a launcher asks the keeper to end.
@@ -112,11 +112,11 @@ class Server:
         self._keeper.kill_all()
         self.stopped = True
 
-    def _tell(self, run: Run) -> None:
+    def _tell(self, run: ShimRun) -> None:
         for connection in self._connections.values():
             self._send(connection, {"ended": run.told()})
 
-    def _report_changed(self, run: Run) -> None:
+    def _report_changed(self, run: ShimRun) -> None:
         for connection in self._connections.values():
             self._send(connection, {"changed": run.told()})
 

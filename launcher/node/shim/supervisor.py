@@ -17,7 +17,7 @@ from launcher.node.shim.cgroups import Cgroups, oom_kills
 from launcher.node.shim.event_loop import Loop
 from launcher.node.shim.log_limits import LogLimits
 from launcher.node.shim.log_writer import LogWriter
-from launcher.node.shim.run import Run
+from launcher.node.shim.run import ShimRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _LEAST_PAUSE = 0.02
 _COUNTED_AT_ONCE = 500
 
 
-class Keeper:
+class Supervisor:
     """The parent of every run of one data directory."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Keeper:
         self._loop, self._cgroups = loop, cgroups
         self._log_limits = LogLimits(options, time.monotonic())
         #: Runs that are not read until that time, since their logs have used up their rate.
-        self._unread: dict[Run, float] = {}
+        self._unread: dict[ShimRun, float] = {}
         self._folder, self._lock = f"{data}/runs", f"{data}/{run_records.LOCK}"
         #: Two empty directories that runs mount on, each in its own namespace.
         self._stage, self._scratch = f"{data}/stage", f"{data}/scratch"
@@ -52,21 +52,21 @@ class Keeper:
             os.makedirs(path, mode=0o700, exist_ok=True)
         self._users = users
         self._null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, ShimRun] = {}
         #: Those of them that are not over.
-        self._live: set[Run] = set()
-        self._children: dict[int, Run] = {}
+        self._live: set[ShimRun] = set()
+        self._children: dict[int, ShimRun] = {}
         self._commands = inside.Commands(loop)
         #: Those in bubblewrap's hands, before their programs run.
-        self._entering: dict[Run, Json] = {}
+        self._entering: dict[ShimRun, Json] = {}
         #: Ends that could not be written down: the disk was full.
-        self._unwritten: set[Run] = set()
+        self._unwritten: set[ShimRun] = set()
         #: Called with each run that has ended.
-        self.tell: Callable[[Run], None] = lambda _: None
+        self.tell: Callable[[ShimRun], None] = lambda _: None
         #: Called with each run that goes on after one of its processes was killed for memory.
-        self.report_changed: Callable[[Run], None] = lambda _: None
+        self.report_changed: Callable[[ShimRun], None] = lambda _: None
         #: Runs whose killed processes are to be counted before the others are again.
-        self._uncounted: list[Run] = []
+        self._uncounted: list[ShimRun] = []
 
     def running(self) -> int:
         return len(self._live)
@@ -87,7 +87,7 @@ class Keeper:
                 {"cannot": {"reason": "CreateContainerConfigError", "message": f"invalid id {order['id']!r}"}}
             )
             return
-        run = Run(order["id"], f"{self._folder}/{order['id']}")
+        run = ShimRun(order["id"], f"{self._folder}/{order['id']}")
         run.waiting, run.way = [answer], order["way"]
         try:
             run_records.remove(run.directory)
@@ -106,7 +106,7 @@ class Keeper:
         except OSError as error:
             self._drop(run, {"unavailable": str(error)})
 
-    def _fork(self, run: Run, order: Json) -> None:
+    def _fork(self, run: ShimRun, order: Json) -> None:
         for name in run_records.OUTPUTS:
             path = f"{run.directory}/{name}"
             os.mkfifo(path, 0o600)
@@ -147,7 +147,7 @@ class Keeper:
             spaces |= linux.NEW_UTS
         return linux.clone(spaces if self._users is None else spaces | linux.NEW_USERS)
 
-    def _release(self, run: Run, order: Json) -> None:
+    def _release(self, run: ShimRun, order: Json) -> None:
         """The program may run, now that the run is on record."""
         run.record(order)
         try:
@@ -155,7 +155,7 @@ class Keeper:
         except BrokenPipeError:
             return  # it has failed already, and has said why
 
-    def _hear(self, run: Run, order: Json) -> None:
+    def _hear(self, run: ShimRun, order: Json) -> None:
         """What the init says before the program runs; the end of it is the beginning of the program."""
         try:
             said = os.read(run.socket, 65536)
@@ -181,11 +181,11 @@ class Keeper:
             else:
                 self._started(run)
 
-    def _started(self, run: Run) -> None:
+    def _started(self, run: ShimRun) -> None:
         self._watch_outputs(run)
         self._answer(run, {"run": run.told()})
 
-    def _watch_outputs(self, run: Run) -> None:
+    def _watch_outputs(self, run: ShimRun) -> None:
         for file in run.outputs:
             self._loop.watch(file, partial(self._read, run, file))
 
@@ -204,18 +204,18 @@ class Keeper:
                 self._started(run)
         return bool(self._entering)
 
-    def _stop_hearing(self, run: Run) -> None:
+    def _stop_hearing(self, run: ShimRun) -> None:
         if run.socket >= 0:
             self._loop.leave(run.socket)
             os.close(run.socket)
             run.socket = -1
 
-    def _answer(self, run: Run, words: Json) -> None:
+    def _answer(self, run: ShimRun, words: Json) -> None:
         waiting, run.waiting = run.waiting or [], None
         for answer in waiting:
             answer(words)
 
-    def _drop(self, run: Run, words: Json) -> None:
+    def _drop(self, run: ShimRun, words: Json) -> None:
         """As if it had never been: it could not be started."""
         for file in run.outputs:
             self._loop.leave(file)
@@ -230,7 +230,7 @@ class Keeper:
         run_records.remove(run.directory)
         self._answer(run, words)
 
-    def _read(self, run: Run, file: int, _: int) -> None:
+    def _read(self, run: ShimRun, file: int, _: int) -> None:
         before = run.log_bytes()
         if run.read(file) == 0:
             # Every process of it has closed this stream, which would be reported for ever.
@@ -272,7 +272,7 @@ class Keeper:
             else:
                 self._commands.ended(pid, code)
 
-    def _child_ended(self, run: Run, code: int) -> None:
+    def _child_ended(self, run: ShimRun, code: int) -> None:
         for _ in ("what it said", "that it said no more"):
             if run.socket >= 0:
                 self._hear(run, {})
@@ -285,7 +285,7 @@ class Keeper:
         if self.runs.get(run.id) is run and not self._lingers(run, code):
             self._end(run, code if run.code is None else run.code, unseen=False)
 
-    def _lingers(self, run: Run, code: int) -> bool:
+    def _lingers(self, run: ShimRun, code: int) -> bool:
         """Whether its processes are still there: bubblewrap ends with the program, and leaves others alone."""
         if run.kill in (run.pid, -run.group):
             return False
@@ -299,7 +299,7 @@ class Keeper:
             self._children[run.pid] = run
         return alive
 
-    def _end(self, run: Run, code: int, *, unseen: bool) -> None:
+    def _end(self, run: ShimRun, code: int, *, unseen: bool) -> None:
         self._stop_hearing(run)
         self._unread.pop(run, None)
         run.read_all()
@@ -322,7 +322,7 @@ class Keeper:
         self._answer(run, {"run": run.told()})
         self.tell(run)
 
-    def _write_end(self, run: Run) -> None:
+    def _write_end(self, run: ShimRun) -> None:
         self._unwritten.discard(run)
         try:
             run_records.write(run.directory, run_records.ENDED, run.ended or {})
@@ -390,7 +390,7 @@ class Keeper:
     def adopt(self) -> None:
         """Know again every run that an earlier keeper has left, whether it is over or not."""
         for entry in list(os.scandir(self._folder)):
-            run = Run(entry.name, entry.path)
+            run = ShimRun(entry.name, entry.path)
             record = run_records.read(run.directory, run_records.RECORD)
             ended = run_records.read(run.directory, run_records.ENDED)
             if record is None or (ended is None and not _began(run, record)):
@@ -404,7 +404,7 @@ class Keeper:
                 self._go_on(run, record)
         self._cgroups.remove_all_but({path for run in self.runs.values() for path in run.cgroups})
 
-    def _go_on(self, run: Run, record: Json) -> None:
+    def _go_on(self, run: ShimRun, record: Json) -> None:
         run.pid, run.group, run.kill = record["pid"], record["group"], record["kill"]
         run.cgroups = record["cgroups"]
         if run.way == "bwrap" and (first := bubblewrap.first_process(run.directory)) is not None:
@@ -426,7 +426,7 @@ class Keeper:
             return  # Linux before 5.3, or over in this very moment: the next tick looks
         self._loop.watch(run.adopted, lambda _: self._lost(run))
 
-    def _lost(self, run: Run) -> None:
+    def _lost(self, run: ShimRun) -> None:
         """The run is over, and it was not our child: what its own init said is what is known."""
         if run.way == "bwrap" and bubblewrap.still_there(run.directory, run.kill):
             run.signal(signal.SIGKILL)
@@ -437,7 +437,7 @@ class Keeper:
             self._end(run, _UNSEEN, unseen=not run.killed)
 
 
-def _began(run: Run, record: Json) -> bool:
+def _began(run: ShimRun, record: Json) -> bool:
     """Whether the program was allowed to run; if that is just being decided, wait for it."""
     while run_records.word(run.directory, "began") is None:
         if not _lives(record):

@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher.core.quantity import quantity
 from launcher.node.volumes.directory_tree import remove_tree
-from launcher.node.volumes.mounts import CannotMount, is_mount_point, mount_tmpfs
+from launcher.node.volumes.mounts import MountFailed, is_mount_point, mount_tmpfs
 
 #: A file system in memory in which everybody may have a directory.
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - each directory there is checked to be our own
@@ -29,7 +29,7 @@ def empty_dir(volume: Mapping[str, Any], directory: Path, stand_in: str) -> tupl
     """
     medium = volume.get("medium") or ""
     if medium not in ("", "Memory"):
-        raise CannotMount(f'emptyDir.medium "{medium}" is not known here: use "" or Memory')
+        raise MountFailed(f'emptyDir.medium "{medium}" is not known here: use "" or Memory')
     _make(directory)
     if not medium or is_mount_point(directory):
         return directory, ""
@@ -68,8 +68,8 @@ def _in_shared_memory(name: str) -> Path:
         path.mkdir(exist_ok=True)
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            raise CannotMount(f"{path} belongs to somebody else: remove it")
+            raise MountFailed(f"{path} belongs to somebody else: remove it")
         path.chmod(0o777)
     except OSError as error:
-        raise CannotMount(f"emptyDir in memory: {path}: {error.strerror}") from error
+        raise MountFailed(f"emptyDir in memory: {path}: {error.strerror}") from error
     return path

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launcher.node.volumes.mounts import CannotMount
+from launcher.node.volumes.mounts import MountFailed
 from launcher.node.volumes.paths import is_link, is_missing, make_directory, open_directory
 
 
@@ -21,12 +21,12 @@ def claimed(volume: Mapping[str, Any], stand_ins: Mapping[str, Path]) -> Path:
     name = volume.get("claimName", "")
     path = stand_ins.get(name)
     if path is None:
-        raise CannotMount(
+        raise MountFailed(
             f"there are no volumes to claim on this machine; start the launcher with --claim {name}=DIR to let a "
             "directory stand in for it"
         )
     if not path.is_dir():
-        raise CannotMount(f"{path}, which stands in for the claim {name}, is not a directory")
+        raise MountFailed(f"{path}, which stands in for the claim {name}, is not a directory")
     return Path(os.path.realpath(path))
 
 
@@ -51,23 +51,23 @@ def host_path(volume: Mapping[str, Any], prefixes: Sequence[str] | None) -> Path
     """
     path, kind = Path(volume.get("path") or ""), volume.get("type") or ""
     if not path.is_absolute() or ".." in path.parts or "\0" in str(path):
-        raise CannotMount(f'hostPath.path "{path}" must be absolute, without ".."')
+        raise MountFailed(f'hostPath.path "{path}" must be absolute, without ".."')
     if kind and kind not in _CHECKS:
-        raise CannotMount(f'{kind} is an invalid volume type: use "" or one of {", ".join(_CHECKS)}')
+        raise MountFailed(f'{kind} is an invalid volume type: use "" or one of {", ".join(_CHECKS)}')
     try:
         real = Path(os.path.realpath(path))
         _check_allowed(path, real, prefixes)
         found = _opened(real, kind)
         try:
             if kind and not _CHECKS[kind][0](os.fstat(found).st_mode):
-                raise CannotMount(f"hostPath type check failed: {path} is not a {_CHECKS[kind][1]}")
+                raise MountFailed(f"hostPath type check failed: {path} is not a {_CHECKS[kind][1]}")
         finally:
             os.close(found)
     except FileNotFoundError as error:
         what = _CHECKS[kind][1] if kind else "directory"
-        raise CannotMount(f"hostPath type check failed: {path} is not a {what}") from error
+        raise MountFailed(f"hostPath type check failed: {path} is not a {what}") from error
     except OSError as error:
-        raise CannotMount(f"hostPath {path}: {error.strerror}") from error
+        raise MountFailed(f"hostPath {path}: {error.strerror}") from error
     return real
 
 
@@ -76,9 +76,9 @@ def _check_allowed(path: Path, real: Path, prefixes: Sequence[str] | None) -> No
         return
     allowed = ", ".join(prefixes) or "there are none"
     if not any(path.is_relative_to(prefix) for prefix in prefixes):
-        raise CannotMount(f"hostPath {path} is outside of the host paths that are allowed here: {allowed}")
+        raise MountFailed(f"hostPath {path} is outside of the host paths that are allowed here: {allowed}")
     if not any(real.is_relative_to(os.path.realpath(prefix)) for prefix in prefixes):
-        raise CannotMount(
+        raise MountFailed(
             f"hostPath {path} leads to {real}, which is outside of the host paths that are allowed here: {allowed}"
         )
 

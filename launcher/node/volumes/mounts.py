@@ -10,7 +10,7 @@ from pathlib import Path
 from launcher.core.errors import LauncherError
 
 
-class CannotMount(LauncherError):
+class MountFailed(LauncherError):
     """The volume cannot be made ready as things are; the same may work later."""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from launcher.node.volumes.mounts import CannotMount, is_mount_point, mounts_below, unmount
+from launcher.node.volumes.mounts import MountFailed, is_mount_point, mounts_below, unmount
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Nfs:
         stand_in = self._stand_ins.get(export)
         if stand_in is not None:
             if not stand_in.is_dir():
-                raise CannotMount(f"{stand_in}, which stands in for {export}, is not a directory")
+                raise MountFailed(f"{stand_in}, which stands in for {export}, is not a directory")
             return stand_in.resolve()
         target = self._directory / quote(export, safe="")
         async with self._lock:
@@ -60,7 +60,7 @@ class Nfs:
 
     async def _mount(self, export: str, target: Path) -> None:
         if missing := _missing():
-            raise CannotMount(
+            raise MountFailed(
                 f"{export} cannot be mounted: {missing}; start the launcher with --nfs {export}=DIR to let a directory "
                 "stand in for it"
             )
@@ -77,9 +77,9 @@ class Nfs:
         except TimeoutError:
             mounting.kill()
             await mounting.wait()
-            raise CannotMount(f"{export} cannot be mounted: no answer within {_TIMEOUT:.0f} s") from None
+            raise MountFailed(f"{export} cannot be mounted: no answer within {_TIMEOUT:.0f} s") from None
         if mounting.returncode:
-            raise CannotMount(f"{export} cannot be mounted: {said.decode(errors='replace').strip()}")
+            raise MountFailed(f"{export} cannot be mounted: {said.decode(errors='replace').strip()}")
 
 
 def _plain(export: str) -> str:

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 from launcher.node.file_names import is_file_name
-from launcher.node.volumes.mounts import CannotMount
+from launcher.node.volumes.mounts import MountFailed
 
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -17,7 +17,7 @@ def entry(directory: Path, name: object) -> Path:
     Admission rejects such names; this is for objects that were stored in another way.
     """
     if not is_file_name(name):
-        raise CannotMount(f"{name!r} cannot be a file name: rename it")
+        raise MountFailed(f"{name!r} cannot be a file name: rename it")
     return directory / str(name)
 
 

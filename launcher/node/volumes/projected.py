@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from launcher.node.pods.downward_api import Facts, UnknownField, field_value, resource_value
+from launcher.node.pods.downward_api import DownwardApiContext, UnknownField, field_value, resource_value
 from launcher.node.pods.environment import Found, Reference, container_named, data_of
-from launcher.node.volumes.mounts import CannotMount
-from launcher.store.interface import CONFIG_MAPS, SECRETS, Kind, Object
+from launcher.node.volumes.mounts import MountFailed
+from launcher.store.interface import CONFIG_MAPS, SECRETS, Object, ResourceKind
 
 #: The families that this module knows, as they are named in a pod's volumes.
 FAMILIES = ("configMap", "secret", "downwardAPI", "projected")
@@ -18,7 +18,7 @@ _DEFAULT_MODE = 0o644
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ProjectedFile:
     """What stands in one file."""
 
     data: bytes
@@ -26,7 +26,7 @@ class File:
 
 
 #: By path within the volume.
-Files = Mapping[str, File]
+Files = Mapping[str, ProjectedFile]
 
 
 def references_in(volume: Mapping[str, Any]) -> Iterator[Reference]:
@@ -37,14 +37,14 @@ def references_in(volume: Mapping[str, Any]) -> Iterator[Reference]:
             yield Reference(kind, name, bool(source.get("optional")))
 
 
-def files_of(volume: Mapping[str, Any], facts: Facts, found: Found) -> Files:
+def files_of(volume: Mapping[str, Any], facts: DownwardApiContext, found: Found) -> Files:
     """Every file of the volume. Raises CannotMount when something it is made of is not there."""
     whole: Mapping[str, Any] = next(
         (volume[family] for family in FAMILIES if volume.get(family) is not None), {}
     )
     mode = whole.get("defaultMode")
     mode = _DEFAULT_MODE if mode is None else mode
-    files: dict[str, File] = {}
+    files: dict[str, ProjectedFile] = {}
     for family, source in _parts(volume):
         made = (
             _downward(source, facts, mode) if family == "downwardAPI" else _held(family, source, found, mode)
@@ -63,45 +63,51 @@ def _parts(volume: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
             if family in _KINDS or family == "downwardAPI":
                 yield family, said
             elif projected is not None:
-                raise CannotMount(
+                raise MountFailed(
                     f"projected.sources: {family} is not given out here: use configMap, secret or downwardAPI"
                 )
 
 
-def _held(family: str, source: Mapping[str, Any], found: Found, mode: int) -> Iterator[tuple[str, File]]:
+def _held(
+    family: str, source: Mapping[str, Any], found: Found, mode: int
+) -> Iterator[tuple[str, ProjectedFile]]:
     kind = _KINDS[family]
     name = source.get("secretName") or source.get("name") or ""
     obj = found.get((kind, name))
     if obj is None:
         if source.get("optional"):
             return
-        raise CannotMount(f'{_WORDS[kind]} "{name}" not found')
+        raise MountFailed(f'{_WORDS[kind]} "{name}" not found')
     yield from _chosen(kind, obj, source, mode)
 
 
-def _chosen(kind: Kind, obj: Object, source: Mapping[str, Any], mode: int) -> Iterator[tuple[str, File]]:
+def _chosen(
+    kind: ResourceKind, obj: Object, source: Mapping[str, Any], mode: int
+) -> Iterator[tuple[str, ProjectedFile]]:
     data = data_of(kind, obj)
     items = source.get("items")
     if not items:
         for key, content in data.items():
-            yield key, File(content, mode)
+            yield key, ProjectedFile(content, mode)
         return
     for item in items:
         if item["key"] in data:
-            yield item["path"], File(data[item["key"]], _mode(item, mode))
+            yield item["path"], ProjectedFile(data[item["key"]], _mode(item, mode))
         elif not source.get("optional"):
-            raise CannotMount(f"references non-existent {_WORDS[kind]} key: {item['key']}")
+            raise MountFailed(f"references non-existent {_WORDS[kind]} key: {item['key']}")
 
 
-def _downward(source: Mapping[str, Any], facts: Facts, mode: int) -> Iterator[tuple[str, File]]:
+def _downward(
+    source: Mapping[str, Any], facts: DownwardApiContext, mode: int
+) -> Iterator[tuple[str, ProjectedFile]]:
     for item in source.get("items") or ():
         try:
-            yield item["path"], File(_told(item, facts).encode(), _mode(item, mode))
+            yield item["path"], ProjectedFile(_told(item, facts).encode(), _mode(item, mode))
         except ValueError as error:
-            raise CannotMount(f'downwardAPI "{item["path"]}": {error}') from error
+            raise MountFailed(f'downwardAPI "{item["path"]}": {error}') from error
 
 
-def _told(item: Mapping[str, Any], facts: Facts) -> str:
+def _told(item: Mapping[str, Any], facts: DownwardApiContext) -> str:
     if ref := item.get("fieldRef"):
         return field_value(facts, ref["fieldPath"])
     if ref := item.get("resourceFieldRef"):
@@ -118,4 +124,4 @@ def _check(path: str) -> None:
     """Raises CannotMount unless the path stays within the volume."""
     parts = PurePosixPath(path)
     if parts.is_absolute() or not parts.parts or ".." in parts.parts or "\0" in path:
-        raise CannotMount(f'path "{path}" must be relative, without ".."')
+        raise MountFailed(f'path "{path}" must be relative, without ".."')

@@ -13,13 +13,13 @@ from typing import Any
 
 from launcher.node.container_runtime import Mount
 from launcher.node.file_names import is_file_name
-from launcher.node.pods.downward_api import Facts
+from launcher.node.pods.downward_api import DownwardApiContext
 from launcher.node.pods.environment import Found, Reference, expanded, unknown_in
 from launcher.node.pods.pod_spec import uid_of
 from launcher.node.volumes.directory_tree import remove_tree, usage
 from launcher.node.volumes.empty_dir import empty_dir, forget_empty_dir, size_limit, stand_in_path
 from launcher.node.volumes.host_path import claimed, host_path
-from launcher.node.volumes.mounts import CannotMount
+from launcher.node.volumes.mounts import MountFailed
 from launcher.node.volumes.nfs import Nfs
 from launcher.node.volumes.paths import entry, make_directory, open_directory
 from launcher.node.volumes.projected import FAMILIES as PROJECTED
@@ -35,14 +35,14 @@ def sub_path(volume: Path, part: str, *, make: bool) -> Path:
     """
     pure = PurePosixPath(part)
     if pure.is_absolute() or ".." in pure.parts or "\0" in part:
-        raise CannotMount(f'subPath "{part}" must be relative, without ".."')
+        raise MountFailed(f'subPath "{part}" must be relative, without ".."')
     root = Path(os.path.realpath(volume))
     at = root
     for name in pure.parts:
         at = _inside(root, at / name, part)
         if not at.exists():
             if not make:
-                raise CannotMount(f'subPath "{part}" is not in the volume')
+                raise MountFailed(f'subPath "{part}" is not in the volume')
             _make(at, part)
     return at
 
@@ -51,7 +51,7 @@ def _inside(root: Path, path: Path, part: str) -> Path:
     """*path* with its links followed, checked step by step so that nothing is ever made outside."""
     real = Path(os.path.realpath(path))
     if real != root and root not in real.parents:
-        raise CannotMount(f'subPath "{part}" leads out of the volume')
+        raise MountFailed(f'subPath "{part}" leads out of the volume')
     return real
 
 
@@ -71,7 +71,7 @@ def _make(path: Path, part: str) -> None:
         finally:
             os.close(parent)
     except OSError as error:
-        raise CannotMount(f'subPath "{part}" cannot be made: {error.strerror}') from error
+        raise MountFailed(f'subPath "{part}" cannot be made: {error.strerror}') from error
 
 
 _KNOWN = ("emptyDir", "hostPath", "nfs", "persistentVolumeClaim", *PROJECTED)
@@ -79,15 +79,15 @@ _KNOWN = ("emptyDir", "hostPath", "nfs", "persistentVolumeClaim", *PROJECTED)
 _OWN = ("emptyDir", *PROJECTED)
 
 
-class VolumeFailed(CannotMount):
+class VolumeFailed(MountFailed):
     """A volume of the pod cannot be made ready; the message names it as the kubelet does."""
 
-    def __init__(self, name: str, why: CannotMount) -> None:
+    def __init__(self, name: str, why: MountFailed) -> None:
         super().__init__(f'MountVolume.SetUp failed for volume "{name}" : {why}')
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PreparedVolume:
     """Where a volume is on this machine."""
 
     path: Path
@@ -102,7 +102,7 @@ class Source:
 HostPaths = Callable[[], Sequence[str] | None]
 
 #: By the volume's name.
-Sources = Mapping[str, Source]
+PreparedVolumes = Mapping[str, PreparedVolume]
 
 
 def volume_references(pod: Object) -> Iterator[Reference]:
@@ -110,7 +110,7 @@ def volume_references(pod: Object) -> Iterator[Reference]:
     for volume in _volumes(pod):
         try:
             yield from references_in(volume)
-        except CannotMount as error:
+        except MountFailed as error:
             raise VolumeFailed(volume["name"], error) from error
 
 
@@ -127,7 +127,7 @@ def _family(volume: Mapping[str, Any]) -> str:
     said = [key for key, value in volume.items() if key != "name" and value is not None]
     unknown = [family for family in said if family not in _KNOWN]
     if unknown:
-        raise CannotMount(f"{unknown[0]} cannot be mounted on this machine: use one of {', '.join(_KNOWN)}")
+        raise MountFailed(f"{unknown[0]} cannot be mounted on this machine: use one of {', '.join(_KNOWN)}")
     return said[0] if said else "emptyDir"
 
 
@@ -135,7 +135,7 @@ def any_host_path() -> None:
     """No restriction of hostPath volumes."""
 
 
-class Volumes:
+class VolumeManager:
     """Makes volumes, and removes them."""
 
     def __init__(
@@ -167,7 +167,7 @@ class Volumes:
         directory.mkdir(mode=0o700, exist_ok=True)
         return directory
 
-    async def prepare(self, facts: Facts, found: Found) -> Sources:
+    async def prepare(self, facts: DownwardApiContext, found: Found) -> PreparedVolumes:
         """Every volume of the pod, made if it is not there. Raises VolumeFailed."""
         pod = facts.pod
         if not has_volumes(pod):
@@ -179,19 +179,19 @@ class Volumes:
         }
         return await asyncio.to_thread(self._prepare, facts, found, exports)
 
-    async def _export(self, volume: Mapping[str, Any], uid: str) -> Source:
+    async def _export(self, volume: Mapping[str, Any], uid: str) -> PreparedVolume:
         try:
             path = await self._nfs.path_of(volume["nfs"], uid)
-        except CannotMount as error:
+        except MountFailed as error:
             raise VolumeFailed(volume["name"], error) from error
-        return Source(path, bool(volume["nfs"].get("readOnly")))
+        return PreparedVolume(path, bool(volume["nfs"].get("readOnly")))
 
-    def _prepare(self, facts: Facts, found: Found, exports: Sources) -> Sources:
+    def _prepare(self, facts: DownwardApiContext, found: Found, exports: PreparedVolumes) -> PreparedVolumes:
         uid = uid_of(facts.pod)
         directory = self._make_directory(uid) / "volumes"
         directory.mkdir(exist_ok=True)
         group = (facts.pod["spec"].get("securityContext") or {}).get("fsGroup")
-        made: dict[str, Source] = {}
+        made: dict[str, PreparedVolume] = {}
         for volume in _volumes(facts.pod):
             name = volume["name"]
             try:
@@ -201,20 +201,20 @@ class Volumes:
                 )
                 if group is not None and family in _OWN:
                     _give_to(made[name].path, int(group))
-            except CannotMount as error:
+            except MountFailed as error:
                 raise VolumeFailed(name, error) from error
             except OSError as error:
-                raise VolumeFailed(name, CannotMount(f"{error.filename}: {error.strerror}")) from error
+                raise VolumeFailed(name, MountFailed(f"{error.filename}: {error.strerror}")) from error
         return made
 
     def _made(
-        self, volume: Mapping[str, Any], family: str, directory: Path, facts: Facts, found: Found
-    ) -> Source:
+        self, volume: Mapping[str, Any], family: str, directory: Path, facts: DownwardApiContext, found: Found
+    ) -> PreparedVolume:
         if family == "persistentVolumeClaim":
             said = volume["persistentVolumeClaim"]
-            return Source(claimed(said, self._claims), bool(said.get("readOnly")))
+            return PreparedVolume(claimed(said, self._claims), bool(said.get("readOnly")))
         if family == "hostPath":
-            return Source(host_path(volume["hostPath"], self._host_paths()), host_path=True)
+            return PreparedVolume(host_path(volume["hostPath"], self._host_paths()), host_path=True)
         return _made(volume, family, directory, facts, found)
 
     async def remove(self, pod: Object) -> None:
@@ -255,13 +255,15 @@ def _stand_in(uid: str, name: str) -> str:
     return f"framework-launcher.{uid}.{name}"
 
 
-def _made(volume: Mapping[str, Any], family: str, directory: Path, facts: Facts, found: Found) -> Source:
+def _made(
+    volume: Mapping[str, Any], family: str, directory: Path, facts: DownwardApiContext, found: Found
+) -> PreparedVolume:
     if family == "emptyDir":
         said = volume.get("emptyDir") or {}
         path, remark = empty_dir(said, directory, _stand_in(uid_of(facts.pod), volume["name"]))
-        return Source(path, remark=remark)
+        return PreparedVolume(path, remark=remark)
     _write(files_of(volume, facts, found), directory)
-    return Source(directory, read_only=True)
+    return PreparedVolume(directory, read_only=True)
 
 
 def _write(files: Files, directory: Path) -> None:
@@ -293,20 +295,22 @@ def _give_to(directory: Path, group: int) -> None:
             # What is made in a directory of the group shall be the group's as well.
             path.chmod(mode | (mode & 0o700) >> 3 | (0o2000 if path.is_dir() else 0))
     except PermissionError as error:
-        raise CannotMount(f"fsGroup {group}: only root may give files to any group") from error
+        raise MountFailed(f"fsGroup {group}: only root may give files to any group") from error
 
 
-def mounts_of(container: Mapping[str, Any], sources: Sources, values: Mapping[str, str]) -> Iterator[Mount]:
+def mounts_of(
+    container: Mapping[str, Any], sources: PreparedVolumes, values: Mapping[str, str]
+) -> Iterator[Mount]:
     """Where the volumes stand in the container. Raises CannotMount."""
     for mount in container.get("volumeMounts") or ():
         source = sources.get(mount["name"])
         if source is None:
-            raise CannotMount(f'volumeMounts: no volume of the pod is named "{mount["name"]}"')
+            raise MountFailed(f'volumeMounts: no volume of the pod is named "{mount["name"]}"')
         part = _part(mount, values)
         try:
             path = sub_path(source.path, part, make=not source.read_only) if part else source.path
-        except CannotMount as error:
-            raise CannotMount(f'volumeMounts "{mount["name"]}": {error}') from error
+        except MountFailed as error:
+            raise MountFailed(f'volumeMounts "{mount["name"]}": {error}') from error
         target = os.path.normpath(os.path.join("/", mount["mountPath"]))
         read_only = bool(mount.get("readOnly")) or source.read_only
         yield Mount(path, target, read_only, host_path=source.host_path)
@@ -318,7 +322,7 @@ def _part(mount: Mapping[str, Any], values: Mapping[str, str]) -> str:
     if not said:
         return mount.get("subPath") or ""
     if unknown := unknown_in(said, values):
-        raise CannotMount(
+        raise MountFailed(
             f'volumeMounts "{mount["name"]}": subPathExpr: {unknown[0]} is no variable of the container'
         )
     return expanded(said, values)

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from launcher.core.errors import StoreBroken
+from launcher.core.errors import StoreCorrupted
 from launcher.store.interface import Version
 
 _MAGIC = b"FwLrCmt1"
@@ -57,7 +57,7 @@ def recorded(database: Path) -> Recorded | None:
         return None
     found = [read for offset in _SLOT_OFFSETS if (read := _decoded(content[offset:])) is not None]
     if not found:
-        raise StoreBroken(
+        raise StoreCorrupted(
             f"{path} is damaged, and was left as it is: whether acknowledged writes are lost is unknown"
         )
     return max(found)

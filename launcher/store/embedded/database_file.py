@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from launcher.core.errors import DiskFull, LauncherError, StoreBroken, Unavailable
+from launcher.core.errors import DiskFull, LauncherError, StoreCorrupted, Unavailable
 from launcher.store.embedded.commit_record import Recorded, State, recorded
 from launcher.store.embedded.rows import Row, stored_row
 from launcher.store.interface import Version
@@ -70,9 +70,9 @@ def meaning(path: Path, error: sqlite3.Error) -> LauncherError:
     return Unavailable(f"{path}: {error}")
 
 
-def damaged(path: Path, how: str) -> StoreBroken:
+def damaged(path: Path, how: str) -> StoreCorrupted:
     """The error that names the damage and the way out."""
-    return StoreBroken(f"{path} is damaged, and was left as it is: {how}. {_way_out(path)}")
+    return StoreCorrupted(f"{path} is damaged, and was left as it is: {how}. {_way_out(path)}")
 
 
 def _way_out(path: Path) -> str:
@@ -172,8 +172,8 @@ def checked_record(path: Path) -> Recorded | None:
     """What is recorded of the database, as ``recorded``; the error names the way out."""
     try:
         return recorded(path)
-    except StoreBroken as error:
-        raise StoreBroken(f"{error}. {_way_out(path)}") from error
+    except StoreCorrupted as error:
+        raise StoreCorrupted(f"{error}. {_way_out(path)}") from error
 
 
 def read_only(path: Path) -> sqlite3.Connection:
@@ -198,10 +198,10 @@ def inspect(path: Path) -> Inspected:
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
         # A file without any table is one that we had only begun to make.
         if found != APPLICATION_ID and (found or tables):
-            raise StoreBroken(f"{path} is a database of another program, and was left as it is")
+            raise StoreCorrupted(f"{path} is a database of another program, and was left as it is")
         known, version = len(MIGRATIONS), _pragma(connection, "user_version")
         if version > known:
-            raise StoreBroken(
+            raise StoreCorrupted(
                 f"{path} was written by a newer launcher (its schema is version {version}, this one knows {known}): "
                 "run that one, or restore the copy from before the upgrade"
             )

@@ -9,26 +9,26 @@ from typing import Protocol
 
 from launcher.core.errors import AlreadyExists, LauncherError, NotFound
 from launcher.store import strategy
-from launcher.store.embedded.pagination import Lists, Question
+from launcher.store.embedded.pagination import ListPager, ListQuery
 from launcher.store.embedded.rows import Entry, Row, new_row
 from launcher.store.embedded.table import Table
-from launcher.store.embedded.watch_cache import History
+from launcher.store.embedded.watch_cache import WatchCache
 from launcher.store.interface import (
     Change,
-    Deletion,
-    Happened,
+    ChangeType,
+    DeleteOptions,
     Key,
-    Kind,
     Object,
     Page,
     Patch,
+    ResourceKind,
     Store,
     Subresource,
     Version,
     key_of,
 )
 from launcher.store.patch import patched
-from launcher.store.selectors import EVERYTHING, Where
+from launcher.store.selectors import EVERYTHING, Selector
 
 _NAME_TRIES = 8
 #: Rows of a list that are read before others get their turn.
@@ -49,7 +49,7 @@ class TextPage:
     remaining: int
 
 
-class TextStore(Store, Protocol):
+class RawJsonStore(Store, Protocol):
     """A store inside this process, which has its objects as text, too; see ``LocalStore``."""
 
     @property
@@ -57,9 +57,9 @@ class TextStore(Store, Protocol):
 
     async def list_texts(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         limit: int | None = None,
         token: str | None = None,
@@ -72,9 +72,9 @@ class TextStore(Store, Protocol):
 
     def watch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
@@ -82,7 +82,7 @@ class TextStore(Store, Protocol):
     ) -> AsyncGenerator[Change, None]: ...
 
 
-class LocalStore(ABC):
+class EmbeddedStore(ABC):
     """
     The port over a table in memory.
 
@@ -90,13 +90,13 @@ class LocalStore(ABC):
     it will have made; ``_save`` then makes it last, and puts it into the table with ``_show``.
     """
 
-    def __init__(self, clock: Callable[[], float], new_uid: Callable[[], str], history: History) -> None:
+    def __init__(self, clock: Callable[[], float], new_uid: Callable[[], str], history: WatchCache) -> None:
         """*clock* gives seconds since 1970; *history* begins where the table stands."""
         self._clock = clock
         self._new_uid = new_uid
         self._table = Table()
         self._history = history
-        self._lists = Lists(self._rows_at, clock)
+        self._lists = ListPager(self._rows_at, clock)
 
     @property
     def version(self) -> Version:
@@ -125,13 +125,13 @@ class LocalStore(ABC):
 
     def _show(self, entry: Entry) -> None:
         """From now on readers see the write, and followers hear of it."""
-        if entry.happened is Happened.DELETED:
+        if entry.happened is ChangeType.DELETED:
             self._table.remove(entry.row)
         else:
             self._table.put(entry.row)
         self._history.add(entry)
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+    async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
         row = self._table.get(kind.resource, (namespace, name))
         if row is None:
             raise _not_found(kind, name)
@@ -139,14 +139,14 @@ class LocalStore(ABC):
 
     async def list(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         limit: int | None = None,
         token: str | None = None,
     ) -> Page:
-        part = self._lists.part(Question(kind.resource, namespace, where), self.version, limit, token)
+        part = self._lists.part(ListQuery(kind.resource, namespace, where), self.version, limit, token)
         items: list[Object] = []
         for first in range(0, len(part.rows), _READ_AT_ONCE):
             if first:
@@ -156,9 +156,9 @@ class LocalStore(ABC):
 
     async def list_texts(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         limit: int | None = None,
         token: str | None = None,
@@ -171,7 +171,7 @@ class LocalStore(ABC):
         longer known.
         """
         now = self.version if at is None else at
-        part = self._lists.part(Question(kind.resource, namespace, where), now, limit, token)
+        part = self._lists.part(ListQuery(kind.resource, namespace, where), now, limit, token)
         texts: list[bytes] = []
         for first in range(0, len(part.rows), _SPELT_AT_ONCE):
             if first:
@@ -179,7 +179,7 @@ class LocalStore(ABC):
             texts += [row.text() for row in part.rows[first : first + _SPELT_AT_ONCE]]
         return TextPage(texts, part.version, part.token, part.remaining)
 
-    def _rows_at(self, question: Question, version: Version) -> Rows | None:
+    def _rows_at(self, question: ListQuery, version: Version) -> Rows | None:
         """What answers the question as of *version*: today's rows, and for what has changed since, those before."""
         if version == self.version:
             return self._table.select(question.resource, question.namespace, question.where)
@@ -205,9 +205,9 @@ class LocalStore(ABC):
 
     def watch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
@@ -216,7 +216,7 @@ class LocalStore(ABC):
         """As the port says; with *seconds*, it ends by itself after so many, and a bookmark tells shortly before."""
         return self._history.follow(kind, namespace, where, since, bookmarks=bookmarks, seconds=seconds)
 
-    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         await self._ready()
         for _ in range(_NAME_TRIES):
             new = strategy.created(kind, obj, uid=self._new_uid(), now=self._clock())
@@ -234,27 +234,29 @@ class LocalStore(ABC):
         row = new_row(kind.resource, key, new, self._next_version())
         if dry_run:
             return new
-        await self._save(Entry(Happened.ADDED, row))
+        await self._save(Entry(ChangeType.ADDED, row))
         new["metadata"]["resourceVersion"] = str(row.version)
         return new
 
-    async def update(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         obj = strategy.addressed(kind, obj)
 
         def decide(before: Row, version: Version) -> Entry:
             stored = before.object()
             new = strategy.updated(kind, stored, obj)
-            return _replacement(before, strategy.bound(kind, stored, new, self._clock()), version)
+            return _replacement(
+                before, strategy.with_scheduled_condition(kind, stored, new, self._clock()), version
+            )
 
         row = await self._change(kind, key_of(obj), decide, dry_run=dry_run)
         return row.object()
 
-    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update_status(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         obj = strategy.addressed(kind, obj)
 
         def decide(before: Row, version: Version) -> Entry:
             status = strategy.status_updated(kind, before.identity(), obj)
-            return Entry(Happened.MODIFIED, before.with_status(status, version), before)
+            return Entry(ChangeType.MODIFIED, before.with_status(status, version), before)
 
         row = await self._change(kind, key_of(obj), decide, dry_run=dry_run)
         answer = row.without_status()
@@ -264,7 +266,7 @@ class LocalStore(ABC):
 
     async def patch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str,
         name: str,
         patch: Patch,
@@ -274,22 +276,24 @@ class LocalStore(ABC):
     ) -> Object:
         def decide(before: Row, version: Version) -> Entry:
             stored = before.object()
-            new = strategy.accepted(kind, patched(stored, patch))
+            new = strategy.normalized(kind, patched(stored, patch))
             if subresource is None:
                 new = strategy.patched(kind, stored, new)
-                return _replacement(before, strategy.bound(kind, stored, new, self._clock()), version)
+                return _replacement(
+                    before, strategy.with_scheduled_condition(kind, stored, new, self._clock()), version
+                )
             status = strategy.status_patched(kind, stored, new)
-            return Entry(Happened.MODIFIED, before.with_status(status, version), before)
+            return Entry(ChangeType.MODIFIED, before.with_status(status, version), before)
 
         row = await self._change(kind, (namespace, name), decide, dry_run=dry_run)
         return row.object()
 
     async def delete(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str,
         name: str,
-        how: Deletion = Deletion(),
+        how: DeleteOptions = DeleteOptions(),
         *,
         dry_run: bool = False,
     ) -> Object:
@@ -297,13 +301,13 @@ class LocalStore(ABC):
             waiting = strategy.deleted(kind, before.object(), how, self._clock())
             if waiting is not None:
                 return _replacement(before, waiting, version)
-            return Entry(Happened.DELETED, before._replace(version=version), before)
+            return Entry(ChangeType.DELETED, before._replace(version=version), before)
 
         row = await self._change(kind, (namespace, name), decide, dry_run=dry_run)
         return row.object()
 
     async def _change(
-        self, kind: Kind, key: Key, decide: Callable[[Row, Version], Entry], *, dry_run: bool
+        self, kind: ResourceKind, key: Key, decide: Callable[[Row, Version], Entry], *, dry_run: bool
     ) -> Row:
         """The object as it is after what *decide* makes of its last version."""
         await self._ready()
@@ -317,7 +321,7 @@ class LocalStore(ABC):
             # No is an answer as well: it must not rest on a write that then never was.
             await self._settled(kind.resource, key)
             raise
-        if entry.happened is Happened.MODIFIED and entry.row.same_as(before):
+        if entry.happened is ChangeType.MODIFIED and entry.row.same_as(before):
             await self._settled(kind.resource, key)
             return before
         if dry_run:
@@ -328,15 +332,15 @@ class LocalStore(ABC):
 
 def _replacement(before: Row, obj: Object, version: Version) -> Entry:
     # The last finalizer may just have gone.
-    happened = Happened.DELETED if strategy.is_over(obj) else Happened.MODIFIED
+    happened = ChangeType.DELETED if strategy.can_be_removed(obj) else ChangeType.MODIFIED
     return Entry(happened, before.with_object(obj, version), before)
 
 
-def _not_found(kind: Kind, name: str) -> NotFound:
+def _not_found(kind: ResourceKind, name: str) -> NotFound:
     return NotFound(f'{kind.resource} "{name}" not found')
 
 
-def _already_exists(kind: Kind, row: Row) -> AlreadyExists:
+def _already_exists(kind: ResourceKind, row: Row) -> AlreadyExists:
     going = "deletionTimestamp" in row.object()["metadata"]
     return AlreadyExists(
         f'{kind.resource} "{row.key[1]}" already exists'

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from launcher.core.errors import BadRequest, Conflict, LauncherError, NotFound, StoreBroken
+from launcher.core.errors import BadRequest, Conflict, LauncherError, NotFound, StoreCorrupted
 from launcher.store.embedded.commit_record import CommitRecord, Recorded, State, lost, record_path, recorded
 from launcher.store.embedded.database_file import (
     Inspected,
@@ -104,7 +104,7 @@ def accept_loss(path: Path) -> Replaced | None:
     with our_errors(path):
         lock = Lock(path)
         try:
-            with suppress(StoreBroken):
+            with suppress(StoreCorrupted):
                 check(path)
                 return None
             new = path.with_name("store.accepted")

@@ -2,19 +2,19 @@
 
 from collections.abc import Callable
 
-from launcher.store.embedded.embedded_store import LocalStore
+from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.embedded.rows import Entry, Row
-from launcher.store.embedded.watch_cache import History
+from launcher.store.embedded.watch_cache import WatchCache
 from launcher.store.interface import Key, Version
 
 
-class MemoryStore(LocalStore):
+class MemoryStore(EmbeddedStore):
     """Objects as long as the process lives. Writes take effect at once, without a wait."""
 
     def __init__(
-        self, clock: Callable[[], float], new_uid: Callable[[], str], history: History | None = None
+        self, clock: Callable[[], float], new_uid: Callable[[], str], history: WatchCache | None = None
     ) -> None:
-        super().__init__(clock, new_uid, history or History())
+        super().__init__(clock, new_uid, history or WatchCache())
 
     async def _ready(self) -> None:
         pass

@@ -12,7 +12,7 @@ import orjson
 from launcher.core.errors import BadRequest, Expired
 from launcher.store.embedded.rows import Row
 from launcher.store.interface import Key, Version
-from launcher.store.selectors import Where
+from launcher.store.selectors import Selector
 
 #: Lists whose further pages may still be asked for; the oldest makes room.
 _MOST_LISTS = 16
@@ -21,16 +21,16 @@ _KEPT_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ListQuery:
     """What a list is of."""
 
     resource: str
     namespace: str | None
-    where: Where
+    where: Selector
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ListPage:
     """The rows of one page."""
 
     rows: list[Row]
@@ -45,7 +45,7 @@ class _Kept:
     at: float
 
 
-class Lists:
+class ListPager:
     """
     Answers questions page by page.
 
@@ -55,14 +55,14 @@ class Lists:
     """
 
     def __init__(
-        self, select: Callable[[Question, Version], list[Row] | None], clock: Callable[[], float]
+        self, select: Callable[[ListQuery, Version], list[Row] | None], clock: Callable[[], float]
     ) -> None:
         """*select* gives all rows that answer a question, as they were at a version; None when that is not known."""
         self._select = select
         self._clock = clock
-        self._kept: dict[tuple[Question, Version], _Kept] = {}
+        self._kept: dict[tuple[ListQuery, Version], _Kept] = {}
 
-    def part(self, question: Question, now: Version, limit: int | None, token: str | None) -> Part:
+    def part(self, question: ListQuery, now: Version, limit: int | None, token: str | None) -> ListPage:
         """The page that *token* asks for; without one the first, as of *now*. Raises Expired, BadRequest."""
         version, after = (now, None) if token is None else _read(token)
         if version is None:
@@ -70,12 +70,12 @@ class Lists:
         rows = self._rows(question, version, after)
         first = 0 if after is None else bisect_right(rows, after, key=attrgetter("key"))
         if limit is None or limit <= 0 or first + limit >= len(rows):
-            return Part(rows[first:], version, None, 0)
+            return ListPage(rows[first:], version, None, 0)
         page = rows[first : first + limit]
         self._keep(question, version, rows)
-        return Part(page, version, _written(version, page[-1].key), len(rows) - first - limit)
+        return ListPage(page, version, _written(version, page[-1].key), len(rows) - first - limit)
 
-    def _rows(self, question: Question, version: Version, after: Key | None) -> list[Row]:
+    def _rows(self, question: ListQuery, version: Version, after: Key | None) -> list[Row]:
         kept = self._kept.get((question, version))
         if kept is not None:
             return kept.rows
@@ -90,7 +90,7 @@ class Lists:
             token=_written(None, after),
         )
 
-    def _keep(self, question: Question, version: Version, rows: list[Row]) -> None:
+    def _keep(self, question: ListQuery, version: Version, rows: list[Row]) -> None:
         now = self._clock()
         self._kept.pop((question, version), None)
         self._kept[question, version] = _Kept(rows, now)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from launcher.core.errors import TooLarge
-from launcher.store.interface import Happened, Key, Object, Version, key_of
+from launcher.store.interface import ChangeType, Key, Object, Version, key_of
 from launcher.store.object_metadata import wrong_fields
-from launcher.store.selectors import Where
+from launcher.store.selectors import Selector
 from launcher.store.strategy import encoded
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Row(NamedTuple):
         obj["metadata"]["resourceVersion"] = str(version or self.version)
         return obj
 
-    def matches(self, where: Where) -> bool:
+    def matches(self, where: Selector) -> bool:
         return where.matches_labels(self.labels) and (not where.fields or where.matches_fields(self.object()))
 
     def identity(self) -> Object:
@@ -161,7 +161,7 @@ def _checked(row: Row) -> Row:
 class Entry(NamedTuple):
     """One write: what happened, the object as it then was (as it last was, if deleted), and as it was before."""
 
-    happened: Happened
+    happened: ChangeType
     row: Row
     before: Row | None = None
 

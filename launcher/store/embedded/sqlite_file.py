@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from launcher.core.errors import DiskFull, LauncherError, OutcomeUnknown, StoreBroken, Unavailable
+from launcher.core.errors import DiskFull, LauncherError, OutcomeUnknown, StoreCorrupted, Unavailable
 from launcher.store.embedded.commit_record import CommitRecord, State, lost, record_path
 from launcher.store.embedded.database_file import (
     OF_STATUS,
@@ -31,7 +31,7 @@ from launcher.store.embedded.database_file import (
 )
 from launcher.store.embedded.disk_reserve import DiskReserve
 from launcher.store.embedded.rows import Entry, Row, stored_row
-from launcher.store.interface import Happened, Version
+from launcher.store.interface import ChangeType, Version
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Lock:
         except BlockingIOError:
             holder = os.read(self._file, 20).decode(errors="replace").strip()
             os.close(self._file)
-            raise StoreBroken(
+            raise StoreCorrupted(
                 f"{path} is in use by another launcher (process {holder or 'unknown'}): "
                 "stop that one, or choose another data directory"
             ) from None
@@ -189,7 +189,7 @@ class Database:
         try:
             self._commit(changes)
         except DiskFull:
-            new = any(entry.happened is Happened.ADDED for entry in entries)
+            new = any(entry.happened is ChangeType.ADDED for entry in entries)
             if new or not self.reserve.release():
                 raise
             self._extend_log()
@@ -313,7 +313,7 @@ class _Changes:
         statuses: dict[int, Row] = {}
         gone: dict[int, None] = {}
         for happened, row, before in entries:
-            if happened is Happened.DELETED:
+            if happened is ChangeType.DELETED:
                 mains.pop(row.number, None)
                 statuses.pop(row.number, None)
                 gone[row.number] = None
@@ -375,7 +375,7 @@ def create(path: Path, rows: Sequence[Row]) -> None:
         migrate(connection)
         connection.execute("BEGIN IMMEDIATE")
         for statement, values in (
-            _Changes([Entry(Happened.ADDED, row) for row in rows]).statements() if rows else ()
+            _Changes([Entry(ChangeType.ADDED, row) for row in rows]).statements() if rows else ()
         ):
             connection.execute(statement, values)
         connection.execute("COMMIT")

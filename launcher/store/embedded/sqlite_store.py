@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from launcher.core.errors import LauncherError, OutcomeUnknown, StoreBroken, Unavailable
+from launcher.core.errors import LauncherError, OutcomeUnknown, StoreCorrupted, Unavailable
 from launcher.store import strategy
-from launcher.store.embedded.embedded_store import LocalStore
+from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.embedded.rows import Entry, Row
 from launcher.store.embedded.sqlite_file import Database
-from launcher.store.embedded.watch_cache import History
-from launcher.store.interface import Happened, Key, Version
+from launcher.store.embedded.watch_cache import WatchCache
+from launcher.store.interface import ChangeType, Key, Version
 
 #: Bytes by which an object may grow on a full disk: enough to stop a Framework, and to mark it for deletion.
 _SMALL_GROWTH_BYTES = 1024
@@ -40,7 +40,7 @@ class _Batch:
                 future.set_result(error)
 
 
-class SqliteStore(LocalStore):
+class SqliteStore(EmbeddedStore):
     """
     Objects in one file, and in memory for reading.
 
@@ -72,7 +72,7 @@ class SqliteStore(LocalStore):
         new_uid: Callable[[], str],
     ) -> None:
         """*thread* alone may use *database*, whose content *version* and *rows* are."""
-        super().__init__(clock, new_uid, History(version))
+        super().__init__(clock, new_uid, WatchCache(version))
         for row in rows:
             self._table.put(row)
         self._database = database
@@ -120,7 +120,7 @@ class SqliteStore(LocalStore):
         if found is None:
             return self._table.get(resource, key)
         _, entry = found
-        return None if entry.happened is Happened.DELETED else entry.row
+        return None if entry.happened is ChangeType.DELETED else entry.row
 
     def _next_version(self) -> Version:
         return self._taken + 1
@@ -197,10 +197,10 @@ class SqliteStore(LocalStore):
 
 def _grows(entry: Entry) -> bool:
     """Whether the write needs room that a full disk does not have. What is being deleted always may change."""
-    if entry.happened is Happened.ADDED:
+    if entry.happened is ChangeType.ADDED:
         return True
     before, row = entry.before, entry.row
-    if entry.happened is Happened.DELETED or before is None or row.main is before.main:
+    if entry.happened is ChangeType.DELETED or before is None or row.main is before.main:
         return False
     return len(row.main) > len(before.main) + _SMALL_GROWTH_BYTES and not strategy.is_being_deleted(
         row.object()
@@ -213,7 +213,7 @@ def _read(path: Path) -> tuple[Database, Version, list[Row]]:
         return database, database.version(), list(database.rows())
     except (ValueError, KeyError, TypeError) as error:
         database.close()
-        raise StoreBroken(f"{path} holds what no launcher wrote: {error!r}") from error
+        raise StoreCorrupted(f"{path} holds what no launcher wrote: {error!r}") from error
     except BaseException:
         database.close()
         raise

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from launcher.store.embedded.rows import Row
 from launcher.store.interface import Key
-from launcher.store.selectors import Where
+from launcher.store.selectors import Selector
 
 #: Label keys that have an index at one time, for each kind; the one asked for longest ago makes room.
 _MOST_INDEXES = 16
@@ -34,7 +34,7 @@ class Table:
         """Those that hold anything."""
         return {space for shelf in self._shelves.values() for space in shelf.spaces() if space}
 
-    def select(self, resource: str, namespace: str | None, where: Where) -> list[Row]:
+    def select(self, resource: str, namespace: str | None, where: Selector) -> list[Row]:
         """Everything that matches, by namespace and name."""
         shelf = self._shelves.get(resource)
         return shelf.select(namespace, where) if shelf is not None else []
@@ -85,13 +85,13 @@ class _Shelf:
                 if not keys:
                     del index[row.labels[label]]
 
-    def select(self, namespace: str | None, where: Where) -> list[Row]:
+    def select(self, namespace: str | None, where: Selector) -> list[Row]:
         rows = [row for row in self._candidates(namespace, where) if where.matches_labels(row.labels)]
         if where.fields:
             return [row for row in rows if where.matches_fields(row.object())]
         return rows
 
-    def _candidates(self, namespace: str | None, where: Where) -> Iterable[Row]:
+    def _candidates(self, namespace: str | None, where: Selector) -> Iterable[Row]:
         """In order, all rows that may match, and as few others as can be."""
         keys = self._labelled(where)
         if (name := where.name()) is not None:
@@ -106,7 +106,7 @@ class _Shelf:
             rows = self._spaces.get(space, {})
             yield from (rows[name] for name in sorted(rows))
 
-    def _labelled(self, where: Where) -> set[Key] | None:
+    def _labelled(self, where: Selector) -> set[Key] | None:
         """The keys of those that carry the rarest of the labels asked for; None when none is."""
         found = [self._index(label).get(value, set()) for label, value in where.label_values()]
         return min(found, key=len, default=None)

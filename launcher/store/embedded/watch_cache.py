@@ -11,8 +11,8 @@ from operator import attrgetter
 
 from launcher.core.errors import Expired, Unavailable
 from launcher.store.embedded.rows import Entry, Row
-from launcher.store.interface import Change, Happened, Kind, Object, Version
-from launcher.store.selectors import Where
+from launcher.store.interface import Change, ChangeType, Object, ResourceKind, Version
+from launcher.store.selectors import Selector
 
 #: Some minutes of a busy store; a follower who is further behind lists again.
 MOST_ENTRIES = 20_000
@@ -26,7 +26,7 @@ _LAST_BOOKMARK = 2.0
 EMPTY = 1
 
 
-class _Told:
+class _CachedChange:
     """An entry, read at most once for all who are told of it."""
 
     def __init__(self, entry: Entry) -> None:
@@ -42,30 +42,30 @@ class _Told:
         assert self.entry.before is not None
         return self.entry.before.object(self.entry.version)
 
-    def seen(self, where: Where) -> Change | None:
+    def seen(self, where: Selector) -> Change | None:
         """The change as it looks to somebody who sees only what matches; None when there is nothing to see."""
         entry = self.entry
         if not where.labels and not where.fields:
             return Change(entry.happened, self.now, entry.version)
-        stays = entry.happened is not Happened.DELETED
+        stays = entry.happened is not ChangeType.DELETED
         was = entry.before is not None and self._matches(where, entry.before, "before")
         matches = (stays or was) and self._matches(where, entry.row, "now")
         if matches and stays:
-            return Change(Happened.MODIFIED if was else Happened.ADDED, self.now, entry.version)
+            return Change(ChangeType.MODIFIED if was else ChangeType.ADDED, self.now, entry.version)
         if was:
-            return Change(Happened.DELETED, self.now if matches else self.before, entry.version)
+            return Change(ChangeType.DELETED, self.now if matches else self.before, entry.version)
         return None
 
-    def _matches(self, where: Where, row: Row, side: str) -> bool:
+    def _matches(self, where: Selector, row: Row, side: str) -> bool:
         if not where.matches_labels(row.labels):
             return False
         return not where.fields or where.matches_fields(getattr(self, side))
 
 
-class _Follower:
+class _Watcher:
     """Somebody who is told of changes as they happen, unless too many wait for them already."""
 
-    def __init__(self, kind: Kind, namespace: str | None, where: Where, reached: Version) -> None:
+    def __init__(self, kind: ResourceKind, namespace: str | None, where: Selector, reached: Version) -> None:
         self.kind = kind
         self.namespace = namespace
         self.where = where
@@ -76,7 +76,7 @@ class _Follower:
         self.waiting: deque[Change] = deque()
         self._wake: asyncio.Future[None] | None = None
 
-    def tell(self, told: _Told) -> None:
+    def tell(self, told: _CachedChange) -> None:
         if len(self.waiting) >= _MOST_WAITING:
             self.reached = self.waiting[0].version - 1
             self.waiting.clear()
@@ -109,14 +109,14 @@ class _Follower:
     def sees(self, entry: Entry) -> Change | None:
         if entry.row.resource != self.kind.resource or self.namespace not in (None, entry.row.key[0]):
             return None
-        return _Told(entry).seen(self.where)
+        return _CachedChange(entry).seen(self.where)
 
     def bookmark(self, version: Version) -> Change:
         # Whoever began ahead of us has been promised nothing older.
         version = max(version, self.reached)
         metadata = {"resourceVersion": str(version)}
         obj = {"apiVersion": self.kind.api_version, "kind": self.kind.kind, "metadata": metadata}
-        return Change(Happened.BOOKMARK, obj, version)
+        return Change(ChangeType.BOOKMARK, obj, version)
 
 
 class _Times:
@@ -149,7 +149,7 @@ class _Times:
         return None if moment == inf else max(moment - now, 0.0)
 
 
-class History:
+class WatchCache:
     """Every change after version *start*, as far back as the bounds allow."""
 
     def __init__(
@@ -170,7 +170,7 @@ class History:
         self._entries: deque[Entry] = deque()
         self._bytes = 0
         # Dicts for sets: they keep their order, so that a run can be repeated exactly.
-        self._followers: dict[tuple[str, str | None], dict[_Follower, None]] = {}
+        self._followers: dict[tuple[str, str | None], dict[_Watcher, None]] = {}
         self._ended: str | None = None
         self._awaited: dict[asyncio.Future[None], Version] = {}
 
@@ -187,11 +187,11 @@ class History:
         if self._awaited:
             self._tell_reached()
         if self._followers and (followers := self._following(row)):
-            told = _Told(entry)
+            told = _CachedChange(entry)
             for follower in followers:
                 follower.tell(told)
 
-    def _following(self, row: Row) -> list[_Follower]:
+    def _following(self, row: Row) -> list[_Watcher]:
         places = ((row.resource, None), (row.resource, row.key[0]))
         return [follower for place in places for follower in self._followers.get(place, ()) if follower.live]
 
@@ -226,16 +226,16 @@ class History:
 
     async def follow(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None,
-        where: Where,
+        where: Selector,
         since: Version,
         *,
         bookmarks: bool,
         seconds: float | None = None,
     ) -> AsyncGenerator[Change, None]:
         """Every change after *since* that can be seen there. Raises Expired when some are forgotten."""
-        follower = _Follower(kind, namespace, where, since)
+        follower = _Watcher(kind, namespace, where, since)
         place = (kind.resource, namespace)
         self._followers.setdefault(place, {})[follower] = None
         clock = asyncio.get_running_loop().time
@@ -262,7 +262,7 @@ class History:
             if not self._followers[place]:
                 del self._followers[place]
 
-    def _missed(self, follower: _Follower) -> Iterator[Change]:
+    def _missed(self, follower: _Watcher) -> Iterator[Change]:
         """What the follower has not heard yet, read bit by bit while the history goes on."""
         while entries := self._after(follower.reached):
             for entry in entries:

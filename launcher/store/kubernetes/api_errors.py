@@ -11,13 +11,13 @@ from launcher.core.errors import (
     BadRequest,
     Conflict,
     Expired,
+    FieldError,
     Forbidden,
     InvalidObject,
     LauncherError,
     NotFound,
     NotServed,
     OutcomeUnknown,
-    Problem,
     TooLarge,
     TooManyRequests,
     Unavailable,
@@ -32,7 +32,7 @@ _OVER_ETCDS_LIMIT = ("request is too large", "trying to send message larger than
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ErrorResponse:
     """An answer that refuses: its HTTP code, what its body says, and the pause that it asks for."""
 
     code: int
@@ -50,9 +50,9 @@ class Refusal:
         return details if isinstance(details, dict) else {}
 
 
-def refusal(code: int, body: bytes, retry_after: str | None) -> Refusal:
+def refusal(code: int, body: bytes, retry_after: str | None) -> ErrorResponse:
     """The refusal in an answer, whatever its body is: a proxy on the way may answer with a page of its own."""
-    return Refusal(code, _status_in(body), _seconds(retry_after))
+    return ErrorResponse(code, _status_in(body), _seconds(retry_after))
 
 
 def _status_in(body: bytes) -> Mapping[str, Any]:
@@ -70,7 +70,7 @@ def _seconds(text: str | None) -> float | None:
     return float(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
-def error_of(told: Refusal, *, changes: bool) -> LauncherError:
+def to_error(told: ErrorResponse, *, changes: bool) -> LauncherError:
     """What the refusal means to the caller; *changes* says whether the call could have changed anything."""
     make = _BY_CODE.get(told.code)
     if make is not None:
@@ -80,7 +80,7 @@ def error_of(told: Refusal, *, changes: bool) -> LauncherError:
     return _failure(told, changes=changes)
 
 
-def _failure(told: Refusal, *, changes: bool) -> LauncherError:
+def _failure(told: ErrorResponse, *, changes: bool) -> LauncherError:
     """Of an API server in trouble: what it was asked to do may have been done, unless it is known that it was not."""
     if any(words in told.message for words in _OVER_ETCDS_LIMIT):
         return TooLarge(told.message)
@@ -92,49 +92,49 @@ def _failure(told: Refusal, *, changes: bool) -> LauncherError:
     return Unavailable(told.message)
 
 
-def _unauthenticated(told: Refusal) -> LauncherError:
+def _unauthenticated(told: ErrorResponse) -> LauncherError:
     # The launcher's own trouble, which new credentials mend; nobody's request is to blame.
     return Unavailable(f"the API server does not accept the launcher's credentials: {told.message}")
 
 
-def _missing(told: Refusal) -> LauncherError:
+def _missing(told: ErrorResponse) -> LauncherError:
     if told.details.get("name"):
         return NotFound(told.message)
     # Not the object is missing but the whole kind, so nothing is known of the object.
     return NotServed(f"the API server does not serve this kind (is its CRD applied?): {told.message}")
 
 
-def _clash(told: Refusal) -> LauncherError:
+def _clash(told: ErrorResponse) -> LauncherError:
     return (AlreadyExists if told.status.get("reason") == "AlreadyExists" else Conflict)(told.message)
 
 
-def _too_old(told: Refusal) -> LauncherError:
+def _too_old(told: ErrorResponse) -> LauncherError:
     metadata = told.status.get("metadata")
     token = metadata.get("continue") if isinstance(metadata, dict) else None
     return Expired(told.message, token or None)
 
 
-def _invalid(told: Refusal) -> LauncherError:
+def _invalid(told: ErrorResponse) -> LauncherError:
     causes = told.details.get("causes")
     problems = tuple(_problem(cause) for cause in causes if isinstance(cause, dict)) if causes else ()
     return InvalidObject(problems or told.message)
 
 
-def _problem(cause: Mapping[str, Any]) -> Problem:
+def _problem(cause: Mapping[str, Any]) -> FieldError:
     reason = cause.get("reason") or "FieldValueInvalid"
-    return Problem(str(cause.get("field", "")), str(cause.get("message", "")), str(reason))
+    return FieldError(str(cause.get("field", "")), str(cause.get("message", "")), str(reason))
 
 
-def _too_many(told: Refusal) -> LauncherError:
+def _too_many(told: ErrorResponse) -> LauncherError:
     seconds = told.retry_after or told.details.get("retryAfterSeconds")
     return TooManyRequests(told.message, float(seconds) if isinstance(seconds, int | float) else 1.0)
 
 
-def _says(error: Callable[[str], LauncherError]) -> Callable[[Refusal], LauncherError]:
+def _says(error: Callable[[str], LauncherError]) -> Callable[[ErrorResponse], LauncherError]:
     return lambda told: error(told.message)
 
 
-_BY_CODE: Mapping[int, Callable[[Refusal], LauncherError]] = {
+_BY_CODE: Mapping[int, Callable[[ErrorResponse], LauncherError]] = {
     401: _unauthenticated,
     403: _says(Forbidden),
     404: _missing,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.core.errors import BadRequest, Unavailable
 from launcher.store.kubernetes.credentials import Credentials, FixedHeader, Issued, Plugin, TokenFile
-from launcher.tls.client_context import Tls
+from launcher.tls.client_context import ClientTls
 
 if TYPE_CHECKING:
     from kubernetes_asyncio.client import Configuration
@@ -19,19 +19,19 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ClusterConfig:
     """An API server, and what it takes to speak with it."""
 
     #: Without a slash at its end.
     url: str
     credentials: Credentials
-    tls: Tls | None = None
+    tls: ClientTls | None = None
     proxy: str | None = None
     #: Where the launcher's own objects stand: its pod's namespace, or the one that the context names.
     namespace: str = "default"
 
 
-def from_service_account(host: str, port: str, account: Path = SERVICE_ACCOUNT) -> Access:
+def from_service_account(host: str, port: str, account: Path = SERVICE_ACCOUNT) -> ClusterConfig:
     """
     The cluster that this process runs in, as the pod's own service account.
 
@@ -46,7 +46,7 @@ def from_service_account(host: str, port: str, account: Path = SERVICE_ACCOUNT) 
             )
     bracketed = f"[{host}]" if ":" in host else host
     url = f"https://{bracketed}:{port}"
-    return Access(url, TokenFile(token), Tls(authority), namespace=_namespace_in(account))
+    return ClusterConfig(url, TokenFile(token), ClientTls(authority), namespace=_namespace_in(account))
 
 
 def _namespace_in(account: Path) -> str:
@@ -56,7 +56,9 @@ def _namespace_in(account: Path) -> str:
         return "default"
 
 
-async def from_kubeconfig(paths: str | None, context: str | None, clock: Callable[[], float]) -> Access:
+async def from_kubeconfig(
+    paths: str | None, context: str | None, clock: Callable[[], float]
+) -> ClusterConfig:
     """
     The cluster of a *context* (None: the current one) of these files, joined by colons as in ``KUBECONFIG``.
 
@@ -76,7 +78,9 @@ async def from_kubeconfig(paths: str | None, context: str | None, clock: Callabl
         await loader.load_and_set(found := Configuration())
     except (ConfigException, OSError) as error:
         raise BadRequest(f"kubeconfig {paths}: {error}") from error
-    return Access(_url_of(found), _lasting(found, user), _tls_of(found), found.proxy, _namespace_of(loader))
+    return ClusterConfig(
+        _url_of(found), _lasting(found, user), _tls_of(found), found.proxy, _namespace_of(loader)
+    )
 
 
 def _loader(paths: str, context: str | None) -> "tuple[KubeConfigLoader, dict[str, Any]]":
@@ -111,8 +115,8 @@ def _gives_out(user: dict[str, Any]) -> bool:
 
 async def _with_plugin(
     loader: "KubeConfigLoader", found: "Configuration", clock: Callable[[], float]
-) -> Access:
-    tls: Tls | None = None
+) -> ClusterConfig:
+    tls: ClientTls | None = None
 
     async def issue() -> Issued:
         # Left there, it would keep the loader from asking again.
@@ -129,7 +133,7 @@ async def _with_plugin(
     plugin = Plugin(issue, clock)
     await plugin.header()
     tls = _tls_of(found)
-    return Access(_url_of(found), plugin, tls, found.proxy, _namespace_of(loader))
+    return ClusterConfig(_url_of(found), plugin, tls, found.proxy, _namespace_of(loader))
 
 
 def _namespace_of(loader: "KubeConfigLoader") -> str:
@@ -148,10 +152,10 @@ def _url_of(found: "Configuration") -> str:
     return found.host
 
 
-def _tls_of(found: "Configuration") -> Tls | None:
+def _tls_of(found: "Configuration") -> ClientTls | None:
     if not _url_of(found).startswith("https://"):
         return None
-    return Tls(
+    return ClientTls(
         _path(found.ssl_ca_cert),
         _path(found.cert_file),
         _path(found.key_file),

@@ -14,15 +14,15 @@ from yarl import URL
 
 from launcher.core.errors import OutcomeUnknown, TooLarge, Unavailable
 from launcher.store.interface import Object
-from launcher.store.kubernetes.api_errors import error_of, refusal
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.api_errors import refusal, to_error
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 
 #: They stand last in the metadata of what is built in, right before the spec. Within a string every quotation mark has
 #: a backslash before it, so nothing that a user writes looks like these.
 _MANAGERS, _SPEC = b',"managedFields":[', b'"spec":{'
 
 
-def without_managers(text: bytes) -> bytes:
+def strip_managed_fields(text: bytes) -> bytes:
     """*text* of one object, shorter where that is easily had; it says the same of all but them."""
     spec = text.find(_SPEC)
     begin = text.find(_MANAGERS, 0, spec) if spec > 0 else -1
@@ -45,7 +45,7 @@ _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-A
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """How long to wait, in seconds."""
 
     connect: float = 10.0
@@ -55,14 +55,14 @@ class Patience:
     silence: float = 90.0
 
 
-PATIENCE = Patience()
+PATIENCE = Timeouts()
 
 #: An object, or the operations of a patch.
 Body = Object | list[Object]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiRequest:
     """One request. *changes* says whether it would leave a trace."""
 
     method: str
@@ -73,11 +73,11 @@ class Call:
     changes: bool = True
 
     @classmethod
-    def reading(cls, path: str, query: Mapping[str, str]) -> "Call":
+    def reading(cls, path: str, query: Mapping[str, str]) -> "ApiRequest":
         return cls("GET", path, query, changes=False)
 
 
-class Wire:
+class ApiServerClient:
     """
     Speaks with one API server.
 
@@ -85,7 +85,7 @@ class Wire:
     twice: when its answer is lost, that is OutcomeUnknown.
     """
 
-    def __init__(self, access: Access, connections: int, patience: Patience) -> None:
+    def __init__(self, access: ClusterConfig, connections: int, patience: Timeouts) -> None:
         """Up to so many *connections* for calls; every stream has one of its own. Needs a running loop."""
         self._access = access
         self._calls = _session(access, connections, aiohttp.ClientTimeout(patience.call, patience.connect))
@@ -102,7 +102,7 @@ class Wire:
         await self._calls.close()
         await self._streams.close()
 
-    async def call(self, call: Call) -> Object:
+    async def call(self, call: ApiRequest) -> Object:
         """The answer, read."""
         body = None if call.body is None else _encoded(call.body)
         try:
@@ -116,10 +116,10 @@ class Wire:
                 ) from error
             raise self._unreachable(error) from error
         if status >= 300:
-            raise error_of(refusal(status, text, headers.get("Retry-After")), changes=call.changes)
+            raise to_error(refusal(status, text, headers.get("Retry-After")), changes=call.changes)
         return _read(text, call)
 
-    async def _answered(self, call: Call, body: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+    async def _answered(self, call: ApiRequest, body: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
         """As ``_once``; asked again with other credentials if these are refused, and after a break if it only reads."""
         authorization = await self._authorization()
         try:
@@ -134,7 +134,7 @@ class Wire:
         return answer
 
     async def _once(
-        self, call: Call, body: bytes | None, authorization: str | None
+        self, call: ApiRequest, body: bytes | None, authorization: str | None
     ) -> tuple[int, Mapping[str, str], bytes]:
         headers = _headers(authorization, call.media if body is not None else None)
         data = BytesIO(body) if body is not None and len(body) > _AT_ONCE else body
@@ -143,7 +143,7 @@ class Wire:
         ) as response:
             return response.status, response.headers, await response.read()
 
-    async def pieces(self, call: Call) -> AsyncGenerator[bytes, None]:
+    async def pieces(self, call: ApiRequest) -> AsyncGenerator[bytes, None]:
         """
         The answer as it comes, until the server ends it, is silent for too long, or is gone.
 
@@ -153,11 +153,11 @@ class Wire:
         try:
             while piece := await _piece(response):
                 yield piece
-                await _breathe(response)
+                await _coalesce_reads(response)
         finally:
             response.close()
 
-    async def _begun(self, call: Call) -> aiohttp.ClientResponse:
+    async def _begun(self, call: ApiRequest) -> aiohttp.ClientResponse:
         try:
             authorization = await self._authorization()
             response = await self._open(call, authorization)
@@ -167,12 +167,12 @@ class Wire:
             if response.status >= 300:
                 text = await response.read()
                 told = refusal(response.status, text, response.headers.get("Retry-After"))
-                raise error_of(told, changes=False)
+                raise to_error(told, changes=False)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error) from error
         return response
 
-    async def _open(self, call: Call, authorization: str | None) -> aiohttp.ClientResponse:
+    async def _open(self, call: ApiRequest, authorization: str | None) -> aiohttp.ClientResponse:
         headers = _headers(authorization, None)
         return await self._streams.request(call.method, self._url(call), headers=headers, **self._fixed)
 
@@ -186,7 +186,7 @@ class Wire:
                 log.warning("certificates not read", extra={"why": str(error)})
         return await self._access.credentials.header()
 
-    def _url(self, call: Call) -> URL:
+    def _url(self, call: ApiRequest) -> URL:
         query = f"?{urlencode(call.query)}" if call.query else ""
         return URL(f"{self._access.url}{call.path}{query}", encoded=True)
 
@@ -202,7 +202,7 @@ _NEVER_SENT = (
 )
 
 
-async def _breathe(response: aiohttp.ClientResponse) -> None:
+async def _coalesce_reads(response: aiohttp.ClientResponse) -> None:
     """Let what comes on this stream gather for a moment: one by one, it costs several times as much to take in."""
     transport = response.connection.transport if response.connection is not None else None
     if not isinstance(transport, asyncio.Transport):
@@ -223,7 +223,9 @@ async def _piece(response: aiohttp.ClientResponse) -> bytes:
         return b""
 
 
-def _session(access: Access, connections: int, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
+def _session(
+    access: ClusterConfig, connections: int, timeout: aiohttp.ClientTimeout
+) -> aiohttp.ClientSession:
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=connections,
@@ -260,10 +262,10 @@ def _encoded(body: Body) -> bytes:
     return text
 
 
-def _read(text: bytes, call: Call) -> Object:
+def _read(text: bytes, call: ApiRequest) -> Object:
     try:
         # Whoever writes gets one object back; of a list, only the first would be shorter.
-        answer = orjson.loads(without_managers(text) if call.changes else text)
+        answer = orjson.loads(strip_managed_fields(text) if call.changes else text)
     except orjson.JSONDecodeError:
         answer = None
     if not isinstance(answer, dict):

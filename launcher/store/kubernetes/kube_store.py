@@ -9,34 +9,41 @@ from urllib.parse import quote
 
 import orjson
 
-from launcher.core.errors import BadRequest, Conflict, InvalidObject, NotFound, Problem
+from launcher.core.errors import BadRequest, Conflict, FieldError, InvalidObject, NotFound
 from launcher.core.validation.names import name_fault, namespace_fault
 from launcher.store import strategy
 from launcher.store.interface import (
     FRAMEWORKS,
     PODS,
     Change,
-    Deletion,
-    Happened,
+    ChangeType,
+    DeleteOptions,
     JsonPatch,
-    Kind,
     Object,
     Page,
     Patch,
     Propagation,
+    ResourceKind,
     Subresource,
     Version,
     key_of,
     version_of,
 )
 from launcher.store.kubernetes import kube_store
-from launcher.store.kubernetes.api_errors import Refusal, error_of
-from launcher.store.kubernetes.cluster_config import Access
-from launcher.store.kubernetes.http_client import PATIENCE, Body, Call, Patience, Wire, without_managers
-from launcher.store.selectors import EVERYTHING, FieldRequirement, LabelRequirement, Operator, Where
+from launcher.store.kubernetes.api_errors import ErrorResponse, to_error
+from launcher.store.kubernetes.cluster_config import ClusterConfig
+from launcher.store.kubernetes.http_client import (
+    PATIENCE,
+    ApiRequest,
+    ApiServerClient,
+    Body,
+    Timeouts,
+    strip_managed_fields,
+)
+from launcher.store.selectors import EVERYTHING, FieldRequirement, LabelRequirement, Operator, Selector
 
 
-class Lines:
+class LineBuffer:
     """Takes pieces, gives the lines that they complete."""
 
     def __init__(self) -> None:
@@ -56,7 +63,7 @@ class Lines:
 
 
 @lru_cache(maxsize=4096)
-def collection(kind: Kind, namespace: str | None) -> str:
+def collection(kind: ResourceKind, namespace: str | None) -> str:
     """The path of all objects of a kind, or of those in one namespace."""
     base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     if not kind.namespaced or namespace is None:
@@ -64,7 +71,7 @@ def collection(kind: Kind, namespace: str | None) -> str:
     return f"{base}/namespaces/{quote(namespace, safe='')}/{kind.plural}"
 
 
-def item(kind: Kind, namespace: str, name: str, subresource: str | None = None) -> str:
+def item(kind: ResourceKind, namespace: str, name: str, subresource: str | None = None) -> str:
     """The path of one object. Raises NotFound when there can be none of that name."""
     # Also keeps out names that would lead elsewhere, such as "..".
     if name_fault(name) or (kind.namespaced and namespace_fault(namespace)):
@@ -73,7 +80,7 @@ def item(kind: Kind, namespace: str, name: str, subresource: str | None = None) 
     return f"{path}/{subresource}" if subresource else path
 
 
-def selectors(where: Where) -> dict[str, str]:
+def selectors(where: Selector) -> dict[str, str]:
     """The query that selects what *where* says."""
     query = {}
     if where.labels:
@@ -116,21 +123,21 @@ class KubeStore:
     Field managers are left out of every object: nobody here reads them, and they are often half of it.
     """
 
-    def __init__(self, wire: Wire, chance: Callable[[], float]) -> None:
+    def __init__(self, wire: ApiServerClient, chance: Callable[[], float]) -> None:
         """*chance* gives numbers from 0 to 1."""
         self._wire, self._chance = wire, chance
 
     @classmethod
     async def open(
         cls,
-        access: Access,
+        access: ClusterConfig,
         *,
         connections: int = CONNECTIONS,
-        patience: Patience = PATIENCE,
+        patience: Timeouts = PATIENCE,
         chance: Callable[[], float] = random.random,
     ) -> Self:
         """A store that is ready; nothing has been asked yet."""
-        return cls(Wire(access, connections, patience), chance)
+        return cls(ApiServerClient(access, connections, patience), chance)
 
     async def close(self) -> None:
         """Let go of every connection; watches end."""
@@ -138,19 +145,19 @@ class KubeStore:
 
     async def discover(self, path: str) -> Object:
         """What the API server says that it serves: its groups at ``/apis``, the kinds of one below that."""
-        return await self._wire.call(Call.reading(path, {}))
+        return await self._wire.call(ApiRequest.reading(path, {}))
 
-    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         return await self._send("POST", _place(kind, obj), kind, obj, dry_run=dry_run)
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
-        return _own(await self._wire.call(Call.reading(kube_store.item(kind, namespace, name), {})))
+    async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
+        return _own(await self._wire.call(ApiRequest.reading(kube_store.item(kind, namespace, name), {})))
 
     async def list(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         limit: int | None = None,
         token: str | None = None,
@@ -162,7 +169,7 @@ class KubeStore:
             if not token:
                 raise BadRequest("an empty token goes on with no list; leave it out to begin one")
             query["continue"] = token
-        answer = await self._wire.call(Call.reading(kube_store.collection(kind, namespace), query))
+        answer = await self._wire.call(ApiRequest.reading(kube_store.collection(kind, namespace), query))
         metadata, items = answer["metadata"], answer.get("items") or []
         for obj in items:
             # Lists of what is built in leave out what each of their items is.
@@ -177,9 +184,9 @@ class KubeStore:
 
     async def watch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
@@ -191,19 +198,19 @@ class KubeStore:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(int(_WATCH_SECONDS * (1 + self._chance()))),
         }
-        call = Call.reading(kube_store.collection(kind, namespace), query)
+        call = ApiRequest.reading(kube_store.collection(kind, namespace), query)
         async with aclosing(self._wire.pieces(call)) as pieces:
-            lines = Lines()
+            lines = LineBuffer()
             async for piece in pieces:
                 for line in lines.take(piece):
                     change = _change(line)
-                    if bookmarks or change.happened is not Happened.BOOKMARK:
+                    if bookmarks or change.happened is not ChangeType.BOOKMARK:
                         yield change
 
-    async def update(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         return await self._send("PUT", _address(kind, obj), kind, obj, dry_run=dry_run)
 
-    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update_status(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         path = _address(kind, obj, "status")
         if kind == FRAMEWORKS:
             # The rest is often larger, and not looked at. Of what is built in, labels would be lost.
@@ -212,7 +219,7 @@ class KubeStore:
 
     async def patch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str,
         name: str,
         patch: Patch,
@@ -233,10 +240,10 @@ class KubeStore:
 
     async def delete(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str,
         name: str,
-        how: Deletion = Deletion(),
+        how: DeleteOptions = DeleteOptions(),
         *,
         dry_run: bool = False,
     ) -> Object:
@@ -257,18 +264,20 @@ class KubeStore:
             raise NotFound(f'{kind.plural} "{name}" not found')
         return _own(answer)
 
-    async def _replaced(self, kind: Kind, namespace: str, name: str, uid: str) -> bool:
+    async def _replaced(self, kind: ResourceKind, namespace: str, name: str, uid: str) -> bool:
         """Whether the object of that *uid* has made room for another of its name."""
         now = await self.get(kind, namespace, name)
         return bool(now["metadata"]["uid"] != uid)
 
-    async def _send(self, method: str, path: str, kind: Kind, obj: Object, *, dry_run: bool) -> Object:
+    async def _send(
+        self, method: str, path: str, kind: ResourceKind, obj: Object, *, dry_run: bool
+    ) -> Object:
         """The whole object, written."""
         try:
             return _own(await self._write(method, path, obj, dry_run=dry_run))
         except BadRequest:
             # Only here, where it costs nothing that matters: these name the field, and the server often does not.
-            strategy.accepted(kind, obj)
+            strategy.normalized(kind, obj)
             raise
 
     async def _write(
@@ -281,7 +290,7 @@ class KubeStore:
         dry_run: bool,
     ) -> Object:
         query = {"dryRun": "All"} if dry_run else {}
-        return await self._wire.call(Call(method, path, query, body, media, changes=not dry_run))
+        return await self._wire.call(ApiRequest(method, path, query, body, media, changes=not dry_run))
 
 
 def _metadata(obj: Object) -> Object:
@@ -291,7 +300,7 @@ def _metadata(obj: Object) -> Object:
     return metadata
 
 
-def _place(kind: Kind, obj: Object) -> str:
+def _place(kind: ResourceKind, obj: Object) -> str:
     """Where *obj* is to be created. Raises what the API server does not say, or says otherwise than the port."""
     metadata = _metadata(obj)
     if metadata.get("resourceVersion"):
@@ -302,13 +311,13 @@ def _place(kind: Kind, obj: Object) -> str:
             raise BadRequest(f"metadata.namespace must not be set: a {kind.kind} has none")
         return kube_store.collection(kind, None)
     if not namespace:
-        strategy.accepted(kind, obj)  # raises that, or whatever else is wrong before it
+        strategy.normalized(kind, obj)  # raises that, or whatever else is wrong before it
     if fault := namespace_fault(namespace):
-        raise InvalidObject((Problem("metadata.namespace", f'Invalid value: "{namespace}": {fault}'),))
+        raise InvalidObject((FieldError("metadata.namespace", f'Invalid value: "{namespace}": {fault}'),))
     return kube_store.collection(kind, namespace)
 
 
-def _address(kind: Kind, obj: Object, subresource: Subresource | None = None) -> str:
+def _address(kind: ResourceKind, obj: Object, subresource: Subresource | None = None) -> str:
     """Where *obj* is. Raises BadRequest, InvalidObject when the caller cannot have read it there."""
     metadata = _metadata(obj)
     if not metadata.get("name"):
@@ -319,13 +328,13 @@ def _address(kind: Kind, obj: Object, subresource: Subresource | None = None) ->
         message = (
             "Invalid value: 0: must be specified for an update: read the object, change that, send it whole"
         )
-        raise InvalidObject((Problem("metadata.resourceVersion", message),))
+        raise InvalidObject((FieldError("metadata.resourceVersion", message),))
     if not version.isascii() or not version.isdigit():
         raise BadRequest(f"metadata.resourceVersion must be a number, not {version!r}")
     return kube_store.item(kind, metadata.get("namespace", ""), metadata["name"], subresource)
 
 
-def _options(how: Deletion, uid: str | None, dry_run: bool) -> Object:
+def _options(how: DeleteOptions, uid: str | None, dry_run: bool) -> Object:
     preconditions = {}
     if uid is not None:
         preconditions["uid"] = uid
@@ -352,8 +361,8 @@ def _own(obj: Object) -> Object:
 
 def _change(line: bytes) -> Change:
     """What a line of a watch tells. Raises what the API server says when it ends the watch with an error."""
-    event = orjson.loads(without_managers(line))
+    event = orjson.loads(strip_managed_fields(line))
     obj: Object = event["object"]
     if event["type"] == "ERROR":
-        raise error_of(Refusal(int(obj.get("code") or 500), obj), changes=False)
-    return Change(Happened(event["type"]), _own(obj), version_of(obj))
+        raise to_error(ErrorResponse(int(obj.get("code") or 500), obj), changes=False)
+    return Change(ChangeType(event["type"]), _own(obj), version_of(obj))

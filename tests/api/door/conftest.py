@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.door.doors import Door, door_to
 from tests.api.door.upstream import ApiServer, api_server
@@ -22,5 +22,5 @@ async def cluster() -> AsyncIterator[ApiServer]:
 @pytest.fixture
 async def door(cluster: ApiServer) -> AsyncIterator[Door]:
     """The way to it."""
-    async with door_to(Access(cluster.url, FixedHeader(OWN))) as running:
+    async with door_to(ClusterConfig(cluster.url, FixedHeader(OWN))) as running:
         yield running

@@ -10,10 +10,10 @@ from aiohttp import web
 
 from launcher.api.http.server import make_runner
 from launcher.api.middleware.metrics import Metrics
-from launcher.api.proxy.app import DoorParts, door_limits, make_door
+from launcher.api.proxy.app import DoorParts, door_limits, make_proxy_app
 from launcher.api.system_endpoints import Health
 from launcher.core.validation.admission_policy import Policy
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from tests.api.client import Client
 
 #: Whatever a caller proves itself with; the stand-in takes anything.
@@ -32,7 +32,7 @@ class Door(Client):
         return int(self.url.rpartition(":")[2])
 
 
-def door_parts(access: Access, **others: Any) -> DoorParts:
+def door_parts(access: ClusterConfig, **others: Any) -> DoorParts:
     """Everything that a front door to *access* needs."""
     given: dict[str, Any] = {
         "access": access,
@@ -46,7 +46,7 @@ def door_parts(access: Access, **others: Any) -> DoorParts:
 
 @asynccontextmanager
 async def door_to(
-    access: Access,
+    access: ClusterConfig,
     *,
     listen: ssl.SSLContext | None = None,
     call: ssl.SSLContext | bool = True,
@@ -55,7 +55,7 @@ async def door_to(
 ) -> AsyncIterator[Door]:
     """A front door to *access*, over TLS if *listen* says how; its client connects with *call*."""
     made = door_parts(access, **parts)
-    runner = make_runner(make_door(made), shutdown_timeout=0.1)
+    runner = make_runner(make_proxy_app(made), shutdown_timeout=0.1)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=listen).start()

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from tests.api.client import PATIENCE
 from tests.api.door.doors import door_to
 
 
 @contextmanager
-def standing_door(access: Access, listen: ssl.SSLContext | None = None, **parts: Any) -> Iterator[str]:
+def standing_door(access: ClusterConfig, listen: ssl.SSLContext | None = None, **parts: Any) -> Iterator[str]:
     """The address of a front door to *access*, as long as the block lasts."""
     urls: list[str] = []
     began = threading.Event()

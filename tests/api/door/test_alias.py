@@ -7,7 +7,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.client import APPLY, MERGE, YAML
 from tests.api.door.conftest import OWN
@@ -27,7 +27,7 @@ def second(path: str) -> str:
 @pytest.fixture
 async def aliased(cluster: ApiServer) -> AsyncIterator[Door]:
     """A front door that has been told to serve the second name."""
-    async with door_to(Access(cluster.url, FixedHeader(OWN)), second_name=True) as running:
+    async with door_to(ClusterConfig(cluster.url, FixedHeader(OWN)), second_name=True) as running:
         yield running
 
 

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 
 from launcher.api.proxy.app import ask_for_certificates
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import Credentials, FixedHeader
-from launcher.tls.client_context import Tls
+from launcher.tls.client_context import ClientTls
 from launcher.tls.server_context import server_context
 from tests.api.client import Answer
 from tests.api.door.conftest import OWN
@@ -26,7 +26,7 @@ NOBODY: dict[str, str] = {}
 @pytest.fixture
 async def stranger(cluster: ApiServer) -> AsyncIterator[Door]:
     """The door, for a client that says nothing about itself."""
-    async with door_to(Access(cluster.url, FixedHeader(OWN)), headers=NOBODY) as running:
+    async with door_to(ClusterConfig(cluster.url, FixedHeader(OWN)), headers=NOBODY) as running:
         yield running
 
 
@@ -74,8 +74,8 @@ async def test_the_launchers_own_certificate_is_not_shown_for_others(tmp_path: P
     authority = Authority(tmp_path / "pki")
     async with secured(authority) as cluster:
         own = authority.client("launcher", "system:masters")
-        tls = Tls(authority.certificate, own.certificate, own.key)
-        async with door_to(Access(cluster.url, FixedHeader(OWN), tls)) as door:
+        tls = ClientTls(authority.certificate, own.certificate, own.key)
+        async with door_to(ClusterConfig(cluster.url, FixedHeader(OWN), tls)) as door:
             assert (await door.get(B)).status == 200
 
     assert not cluster.last.certificate
@@ -85,7 +85,7 @@ async def test_the_launchers_own_certificate_is_not_shown_for_others(tmp_path: P
 async def test_a_stranger_in_the_place_of_the_api_server_gets_no_credentials(tmp_path: Path) -> None:
     believed, other = Authority(tmp_path / "pki"), Authority(tmp_path / "other")
     async with secured(other) as cluster:
-        access = Access(cluster.url, FixedHeader(OWN), Tls(believed.certificate))
+        access = ClusterConfig(cluster.url, FixedHeader(OWN), ClientTls(believed.certificate))
         async with door_to(access) as door:
             told = (await door.get(B)).refused(503, "ServiceUnavailable")
 
@@ -101,7 +101,10 @@ async def test_a_new_authority_of_the_cluster_is_taken_up(
     file = tmp_path / "ca.crt"
     file.write_bytes(old.certificate.read_bytes())
 
-    async with secured(new) as cluster, door_to(Access(cluster.url, FixedHeader(), Tls(file))) as door:
+    async with (
+        secured(new) as cluster,
+        door_to(ClusterConfig(cluster.url, FixedHeader(), ClientTls(file))) as door,
+    ):
         before = await door.get(B)
         file.write_bytes(new.certificate.read_bytes())
         after = await door.get(B)
@@ -138,7 +141,7 @@ async def certified(
     call = ssl.create_default_context(cafile=str(authority.certificate))
     if shown is not None:
         call.load_cert_chain(shown.certificate, shown.key)
-    access = Access(cluster.url, credentials or FixedHeader(OWN))
+    access = ClusterConfig(cluster.url, credentials or FixedHeader(OWN))
     async with door_to(access, listen=listen, call=call, headers=headers, certificates=True) as door:
         yield door
 
@@ -254,7 +257,7 @@ async def test_a_door_that_does_not_ask_for_certificates_does_not_heed_them(
     call = ssl.create_default_context(cafile=str(authority.certificate))
     call.load_cert_chain(shown.certificate, shown.key)
 
-    access = Access(cluster.url, FixedHeader(OWN))
+    access = ClusterConfig(cluster.url, FixedHeader(OWN))
     async with door_to(access, listen=listen, call=call, headers=NOBODY) as door:
         (await door.get(B)).refused(401, "Unauthorized")
 

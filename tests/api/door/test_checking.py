@@ -8,7 +8,7 @@ from aiohttp import web
 
 from launcher.core.defaults import defaulted
 from launcher.core.validation.admission_policy import Policy
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.client import APPLY, JSON, YAML
 from tests.api.door.conftest import OWN
@@ -193,7 +193,7 @@ async def test_an_apply_is_the_api_servers_to_judge(door: Door, cluster: ApiServ
 async def strict_door(cluster: ApiServer) -> AsyncIterator[Door]:
     """Of an admin who allows no host network."""
     policy = Policy(host_network=False)
-    async with door_to(Access(cluster.url, FixedHeader(OWN)), policy=policy) as running:
+    async with door_to(ClusterConfig(cluster.url, FixedHeader(OWN)), policy=policy) as running:
         yield running
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.door.conftest import OWN
 from tests.api.door.doors import Door, door_to
@@ -16,7 +16,7 @@ USER = {"username": "prometheus", "uid": "u", "groups": ["monitoring"], "extra":
 
 @pytest.fixture
 async def guarded(cluster: ApiServer) -> AsyncIterator[Door]:
-    async with door_to(Access(cluster.url, FixedHeader(OWN)), metrics_auth=True) as running:
+    async with door_to(ClusterConfig(cluster.url, FixedHeader(OWN)), metrics_auth=True) as running:
         yield running
 
 

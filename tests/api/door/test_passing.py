@@ -10,7 +10,7 @@ from aiohttp import web
 from yarl import URL
 
 from launcher.api.middleware.metrics import Gauge, Metrics
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.client import PATIENCE
 from tests.api.door.conftest import OWN
@@ -185,7 +185,7 @@ async def test_cookies_of_one_caller_are_not_sent_for_another(cluster: ApiServer
     # Of an address that is no name, nobody keeps any.
     named = cluster.url.replace("127.0.0.1", "localhost")
 
-    async with door_to(Access(named, FixedHeader(OWN))) as door:
+    async with door_to(ClusterConfig(named, FixedHeader(OWN))) as door:
         answer = await door.get("/apis")
         await door.get("/apis")
 
@@ -275,7 +275,7 @@ async def test_whoever_reads_slowly_lets_the_api_server_wait(door: Door, cluster
 
 
 async def test_nothing_climbs_out_of_the_path_of_the_cluster(cluster: ApiServer) -> None:
-    async with door_to(Access(f"{cluster.url}/k8s/clusters/one", FixedHeader(OWN))) as door:
+    async with door_to(ClusterConfig(f"{cluster.url}/k8s/clusters/one", FixedHeader(OWN))) as door:
         for path in ("/../two/api", "/api/../../two", "/api/%2e%2e/two", "/api/%2E./x", "/./api"):
             (await door.get(path)).refused(400, "BadRequest")
         await door.get("/api/v1/pods")
@@ -309,7 +309,7 @@ async def test_requests_are_counted(door: Door) -> None:
 
 async def test_metrics_hold_what_other_parts_know(cluster: ApiServer) -> None:
     leads = Gauge("launcher_leader", "Whether it leads.", lambda: [((), 1.0)])
-    access = Access(cluster.url, FixedHeader(OWN))
+    access = ClusterConfig(cluster.url, FixedHeader(OWN))
 
     async with door_to(access, metrics=Metrics(gauges=[leads])) as door:
         text = (await door.get("/metrics")).body.decode()

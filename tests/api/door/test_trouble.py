@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from launcher.api.middleware.request_limits import Limits
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.api.middleware.request_limits import RequestLimits
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.client import PATIENCE, until
 from tests.api.door.conftest import OWN
@@ -22,7 +22,7 @@ from tests.cluster.ports import free_port
 async def test_an_api_server_that_is_not_there_is_told_with_a_time_to_try_again() -> None:
     port = free_port()
     try:
-        async with door_to(Access(f"http://127.0.0.1:{port.number}", FixedHeader(OWN))) as door:
+        async with door_to(ClusterConfig(f"http://127.0.0.1:{port.number}", FixedHeader(OWN))) as door:
             for answer in (await door.get(B), await door.post(B, framework()), await door.delete(A)):
                 told = answer.refused(503, "ServiceUnavailable")
                 assert "API server" in told["message"]
@@ -56,7 +56,7 @@ async def cutting(serves: int = 0) -> AsyncIterator[tuple[Cutting, Door]]:
     listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
     async with listening:
         url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-        async with door_to(Access(url, FixedHeader(OWN))) as door:
+        async with door_to(ClusterConfig(url, FixedHeader(OWN))) as door:
             yield server, door
 
 
@@ -86,8 +86,8 @@ async def test_an_answer_that_takes_too_long_is_not_waited_for(cluster: ApiServe
         raise AssertionError("nobody waits that long")
 
     cluster.answer = never
-    limits = Limits(read_seconds=0.1, write_seconds=0.1)
-    async with door_to(Access(cluster.url, FixedHeader(OWN)), limits=limits) as door:
+    limits = RequestLimits(read_seconds=0.1, write_seconds=0.1)
+    async with door_to(ClusterConfig(cluster.url, FixedHeader(OWN)), limits=limits) as door:
         read, written = await door.get(B), await door.post(B, framework())
 
     assert read.refused(504, "Timeout")
@@ -104,7 +104,7 @@ async def test_there_are_only_so_many_streams_at_once(cluster: ApiServer) -> Non
 
     cluster.answer = quiet
     watch = "/apis/apps/v1/deployments?watch=true"
-    async with door_to(Access(cluster.url, FixedHeader(OWN)), limits=Limits(streams=1)) as door:
+    async with door_to(ClusterConfig(cluster.url, FixedHeader(OWN)), limits=RequestLimits(streams=1)) as door:
         async with door.watch(watch):
             refused = await door.get(watch)
         await until(lambda: cluster.given_up.is_set())
@@ -123,7 +123,7 @@ async def test_streams_end_well_when_the_launcher_stops(cluster: ApiServer) -> N
         return response
 
     cluster.answer = quiet
-    async with door_to(Access(cluster.url, FixedHeader(OWN))) as door:
+    async with door_to(ClusterConfig(cluster.url, FixedHeader(OWN))) as door:
         async with door.watch("/api/v1/pods?watch=1") as stream:
             door.parts.limits.drain(within=0.0)
             assert await stream.rest() == []

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from aiohttp import WSMsgType, web
 
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.client import PATIENCE
 from tests.api.door.conftest import OWN
@@ -74,7 +74,7 @@ async def test_what_the_api_server_refuses_is_refused_in_its_words(door: Door, c
 
 
 async def test_nobody_changes_a_connection_without_credentials(cluster: ApiServer) -> None:
-    async with door_to(Access(cluster.url, FixedHeader(OWN)), headers={}) as door:
+    async with door_to(ClusterConfig(cluster.url, FixedHeader(OWN)), headers={}) as door:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await door.session.ws_connect(f"{door.url}{EXEC}")
 
@@ -98,7 +98,7 @@ async def speaking(greeting: bytes) -> AsyncIterator[tuple[list[bytes], Door]]:
     server = await asyncio.start_server(speak, "127.0.0.1", 0)
     async with server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with door_to(Access(url, FixedHeader(OWN))) as door:
+        async with door_to(ClusterConfig(url, FixedHeader(OWN))) as door:
             yield heads, door
 
 

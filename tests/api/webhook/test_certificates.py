@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from launcher.api.webhook.certificate_manager import KEPT_IN, CertificateKeeper
+from launcher.api.webhook.certificate_manager import KEPT_IN, CertificateManager
 from launcher.core.errors import Forbidden, LauncherError, Unavailable
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.interface import (
     MUTATING_WEBHOOKS,
     SECRETS,
     VALIDATING_WEBHOOKS,
-    Kind,
     Object,
+    ResourceKind,
     version_of,
 )
 from tests.api.webhook.handshakes import shown
@@ -35,25 +35,25 @@ class HurriedStore(MemoryStore):
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__(clock, uids())
-        self.refusal: Callable[[Kind], Exception | None] = lambda _: None
+        self.refusal: Callable[[ResourceKind], Exception | None] = lambda _: None
         #: How often it was told to change something.
         self.writes = 0
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+    async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
         await self._turn(kind)
         return await super().get(kind, namespace, name)
 
-    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         await self._turn(kind)
         self.writes += 1
         return await super().create(kind, obj, dry_run=dry_run)
 
-    async def update(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         await self._turn(kind)
         self.writes += 1
         return await super().update(kind, obj, dry_run=dry_run)
 
-    async def _turn(self, kind: Kind) -> None:
+    async def _turn(self, kind: ResourceKind) -> None:
         await asyncio.sleep(0)
         if (error := self.refusal(kind)) is not None:
             raise error
@@ -78,8 +78,8 @@ class World:
     def now(self) -> float:
         return self._begin + self.waited + self.waiting
 
-    def keeper(self, *names: str, **others: Any) -> CertificateKeeper:
-        return CertificateKeeper(
+    def keeper(self, *names: str, **others: Any) -> CertificateManager:
+        return CertificateManager(
             self.store, NAMESPACE, names=names, clock=lambda: self.now, chance=lambda: 0.5, **others
         )
 
@@ -96,7 +96,7 @@ class World:
         kept = {name: value for name, value in changed.items() if value is not None}
         await self.store.update(SECRETS, {**secret, "data": kept})
 
-    async def configure(self, kind: Kind) -> None:
+    async def configure(self, kind: ResourceKind) -> None:
         """Apply the webhook's configuration, as an admin does."""
         webhook = {"name": "a", "clientConfig": {"service": {"name": "framework-launcher"}}}
         await self.store.create(
@@ -109,7 +109,7 @@ class World:
             },
         )
 
-    async def bundles(self, kind: Kind) -> list[bytes]:
+    async def bundles(self, kind: ResourceKind) -> list[bytes]:
         stored = await self.store.get(kind, "", "framework-launcher")
         return [b64decode(webhook["clientConfig"].get("caBundle", "")) for webhook in stored["webhooks"]]
 
@@ -298,7 +298,7 @@ async def test_what_somebody_else_has_half_written_is_not_taken_up(
 
 
 @pytest.mark.parametrize("kind", [VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS])
-async def test_every_webhook_is_told_whom_to_trust(world: World, kind: Kind) -> None:
+async def test_every_webhook_is_told_whom_to_trust(world: World, kind: ResourceKind) -> None:
     await world.configure(kind)
 
     await world.keeper().prepare()
@@ -382,7 +382,9 @@ async def test_a_new_authority_is_not_used_before_kube_apiserver_knows_it(world:
 # While it runs, in virtual time.
 
 
-def beside(act: Callable[[World, CertificateKeeper], Coroutine[Any, Any, None]], *, age: float = 0.0) -> None:
+def beside(
+    act: Callable[[World, CertificateManager], Coroutine[Any, Any, None]], *, age: float = 0.0
+) -> None:
     """Let *act* happen beside a keeper that runs, on a certificate of that age."""
 
     async def play() -> None:
@@ -402,7 +404,7 @@ def beside(act: Callable[[World, CertificateKeeper], Coroutine[Any, Any, None]],
 
 
 def test_a_certificate_is_renewed_in_time() -> None:
-    async def act(world: World, keeper: CertificateKeeper) -> None:
+    async def act(world: World, keeper: CertificateManager) -> None:
         old = shown(keeper.context)
 
         await asyncio.sleep(1.2 * DAY)
@@ -414,7 +416,7 @@ def test_a_certificate_is_renewed_in_time() -> None:
 
 
 def test_what_one_launcher_renews_the_others_take_up_at_once() -> None:
-    async def act(world: World, keeper: CertificateKeeper) -> None:
+    async def act(world: World, keeper: CertificateManager) -> None:
         await asyncio.sleep(1)
         await world.change(tls_crt=None)
         other = world.keeper()
@@ -428,7 +430,7 @@ def test_what_one_launcher_renews_the_others_take_up_at_once() -> None:
 
 
 def test_a_secret_that_was_deleted_is_there_again_at_once() -> None:
-    async def act(world: World, keeper: CertificateKeeper) -> None:
+    async def act(world: World, keeper: CertificateManager) -> None:
         await asyncio.sleep(1)
         await world.store.delete(SECRETS, NAMESPACE, KEPT_IN)
 
@@ -440,8 +442,8 @@ def test_a_secret_that_was_deleted_is_there_again_at_once() -> None:
 
 
 @pytest.mark.parametrize("kind", [VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS])
-def test_a_configuration_that_comes_later_is_told_at_once(kind: Kind) -> None:
-    async def act(world: World, keeper: CertificateKeeper) -> None:
+def test_a_configuration_that_comes_later_is_told_at_once(kind: ResourceKind) -> None:
+    async def act(world: World, keeper: CertificateManager) -> None:
         await asyncio.sleep(1)
         await world.configure(kind)
 
@@ -453,7 +455,7 @@ def test_a_configuration_that_comes_later_is_told_at_once(kind: Kind) -> None:
 
 
 def test_a_store_that_is_away_for_a_while_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
-    async def act(world: World, keeper: CertificateKeeper) -> None:
+    async def act(world: World, keeper: CertificateManager) -> None:
         old = shown(keeper.context)
         world.store.refusal = lambda _: Unavailable("nobody is there")
         await asyncio.sleep(0.6 * DAY)

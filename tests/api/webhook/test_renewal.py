@@ -9,26 +9,36 @@ from cryptography import x509
 from cryptography.x509 import verification
 
 from launcher.tls.certificate_authority import Pair, is_signed_by, names_of, new_authority, new_serving
-from launcher.tls.rotation import AUTHORITY_LIFE, NOTICE, SERVING_LIFE, Found, Renewal, Ring, renewed
+from launcher.tls.rotation import (
+    AUTHORITY_LIFE,
+    NOTICE,
+    SERVING_LIFE,
+    CertificateSet,
+    Renewal,
+    StoredCertificates,
+    renewed,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = frozenset({"launcher.default.svc", "127.0.0.1"})
 
 
-def first() -> Ring:
-    return renewed(Found(), NAMES, NOW, told=True).ring
+def first() -> CertificateSet:
+    return renewed(StoredCertificates(), NAMES, NOW, told=True).ring
 
 
-def found(ring: Ring) -> Found:
+def found(ring: CertificateSet) -> StoredCertificates:
     """The same, found again."""
-    return Found(ring.authority, ring.trusted, ring.serving)
+    return StoredCertificates(ring.authority, ring.trusted, ring.serving)
 
 
-def after(ring: Ring, time: timedelta, *, told: bool = True, names: frozenset[str] = NAMES) -> Renewal:
+def after(
+    ring: CertificateSet, time: timedelta, *, told: bool = True, names: frozenset[str] = NAMES
+) -> Renewal:
     return renewed(found(ring), names, NOW + time, told=told)
 
 
-def is_trusted(ring: Ring, serving: Pair, at: datetime) -> bool:
+def is_trusted(ring: CertificateSet, serving: Pair, at: datetime) -> bool:
     """Whether a client that trusts what *ring* says takes what a server shows."""
     store = verification.Store(list(ring.trusted))
     verifier = verification.PolicyBuilder().store(store).time(at)
@@ -43,7 +53,7 @@ def is_trusted(ring: Ring, serving: Pair, at: datetime) -> bool:
 
 
 def test_where_nothing_is_everything_is_made() -> None:
-    made = renewed(Found(), NAMES, NOW, told=True)
+    made = renewed(StoredCertificates(), NAMES, NOW, told=True)
 
     assert is_trusted(made.ring, made.ring.serving, NOW)
     assert names_of(made.ring.serving.certificate) == NAMES
@@ -134,7 +144,7 @@ def test_those_who_want_other_names_come_to_an_agreement() -> None:
 RETIRED = AUTHORITY_LIFE * 2 / 3 + timedelta(days=1)
 
 
-def near_the_end() -> Ring:
+def near_the_end() -> CertificateSet:
     """What is held when the authority is about to have a successor: a fresh certificate."""
     ring = first()
     serving = new_serving(ring.authority, NAMES, NOW + RETIRED, SERVING_LIFE)

@@ -6,10 +6,10 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.core.manifest import read_framework
-from launcher.core.parsing.decoder import MOST_BYTES, Media
+from launcher.core.manifest import parse_framework
+from launcher.core.parsing.decoder import MAX_BODY_BYTES, Media
 from launcher.core.parsing.yaml_reader import read_yaml
-from launcher.core.replicas import scalable
+from launcher.core.replicas import with_replicas
 from launcher.core.validation.admission_policy import Policy
 from tests.api.conftest import Api
 from tests.api.samples import B
@@ -25,7 +25,7 @@ CYCLE = a_framework(
 
 
 def defaulted(obj: Json) -> Json:
-    return read_framework(orjson.dumps(obj), media=Media.JSON).object
+    return parse_framework(orjson.dumps(obj), media=Media.JSON).object
 
 
 def changed(obj: Json, **metadata: Any) -> Json:
@@ -204,7 +204,7 @@ async def test_every_sample_gets_its_defaults_once(caller: Caller, sample: bytes
     whole = applied(bare, first)
     again = await caller.mutate(a_review(whole))
 
-    assert whole["spec"] == scalable(read_framework(sample, media=Media.YAML).object)["spec"]
+    assert whole["spec"] == with_replicas(parse_framework(sample, media=Media.YAML).object)["spec"]
     assert patch_in(first) != []
     assert patch_in(again) == []
 
@@ -298,7 +298,7 @@ async def test_a_dry_run_is_answered_like_any_other(caller: Caller) -> None:
         pytest.param(orjson.dumps(a_review({}, uid="")), 400, "request.uid", id="no uid"),
         pytest.param(orjson.dumps(a_review({}, resource="pods")), 400, "request.resource", id="no resource"),
         pytest.param(orjson.dumps(a_review(None)), 400, "request.object", id="no object"),
-        pytest.param(b" " * (2 * MOST_BYTES + 10**6), 413, "too large", id="too large"),
+        pytest.param(b" " * (2 * MAX_BODY_BYTES + 10**6), 413, "too large", id="too large"),
     ],
 )
 @pytest.mark.parametrize("path", ["validate", "mutate"])
@@ -312,7 +312,7 @@ async def test_what_is_no_review_is_refused_with_a_word(
 
 
 async def test_two_objects_of_the_largest_size_fit_into_a_review(caller: Caller) -> None:
-    large = a_framework(a_role(), description="x" * (MOST_BYTES - 2000))
+    large = a_framework(a_role(), description="x" * (MAX_BODY_BYTES - 2000))
 
     response = await caller.validate(a_review(large, changed(large)))
 

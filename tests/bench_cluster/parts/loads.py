@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.core.framework import Framework
-from launcher.core.names import Mark
-from launcher.core.pods.pod_template import templates_of
+from launcher.core.names import PodIdentityKey
+from launcher.core.pods.pod_template import compile_templates
 from launcher.core.serialization.spec_json import spec_from_json
 from launcher.core.spec import FrameworkName
 from launcher.store.interface import FRAMEWORKS
@@ -65,12 +65,14 @@ class Load:
                 spec=spec_from_json(obj["spec"]),
                 status=None,
             )
-            for template in templates_of(framework, 0).values():
+            for template in compile_templates(framework, 0).values():
                 for index in range(self.each):
                     pod = template.pod(index, 0, 0)
                     # Pods whose owner is not there would be deleted; those with this label are the launcher's to watch.
                     del pod["metadata"]["ownerReferences"]
-                    pod["metadata"]["labels"]["bare"] = pod["metadata"]["labels"].pop(Mark.FRAMEWORK_NAME)
+                    pod["metadata"]["labels"]["bare"] = pod["metadata"]["labels"].pop(
+                        PodIdentityKey.FRAMEWORK_NAME
+                    )
                     yield pod
 
     def _framework(self, namespace: str, name: str) -> Object:

@@ -4,9 +4,9 @@ import itertools
 from typing import Any
 
 from launcher.controller.framework_state import framework_from_json
-from launcher.controller.gang.gang_request import Wanted
+from launcher.controller.gang.gang_request import GangRequest
 from launcher.core.framework import Framework
-from launcher.core.pods.pod_template import templates_of
+from launcher.core.pods.pod_template import compile_templates
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.interface import FRAMEWORKS, Object, Store
 from tests.core.manifests import Json, a_framework, a_pod, a_role
@@ -33,8 +33,8 @@ def read(obj: Object) -> Framework:
     return framework_from_json({**obj, "metadata": meta})
 
 
-def wanted(*roles: Json, gang: Json | None = None, attempt: int = 0, ended: int = 0) -> Wanted:
-    return Wanted(read(a_gang(*roles, gang=gang)), attempt, ended)
+def wanted(*roles: Json, gang: Json | None = None, attempt: int = 0, ended: int = 0) -> GangRequest:
+    return GangRequest(read(a_gang(*roles, gang=gang)), attempt, ended)
 
 
 def asking(cpu: str, **spec: Any) -> Json:
@@ -50,7 +50,7 @@ async def stored(store: Store, obj: Object) -> Framework:
 
 def pods_of(framework: Framework, extras: Any, attempt: int = 0) -> list[Object]:
     """The pods as the controller would create them."""
-    templates = templates_of(framework, attempt, extras)
+    templates = compile_templates(framework, attempt, extras)
     return [
         templates[role.name].pod(index, 0, 0) for role in framework.spec.roles for index in range(role.tasks)
     ]

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from launcher.controller.gang import native, scheduler_plugins, volcano
-from launcher.controller.gang.gang_hook import ClusterGangs
+from launcher.controller.gang.gang_hook import ClusterGangHook
 from launcher.controller.gang.gang_request import BACKEND_LABEL
 from launcher.controller.gang.gated_gangs import GATE
 from launcher.controller.gang.kueue import GROUP_LABEL, QUEUE_LABEL
 from launcher.core.errors import InvalidObject, NotServed
 from launcher.core.framework import Framework
-from launcher.core.pods.overlay import Extras
+from launcher.core.pods.overlay import PodOverlay
 from launcher.core.spec import RoleName
-from launcher.scheduling.capacity import Capacity
+from launcher.scheduling.capacity import ClusterCapacity
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, Kind, MergePatch, Object
+from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, MergePatch, Object, ResourceKind
 from tests.controller.gangs.builders import NOW, a_gang, a_store, pods_of, stored
 from tests.controller.gangs.test_found import Api, Server
 from tests.core.manifests import a_role
@@ -35,8 +35,8 @@ class Site:
 
     def __init__(self, api: Api, store: MemoryStore | None = None) -> None:
         self.server, self.store = Server(api), store or a_store()
-        self.gangs = ClusterGangs(
-            self.store, self.server.answer, Capacity, clock=lambda: NOW, chance=lambda: 0.5
+        self.gangs = ClusterGangHook(
+            self.store, self.server.answer, ClusterCapacity, clock=lambda: NOW, chance=lambda: 0.5
         )
 
     async def begin(self, framework: Framework, attempt: int = 0) -> list[Object]:
@@ -44,11 +44,11 @@ class Site:
         extras = await self.gangs.prepare(framework, attempt)
         return [await self.store.create(PODS, pod) for pod in pods_of(framework, extras, attempt)]
 
-    async def groups(self, kind: Kind) -> list[Object]:
+    async def groups(self, kind: ResourceKind) -> list[Object]:
         return [*(await self.store.list(kind)).items]
 
 
-def _backends(extras: Mapping[RoleName, Extras]) -> set[Any]:
+def _backends(extras: Mapping[RoleName, PodOverlay]) -> set[Any]:
     return {given.labels.get(BACKEND_LABEL) for given in extras.values()}
 
 
@@ -107,7 +107,7 @@ async def test_without_anybody_else_pods_have_a_gate() -> None:
 
 async def test_the_queue_that_the_framework_is_labelled_with_counts_where_kueue_is_there() -> None:
     labelled = a_gang(labels={QUEUE_LABEL: "research"})
-    queue = Kind("kueue.x-k8s.io", "v1beta1", "localqueues", "LocalQueue")
+    queue = ResourceKind("kueue.x-k8s.io", "v1beta1", "localqueues", "LocalQueue")
     meta = {"name": "research", "namespace": "default"}
     site = Site(_KUEUE)
     await site.store.create(queue, {"apiVersion": queue.api_version, "kind": queue.kind, "metadata": meta})
@@ -136,7 +136,7 @@ async def test_nothing_is_made_where_the_queue_cannot_be() -> None:
 class Without(MemoryStore):
     """A store that does not know groups."""
 
-    async def list(self, kind: Kind, *args: Any, **more: Any) -> Any:
+    async def list(self, kind: ResourceKind, *args: Any, **more: Any) -> Any:
         if kind == volcano.KIND:
             raise NotServed("podgroups")
         return await super().list(kind, *args, **more)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from launcher.controller.gang.gang_request import BACKEND_LABEL, Wanted
-from launcher.controller.gang.gated_gangs import GANG, GATE, LEAST, Line, extras, is_gated, without_gate
+from launcher.controller.gang.gang_request import BACKEND_LABEL, GangRequest
+from launcher.controller.gang.gated_gangs import GANG, GATE, LEAST, GatedGangs, extras, is_gated, without_gate
 from launcher.store.interface import Object, key_of
 from tests.controller.gangs.builders import a_gang, pods_of, read, wanted
 from tests.core.manifests import a_pod, a_role
@@ -15,15 +15,15 @@ _THEN = "2026-01-01T00:00:10Z"
 def _pods(name: str = "mnist", tasks: int = 2, *, created: str = _FIRST, attempt: int = 0) -> list[Object]:
     """The pods of a gang as the API server shows them."""
     framework = read(a_gang(a_role(tasks=tasks), name=name, uid=f"uid-of-{name}"))
-    made = pods_of(framework, extras(Wanted(framework, attempt)), attempt)
+    made = pods_of(framework, extras(GangRequest(framework, attempt)), attempt)
     for number, pod in enumerate(made):
         meta = {"uid": f"{name}-{attempt}-{number}", "creationTimestamp": created, "resourceVersion": "1"}
         pod["metadata"] |= meta
     return made
 
 
-def _line(*pods: Object) -> Line:
-    line = Line()
+def _line(*pods: Object) -> GatedGangs:
+    line = GatedGangs()
     for pod in pods:
         line.see(key_of(pod), pod)
     return line

@@ -9,24 +9,24 @@ from typing import Any
 import pytest
 
 from launcher.controller.gang import gate_controller
-from launcher.controller.gang.gang_request import Wanted
-from launcher.controller.gang.gate_controller import GateKeeper
+from launcher.controller.gang.gang_request import GangRequest
+from launcher.controller.gang.gate_controller import GateController
 from launcher.controller.gang.gated_gangs import extras, is_gated
 from launcher.core.errors import Conflict, Unavailable
 from launcher.core.framework import Framework
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.event_recorder import EventWriter
+from launcher.store.event_recorder import EventRecorder
 from launcher.store.interface import (
     EVENTS,
     FRAMEWORKS,
     NODES,
     PODS,
-    Deletion,
+    DeleteOptions,
     Key,
-    Kind,
     MergePatch,
     Object,
     Page,
+    ResourceKind,
 )
 from tests.controller.gangs.builders import NOW, a_gang, pods_of, stored
 from tests.core.manifests import a_role
@@ -71,14 +71,14 @@ class Bed:
         self.rooms: list[Slots] = []
 
     @asynccontextmanager
-    async def keeping(self, *, called: bool = True) -> AsyncIterator[GateKeeper]:
-        events = EventWriter(self.store, lambda: NOW)
+    async def keeping(self, *, called: bool = True) -> AsyncIterator[GateController]:
+        events = EventRecorder(self.store, lambda: NOW)
 
         def room() -> Slots:
             self.rooms.append(Slots(self.slots))
             return self.rooms[-1]
 
-        made = GateKeeper(self.store, room, events=events, chance=lambda: 0.5)
+        made = GateController(self.store, room, events=events, chance=lambda: 0.5)
         if called:
             made.call()
         async with asyncio.TaskGroup() as group:
@@ -90,7 +90,7 @@ class Bed:
     async def gang(self, name: str, tasks: int, there: int | None = None) -> Framework:
         """The Framework, and as many of its pods as are *there*."""
         framework = await stored(self.store, a_gang(a_role(tasks=tasks), name=name))
-        for pod in pods_of(framework, extras(Wanted(framework, 0)))[:there]:
+        for pod in pods_of(framework, extras(GangRequest(framework, 0)))[:there]:
             await self.store.create(PODS, pod)
         return framework
 
@@ -173,7 +173,7 @@ async def test_one_that_goes_without_a_node_leaves_its_room_to_others(bed: Bed) 
         await bed.opened("b-worker-0", "b-worker-1")
 
         for name in ("a-worker-0", "a-worker-1"):
-            await bed.store.delete(PODS, "default", name, Deletion(grace=0))
+            await bed.store.delete(PODS, "default", name, DeleteOptions(grace=0))
 
         await bed.opened()
 
@@ -192,7 +192,7 @@ async def test_after_a_restart_a_gang_that_was_let_through_in_part_goes_first(be
 
 async def test_who_follows_its_gang_takes_room_too(bed: Bed) -> None:
     framework = await bed.gang("a", 2, there=0)
-    first, later = pods_of(framework, extras(Wanted(framework, 0)))
+    first, later = pods_of(framework, extras(GangRequest(framework, 0)))
     await bed.store.create(PODS, {**first, "spec": {**first["spec"], "schedulingGates": [], "nodeName": "n"}})
     await bed.gang("b", 2)
     bed.slots[0] = 2
@@ -259,7 +259,7 @@ async def test_a_gang_that_has_become_smaller_waits_for_fewer(bed: Bed) -> None:
         smaller = MergePatch({"spec": a_gang(a_role(tasks=2))["spec"]})
         await bed.store.patch(FRAMEWORKS, "default", "a", smaller)
 
-        await bed.store.delete(PODS, "default", "a-worker-2", Deletion(grace=0))
+        await bed.store.delete(PODS, "default", "a-worker-2", DeleteOptions(grace=0))
         await bed.give(2)
 
         await bed.opened()
@@ -306,11 +306,11 @@ class Faulty(MemoryStore):
         self.changes, self.lists = changes, lists
         self.asked: list[str] = []
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+    async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
         self.asked.append(name)
         return await super().get(kind, namespace, name)
 
-    async def patch(self, kind: Kind, namespace: str, name: str, *args: Any, **more: Any) -> Object:
+    async def patch(self, kind: ResourceKind, namespace: str, name: str, *args: Any, **more: Any) -> Object:
         if kind == PODS and self.changes:
             self.changes -= 1
             raise (Conflict if self.changes % 2 else Unavailable)("not now")
@@ -336,7 +336,7 @@ async def test_room_is_looked_at_only_while_a_whole_gang_waits_for_it() -> None:
         await bed.until(asked_again, "it is asked why the gang is not whole")
         assert bed.rooms == []
 
-        await store.create(PODS, pods_of(framework, extras(Wanted(framework, 0)))[1])
+        await store.create(PODS, pods_of(framework, extras(GangRequest(framework, 0)))[1])
 
         await bed.opened()
         assert len(bed.rooms) == 1

@@ -2,17 +2,17 @@
 
 import pytest
 
-from launcher.controller.gang.gang_request import BACKEND_LABEL, Wanted
+from launcher.controller.gang.gang_request import BACKEND_LABEL, GangRequest
 from launcher.controller.gang.kueue import GROUP_LABEL, QUEUE_LABEL, TOTAL, Kueue, queue_of
 from launcher.core.errors import InvalidObject
 from launcher.core.framework import Framework
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.interface import PODS, Kind, Object
+from launcher.store.interface import PODS, Object, ResourceKind
 from tests.controller.gangs.builders import a_gang, a_store, pods_of, read, stored, wanted
 from tests.core.manifests import Json, a_pod, a_role
 
-_QUEUES = Kind("kueue.x-k8s.io", "v1beta1", "localqueues", "LocalQueue")
-_WORKLOADS = Kind("kueue.x-k8s.io", "v1beta1", "workloads", "Workload")
+_QUEUES = ResourceKind("kueue.x-k8s.io", "v1beta1", "localqueues", "LocalQueue")
+_WORKLOADS = ResourceKind("kueue.x-k8s.io", "v1beta1", "workloads", "Workload")
 
 
 async def _queue(store: MemoryStore) -> None:
@@ -23,7 +23,7 @@ async def _queue(store: MemoryStore) -> None:
 
 
 async def _running(store: MemoryStore, framework: Framework, attempt: int = 0) -> list[Object]:
-    extras = await Kueue(store, "v1beta1").prepare(Wanted(framework, attempt), "research")
+    extras = await Kueue(store, "v1beta1").prepare(GangRequest(framework, attempt), "research")
     return [await store.create(PODS, pod) for pod in pods_of(framework, extras, attempt)]
 
 
@@ -87,7 +87,7 @@ async def test_a_queue_that_is_not_there_is_refused() -> None:
     framework = await stored(store, a_gang())
 
     with pytest.raises(InvalidObject, match='"nowhere": namespace default has no LocalQueue of that name'):
-        await Kueue(store, "v1beta1").prepare(Wanted(framework, 0), "nowhere")
+        await Kueue(store, "v1beta1").prepare(GangRequest(framework, 0), "nowhere")
 
 
 async def test_after_a_rescale_new_pods_wait_by_themselves() -> None:
@@ -97,7 +97,7 @@ async def test_after_a_rescale_new_pods_wait_by_themselves() -> None:
     await _running(store, framework)
     larger = read({**a_gang(a_role(tasks=4)), "metadata": {**a_gang()["metadata"], "uid": framework.uid}})
 
-    extras = await Kueue(store, "v1beta1").prepare(Wanted(larger, 0), "research")
+    extras = await Kueue(store, "v1beta1").prepare(GangRequest(larger, 0), "research")
 
     assert [dict(given.labels) for given in extras.values()] == [
         {BACKEND_LABEL: "kueue", QUEUE_LABEL: "research"}

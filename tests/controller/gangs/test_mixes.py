@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import pytest
 
-from launcher.controller.gang.gang_request import Wanted
-from launcher.controller.gang.gate_controller import GateKeeper
+from launcher.controller.gang.gang_request import GangRequest
+from launcher.controller.gang.gate_controller import GateController
 from launcher.controller.gang.gated_gangs import extras, is_gated
-from launcher.scheduling.capacity import Capacity
+from launcher.scheduling.capacity import ClusterCapacity
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.event_recorder import EventWriter
+from launcher.store.event_recorder import EventRecorder
 from launcher.store.interface import NODES, PODS, Change, MergePatch, Object
 from tests.controller.gangs.builders import NOW, a_gang, asking, pods_of, stored
 from tests.controller.simulation.virtual_time import run
@@ -57,7 +57,7 @@ class Cluster:
     async def submit(self, name: str) -> None:
         tasks = self.random.randint(1, sum(self.slots.values()))
         framework = await stored(self.store, a_gang(a_role(tasks=tasks, pod=asking("1")), name=name))
-        for pod in pods_of(framework, extras(Wanted(framework, 0))):
+        for pod in pods_of(framework, extras(GangRequest(framework, 0))):
             await self.store.create(PODS, pod)
             await asyncio.sleep(self.random.choice((0.0, 0.1)))
 
@@ -101,8 +101,8 @@ def test_no_gang_is_let_through_without_room_and_every_one_has_its_turn(seed: in
     async def story() -> None:
         cluster = Cluster(seed)
         await cluster.begin()
-        events = EventWriter(cluster.store, lambda: NOW)
-        keeper = GateKeeper(cluster.store, Capacity, events=events, chance=cluster.random.random)
+        events = EventRecorder(cluster.store, lambda: NOW)
+        keeper = GateController(cluster.store, ClusterCapacity, events=events, chance=cluster.random.random)
         keeper.call()
         async with asyncio.timeout(LONGEST), asyncio.TaskGroup() as group:
             work = (keeper.run(), events.run(), cluster.schedule())

@@ -3,9 +3,9 @@
 import pytest
 
 from launcher.controller.gang import native, scheduler_plugins, volcano
-from launcher.controller.gang.pod_groups import Shape
+from launcher.controller.gang.pod_groups import PodGroupBackend
 from launcher.core.errors import InvalidObject
-from launcher.core.pods.overlay import Extras
+from launcher.core.pods.overlay import PodOverlay
 from launcher.core.spec import RoleName
 from launcher.store.interface import Object
 from tests.controller.gangs.builders import asking, wanted
@@ -28,7 +28,7 @@ _WORKER = RoleName("worker")
         ),
     ],
 )
-def test_the_group_is_of_all_tasks_but_those_in_the_background(shape: Shape, spec: Object) -> None:
+def test_the_group_is_of_all_tasks_but_those_in_the_background(shape: PodGroupBackend, spec: Object) -> None:
     gang = wanted(a_role("ps", 1), a_role("worker", 2), a_role("board", 5, background=True))
 
     assert shape.spec(gang) == spec
@@ -40,7 +40,7 @@ def test_the_group_is_of_all_tasks_but_those_in_the_background(shape: Shape, spe
     [
         pytest.param(
             volcano.SHAPE,
-            Extras(
+            PodOverlay(
                 annotations={"scheduling.k8s.io/group-name": "mnist-2", "volcano.sh/task-spec": "worker"},
                 defaults={"schedulerName": "volcano"},
             ),
@@ -48,26 +48,30 @@ def test_the_group_is_of_all_tasks_but_those_in_the_background(shape: Shape, spe
         ),
         pytest.param(
             scheduler_plugins.SHAPE,
-            Extras(
+            PodOverlay(
                 labels={"scheduling.x-k8s.io/pod-group": "mnist-2"},
                 defaults={"schedulerName": "scheduler-plugins-scheduler"},
             ),
             id="scheduler-plugins",
         ),
         pytest.param(
-            native.BETA, Extras(spec={"schedulingGroup": {"podGroupName": "mnist-2"}}), id="Kubernetes 1.37"
+            native.BETA,
+            PodOverlay(spec={"schedulingGroup": {"podGroupName": "mnist-2"}}),
+            id="Kubernetes 1.37",
         ),
         pytest.param(
-            native.SECOND, Extras(spec={"schedulingGroup": {"podGroupName": "mnist-2"}}), id="Kubernetes 1.36"
+            native.SECOND,
+            PodOverlay(spec={"schedulingGroup": {"podGroupName": "mnist-2"}}),
+            id="Kubernetes 1.36",
         ),
         pytest.param(
             native.FIRST,
-            Extras(spec={"workloadRef": {"name": "mnist-2", "podGroup": "gang"}}),
+            PodOverlay(spec={"workloadRef": {"name": "mnist-2", "podGroup": "gang"}}),
             id="Kubernetes 1.35",
         ),
     ],
 )
-def test_pods_belong_to_the_group_of_their_attempt(shape: Shape, extras: Extras) -> None:
+def test_pods_belong_to_the_group_of_their_attempt(shape: PodGroupBackend, extras: PodOverlay) -> None:
     assert shape.extras(wanted(attempt=2), _WORKER) == extras
 
 
@@ -149,7 +153,7 @@ def test_one_scheduler_named_is_that_of_all() -> None:
 @pytest.mark.parametrize(
     "shape", [volcano.SHAPE, scheduler_plugins.SHAPE, native.BETA, native.SECOND, native.FIRST]
 )
-def test_two_schedulers_cannot_place_one_gang(shape: Shape) -> None:
+def test_two_schedulers_cannot_place_one_gang(shape: PodGroupBackend) -> None:
     gang = wanted(a_role("ps", pod=a_pod(schedulerName="a")), a_role("worker", pod=a_pod(schedulerName="b")))
 
     with pytest.raises(InvalidObject, match=r"spec\.taskRoles: .* one scheduler, and these name a and b"):

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from launcher.controller.framework_state import framework_from_json
 from launcher.core.completion_codes import Code
-from launcher.core.names import Membership
-from launcher.core.planning.gang import PLACED, is_placed, is_waiting
-from launcher.core.planning.options import Rules
+from launcher.core.names import TaskIdentity
+from launcher.core.planning.gang import GANG_PLACED, is_placed, is_unplaced
+from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.planner import plan
-from launcher.core.pods.observed_pod import ENDED, Pod, pod_from_json
+from launcher.core.pods.observed_pod import ENDED, ObservedPod, pod_from_json
 from launcher.core.spec import CleanPodPolicy, FrameworkSpec
 from launcher.core.status import FRAMEWORK_STEPS, TASK_STEPS, FrameworkStatus, State, TaskStatus
 from launcher.store.interface import FRAMEWORKS, PODS, Object
@@ -29,7 +29,7 @@ class PodStory:
     """What is known of one pod that ever was."""
 
     owner: Uid
-    of: Membership
+    of: TaskIdentity
     live: bool = True
     #: Somebody has asked for its deletion, or it is gone.
     unwanted: bool = False
@@ -66,7 +66,7 @@ class Auditor:
             known.live = not gone and pod.phase not in ENDED
             known.unwanted |= gone or pod.deleting
 
-    def _created(self, pod: Pod) -> None:
+    def _created(self, pod: ObservedPod) -> None:
         if pod.of is None:
             raise Broken(f"pod {pod.name} was created without saying whose it is")
         status = self.statuses.get(pod.owner)
@@ -83,7 +83,7 @@ class Auditor:
         self.stories[pod.uid] = PodStory(pod.owner, pod.of, late=late)
         self.of_framework[pod.owner].append(pod.uid)
 
-    def _comes_late(self, uid: Uid, of: Membership, status: FrameworkStatus) -> bool:
+    def _comes_late(self, uid: Uid, of: TaskIdentity, status: FrameworkStatus) -> bool:
         """Whether the try that the pod was created for was over, or had its pod already."""
         if status.attempt.id != of.framework_attempt or status.state in _OVER:
             return True
@@ -150,7 +150,7 @@ class Auditor:
         if after.attempt.id == before.attempt.id:
             if not _reaches(FRAMEWORK_STEPS, before.state, after.state):
                 raise Broken(f"{name} went from {before.state} to {after.state}")
-            if is_placed(before) and is_waiting(after):
+            if is_placed(before) and is_unplaced(after):
                 raise Broken(f"the gang of {name} was placed, and waits again")
             was, now = before.attempt.completion, after.attempt.completion
             if was is not None and was != now and now is not None and now.code not in (-210, -211):
@@ -193,7 +193,9 @@ class Auditor:
 
     # At the end of a run.
 
-    def check_end(self, frameworks: list[Object], pods: list[Object], now: float, rules: Rules) -> None:
+    def check_end(
+        self, frameworks: list[Object], pods: list[Object], now: float, rules: PlannerOptions
+    ) -> None:
         """What must hold once everything has come to rest."""
         by_uid = {obj["metadata"]["uid"]: obj for obj in frameworks}
         lost = set(self.specs) - set(by_uid) - self.deleted
@@ -251,7 +253,7 @@ class Auditor:
         end = status.attempt.completion
         if end is None or end.code != Code.GANG_TIMEOUT:
             return
-        told = status.condition(PLACED)
+        told = status.condition(GANG_PLACED)
         if spec.gang is None or spec.gang.timeout_seconds is None or told is None or told.status:
             raise Broken(f"{name} ended for a gang that did not wait")
         if status.attempt.completion_time is not None:
@@ -286,7 +288,7 @@ class Auditor:
                     raise Broken(f"{name} {role.name}[{task.index}] had more tries than it counts")
 
 
-def _task(status: FrameworkStatus, of: Membership) -> TaskStatus | None:
+def _task(status: FrameworkStatus, of: TaskIdentity) -> TaskStatus | None:
     role = status.role(of.role)
     return role.tasks[of.index] if role is not None and of.index < len(role.tasks) else None
 

@@ -12,11 +12,11 @@ from launcher.store.embedded.rows import Entry
 from launcher.store.interface import (
     FRAMEWORKS,
     PODS,
-    Deletion,
-    Happened,
-    Kind,
+    ChangeType,
+    DeleteOptions,
     MergePatch,
     Object,
+    ResourceKind,
 )
 
 FOREGROUND = "foregroundDeletion"
@@ -37,7 +37,7 @@ class SimulatedStore(MemoryStore):
 
     def _show(self, entry: Entry) -> None:
         super()._show(entry)
-        self.audit(entry.row.resource, entry.happened is Happened.DELETED, entry.row.object())
+        self.audit(entry.row.resource, entry.happened is ChangeType.DELETED, entry.row.object())
 
 
 def _uid(random: Random) -> str:
@@ -64,9 +64,9 @@ class Cluster:
             async for change in self._store.watch(PODS, since=0):
                 uid = change.object["metadata"]["uid"]
                 doom = self._doomed.setdefault(uid, asyncio.Event())
-                if change.happened is Happened.ADDED:
+                if change.happened is ChangeType.ADDED:
                     group.create_task(self._live(change.object, doom))
-                if change.happened is Happened.DELETED or "deletionTimestamp" in change.object["metadata"]:
+                if change.happened is ChangeType.DELETED or "deletionTimestamp" in change.object["metadata"]:
                     doom.set()
 
     async def lose_node(self, seconds: float) -> None:
@@ -98,7 +98,7 @@ class Cluster:
             await self.nodes[node].wait()
             meta = pod["metadata"]
             await self._store.delete(
-                PODS, meta["namespace"], meta["name"], Deletion(uid=meta["uid"], grace=0)
+                PODS, meta["namespace"], meta["name"], DeleteOptions(uid=meta["uid"], grace=0)
             )
         except (NotFound, Conflict):
             pass  # gone meanwhile, or another pod has its name
@@ -135,10 +135,10 @@ class Cluster:
                     patch = MergePatch({"metadata": {"finalizers": left}})
                     await self._store.patch(FRAMEWORKS, meta["namespace"], meta["name"], patch)
 
-    async def _remove(self, kind: Kind, obj: Object) -> None:
+    async def _remove(self, kind: ResourceKind, obj: Object) -> None:
         meta = obj["metadata"]
         with suppress(NotFound, Conflict):
-            await self._store.delete(kind, meta["namespace"], meta["name"], Deletion(uid=meta["uid"]))
+            await self._store.delete(kind, meta["namespace"], meta["name"], DeleteOptions(uid=meta["uid"]))
 
 
 def _finalizers(obj: Object) -> list[Any]:

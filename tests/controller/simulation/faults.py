@@ -11,15 +11,15 @@ from launcher.store.interface import (
     EVENTS,
     PODS,
     Change,
-    Deletion,
-    Kind,
+    DeleteOptions,
     Object,
     Page,
     Patch,
+    ResourceKind,
     Subresource,
     Version,
 )
-from launcher.store.selectors import EVERYTHING, Where
+from launcher.store.selectors import EVERYTHING, Selector
 from tests.controller.simulation.cluster import SimulatedStore
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class Faults:
     slow: float = 0.0
     over: bool = False
     #: Lists as they once were, for whoever gets a stale one, a launcher that has just started included.
-    old_pages: dict[tuple[Kind, Where], Page] = field(default_factory=dict)
+    old_pages: dict[tuple[ResourceKind, Selector], Page] = field(default_factory=dict)
 
     def strikes(self, kind: str, random: Random) -> bool:
         """Whether this kind of fault happens now."""
@@ -55,18 +55,18 @@ class FaultyStore:
         self._store, self._faults, self._random = store, faults, random
         self._under_way: set[asyncio.Task[Any]] = set()
 
-    async def create(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         return await self._write(lambda: self._store.create(kind, obj, dry_run=dry_run), kind, creates=True)
 
-    async def update(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         return await self._write(lambda: self._store.update(kind, obj, dry_run=dry_run), kind)
 
-    async def update_status(self, kind: Kind, obj: Object, *, dry_run: bool = False) -> Object:
+    async def update_status(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         return await self._write(lambda: self._store.update_status(kind, obj, dry_run=dry_run), kind)
 
     async def patch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str,
         name: str,
         patch: Patch,
@@ -80,13 +80,19 @@ class FaultyStore:
         )
 
     async def delete(
-        self, kind: Kind, namespace: str, name: str, how: Deletion = Deletion(), *, dry_run: bool = False
+        self,
+        kind: ResourceKind,
+        namespace: str,
+        name: str,
+        how: DeleteOptions = DeleteOptions(),
+        *,
+        dry_run: bool = False,
     ) -> Object:
         return await self._write(
             lambda: self._store.delete(kind, namespace, name, how, dry_run=dry_run), kind
         )
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+    async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
         await self._pause()
         if self._faults.strikes("refusals", self._random):
             raise Unavailable("simulated: 500")
@@ -94,9 +100,9 @@ class FaultyStore:
 
     async def list(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         limit: int | None = None,
         token: str | None = None,
@@ -115,9 +121,9 @@ class FaultyStore:
 
     async def watch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None = None,
-        where: Where = EVERYTHING,
+        where: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
@@ -134,7 +140,9 @@ class FaultyStore:
             if faults.strikes("doubled_events", random):
                 yield change
 
-    async def _write(self, call: Callable[[], Awaitable[T]], kind: Kind, *, creates: bool = False) -> T:
+    async def _write(
+        self, call: Callable[[], Awaitable[T]], kind: ResourceKind, *, creates: bool = False
+    ) -> T:
         await self._pause()
         if self._faults.strikes("refusals", self._random):
             raise self._refusal(kind, creates)
@@ -159,7 +167,7 @@ class FaultyStore:
             await asyncio.sleep(self._random.expovariate(1 / 2))
         return await call()
 
-    def _refusal(self, kind: Kind, creates: bool) -> Exception:
+    def _refusal(self, kind: ResourceKind, creates: bool) -> Exception:
         if creates and kind is PODS and self._random.random() < 0.3:
             return Forbidden("simulated: exceeded quota: pods")
         refusals = (

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random
 
-from launcher.controller.framework_controller import Controller
-from launcher.core.planning.options import Rules
+from launcher.controller.framework_controller import FrameworkController
+from launcher.core.planning.options import PlannerOptions
 from launcher.store.interface import FRAMEWORKS, PODS
 from tests.controller.simulation import virtual_time
 from tests.controller.simulation.audit import Auditor, Broken
@@ -54,11 +54,11 @@ async def _play(case: Case) -> Outcome:
     store.audit = _catching(auditor, failures)
     kind, workload = KINDS[case.kind], WORKLOADS[case.workload]
     faults = replace(kind.faults, old_pages={})
-    rules = Rules()
+    rules = PlannerOptions()
 
     def start_controller() -> Callable[[], Awaitable[None]]:
         faulty = FaultyStore(store, faults, random)
-        controller = Controller(faulty, clock=store.clock, chance=random.random, rules=rules)
+        controller = FrameworkController(faulty, clock=store.clock, chance=random.random, rules=rules)
         task = asyncio.get_running_loop().create_task(controller.run())
 
         async def stop() -> None:

@@ -7,7 +7,15 @@ from random import Random
 from typing import Any
 
 from launcher.core.errors import AlreadyExists, Conflict, NotFound
-from launcher.store.interface import FRAMEWORKS, PODS, Deletion, JsonPatch, MergePatch, Object, Propagation
+from launcher.store.interface import (
+    FRAMEWORKS,
+    PODS,
+    DeleteOptions,
+    JsonPatch,
+    MergePatch,
+    Object,
+    Propagation,
+)
 from tests.controller.simulation.cluster import Cluster, SimulatedStore
 from tests.controller.simulation.faults import Faults
 
@@ -162,7 +170,7 @@ async def _pods_killed(scene: Scene) -> None:
         if pods:
             meta = scene.random.choice(list(pods))["metadata"]
             await _tolerating(
-                scene.store.delete(PODS, meta["namespace"], meta["name"], Deletion(uid=meta["uid"]))
+                scene.store.delete(PODS, meta["namespace"], meta["name"], DeleteOptions(uid=meta["uid"]))
             )
 
 
@@ -190,7 +198,7 @@ async def _foreign_pods(scene: Scene) -> None:
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, **_POD}
         if await _tolerating(scene.store.create(PODS, pod)):
             await asyncio.sleep(scene.random.random() * 30)
-            await _tolerating(scene.store.delete(PODS, "default", name, Deletion(grace=0)))
+            await _tolerating(scene.store.delete(PODS, "default", name, DeleteOptions(grace=0)))
 
 
 async def _meddling(scene: Scene) -> None:
@@ -229,7 +237,7 @@ async def _meddle(scene: Scene, framework: Object) -> Object | None:
             return await store.patch(FRAMEWORKS, "default", name, stop)
         case "delete":
             how = random.choice((Propagation.FOREGROUND, Propagation.BACKGROUND))
-            return await store.delete(FRAMEWORKS, "default", name, Deletion(propagation=how))
+            return await store.delete(FRAMEWORKS, "default", name, DeleteOptions(propagation=how))
         case _:
             label = MergePatch({"metadata": {"labels": {"touched": str(random.randrange(100))}}})
             return await store.patch(FRAMEWORKS, "default", name, label)

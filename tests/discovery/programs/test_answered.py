@@ -13,7 +13,7 @@ import pytest
 
 from launcher.rendezvous.handler import address_of
 from launcher.rendezvous.programs import command, program
-from launcher.store.interface import FRAMEWORKS, Deletion
+from launcher.store.interface import FRAMEWORKS, DeleteOptions
 from tests.api.client import PATIENCE, until
 from tests.core.manifests import a_role
 from tests.discovery.programs.conftest import MakeImage
@@ -199,7 +199,7 @@ async def test_i2_a_task_without_an_address_keeps_the_barrier_closed(
 
 async def test_i3_a_framework_that_is_gone_is_not_waited_for(place: Running, image: MakeImage) -> None:
     await place.submit(a_role(tasks=1))
-    await place.store.delete(FRAMEWORKS, NAMESPACE, "mnist", Deletion(grace=0))
+    await place.store.delete(FRAMEWORKS, NAMESPACE, "mnist", DeleteOptions(grace=0))
 
     done = await place.barrier(image("curl"))
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launcher.converters.arena.flag_values import Given
+from launcher.converters.arena.flag_values import FlagValues
 from launcher.converters.arena.framework import Submitted, submitted
-from launcher.converters.arena.job_spec import Around
+from launcher.converters.arena.job_spec import JobEnvironment
 from launcher.core.errors import InvalidObject
 from launcher.core.framework import Framework
-from launcher.core.manifest import check_framework
+from launcher.core.manifest import validate_framework
 from launcher.core.pods.services import services_of
 from launcher.core.serialization.spec_json import spec_from_json
 from launcher.core.spec import FrameworkName
@@ -16,24 +16,26 @@ from launcher.core.spec import FrameworkName
 Json = dict[str, Any]
 Value = str | int | bool | Sequence[str]
 
-AROUND = Around(user="joe", number=123)
+AROUND = JobEnvironment(user="joe", number=123)
 
 
-def submit(around: Around = AROUND, command: str = "python main.py", /, **flags: Value) -> Submitted:
+def submit(around: JobEnvironment = AROUND, command: str = "python main.py", /, **flags: Value) -> Submitted:
     """What becomes of the flags, with ``_`` for ``-``; it is a Framework that the launcher takes."""
     values: dict[str, Value] = {"name": "tf", "image": "tf:1"}
     values.update({name.replace("_", "-"): value for name, value in flags.items()})
-    found = submitted(Given(values), command, around)
-    check_framework(found.framework, strict=True)
+    found = submitted(FlagValues(values), command, around)
+    validate_framework(found.framework, strict=True)
     return found
 
 
-def distributed(around: Around = AROUND, /, **flags: Value) -> Submitted:
+def distributed(around: JobEnvironment = AROUND, /, **flags: Value) -> Submitted:
     """The same for two workers and a parameter server."""
     return submit(around, **{"workers": 2, "ps": 1, **flags})
 
 
-def problems(around: Around = AROUND, command: str = "python main.py", /, **flags: Value) -> list[str]:
+def problems(
+    around: JobEnvironment = AROUND, command: str = "python main.py", /, **flags: Value
+) -> list[str]:
     """What is wrong with the flags."""
     try:
         submit(around, command, **flags)

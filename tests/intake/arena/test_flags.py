@@ -2,8 +2,8 @@
 
 import pytest
 
-from launcher.converters.arena.flags import FLAGS, Kind
-from launcher.converters.arena.job_spec import Around
+from launcher.converters.arena.flags import FLAGS, FlagType
+from launcher.converters.arena.job_spec import JobEnvironment
 from tests.intake.arena.flags import (
     AROUND,
     Value,
@@ -84,7 +84,7 @@ def test_a_flag_is_a_field_of_every_pod(flags: dict[str, Value], field: str, val
 
 
 def test_pull_secrets_of_the_config_file_are_for_those_who_give_none() -> None:
-    around = Around("joe", {"imagePullSecrets": "a, b"})
+    around = JobEnvironment("joe", {"imagePullSecrets": "a, b"})
 
     assert pod(submit(around), "chief")["spec"]["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
     assert pod(submit(around, image_pull_secret=["c"]), "chief")["spec"]["imagePullSecrets"] == [
@@ -136,7 +136,7 @@ def test_marks_that_arena_sets_itself_cannot_be_given(flags: dict[str, Value]) -
 
 
 def test_files_of_a_directory_are_a_config_map_and_stand_beside_what_is_there() -> None:
-    around = Around("joe", files={"~/a": b"1", "/etc/b.bin": b"\xff"})
+    around = JobEnvironment("joe", files={"~/a": b"1", "/etc/b.bin": b"\xff"})
 
     found = submit(around, config_file=["~/a:/etc/a", "/etc/b.bin"])
 
@@ -222,7 +222,7 @@ def test_retries_were_never_heeded_and_that_is_told() -> None:
 
 @pytest.mark.parametrize("name", FLAGS)
 def test_every_flag_changes_something_or_is_told_of(name: str) -> None:
-    around = Around("joe", files={"/f": b"x"}, number=123)
+    around = JobEnvironment("joe", files={"/f": b"x"}, number=123)
     base: dict[str, Value] = {"chief": True, "evaluator": True, "workers": 2, "ps": 1, "tensorboard": True}
     base |= {"sync-mode": "git", "sync-source": "a.git"}
     telling: dict[str, Value] = {
@@ -250,7 +250,12 @@ def test_every_flag_changes_something_or_is_told_of(name: str) -> None:
         base[name.replace("constraint", "policy")] = "spread"
     if name in ("image", "success-policy"):
         base |= {"chief": name == "image", "ps-image": "p"}
-    usual: dict[Kind, Value] = {Kind.TEXT: "7", Kind.NUMBER: 7, Kind.SWITCH: True, Kind.EACH: ["x=7"]}
+    usual: dict[FlagType, Value] = {
+        FlagType.TEXT: "7",
+        FlagType.NUMBER: 7,
+        FlagType.SWITCH: True,
+        FlagType.EACH: ["x=7"],
+    }
     value = telling.get(name, usual[FLAGS[name].kind])
 
     def known(flags: dict[str, Value]) -> object:

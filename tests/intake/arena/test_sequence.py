@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.converters.arena.job_spec import Around, read_config
+from launcher.converters.arena.job_spec import JobEnvironment, read_config
 from tests.intake.arena.flags import distributed, pod, problems, roles
 
 ALL = "Worker,Chief,PS,Evaluator"
@@ -37,7 +37,7 @@ def test_an_unknown_role_is_refused_by_name(written: str, role: str) -> None:
 
 
 def test_6_without_a_flag_the_config_file_says_it() -> None:
-    around = Around("joe", read_config("# mine\ntfjob_role_sequence = w,p,c,e\n"))
+    around = JobEnvironment("joe", read_config("# mine\ntfjob_role_sequence = w,p,c,e\n"))
 
     found = distributed(around)
 
@@ -46,13 +46,13 @@ def test_6_without_a_flag_the_config_file_says_it() -> None:
 
 
 def test_a_mistake_in_the_config_file_is_told_as_one_of_the_config_file() -> None:
-    (problem,) = problems(Around("joe", {"tfjob_role_sequence": "w,x"}))
+    (problem,) = problems(JobEnvironment("joe", {"tfjob_role_sequence": "w,x"}))
 
     assert problem.startswith("tfjob_role_sequence of the config file: ")
 
 
 def test_7_the_flag_stands_over_the_config_file() -> None:
-    found = distributed(Around("joe", {"tfjob_role_sequence": "w,p,c,e"}), role_sequence="c,w")
+    found = distributed(JobEnvironment("joe", {"tfjob_role_sequence": "w,p,c,e"}), role_sequence="c,w")
 
     assert found.framework["metadata"]["annotations"]["job-role-sequence"] == "Chief,Worker"
 

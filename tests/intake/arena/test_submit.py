@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.converters.arena.job_spec import Around
+from launcher.converters.arena.job_spec import JobEnvironment
 from launcher.converters.arena.ports import used_ports
 from tests.intake.arena.flags import (
     Value,
@@ -245,7 +245,7 @@ def test_29_ports_that_are_left_open_are_the_first_free_ones() -> None:
     ]
     others = [{"spec": {"type": "ClusterIP", "ports": [{"port": 20001, "nodePort": 20001}]}}]
 
-    found = distributed(Around("joe", used_ports=used_ports(pods, others)), chief=True)
+    found = distributed(JobEnvironment("joe", used_ports=used_ports(pods, others)), chief=True)
 
     ports = {role: container(found, role)["ports"][0]["containerPort"] for role in roles(found)}
     assert ports == {"worker": 20001, "chief": 20002, "ps": 20003}
@@ -257,14 +257,14 @@ def test_29_ports_of_hosts_and_services_are_taken() -> None:
     pods = [{"spec": {"nodeName": "n", "containers": [{"ports": [{"containerPort": 1, "hostPort": 20000}]}]}}]
     others = [{"spec": {"type": "NodePort", "ports": [{"port": 1, "nodePort": 20001}]}}]
 
-    found = distributed(Around("joe", used_ports=used_ports(pods, others)), ps_port=7)
+    found = distributed(JobEnvironment("joe", used_ports=used_ports(pods, others)), ps_port=7)
 
     assert container(found, "worker")["ports"][0]["containerPort"] == 20002
     assert container(found, "ps")["ports"][0]["containerPort"] == 7
 
 
 def test_29_when_no_port_is_free_they_have_to_be_named() -> None:
-    full = Around("joe", used_ports=frozenset(range(20000, 30000)))
+    full = JobEnvironment("joe", used_ports=frozenset(range(20000, 30000)))
 
     (problem,) = problems(full)
     assert problem.startswith("--worker-port: ")

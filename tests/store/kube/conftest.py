@@ -7,22 +7,22 @@ import pytest
 from aiohttp import web
 
 from launcher.store.embedded.memory_store import MemoryStore
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
-from launcher.store.kubernetes.http_client import Patience
+from launcher.store.kubernetes.http_client import Timeouts
 from launcher.store.kubernetes.kube_store import KubeStore
 from tests.api.conftest import memory_store, parts_of, serving
 from tests.store.kube.proxy import Proxy, proxied
 from tests.store.kube.quiet import Quiet, empty
 
 #: Short enough for a test that waits to the end, long enough for a busy machine.
-PATIENCE = Patience(connect=5.0, call=5.0, silence=5.0)
+PATIENCE = Timeouts(connect=5.0, call=5.0, silence=5.0)
 
 
 @asynccontextmanager
-async def opened(url: str, patience: Patience = PATIENCE) -> AsyncIterator[KubeStore]:
+async def opened(url: str, patience: Timeouts = PATIENCE) -> AsyncIterator[KubeStore]:
     """A store over the server at *url*."""
-    store = await KubeStore.open(Access(url, FixedHeader()), patience=patience)
+    store = await KubeStore.open(ClusterConfig(url, FixedHeader()), patience=patience)
     try:
         yield store
     finally:

@@ -21,16 +21,16 @@ from launcher.store.interface import (
     FRAMEWORKS,
     NODES,
     PODS,
-    Deletion,
-    Kind,
+    DeleteOptions,
     MergePatch,
     Object,
+    ResourceKind,
     Store,
 )
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from launcher.store.kubernetes.kube_store import KubeStore
-from launcher.tls.client_context import Tls
+from launcher.tls.client_context import ClientTls
 from tests.cluster.client import MERGE_PATCH
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.parts import Part
@@ -77,8 +77,10 @@ class Quiet:
         self.plane, self.admin = plane, plane.admin
         self._defined: dict[str, Any] | None = None
 
-    def access(self) -> Access:
-        return Access(self.plane.url, FixedHeader(f"Bearer {self.plane.admin_token}"), Tls(self.plane.ca))
+    def access(self) -> ClusterConfig:
+        return ClusterConfig(
+            self.plane.url, FixedHeader(f"Bearer {self.plane.admin_token}"), ClientTls(self.plane.ca)
+        )
 
     def define(self, crd: dict[str, Any], becomes: Object) -> None:
         """Frameworks are what *crd* says, and the spec of ``PROBE`` *becomes* that; return when it does."""
@@ -160,9 +162,9 @@ async def empty(store: Store) -> None:
                     await _remove(store, kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
 
 
-async def _remove(store: Store, kind: Kind, namespace: str, name: str) -> None:
+async def _remove(store: Store, kind: ResourceKind, namespace: str, name: str) -> None:
     try:
         await store.patch(kind, namespace, name, MergePatch({"metadata": {"finalizers": None}}))
-        await store.delete(kind, namespace, name, Deletion(grace=0))
+        await store.delete(kind, namespace, name, DeleteOptions(grace=0))
     except NotFound:
         pass  # it was only waiting for its finalizers

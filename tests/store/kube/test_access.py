@@ -19,7 +19,7 @@ from aiohttp import web
 
 from launcher.core.errors import BadRequest, LauncherError, Unavailable
 from launcher.store.interface import PODS
-from launcher.store.kubernetes.cluster_config import Access, from_kubeconfig, from_service_account
+from launcher.store.kubernetes.cluster_config import ClusterConfig, from_kubeconfig, from_service_account
 from launcher.store.kubernetes.kube_store import KubeStore
 from tests.cluster.pki import Authority, Certificate
 
@@ -80,7 +80,7 @@ async def cluster_door(authority: Authority, server: Certificate) -> AsyncIterat
         yield made
 
 
-async def knock(access: Access) -> None:
+async def knock(access: ClusterConfig) -> None:
     """Ask for something, once."""
     store = await KubeStore.open(access)
     try:

@@ -3,7 +3,7 @@
 import pytest
 
 from launcher.core.errors import NotFound
-from launcher.store.interface import FRAMEWORKS, NODES, PODS, Kind
+from launcher.store.interface import FRAMEWORKS, NODES, PODS, ResourceKind
 from launcher.store.kubernetes.kube_store import collection, item, selectors
 from launcher.store.selectors import EVERYTHING, parse
 
@@ -20,7 +20,7 @@ BASE = "/apis/launcher.microsoft.com/v1"
         pytest.param(PODS, "a/b?c", "/api/v1/namespaces/a%2Fb%3Fc/pods", id="no way out of the path"),
     ],
 )
-def test_a_kind_stands_at_its_path(kind: Kind, namespace: str | None, path: str) -> None:
+def test_a_kind_stands_at_its_path(kind: ResourceKind, namespace: str | None, path: str) -> None:
     assert collection(kind, namespace) == path
 
 

@@ -22,36 +22,36 @@ from launcher.store.interface import (
     FRAMEWORKS,
     NAMESPACES,
     PODS,
-    Deletion,
+    DeleteOptions,
     Key,
-    Kind,
     MergePatch,
     Object,
+    ResourceKind,
 )
-from launcher.store.kubernetes.cluster_config import Access
+from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from launcher.store.kubernetes.kube_store import KubeStore
-from launcher.tls.client_context import Tls
+from launcher.tls.client_context import ClientTls
 from tests.cluster.parts import Part
 from tests.store.builders import a_pod, an_object, with_metadata
 from tests.store.kube.quiet import Quiet
 from tests.store.kube.samples import a_framework
 
 PATIENCE = 60.0
-HOOKS = Kind(
+HOOKS = ResourceKind(
     "admissionregistration.k8s.io",
     "v1",
     "validatingwebhookconfigurations",
     "ValidatingWebhookConfiguration",
     namespaced=False,
 )
-QUOTAS = Kind("", "v1", "resourcequotas", "ResourceQuota")
+QUOTAS = ResourceKind("", "v1", "resourcequotas", "ResourceQuota")
 
 
 @asynccontextmanager
 async def store_of(quiet: Quiet, token: str) -> AsyncIterator[KubeStore]:
     """The store of whoever has that token."""
-    access = Access(quiet.plane.url, FixedHeader(f"Bearer {token}"), Tls(quiet.plane.ca))
+    access = ClusterConfig(quiet.plane.url, FixedHeader(f"Bearer {token}"), ClientTls(quiet.plane.ca))
     store = await KubeStore.open(access)
     try:
         yield store
@@ -83,7 +83,7 @@ async def create_until_refused(store: KubeStore, pod: Object) -> None:
     async with asyncio.timeout(PATIENCE):
         while True:
             await store.create(PODS, pod)
-            await store.delete(PODS, meta["namespace"], meta["name"], Deletion(grace=0))
+            await store.delete(PODS, meta["namespace"], meta["name"], DeleteOptions(grace=0))
 
 
 async def test_a_quota_says_no_in_its_own_words(cluster: KubeStore) -> None:
@@ -126,7 +126,7 @@ async def test_a_namespace_that_is_not_there_is_not_found(cluster: KubeStore) ->
 
 
 async def test_a_kind_that_is_not_there_is_no_proof_that_an_object_is_gone(cluster: KubeStore) -> None:
-    things = Kind("example.com", "v1", "things", "Thing")
+    things = ResourceKind("example.com", "v1", "things", "Thing")
 
     with pytest.raises(Unavailable, match="does not serve"):
         await cluster.get(things, "default", "one")

@@ -11,9 +11,9 @@ import yaml
 
 from launcher.core.crd import framework_crd
 from launcher.core.defaults import defaulted
-from launcher.core.errors import InvalidObject, Problem
+from launcher.core.errors import FieldError, InvalidObject
 from launcher.core.spec import ExecutionType
-from launcher.core.validation.framework import change_problems
+from launcher.core.validation.framework import update_errors
 from launcher.store.interface import FRAMEWORKS, MergePatch, Object
 from launcher.store.kubernetes.kube_store import KubeStore
 from launcher.store.selectors import parse
@@ -154,7 +154,7 @@ async def test_a_wish_can_be_changed_just_as_the_launcher_says(
 ) -> None:
     made = await cluster.create(FRAMEWORKS, with_spec(a_framework(), executionType=old.value))
     wanted = with_spec(made, executionType=new.value)
-    expected = [(problem.field, said(problem)) for problem in change_problems(made, wanted)]
+    expected = [(problem.field, said(problem)) for problem in update_errors(made, wanted)]
 
     told: list[tuple[str, str]] = []
     try:
@@ -165,7 +165,7 @@ async def test_a_wish_can_be_changed_just_as_the_launcher_says(
     assert told == expected
 
 
-def said(problem: Problem) -> str:
+def said(problem: FieldError) -> str:
     """The last words of a problem, after the value that it is about."""
     return problem.message.rpartition(": ")[2]
 

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.store.kubernetes.http_client import without_managers
+from launcher.store.kubernetes.http_client import strip_managed_fields
 
 _MANAGERS = [
     {
@@ -24,7 +24,7 @@ def test_an_object_that_is_built_in_is_read_without_its_field_managers() -> None
     metadata = {"name": "p", "annotations": {"odd": _ODD}}
     event = {"type": "ADDED", "object": {"metadata": {**metadata, "managedFields": _MANAGERS}, "spec": _SPEC}}
 
-    found = without_managers(orjson.dumps(event))
+    found = strip_managed_fields(orjson.dumps(event))
 
     assert orjson.loads(found) == {"type": "ADDED", "object": {"metadata": metadata, "spec": _SPEC}}
 
@@ -56,4 +56,4 @@ def test_an_object_that_is_built_in_is_read_without_its_field_managers() -> None
 def test_whatever_looks_otherwise_is_left_as_it_is(obj: dict[str, Any]) -> None:
     text = orjson.dumps(obj)
 
-    assert without_managers(text) == text
+    assert strip_managed_fields(text) == text

@@ -10,18 +10,18 @@ from launcher.core.errors import (
     BadRequest,
     Conflict,
     Expired,
+    FieldError,
     Forbidden,
     InvalidObject,
     LauncherError,
     NotFound,
     NotServed,
     OutcomeUnknown,
-    Problem,
     TooLarge,
     TooManyRequests,
     Unavailable,
 )
-from launcher.store.kubernetes.api_errors import error_of, refusal
+from launcher.store.kubernetes.api_errors import refusal, to_error
 
 NAMED = {"name": "mnist", "kind": "frameworks"}
 
@@ -42,7 +42,7 @@ def refused(
         "code": code,
         **more,
     }
-    return error_of(refusal(code, orjson.dumps(status), retry_after), changes=True)
+    return to_error(refusal(code, orjson.dumps(status), retry_after), changes=True)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_each_answer_is_one_error_in_the_servers_own_words(
 
 @pytest.mark.parametrize("code", [500, 502, 503, 504])
 def test_a_read_that_fails_has_changed_nothing(code: int) -> None:
-    assert type(error_of(refusal(code, b"", None), changes=False)) is Unavailable
+    assert type(to_error(refusal(code, b"", None), changes=False)) is Unavailable
 
 
 def test_a_server_that_has_not_begun_has_changed_nothing() -> None:
@@ -121,8 +121,8 @@ def test_every_broken_rule_is_told_with_its_field() -> None:
 
     assert isinstance(raised, InvalidObject)
     assert raised.problems == (
-        Problem("spec.containers", "Required value", "FieldValueRequired"),
-        Problem("metadata.name", 'Invalid value: "A": no', "FieldValueInvalid"),
+        FieldError("spec.containers", "Required value", "FieldValueRequired"),
+        FieldError("metadata.name", 'Invalid value: "A": no', "FieldValueInvalid"),
     )
 
 
@@ -135,7 +135,7 @@ def test_a_list_that_expired_can_go_on_with_the_token_that_comes_along() -> None
 
 @pytest.mark.parametrize("body", [b"<html>Bad gateway</html>", b"", b"[]", b"\xff\xfe", b'{"kind":"Pod"}'])
 def test_an_answer_that_is_no_status_is_told_all_the_same(body: bytes) -> None:
-    raised = error_of(refusal(502, body, "soon"), changes=True)
+    raised = to_error(refusal(502, body, "soon"), changes=True)
 
     assert type(raised) is OutcomeUnknown
     assert str(raised)

@@ -14,14 +14,14 @@ from launcher.store.interface import (
     FRAMEWORKS,
     NAMESPACES,
     PODS,
-    Deletion,
-    Happened,
+    ChangeType,
+    DeleteOptions,
     Key,
     Object,
     Propagation,
 )
 from launcher.store.kubernetes.kube_store import KubeStore
-from launcher.store.selectors import Where
+from launcher.store.selectors import Selector
 from tests.store.builders import PATIENCE, a_pod, an_object, names, with_metadata
 from tests.store.kube.conftest import Answering
 from tests.store.kube.proxy import Proxy
@@ -85,7 +85,7 @@ async def test_pages_are_asked_for_with_limit_and_token(answering: Answering) ->
         return web.json_response({"metadata": metadata, "items": None})
 
     async with answering(answer) as store:
-        first = await store.list(PODS, "default", Where.labelled({"a": "b"}), limit=2)
+        first = await store.list(PODS, "default", Selector.labelled({"a": "b"}), limit=2)
         await store.list(PODS, limit=0, token=first.token)
         with pytest.raises(BadRequest):
             await store.list(PODS, token="")
@@ -106,11 +106,11 @@ async def test_a_watch_asks_for_signs_of_life_and_keeps_them_to_itself_unless_wa
         return web.Response(body=b"".join(orjson.dumps(event) + b"\n" for event in events))
 
     async with answering(answer) as store:
-        plain = [change.version async for change in store.watch(PODS, since=5, where=Where.named("x"))]
+        plain = [change.version async for change in store.watch(PODS, since=5, where=Selector.named("x"))]
         marked = [change.happened async for change in store.watch(PODS, since=5, bookmarks=True)]
 
     assert plain == [7]
-    assert marked == [Happened.ADDED, Happened.BOOKMARK]
+    assert marked == [ChangeType.ADDED, ChangeType.BOOKMARK]
     assert asked[0]["resourceVersion"] == "5"
     assert asked[0]["allowWatchBookmarks"] == "true"
     assert asked[0]["fieldSelector"] == "metadata.name=x"
@@ -179,7 +179,7 @@ async def test_a_pod_is_deleted_by_one_call_that_says_everything(answering: Answ
         asked.append((request.method, await request.json()))
         return web.json_response(stored(a_pod(), "7"))
 
-    how = Deletion(uid="u", version=6, grace=0, propagation=Propagation.BACKGROUND)
+    how = DeleteOptions(uid="u", version=6, grace=0, propagation=Propagation.BACKGROUND)
     async with answering(answer) as store:
         await store.delete(PODS, "default", "mnist-worker-0", how)
 
@@ -223,7 +223,9 @@ async def test_of_what_is_gone_at_once_the_last_state_is_shown_though_the_server
 ) -> None:
     made = await kube.create(FRAMEWORKS, a_framework("mnist"))
 
-    last = await kube.delete(FRAMEWORKS, "default", "mnist", Deletion(propagation=Propagation.BACKGROUND))
+    last = await kube.delete(
+        FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.BACKGROUND)
+    )
 
     assert last == made
     with pytest.raises(NotFound):

@@ -7,7 +7,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from launcher.store.interface import PODS, Happened
+from launcher.store.interface import PODS, ChangeType
 from launcher.store.kubernetes import http_client
 from tests.store.builders import PATIENCE, a_pod, with_metadata
 from tests.store.kube.conftest import Answering
@@ -71,4 +71,4 @@ async def test_a_watch_that_is_left_while_it_gathers_is_left_at_once(
         second.cancel()
         await asyncio.wait([second])
 
-    assert first.happened is Happened.MODIFIED
+    assert first.happened is ChangeType.MODIFIED

@@ -12,14 +12,14 @@ from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.interface import (
     CONFIG_MAPS,
     FRAMEWORKS,
-    Deletion,
-    Kind,
+    DeleteOptions,
     MergePatch,
     Object,
     Propagation,
+    ResourceKind,
     Store,
 )
-from launcher.store.kubernetes.http_client import Patience
+from launcher.store.kubernetes.http_client import Timeouts
 from launcher.store.kubernetes.kube_store import KubeStore
 from tests.store.builders import PATIENCE, an_object, with_
 from tests.store.kube.conftest import Answering, opened
@@ -27,8 +27,8 @@ from tests.store.kube.proxy import Proxy
 from tests.store.kube.samples import a_framework
 
 Write = Callable[[Store, Object], Awaitable[object]]
-BACKGROUND = Deletion(propagation=Propagation.BACKGROUND)
-FOREGROUND = Deletion(propagation=Propagation.FOREGROUND)
+BACKGROUND = DeleteOptions(propagation=Propagation.BACKGROUND)
+FOREGROUND = DeleteOptions(propagation=Propagation.FOREGROUND)
 
 WRITES = [
     pytest.param(lambda store, _: store.create(FRAMEWORKS, a_framework("new")), id="create"),
@@ -118,7 +118,7 @@ async def test_a_read_that_is_lost_again_and_again_is_unavailable(kube: KubeStor
 async def test_a_call_that_is_never_answered_ends(line: Proxy) -> None:
     line.hold()
 
-    async with asyncio.timeout(PATIENCE), opened(line.url, patience=Patience(call=0.2)) as store:
+    async with asyncio.timeout(PATIENCE), opened(line.url, patience=Timeouts(call=0.2)) as store:
         with pytest.raises(OutcomeUnknown):
             await store.create(FRAMEWORKS, a_framework("mnist"))
         with pytest.raises(Unavailable):
@@ -158,7 +158,7 @@ async def test_what_is_over_the_limit_is_not_even_sent(kube: KubeStore, line: Pr
 
 async def test_a_kind_that_is_not_served_is_no_proof_that_the_object_is_gone(kube: KubeStore) -> None:
     with pytest.raises(Unavailable, match="does not serve"):
-        await kube.get(Kind("example.com", "v1", "things", "Thing"), "default", "one")
+        await kube.get(ResourceKind("example.com", "v1", "things", "Thing"), "default", "one")
 
 
 # Watches
@@ -183,7 +183,7 @@ async def test_a_watch_that_is_cut_off_ends_and_another_goes_on_from_there(
 
 
 async def test_a_watch_of_a_peer_that_is_silent_for_too_long_ends(line: Proxy) -> None:
-    async with opened(line.url, patience=Patience(silence=3.0)) as store:
+    async with opened(line.url, patience=Timeouts(silence=3.0)) as store:
         since = (await store.list(FRAMEWORKS)).version
         began = time.monotonic()
 

@@ -113,7 +113,7 @@ def test_what_the_table_calls_refused_is_refused_by_name(family: JobFamily, fiel
     with pytest.raises(InvalidObject) as refused:
         framework_for(job)
 
-    assert [problem.field for problem in refused.value.problems] == [field]
+    assert [problem.field for problem in refused.value.errors] == [field]
 
 
 def test_every_field_of_frameworkcontrollers_is_one_of_ours() -> None:

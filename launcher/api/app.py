@@ -136,13 +136,13 @@ def _add_resource(app: web.Application, kind: ResourceKind, resource: ResourceHa
     inside = "/namespaces/{namespace}" if kind.namespaced else ""
     any_method = app.router.add_route
     if kind.namespaced:
-        any_method("*", f"{base}/{kind.plural}{{slash:/?}}", resource.everywhere)
+        any_method("*", f"{base}/{kind.plural}{{slash:/?}}", resource.all_namespaces)
         any_method("*", f"{base}/watch/{kind.plural}{{slash:/?}}", resource.watch)
     any_method("*", f"{base}{inside}/{kind.plural}{{slash:/?}}", resource.collection)
     any_method("*", f"{base}/watch{inside}/{kind.plural}{{slash:/?}}", resource.watch)
     any_method("*", f"{base}/watch{inside}/{kind.plural}/{{name}}{{slash:/?}}", resource.watch)
     any_method("*", f"{base}{inside}/{kind.plural}/{{name}}{{slash:/?}}", resource.item)
-    any_method("*", f"{base}{inside}/{kind.plural}/{{name}}/{{part}}{{slash:/?}}", resource.part)
+    any_method("*", f"{base}{inside}/{kind.plural}/{{name}}/{{part}}{{slash:/?}}", resource.subresource)
 
 
 def _versioned(kind: ResourceKind, parts: ApiDependencies) -> ApiDependencies:

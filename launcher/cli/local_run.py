@@ -78,7 +78,7 @@ async def _created(api: ApiClient, text: ManifestFile) -> Json:
     try:
         stored, _ = await api.create(text.data, text.media, namespace=namespace, resource=resource)
     except InvalidObject as error:
-        raise UsageError(*text.located(error.problems)) from error
+        raise UsageError(*text.located(error.errors)) from error
     name, within = stored["metadata"]["name"], api.within(stored["metadata"]["namespace"])
     if kind is not None:
         if (stored["spec"].get("runPolicy") or {}).get("suspend"):

@@ -127,7 +127,7 @@ def check(text: ManifestFile, *, strict: bool = False) -> Manifest:
             raise InvalidObject(problems)
         return manifest
     except InvalidObject as error:
-        raise UsageError(*text.located(error.problems)) from error
+        raise UsageError(*text.located(error.errors)) from error
     except RequestError as error:
         raise UsageError(f"{text.name}: {error}") from error
 

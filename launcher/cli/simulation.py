@@ -62,25 +62,25 @@ class _Rehearsal:
 
     def play(self) -> Iterator[str]:
         while True:
-            look = self._planner.look(self._now)
+            look = self._planner.plan(self._now)
             actions = list(look.actions)
             yield from map(self._line, look.steps)
             while ListPodsLive() in actions:
-                look = self._planner.look(self._now, fresh=True)
+                look = self._planner.plan(self._now, fresh=True)
                 actions = list(look.actions)
                 yield from map(self._line, look.steps)
             if self._planner.is_completed:
                 return
             for action in actions:
                 self._take(action)
-            if not actions and not self._pass_time(look.look_again):
+            if not actions and not self._pass_time(look.requeue_at):
                 yield f"{self._clock()}  {self._framework.name} goes on from here: {self._planner.status().state}"
                 return
 
     def _line(self, step: StateTransition) -> str:
         who = self._framework.name if step.role is None else f"  {step.role}[{step.index}]"
         what = f"{self._clock()}  {who:<16} {step.after}"
-        return f"{what}\n{fill(step.because, 80, initial_indent=_INDENT, subsequent_indent=_INDENT)}".rstrip()
+        return f"{what}\n{fill(step.reason, 80, initial_indent=_INDENT, subsequent_indent=_INDENT)}".rstrip()
 
     def _clock(self) -> str:
         passed = self._now - _BEGIN
@@ -92,7 +92,7 @@ class _Rehearsal:
                 self._create(action)
             case DeletePod(name):
                 del self._pods[name]
-                self._planner.board.lose(name)
+                self._planner.attempt_state.pod_deleted(name)
             case _:
                 pass  # a question to a store that there is none of, or the end of a Framework long after its story
 
@@ -119,7 +119,7 @@ class _Rehearsal:
         pod = self._pods[name]
         pod["status"] = status
         pod["metadata"]["resourceVersion"] = str(next(self._numbers))
-        self._planner.board.see(pod_from_json(pod))
+        self._planner.attempt_state.observe_pod(pod_from_json(pod))
 
     def _pass_time(self, look_again: int | None) -> bool:
         """Go on to whatever comes next; False when nothing does."""

@@ -38,7 +38,7 @@ class Submission:
                 strict=self._strict,
             )
         except InvalidObject as error:
-            raise UsageError(*text.located(error.problems)) from error
+            raise UsageError(*text.located(error.errors)) from error
         except (BadRequest, TooLarge) as error:
             if self._strict:
                 # The server names unknown and duplicate fields, but not their lines.

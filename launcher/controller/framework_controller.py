@@ -69,9 +69,9 @@ class ControllerOptions:
     #: Calls to the store under way at the same time, over all Frameworks.
     calls: int = 64
     #: Seconds between two looks at one Framework, per task: keeps the cost of saving a large status small.
-    rest_per_task: float = 50e-6
+    min_interval_seconds_per_task: float = 50e-6
     #: A status that nothing waits for is saved this many seconds after its first change, with all that came since.
-    gather: float = 0.1
+    coalesce_seconds: float = 0.1
     #: And so many more for each task: to write a large one down, and for others to read it, is as much more work.
     gather_per_task: float = 0.0
     #: And so many more for each other Framework whose status waits: many small ones are as much work as a large one.
@@ -83,7 +83,7 @@ class ControllerOptions:
     #: Seconds between two events, when there are many.
     event_pause: float = 0.0
     #: However far away the next deadline: look again after this many seconds, should the clock have jumped.
-    longest_nap: float = 600.0
+    max_requeue_seconds: float = 600.0
 
 
 @dataclass(slots=True)
@@ -140,14 +140,14 @@ class FrameworkController:
         self._frameworks = Informer(
             store,
             FRAMEWORKS,
-            EventHandlerFuncs(self.framework_seen, self.framework_gone),
+            EventHandlerFuncs(self.on_framework_upsert, self.framework_gone),
             chance=chance,
             component=_COMPONENT,
         )
         self._pods = Informer(
             store,
             PODS,
-            EventHandlerFuncs(self.pod_seen, self.pod_gone),
+            EventHandlerFuncs(self.pod_seen, self.on_pod_delete),
             FRAMEWORK_PODS,
             chance=chance,
             component=_COMPONENT,
@@ -197,7 +197,7 @@ class FrameworkController:
 
     # What the informers tell.
 
-    def framework_seen(self, key: Key, obj: Object) -> None:
+    def on_framework_upsert(self, key: Key, obj: Object) -> None:
         desk = self._desks.get(key)
         try:
             if desk is None or desk.uid != obj["metadata"]["uid"]:
@@ -210,7 +210,7 @@ class FrameworkController:
         except Exception as error:
             # Somebody wrote past every check. It is told, and left alone until it changes.
             self._desks.pop(key, None)
-            self._events.tell(
+            self._events.record(
                 obj, [ObjectEvent("CannotBeRead", f"{type(error).__name__}: {error}", warning=True)]
             )
             raise
@@ -220,7 +220,7 @@ class FrameworkController:
         """Log the order of the roles; for a new Framework it is an event as well, which its user can read."""
         message = log_sequence(obj)
         if message is not None and not obj.get("status"):
-            self._events.tell(desk.reference, [ObjectEvent(REASON, message)])
+            self._events.record(desk.reference, [ObjectEvent(REASON, message)])
 
     def framework_gone(self, key: Key) -> None:
         self._desks.pop(key, None)
@@ -232,18 +232,18 @@ class FrameworkController:
         pod = pod_from_json(obj)
         framework = (key[0], obj["metadata"]["labels"][PodIdentityKey.FRAMEWORK_NAME])
         if self._shelf.owners.get(key, framework) != framework:
-            self.pod_gone(key)
+            self.on_pod_delete(key)
         self._shelf.put(key, framework, pod)
         desk = self._desks.get(framework)
         if desk is not None and desk.uid == pod.owner:
-            desk.planner.board.see(pod)
+            desk.planner.attempt_state.observe_pod(pod)
             self._queue.add(framework)
 
-    def pod_gone(self, key: Key) -> None:
+    def on_pod_delete(self, key: Key) -> None:
         framework = self._shelf.drop(key)
         desk = self._desks.get(framework) if framework is not None else None
-        if framework is not None and desk is not None and PodName(key[1]) in desk.planner.board.pods:
-            desk.planner.board.lose(PodName(key[1]))
+        if framework is not None and desk is not None and PodName(key[1]) in desk.planner.attempt_state.pods:
+            desk.planner.attempt_state.pod_deleted(PodName(key[1]))
             self._queue.add(framework)
 
     # Work.
@@ -251,12 +251,12 @@ class FrameworkController:
     async def _work(self) -> None:
         while (key := await self._queue.get()) is not None:
             try:
-                await self._attend(key)
+                await self._process(key)
             finally:
                 self._queue.done(key)
             await asyncio.sleep(0)  # others get their turn, also when nothing had to be waited for
 
-    async def _attend(self, key: Key) -> None:
+    async def _process(self, key: Key) -> None:
         """Look at one Framework; whatever goes wrong stays with it."""
         desk = self._desks.get(key)
         if desk is None:
@@ -267,16 +267,16 @@ class FrameworkController:
             return
         except LauncherError as error:
             log.warning("framework could not be worked on", extra={"framework": key, "why": str(error)})
-            self._hands.obey(desk, error)
+            self._hands.apply_retry_after(desk, error)
         except Exception as error:  # a bug shows on one Framework, and must not end the others
             if object_errors.record(_RECONCILER, FRAMEWORKS.plural, key, error):
-                self._events.tell(
+                self._events.record(
                     desk.reference,
                     [ObjectEvent("InternalError", f"{type(error).__name__}: {error}", warning=True)],
                 )
-        desk.planner.board.touch_all()  # whatever was to be done is thought of again
+        desk.planner.attempt_state.enqueue_all()  # whatever was to be done is thought of again
         desk.failed = True
-        self._come_back(desk)
+        self._requeue_unfinished(desk)
 
     async def _reconcile(self, desk: FrameworkState) -> None:
         now = asyncio.get_running_loop().time()
@@ -284,41 +284,41 @@ class FrameworkController:
         if rests_until - now > _EARLY:
             self._queue.add_after(desk.key, rests_until - now)
             return
-        await self._hands.settle(desk)
-        if desk.in_doubt:
-            await self._settle(desk)
+        await self._hands.confirm_creations(desk)
+        if desk.status_unconfirmed:
+            await self._confirm_status_write(desk)
             if self._desks.get(desk.key) is not desk:
                 return
         if desk.retry_at - now <= _EARLY:
-            for name in desk.later:
-                desk.planner.board.touch(name)
-            desk.later.clear()
+            for name in desk.retry_pods:
+                desk.planner.attempt_state.enqueue(name)
+            desk.retry_pods.clear()
             desk.failed = False
-        look = await self._look(desk)
+        look = await self._plan_and_execute(desk)
         while look is not None and ListPodsLive() in look.actions:
-            await self._hands.read_pods(desk)
-            look = await self._look(desk, fresh=True)
-        if look is not None and look.look_again is not None:
-            nap = max(0.001, look.look_again - self._clock())
-            self._queue.add_after(desk.key, min(nap, self._pace.longest_nap))
-        self._come_back(desk)
+            await self._hands.refresh_pods(desk)
+            look = await self._plan_and_execute(desk, fresh=True)
+        if look is not None and look.requeue_at is not None:
+            nap = max(0.001, look.requeue_at - self._clock())
+            self._queue.add_after(desk.key, min(nap, self._pace.max_requeue_seconds))
+        self._requeue_unfinished(desk)
 
-    async def _look(self, desk: FrameworkState, *, fresh: bool = False) -> PlanResult | None:
+    async def _plan_and_execute(self, desk: FrameworkState, *, fresh: bool = False) -> PlanResult | None:
         """One look, saved and acted upon; None when the status could not be saved."""
-        look = desk.planner.look(self._clock(), chance=self._chance(), fresh=fresh)
-        self._events.tell(desk.reference, look.notices)
+        look = desk.planner.plan(self._clock(), chance=self._chance(), fresh=fresh)
+        self._events.record(desk.reference, look.notices)
         actions = [action for action in look.actions if not isinstance(action, ListPodsLive)]
         # Saved before acted on: after a crash the status still names every pod there may be.
         if not desk.planner.changed:
-            desk.flush_at = None
+            desk.save_by = None
             self._gathering.discard(desk.key)
             is_current = not actions or await self._is_current(desk)
         else:
             is_current = not self._is_time_to_save(desk, look) or await self._save(desk)
         if not is_current:
-            desk.planner.board.touch_all()  # the actions, if they are still right, are thought of again
+            desk.planner.attempt_state.enqueue_all()  # the actions, if they are still right, are thought of again
             return None
-        await self._hands.act(desk, actions)
+        await self._hands.execute(desk, actions)
         if any(step.role is None and step.after is State.COMPLETED for step in look.steps):
             await self._hands.finish(desk)
         return look
@@ -333,18 +333,20 @@ class FrameworkController:
         now, pace = asyncio.get_running_loop().time(), self._pace
         self._gathering.add(desk.key)
         others = min(pace.gather_per_framework * (len(self._gathering) - 1), pace.longest_gather)
-        patience = pace.gather + pace.gather_per_task * desk.tasks + others
-        if desk.planner.board.pods and not desk.planner.has_run:
+        patience = pace.coalesce_seconds + pace.gather_per_task * desk.tasks + others
+        if desk.planner.attempt_state.pods and not desk.planner.has_run:
             patience = max(patience, pace.gather_at_first + others)
         latest = now + patience
-        desk.flush_at = latest if desk.flush_at is None else min(desk.flush_at, latest)
-        return desk.flush_at - now
+        desk.save_by = latest if desk.save_by is None else min(desk.save_by, latest)
+        return desk.save_by - now
 
     async def _save(self, desk: FrameworkState) -> bool:
         """Store the status; False when the Framework is not what it was and has to be looked at again."""
-        desk.not_before = asyncio.get_running_loop().time() + self._pace.rest_per_task * desk.tasks
+        desk.not_before = (
+            asyncio.get_running_loop().time() + self._pace.min_interval_seconds_per_task * desk.tasks
+        )
         try:
-            saved = desk.sent(await self._store.update_status(FRAMEWORKS, desk.send()))
+            saved = desk.status_stored(await self._store.update_status(FRAMEWORKS, desk.status_update()))
             self._gathering.discard(desk.key)
             return saved
         except NotFound:
@@ -352,15 +354,15 @@ class FrameworkController:
             return False
         except (Conflict, OutcomeUnknown) as error:
             log.info("settling a status write", extra={"framework": desk.key, "why": str(error)})
-        desk.in_doubt = True
-        return await self._settle(desk)
+        desk.status_unconfirmed = True
+        return await self._confirm_status_write(desk)
 
-    async def _settle(self, desk: FrameworkState) -> bool:
+    async def _confirm_status_write(self, desk: FrameworkState) -> bool:
         """Find out whether the status as it was last sent is stored."""
         live = await self._live(desk)
         if live is None:
             return False
-        desk.in_doubt = False
+        desk.status_unconfirmed = False
         return desk.settle(live)
 
     async def _is_current(self, desk: FrameworkState) -> bool:
@@ -375,7 +377,7 @@ class FrameworkController:
             return False
         if version_of(live) == desk.version:
             return True
-        self.framework_seen(desk.key, live)
+        self.on_framework_upsert(desk.key, live)
         return False
 
     async def _live(self, desk: FrameworkState) -> Object | None:
@@ -387,29 +389,29 @@ class FrameworkController:
             return None
         if live["metadata"]["uid"] == desk.uid:
             return live
-        self.framework_seen(desk.key, live)
+        self.on_framework_upsert(desk.key, live)
         return None
 
     async def _save_all(self) -> None:
         for desk in [desk for desk in self._desks.values() if desk.planner.changed]:
             try:
-                if not desk.in_doubt or not await self._settle(desk):
+                if not desk.status_unconfirmed or not await self._confirm_status_write(desk):
                     await self._save(desk)
             except LauncherError as error:
                 log.warning("status not saved at the end", extra={"framework": desk.key, "why": str(error)})
             except Exception as error:  # the others are still to be saved
                 object_errors.record(_RECONCILER, FRAMEWORKS.plural, desk.key, error)
 
-    def _come_back(self, desk: FrameworkState) -> None:
+    def _requeue_unfinished(self, desk: FrameworkState) -> None:
         """See to it that whatever is left undone is looked at again."""
         now = asyncio.get_running_loop().time()
-        if desk.planner.board.is_touched and not desk.failed:
+        if desk.planner.attempt_state.has_queued and not desk.failed:
             self._queue.add(desk.key)
         if desk.planner.changed:  # by what came of the actions, or not worth a write of its own
             self._queue.add_after(desk.key, self._flush_in(desk))
-        if not (desk.later or desk.failed or desk.is_outdated):
+        if not (desk.retry_pods or desk.failed or desk.needs_preparing):
             desk.pauses.reset()
             return
         if desk.retry_at - now <= _EARLY:
-            desk.retry_at = now + desk.pauses.next()
+            desk.retry_at = now + desk.pauses.next_delay()
         self._queue.add_after(desk.key, desk.retry_at - now)

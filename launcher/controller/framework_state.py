@@ -43,22 +43,22 @@ class FrameworkState:
         self._rules, self._check = rules, check
         self.pauses = ExponentialBackoff(first=0.05, most=60.0)
         #: Pods whose creation or deletion did not work: tried again when the back-off is over.
-        self.later: set[PodName] = set()
+        self.retry_pods: set[PodName] = set()
         #: Pods whose creation may or may not have worked: asked for before anything else is thought.
-        self.unsettled: set[PodName] = set()
+        self.unconfirmed_creations: set[PodName] = set()
         #: Whether the status as it was last sent is stored is not known: asked for before anything else is thought.
-        self.in_doubt = False
+        self.status_unconfirmed = False
         #: Something else did not work, and has to be tried again with the same pauses.
         self.failed = False
         #: Roles for whose pods the store has no room at present.
-        self.full: set[RoleName] = set()
+        self.blocked_roles: set[RoleName] = set()
         #: On the loop's clock: no look before this, another try at this, the status saved by this.
         self.not_before = 0.0
         self.retry_at = 0.0
-        self.flush_at: float | None = None
+        self.save_by: float | None = None
         self._templates: dict[RoleName, PodTemplate] = {}
         #: What the templates are for: attempt and generation; of a gang also how many tasks were over, and its placing.
-        self._made_for: tuple[int, int, int, bool] | None = None
+        self._prepared_for: tuple[int, int, int, bool] | None = None
         self._load(obj, pods)
 
     def _load(self, obj: Object, pods: Iterable[ObservedPod]) -> None:
@@ -71,7 +71,7 @@ class FrameworkState:
         # The planner has the record from now on; a second copy would only cost memory.
         self.framework = replace(self.framework, status=None)
         for pod in pods:
-            self.planner.board.see(pod)
+            self.planner.attempt_state.observe_pod(pod)
 
     @property
     def uid(self) -> str:
@@ -85,7 +85,7 @@ class FrameworkState:
     @property
     def tasks(self) -> int:
         """How many tasks the status tells of."""
-        return sum(len(crew.tasks) for crew in self.planner.board.crews.values())
+        return sum(len(crew.tasks) for crew in self.planner.attempt_state.crews.values())
 
     def observe(self, obj: Object) -> bool:
         """Take in the Framework as somebody stored it; True when it has to be looked at."""
@@ -93,7 +93,7 @@ class FrameworkState:
             return False
         digest = _digest(obj.get("status"))
         if digest not in (self._stored, self._sent):
-            self._load(obj, list(self.planner.board.pods.values()))
+            self._load(obj, list(self.planner.attempt_state.pods.values()))
             return True
         self.version, self._stored = version_of(obj), digest
         meta = obj["metadata"]
@@ -119,7 +119,7 @@ class FrameworkState:
         problems = self._check({name: value for name, value in obj.items() if name != "status"})
         return "; ".join(map(str, problems))[:_LONGEST_FAULT]
 
-    def send(self) -> Object:
+    def status_update(self) -> Object:
         """The Framework with its status as it is now, for storing."""
         namespace, name = self.key
         status = status_to_json(self.planner.status(), self.framework.name, self.uid)
@@ -136,33 +136,33 @@ class FrameworkState:
             "status": status,
         }
 
-    def sent(self, obj: Object) -> bool:
+    def status_stored(self, obj: Object) -> bool:
         """The store has what ``send`` gave, and answered with *obj*; False when somebody has gone beyond that."""
         if version_of(obj) < self.version:
             return False
         self.version, self._stored, self._sent = version_of(obj), _digest(obj.get("status")), None
         self.planner.mark_saved()
-        self.flush_at = None
+        self.save_by = None
         return True
 
     def settle(self, live: Object) -> bool:
         """After a write that failed or whose fate is unknown: whether the status as it was sent is stored."""
         if _digest(live.get("status")) == self._sent:
-            return self.sent(live)
+            return self.status_stored(live)
         self.observe(live)
         self._sent = None
         return False
 
     @property
-    def is_outdated(self) -> bool:
+    def needs_preparing(self) -> bool:
         """Whether what was prepared for this attempt is for the spec as it was before a change, or may be."""
-        attempt, generation, *_ = self._made_for or (None, 0)
+        attempt, generation, *_ = self._prepared_for or (None, 0)
         wish = self.framework
         goes_on = not (wish.fault or wish.deleting or self.planner.is_completed)
         if not goes_on or wish.spec.execution is not ExecutionType.START:
             return False
         # Whoever waits for more pods than are wanted since the last launcher ended would wait for ever.
-        is_unsure = self._made_for is None and is_unplaced(self.planner.summary)
+        is_unsure = self._prepared_for is None and is_unplaced(self.planner.summary)
         return is_unsure or (attempt == self.planner.attempt and generation != wish.generation)
 
     @property
@@ -170,7 +170,7 @@ class FrameworkState:
         """How many tasks of a gang are over: some schedulers do not count their pods, and must be told of fewer."""
         if self.framework.spec.gang is None:
             return 0
-        return self.tasks - sum(crew.unfinished for crew in self.planner.board.crews.values())
+        return self.tasks - sum(crew.unfinished for crew in self.planner.attempt_state.crews.values())
 
     async def prepare(self, attendants: Sequence[AttemptHook]) -> None:
         """See to what the pods of this attempt need beside themselves. Raises LauncherError while that cannot be."""
@@ -178,16 +178,19 @@ class FrameworkState:
         status, attempt = self.planner.summary, self.planner.attempt
         framework = replace(self.framework, status=status)
         wanted = (attempt, framework.generation, self._over, is_placed(status))
-        if self._made_for != wanted:
+        if self._prepared_for != wanted:
             extras = await pod_overlays(attendants, framework, attempt)
             self._templates = compile_templates(framework, attempt, extras)
             placers = (each.labels.get(BACKEND_LABEL) for each in extras.values())
-            self.planner.placer = next(filter(None, placers), "")
-            self._made_for = wanted
+            self.planner.gang_backend = next(filter(None, placers), "")
+            self._prepared_for = wanted
 
     def manifest(self, action: CreatePod) -> Object | None:
         """The pod to create, for which all is prepared; None when the spec has changed since that was decided."""
-        if self._made_for is None or self._made_for[:2] != (self.planner.attempt, self.framework.generation):
+        if self._prepared_for is None or self._prepared_for[:2] != (
+            self.planner.attempt,
+            self.framework.generation,
+        ):
             return None
         template = self._templates.get(action.role)
         return None if template is None else template.pod(action.index, action.incarnation, action.attempt)

@@ -51,10 +51,10 @@ class PodControl:
         #: On the loop's clock: the store has asked everybody to leave it alone until then.
         self._rests_until = 0.0
 
-    async def act(self, desk: FrameworkState, actions: Sequence[Action]) -> None:
+    async def execute(self, desk: FrameworkState, actions: Sequence[Action]) -> None:
         """Take all of these actions."""
-        desk.full.clear()
-        if desk.is_outdated or any(isinstance(action, CreatePod) for action in actions):
+        desk.blocked_roles.clear()
+        if desk.needs_preparing or any(isinstance(action, CreatePod) for action in actions):
             actions = await self._prepare(desk, actions)
         todo = iter(actions)
         if len(actions) == 1:
@@ -77,16 +77,16 @@ class PodControl:
         try:
             await desk.prepare(self._attendants)
         except LauncherError as error:
-            self.obey(desk, error)
+            self.apply_retry_after(desk, error)
             waiting = [action for action in actions if isinstance(action, CreatePod)]
             for action in waiting[:1]:
                 self._tell(desk, action, error)
             for action in waiting:
-                self._postpone(desk, pod_name(desk.framework.name, action.role, action.index), error)
+                self._retry_later(desk, pod_name(desk.framework.name, action.role, action.index), error)
             return [action for action in actions if not isinstance(action, CreatePod)]
         return actions
 
-    def obey(self, desk: FrameworkState, error: LauncherError) -> None:
+    def apply_retry_after(self, desk: FrameworkState, error: LauncherError) -> None:
         """Leave the store alone for as long as it asks for: with this Framework, and with what is done to any pods."""
         if isinstance(error, TooManyRequests):
             rests_until = asyncio.get_running_loop().time() + error.retry_after
@@ -99,16 +99,16 @@ class PodControl:
         desk.retry_at = max(desk.retry_at, self._rests_until)
         return True
 
-    async def settle(self, desk: FrameworkState) -> None:
+    async def confirm_creations(self, desk: FrameworkState) -> None:
         """Find out what became of creations whose answers were lost."""
-        for name in sorted(desk.unsettled):
+        for name in sorted(desk.unconfirmed_creations):
             try:
                 await self._look_up(desk, name)
             except NotFound:
-                desk.planner.board.touch(name)
-            desk.unsettled.discard(name)
+                desk.planner.attempt_state.enqueue(name)
+            desk.unconfirmed_creations.discard(name)
 
-    async def read_pods(self, desk: FrameworkState) -> None:
+    async def refresh_pods(self, desk: FrameworkState) -> None:
         """Everybody knows this Framework's pods as the store itself has them now."""
         namespace, framework = desk.key
         there: set[str] = set()
@@ -123,12 +123,12 @@ class PodControl:
             )
             for obj in page.items:
                 there.add(obj["metadata"]["name"])
-                self._pods.wrote(obj)
-            token = page.token
+                self._pods.upsert(obj)
+            token = page.continue_token
             if token is None:
                 break
-        for name in [name for name in desk.planner.board.pods if name not in there]:
-            self._pods.removed((namespace, name), page.version)
+        for name in [name for name in desk.planner.attempt_state.pods if name not in there]:
+            self._pods.remove((namespace, name), page.version)
 
     async def _take_each(self, desk: FrameworkState, todo: "Iterator[Action]") -> None:
         for action in todo:
@@ -151,71 +151,71 @@ class PodControl:
 
     async def _create(self, desk: FrameworkState, action: CreatePod) -> None:
         name = pod_name(desk.framework.name, action.role, action.index)
-        if action.role in desk.full or self._is_resting(desk):
-            desk.later.add(name)  # it would hear the same
+        if action.role in desk.blocked_roles or self._is_resting(desk):
+            desk.retry_pods.add(name)  # it would hear the same
             return
         manifest = desk.manifest(action)
         if manifest is None:
-            desk.planner.board.touch(name)
+            desk.planner.attempt_state.enqueue(name)
             return
         try:
-            self._pods.wrote(await self._store.create(PODS, manifest))
+            self._pods.upsert(await self._store.create(PODS, manifest))
         except AlreadyExists:
-            await self._name_taken(desk, name)
+            await self._handle_name_conflict(desk, name)
         except OutcomeUnknown as error:
-            desk.unsettled.add(name)
-            self._postpone(desk, name, error)
+            desk.unconfirmed_creations.add(name)
+            self._retry_later(desk, name, error)
         except LauncherError as error:
             refusal = creation_failure(error)
             if refusal is not None:
-                desk.planner.board.refuse(name, refusal)
+                desk.planner.attempt_state.reject_creation(name, refusal)
                 return
             self._tell(desk, action, error)
-            desk.full.add(action.role)
-            self._postpone(desk, name, error)
+            desk.blocked_roles.add(action.role)
+            self._retry_later(desk, name, error)
 
-    async def _name_taken(self, desk: FrameworkState, name: PodName) -> None:
+    async def _handle_name_conflict(self, desk: FrameworkState, name: PodName) -> None:
         """A pod of ours becomes known, and the plan says what to do about it; anybody else's is waited for."""
         try:
             obj = await self._look_up(desk, name)
         except (NotFound, Unavailable) as error:
-            self._postpone(desk, name, error)
+            self._retry_later(desk, name, error)
             return
         if pod_from_json(obj).owner != desk.uid:
-            desk.planner.board.note(
+            desk.planner.attempt_state.set_creation_message(
                 name, f"waits: a pod named {name} is there already, and it is not this Framework's"
             )
-            desk.later.add(name)
+            desk.retry_pods.add(name)
 
     async def _look_up(self, desk: FrameworkState, name: PodName) -> Object:
         obj = await self._store.get(PODS, desk.key[0], name)
         if PodIdentityKey.FRAMEWORK_NAME in (obj["metadata"].get("labels") or {}):
-            self._pods.wrote(obj)
+            self._pods.upsert(obj)
         return obj
 
     async def _delete(self, desk: FrameworkState, action: DeletePod) -> None:
         key = (desk.key[0], action.name)
         if self._is_resting(desk):
-            desk.later.add(action.name)
+            desk.retry_pods.add(action.name)
             return
         how = DeleteOptions(uid=action.uid, grace=0 if action.force else None)
         try:
             left = await self._store.delete(PODS, *key, how)
         except NotFound:
-            known = desk.planner.board.pods.get(action.name)
+            known = desk.planner.attempt_state.pods.get(action.name)
             if known is not None and known.uid == action.uid:
-                self._pods.removed(key, known.version)
+                self._pods.remove(key, known.version)
         except (Conflict, Unavailable) as error:
             log.info("pod not deleted", extra={"pod": key, "why": str(error)})
-            self.obey(desk, error)
-            desk.later.add(action.name)
+            self.apply_retry_after(desk, error)
+            desk.retry_pods.add(action.name)
         else:
             if "deletionTimestamp" in left["metadata"]:
-                self._pods.wrote(left)
+                self._pods.upsert(left)
                 if action.force:
-                    desk.later.add(action.name)  # until it is really gone
+                    desk.retry_pods.add(action.name)  # until it is really gone
             else:
-                self._pods.removed(key, version_of(left))
+                self._pods.remove(key, version_of(left))
 
     async def _delete_framework(self, desk: FrameworkState) -> None:
         # As it was when its time was over: who has edited it since may have given it more.
@@ -226,18 +226,18 @@ class PodControl:
             log.info("framework is gone already", extra={"framework": desk.key, "why": str(error)})
         except (Conflict, Unavailable) as error:
             log.info("framework not deleted", extra={"framework": desk.key, "why": str(error)})
-            self.obey(desk, error)
+            self.apply_retry_after(desk, error)
             desk.failed = True
 
     def _tell(self, desk: FrameworkState, action: CreatePod, error: LauncherError) -> None:
         """An event for the first pod of a role; a store that has too much to do is not given more."""
-        if action.role not in desk.full and not isinstance(error, TooManyRequests):
+        if action.role not in desk.blocked_roles and not isinstance(error, TooManyRequests):
             task = f"task {action.role}[{action.index}]"
-            desk.planner.board.notices.append(
+            desk.planner.attempt_state.notices.append(
                 ObjectEvent("FailedCreate", f"{task}: its pod cannot be created yet: {error}", warning=True)
             )
 
-    def _postpone(self, desk: FrameworkState, name: PodName, error: LauncherError) -> None:
-        self.obey(desk, error)
-        desk.planner.board.note(name, f"its pod cannot be created yet: {error}")
-        desk.later.add(name)
+    def _retry_later(self, desk: FrameworkState, name: PodName, error: LauncherError) -> None:
+        self.apply_retry_after(desk, error)
+        desk.planner.attempt_state.set_creation_message(name, f"its pod cannot be created yet: {error}")
+        desk.retry_pods.add(name)

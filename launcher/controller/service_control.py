@@ -77,7 +77,7 @@ class ServiceControl:
                 for service in page.items
                 if controller_of(service["metadata"]).get("uid") == framework.uid
             }
-            token = page.token
+            token = page.continue_token
             if token is None:
                 return owned
 

@@ -129,7 +129,7 @@ class Completion:
         return not self.failed
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """``ContainerSigKillReceived (137)``."""
         return f"{self.phrase} ({self.code})"
 

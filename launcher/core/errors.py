@@ -81,8 +81,8 @@ class InvalidObject(RequestError):
     """The object breaks rules, all of them told at once."""
 
     def __init__(self, problems: "tuple[FieldError, ...] | str") -> None:
-        self.problems = (FieldError("", problems),) if isinstance(problems, str) else problems
-        super().__init__("; ".join(map(str, self.problems)))
+        self.errors = (FieldError("", problems),) if isinstance(problems, str) else problems
+        super().__init__("; ".join(map(str, self.errors)))
 
 
 class Unavailable(LauncherError):

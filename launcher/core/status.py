@@ -61,7 +61,7 @@ class RetryStatus:
     #: Seconds between the end of an attempt and the next one; set only while a retry is scheduled.
     delay: int | None = None
     #: Retries in a row that each came soon after a start: how far the back-off has grown.
-    quick: int = 0
+    consecutive_quick_retries: int = 0
 
 
 NO_RETRIES = RetryStatus()

@@ -187,7 +187,7 @@ class JobController:
 
     def _later(self, key: Key) -> None:
         pauses = self._pauses.setdefault(key, ExponentialBackoff(first=0.1, most=30.0))
-        self._queue.add_after(key, pauses.next())
+        self._queue.add_after(key, pauses.next_delay())
 
     async def _look(self, key: Key) -> None:
         job = self._jobs.get(key)
@@ -223,7 +223,7 @@ class JobController:
             framework = validate_framework(convert_job(self._foreign, job).framework).object
             problems = tuple(self._forbidden(framework))
         except InvalidObject as error:
-            framework, problems = {}, error.problems
+            framework, problems = {}, error.errors
         if problems:
             told = tuple(translated(self._foreign, job, problem) for problem in problems)
             return _DesiredFramework(of, {}, problems=told)
@@ -234,7 +234,7 @@ class JobController:
     async def _begin(self, job: Object, wish: _DesiredFramework) -> None:
         """The job has its Framework, unless somebody else's has that name."""
         try:
-            self._frameworks.wrote(await self._store.create(FRAMEWORKS, wish.framework))
+            self._frameworks.upsert(await self._store.create(FRAMEWORKS, wish.framework))
         except AlreadyExists:
             key = key_of(job)
             live = await self._store.get(FRAMEWORKS, *key)
@@ -245,7 +245,7 @@ class JobController:
                 raise Conflict(_taken(key)) from None  # nobody tells when it has gone: it is tried again
             # Somebody took the label by which it is found.
             mark = MergePatch({"metadata": {"labels": {JOB_KIND: self._foreign.family.kind}}})
-            self._frameworks.wrote(await self._store.patch(FRAMEWORKS, *key, mark))
+            self._frameworks.upsert(await self._store.patch(FRAMEWORKS, *key, mark))
             return
         await self._tell(job, running(self._story(job), _status(job), NOTHING_YET))
 
@@ -253,7 +253,7 @@ class JobController:
         """The Framework is as the job wants it, and the job knows how far that has come."""
         if known.generation != str(job["metadata"]["generation"]):
             if wish.problems:
-                self._events.tell(
+                self._events.record(
                     job, [ObjectEvent("Invalid", "; ".join(map(str, wish.problems)), warning=True)]
                 )
             else:
@@ -275,7 +275,7 @@ class JobController:
             "metadata": {**live["metadata"], "annotations": annotations},
             "spec": {**wish.framework["spec"], **stopped},
         }
-        self._frameworks.wrote(await self._store.update(FRAMEWORKS, new))
+        self._frameworks.upsert(await self._store.update(FRAMEWORKS, new))
 
     async def _suspend(self, job: Object, known: _ObservedFramework | None) -> None:
         """The job has no Framework, and so no pods."""
@@ -316,8 +316,8 @@ class JobController:
         saved = await self._store.update_status(
             self._foreign.kind, {**job, "status": looked(status, int(self._clock()))}
         )
-        self._told.wrote(saved)
-        self._events.tell(job, status_events(_status(job), status))
+        self._told.upsert(saved)
+        self._events.record(job, status_events(_status(job), status))
 
     def _story(self, job: Object) -> StatusContext:
         namespace, name = key_of(job)

@@ -59,7 +59,7 @@ class JobKindOwnership:
                 pauses.reset()
                 await asyncio.sleep(self._pause)
             else:
-                await asyncio.sleep(pauses.next())
+                await asyncio.sleep(pauses.next_delay())
 
     async def _is_seen(self, foreign: JobKind) -> bool:
         """Whether it could be found out whose jobs of that kind are."""

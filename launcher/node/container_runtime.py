@@ -99,7 +99,7 @@ class ExitStatus:
     at: float
     out_of_memory: bool = False
     #: The end was not seen, and the exit code is made up (137): the keeper of the run was killed itself.
-    unseen: bool = False
+    is_estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Runtime(Protocol):
         """Every run that is known, as last heard of."""
         ...
 
-    def ends(self) -> AsyncIterator[ContainerRun]:
+    def exits(self) -> AsyncIterator[ContainerRun]:
         """
         Every run that ends from now on, or has a process killed for memory.
 
@@ -151,10 +151,10 @@ class Runtime(Protocol):
         """
         ...
 
-    async def forget(self, run: RunId) -> None:
+    async def remove(self, run: RunId) -> None:
         """Drop all that is known of a run that is over. Its log stays."""
         ...
 
-    def cannot(self, order: ContainerConfig) -> Sequence[str]:
+    def unsupported_features(self, order: ContainerConfig) -> Sequence[str]:
         """What this machine goes without that the order asks for, each one sentence for people."""
         ...

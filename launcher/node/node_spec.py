@@ -229,7 +229,7 @@ class NodeRegistration:
                 self._pauses.reset()
                 pause = HEARTBEAT
             except LauncherError as error:
-                pause = self._pauses.next()
+                pause = self._pauses.next_delay()
                 log.warning("nodes not registered", extra={"why": str(error)})
             await asyncio.sleep(pause)
 

@@ -157,7 +157,7 @@ class Scheduler:
         self._known.pop(key, None)
         if not self._placer.knows(pod, node):
             try:
-                self._placer.arrive(guest_of(pod), node)
+                self._placer.pod_bound(guest_of(pod), node)
             except ValueError as error:
                 log.warning("pod on a node cannot be counted", extra={"pod": key, "why": str(error)})
                 self._placer.leave(key)
@@ -165,7 +165,7 @@ class Scheduler:
     def _see_waiting(self, key: Key, pod: Object) -> None:
         before, view = self._known.get(key), view_of(pod)
         if view.missing_scheduler and (before is None or before.view.uid != view.uid):
-            self._events.tell(pod, [_scheduler_not_found(view.missing_scheduler)])
+            self._events.record(pod, [_scheduler_not_found(view.missing_scheduler)])
         held, guest = _GATED if view.gated else None, None
         try:
             guest = guest_of(pod)
@@ -178,7 +178,7 @@ class Scheduler:
             return
         # It has waited from the moment at which it could go, if that was seen.
         released = before is not None and before.view.uid == view.uid and before.held is not None
-        self._placer.wait(guest, view.priority, self._clock() if released else view.created)
+        self._placer.add_pending(guest, view.priority, self._clock() if released else view.created)
 
     def pod_gone(self, key: Key) -> None:
         self._known.pop(key, None)
@@ -204,7 +204,7 @@ class Scheduler:
         guest, (namespace, name) = binding.guest, binding.guest.key
         known = self._known.get(guest.key)
         if known is None or known.view.uid != guest.uid:
-            self._placer.give_back(guest)
+            self._placer.forget_assumed(guest)
             return
         change = {
             "metadata": {"uid": guest.uid, "resourceVersion": known.view.version},
@@ -215,20 +215,20 @@ class Scheduler:
         except LauncherError as error:
             log.info("pod not bound", extra={"pod": guest.key, "node": binding.node, "why": str(error)})
             await self._read_again(guest.key)
-            self._placer.give_back(guest)
+            self._placer.forget_assumed(guest)
             self._news.set()
             return
         self._pauses.reset()
-        self._pods.wrote(answer)
+        self._pods.upsert(answer)
         notice = ObjectEvent("Scheduled", f"Successfully assigned {namespace}/{name} to {binding.node}")
-        self._events.tell(answer, [notice])
+        self._events.record(answer, [notice])
 
     async def _read_again(self, key: Key) -> None:
         """Know the pod as it is in the store now, however long it takes to be told."""
         while True:
-            await asyncio.sleep(self._pauses.next())
+            await asyncio.sleep(self._pauses.next_delay())
             try:
-                self._pods.wrote(await self._store.get(PODS, *key))
+                self._pods.upsert(await self._store.get(PODS, *key))
             except NotFound:
                 return  # the watch will tell, and whoever comes next under that name
             except LauncherError as error:
@@ -243,7 +243,7 @@ class Scheduler:
             return None
         told = known.held
         if told is None:
-            answer = self._placer.answer(key)
+            answer = self._placer.unschedulable_reason(key)
             told = ScheduledCondition("Unschedulable", answer) if answer is not None else None
         return told if told != known.view.told else None
 
@@ -273,9 +273,9 @@ class Scheduler:
             self._tell(key)
             return
         self._pauses.reset()
-        self._pods.wrote(answer)
+        self._pods.upsert(answer)
         if told != _GATED:
-            self._events.tell(answer, [ObjectEvent("FailedScheduling", told.message, warning=True)])
+            self._events.record(answer, [ObjectEvent("FailedScheduling", told.message, warning=True)])
 
 
 def _scheduler_not_found(name: str) -> ObjectEvent:
@@ -290,8 +290,8 @@ class _Nodes:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
-    def seen(self, _key: Key, obj: Object) -> None:
+    def on_upsert(self, _key: Key, obj: Object) -> None:
         self._scheduler.node_seen(obj)
 
-    def gone(self, key: Key) -> None:
+    def on_delete(self, key: Key) -> None:
         self._scheduler.node_gone(key[1])

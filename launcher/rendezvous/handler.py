@@ -51,7 +51,7 @@ class Rendezvous:
     async def attempt(self, request: web.Request) -> web.StreamResponse:
         """``GET …/attempts/{attempt}``: where everybody is, as soon as everybody is there."""
         attempt = int(request.match_info["attempt"])
-        uid = await self._tokens.bearer(_token(request), attempt)
+        uid = await self._tokens.verify_token(_token(request), attempt)
         names = _names(request.query.get("format", HOSTS_JSON))
         asker = _asker(request.query.get("task"))
         if TF_CONFIG in names and len(names) == 1 and asker is None:

@@ -213,7 +213,7 @@ class PeerTracker:
         seen = self._pods.get(name)
         return seen if seen is not None and self._fits(seen) and not seen.deleting else None
 
-    def tellers(self) -> Iterator[PeerPod]:
+    def pods_with_port(self) -> Iterator[PeerPod]:
         """Every pod that has told its port."""
         return (seen for seen in self._pods.values() if seen.told is not None)
 

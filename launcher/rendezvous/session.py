@@ -161,7 +161,7 @@ class RendezvousSession:
 
     # What the informer tells.
 
-    def seen(self, key: Key, obj: Object) -> None:
+    def on_upsert(self, key: Key, obj: Object) -> None:
         """A pod has come or changed."""
         pod = seen_from_json(obj)
         if pod is None:
@@ -176,7 +176,7 @@ class RendezvousSession:
             expected.set()
         self._change()
 
-    def gone(self, key: Key) -> None:
+    def on_delete(self, key: Key) -> None:
         """A pod is no longer there."""
         self._attendance.lose(key[1])
         self._must_read = True
@@ -201,7 +201,7 @@ class RendezvousSession:
                 except LauncherError as error:
                     log.warning("framework not read", extra={"framework": self._key, "why": str(error)})
                     self._look_again()
-                    await asyncio.sleep(pauses.next())
+                    await asyncio.sleep(pauses.next_delay())
                     continue
                 pauses.reset()
             await self._informer.synced.wait()
@@ -318,13 +318,13 @@ class RendezvousSession:
         if pod.told is not None:
             return  # what it said first holds, as long as it is there
         place = (pod.node, port)
-        others = {(other.node, other.told): other.uid for other in self._attendance.tellers()}
+        others = {(other.node, other.told): other.uid for other in self._attendance.pods_with_port()}
         if (others | self._taken).get(place, pod.uid) != pod.uid:
             raise Conflict(f"port {port} of node {pod.node} is another task's: take another one")
         self._taken[place] = pod.uid
         try:
             note = {"metadata": {"uid": pod.uid, "annotations": {PORT: str(port)}}}
-            self._informer.wrote(await self._store.patch(PODS, self._key[0], pod.pod, MergePatch(note)))
+            self._informer.upsert(await self._store.patch(PODS, self._key[0], pod.pod, MergePatch(note)))
         finally:
             del self._taken[place]
 

@@ -38,7 +38,7 @@ class Tokens:
         """The token of that attempt of the Framework with that *uid*. Raises LauncherError while there is no key."""
         return f"{attempt}.{uid}.{_code(await self._known(), uid, attempt)}"
 
-    async def bearer(self, token: str, attempt: int) -> str:
+    async def verify_token(self, token: str, attempt: int) -> str:
         """The uid of the Framework whose *attempt* the token is for. Raises Forbidden if it is for nothing of that."""
         found = _TOKEN.fullmatch(token)
         if found is None:

@@ -158,7 +158,7 @@ def by_size(party: SchedulingUnit, facts: Iterable[NodeAttributes]) -> list[Queu
 
 def has_affinity(party: SchedulingUnit) -> bool:
     """Whether it matters to its pods which others are near."""
-    return any(member.guest.demand.near or member.guest.demand.apart for member in party.members)
+    return any(member.guest.demand.affinity or member.guest.demand.anti_affinity for member in party.members)
 
 
 def packed(

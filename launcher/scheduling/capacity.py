@@ -78,7 +78,7 @@ class ClusterCapacity:
         self._promised.pop(key, None)
         self._has_changed |= self._site.remove(key) is not None
 
-    def take(self, pods: Sequence[Object], least: int) -> str | None:
+    def reserve(self, pods: Sequence[Object], least: int) -> str | None:
         """
         None when there is room for *least* of these pods: it is taken, and so is room for the others that fit.
 
@@ -133,13 +133,13 @@ class ClusterCapacity:
 
     def _seat(self, guests: Sequence[PodInfo]) -> "_Trial":
         trial = _Trial(self._site, self._next)
-        greed = {demand: self._greed(demand) for demand in {guest.demand for guest in guests}}
+        greed = {demand: self._dominant_share(demand) for demand in {guest.demand for guest in guests}}
         for guest in sorted(guests, key=lambda guest: (-greed[guest.demand], guest.key)):
             trial.seat(guest)
         self._next = trial.next
         return trial
 
-    def _greed(self, demand: PodRequirements) -> float:
+    def _dominant_share(self, demand: PodRequirements) -> float:
         """The largest share of all that there is of something."""
         return max(amount / (self._total(name) or 1) for name, amount in demand.amounts.items())
 
@@ -175,7 +175,7 @@ class _Trial:
                 self.seated.append(guest)
                 return
             self.why = self.why or self._verdict(guest)
-            if not demand.near:  # whom it wants to be near may still come
+            if not demand.affinity:  # whom it wants to be near may still come
                 self._hopeless.add(demand)
         finally:
             self._site.crowds.forget(demand.terms)

@@ -126,7 +126,7 @@ class ClusterState:
         self._placed[guest.key] = guest, node
         if node in self.nodes:
             self.nodes[node].take(guest)
-        self.crowds.join(guest.key, guest.labels, node, guest.demand.apart)
+        self.crowds.join(guest.key, guest.labels, node, guest.demand.anti_affinity)
         group = self.groups.setdefault(guest.group, {})
         group[node] = group.get(node, 0) + 1
 
@@ -138,7 +138,7 @@ class ClusterState:
         guest, at = placed
         if at in self.nodes:
             self.nodes[at].release(key)
-        self.crowds.leave(key, guest.labels, at, guest.demand.apart)
+        self.crowds.leave(key, guest.labels, at, guest.demand.anti_affinity)
         group = self.groups[guest.group]
         group[at] -= 1
         if not group[at]:

@@ -56,7 +56,7 @@ class SchedulingEngine:
         self._entered: dict[Key, tuple[SchedulingUnit, EquivalenceClass]] = {}
         self._gangs = Gangs()
         #: Pods that were given a node, until somebody has seen them there.
-        self._given: dict[Key, QueuedPod] = {}
+        self._assumed: dict[Key, QueuedPod] = {}
         self._untold: dict[QueuedPod, None] = {}
         self._room: Reservation | None = None
         self._serial = 0
@@ -81,9 +81,9 @@ class SchedulingEngine:
             line.is_hopeless = False
         self._reopen()
 
-    def wait(self, guest: PodInfo, priority: int, since: float) -> None:
+    def add_pending(self, guest: PodInfo, priority: int, since: float) -> None:
         """The pod wants a node. Said again, it changes nothing but what has changed."""
-        given = self._given.get(guest.key)
+        given = self._assumed.get(guest.key)
         if given is not None and given.guest.uid == guest.uid:
             return
         known = self._waiting.get(guest.key)
@@ -110,7 +110,7 @@ class SchedulingEngine:
             line = self._lines[key] = EquivalenceClass(key)
             for demand in key.demands:
                 self._site.crowds.ask(demand.terms)
-                if demand.near:
+                if demand.affinity:
                     self._near[line] = None
         line.add(party)
         for member in party.members:
@@ -126,12 +126,12 @@ class SchedulingEngine:
             and guest.leaving == ("deletionTimestamp" in meta)
             and guest.labels == (meta.get("labels") or {})
             and self._site.node_of(key) == node
-            and key not in self._given
+            and key not in self._assumed
         )
 
-    def arrive(self, guest: PodInfo, node: str) -> None:
+    def pod_bound(self, guest: PodInfo, node: str) -> None:
         """The pod is on that node, whoever sent it there."""
-        given = self._given.pop(guest.key, None)
+        given = self._assumed.pop(guest.key, None)
         if given is not None and self._site.node_of(guest.key) == node and _same(given.guest, guest):
             return
         self._stop_waiting(guest.key)
@@ -141,7 +141,7 @@ class SchedulingEngine:
 
     def leave(self, key: Key) -> None:
         """The pod is gone, or no longer wants a node."""
-        self._given.pop(key, None)
+        self._assumed.pop(key, None)
         self._stop_waiting(key)
         self._release(key)
         self._gangs.leave(key)
@@ -152,9 +152,9 @@ class SchedulingEngine:
         if gang is not None:
             self._gangs.end(key, gang)
 
-    def give_back(self, guest: PodInfo) -> None:
+    def forget_assumed(self, guest: PodInfo) -> None:
         """The pod did not get to the node that it was given, if nobody has seen it there: it waits as before."""
-        waiting = self._given.get(guest.key)
+        waiting = self._assumed.get(guest.key)
         if waiting is not None and waiting.guest is guest:
             self.leave(guest.key)
             self._admit(waiting)
@@ -172,7 +172,7 @@ class SchedulingEngine:
             self._room.let_in(guest, node)
         for line in self._near:
             # The company that somebody has been waiting for may just have come.
-            near = (term for demand in line.key.demands for term in demand.near)
+            near = (term for demand in line.key.demands for term in demand.affinity)
             if any(term.selection.holds(guest.key[0], guest.labels) for term in near):
                 line.reopen()
 
@@ -277,7 +277,7 @@ class SchedulingEngine:
             node = seats.get(guest.key)
             if node is not None:
                 self._stop_waiting(guest.key)
-                self._given[guest.key] = member
+                self._assumed[guest.key] = member
                 self._put(guest, node)
                 self._gangs.arrive(guest)
                 given.append(Binding(guest, node))
@@ -318,7 +318,7 @@ class SchedulingEngine:
 
     # What to tell.
 
-    def answer(self, key: Key) -> str | None:
+    def unschedulable_reason(self, key: Key) -> str | None:
         """Why the pod has no node; None when that is not known, or it has one."""
         entered = self._entered.get(key)
         if entered is not None:
@@ -331,7 +331,7 @@ class SchedulingEngine:
         told = [
             waiting
             for waiting in self._untold
-            if waiting.guest.key in self._entered and self.answer(waiting.guest.key) is not None
+            if waiting.guest.key in self._entered and self.unschedulable_reason(waiting.guest.key) is not None
         ]
         for waiting in told:
             del self._untold[waiting]

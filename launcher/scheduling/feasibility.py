@@ -74,14 +74,14 @@ class AffinityFilter:
         namespace, labels, crowds = guest.key[0], guest.labels, site.crowds
         self._near = [
             (term.topology, _places(crowds.here(term.selection), term.topology, site))
-            for term in guest.demand.near
+            for term in guest.demand.affinity
             if not _is_first(term, namespace, labels, crowds)
         ]
         # The first of a group that wants to be together may go wherever there is such a place at all.
-        self._labelled = [term.topology for term in guest.demand.near]
+        self._labelled = [term.topology for term in guest.demand.affinity]
         self._apart = [
             (term.topology, _places(crowds.here(term.selection), term.topology, site))
-            for term in guest.demand.apart
+            for term in guest.demand.anti_affinity
         ]
         self._shunned = [
             (topology, _places(nodes, topology, site))
@@ -105,7 +105,11 @@ class AffinityFilter:
 
 def company_of(guest: PodInfo, site: ClusterState) -> AffinityFilter | None:
     """Where the pod may be for the sake of others; None when no pod, itself included, cares."""
-    return AffinityFilter(guest, site) if site.crowds or guest.demand.near or guest.demand.apart else None
+    return (
+        AffinityFilter(guest, site)
+        if site.crowds or guest.demand.affinity or guest.demand.anti_affinity
+        else None
+    )
 
 
 def _is_first(term: PodTerm, namespace: str, labels: Mapping[str, str], crowds: AffinityCounts) -> bool:
@@ -129,7 +133,7 @@ def _keeps_off(one: PodInfo, here: NodeAttributes, other: PodInfo, there: NodeAt
         term.selection.holds(other.key[0], other.labels)
         and term.topology in here.labels
         and here.labels[term.topology] == there.labels.get(term.topology)
-        for term in one.demand.apart
+        for term in one.demand.anti_affinity
     )
 
 

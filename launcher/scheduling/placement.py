@@ -30,7 +30,7 @@ class FeasibilityReport:
     fit: list[NodeInfo] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     #: What is in the way has to do with this pod's own labels: others that ask for the same need not meet it.
-    personal: bool = False
+    depends_on_pod_labels: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class PlacementSearch:
             return Placement(
                 {member.guest.key: highest_scoring(member.guest, survey.fit, self._site).facts.name}
             )
-        return Placement(why=self.words(survey), personal=survey.personal)
+        return Placement(why=self.words(survey), personal=survey.depends_on_pod_labels)
 
     def words(self, survey: FeasibilityReport) -> str:
         return unschedulable_message(len(self._site.nodes), survey.reasons)
@@ -75,12 +75,12 @@ class PlacementSearch:
                 found.reasons += short
             elif company is not None and (why := company.refusal(node.facts)) is not None:
                 found.reasons.append(why)
-                found.personal |= why == EXISTING_ANTI_AFFINITY
+                found.depends_on_pod_labels |= why == EXISTING_ANTI_AFFINITY
             elif room is not None and room.refuses(guest, self._priority, node):
                 found.reasons.append(KEPT)
             elif room is not None and room.repels(guest, self._priority, node):
                 found.reasons.append(KEPT)
-                found.personal = True
+                found.depends_on_pod_labels = True
             else:
                 found.fit.append(node)
         return found
@@ -174,7 +174,7 @@ class _Table:
             while left:
                 later = self._pass(left, choose, seat, seats)
                 # Some may have waited for company that is there now.
-                if len(later) == len(left) or not any(member.guest.demand.near for member in later):
+                if len(later) == len(left) or not any(member.guest.demand.affinity for member in later):
                     break
                 left = later
         return seats
@@ -202,8 +202,8 @@ class _Table:
                 continue
             later.append(member)
             self._obstacle = self._obstacle or survey
-            self._personal |= survey.personal
-            if not survey.fit and not survey.personal:
+            self._personal |= survey.depends_on_pod_labels
+            if not survey.fit and not survey.depends_on_pod_labels:
                 hopeless.add(guest.demand)
         return later
 

@@ -71,15 +71,15 @@ class PodRequirements:
     nodes: tuple[NodeTerm, ...] | None
     preferred_nodes: tuple[Weighed[NodeTerm], ...]
     tolerations: tuple[Toleration, ...]
-    near: tuple[PodTerm, ...]
-    apart: tuple[PodTerm, ...]
+    affinity: tuple[PodTerm, ...]
+    anti_affinity: tuple[PodTerm, ...]
     #: Weights below zero keep apart.
     preferred_pods: tuple[Weighed[PodTerm], ...]
 
     @property
     def terms(self) -> Iterable[PodTerm]:
         """Every term about other pods."""
-        return (*self.near, *self.apart, *(wish.term for wish in self.preferred_pods))
+        return (*self.affinity, *self.anti_affinity, *(wish.term for wish in self.preferred_pods))
 
 
 def demand_of(pod: Mapping[str, Any]) -> PodRequirements:
@@ -132,8 +132,8 @@ def _read(parts: Mapping[str, Any]) -> PodRequirements:
         nodes=node_terms(about_nodes),
         preferred_nodes=preferred_nodes(about_nodes),
         tolerations=tuple(_toleration(one) for one in parts.get("tolerations") or ()),
-        near=near,
-        apart=apart,
+        affinity=near,
+        anti_affinity=apart,
         preferred_pods=wishes,
     )
 

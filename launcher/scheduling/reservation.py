@@ -63,7 +63,7 @@ class Reservation:
         return any(
             clash(own, self.claims[at].facts, guest, node.facts)
             for own, at in self._seated
-            if own.demand.apart or guest.demand.apart
+            if own.demand.anti_affinity or guest.demand.anti_affinity
         )
 
     def _yields_to(self, guest: PodInfo, priority: int) -> bool:

@@ -81,7 +81,7 @@ def line_key(party: SchedulingUnit) -> LineKey:
 
 
 def _ask(guest: PodInfo) -> Ask:
-    near = guest.demand.near
+    near = guest.demand.affinity
     if not near:
         return guest.demand, ()
     return guest.demand, tuple(term.selection.holds(guest.key[0], guest.labels) for term in near)

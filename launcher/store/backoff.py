@@ -18,7 +18,7 @@ class ExponentialBackoff:
         self._first, self._most = first, most
         self.failures = 0
 
-    def next(self) -> float:
+    def next_delay(self) -> float:
         """How long to wait after one more failure."""
         # Beyond 2**30 the cap has long been reached; the bound keeps the number small.
         delay = min(self._most, self._first * (1 << min(self.failures, 30)))

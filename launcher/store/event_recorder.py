@@ -31,7 +31,7 @@ _MOST_PER_OBJECT = 50
 class _Waiting:
     """One event to write, and how often it has happened since it was last written."""
 
-    about: Object
+    obj: Object
     notice: ObjectEvent
     count: int = 1
 
@@ -60,7 +60,7 @@ class EventRecorder:
         self._something = asyncio.Event()
         self._closed = asyncio.Event()
 
-    def tell(self, about: Object, notices: Iterable[ObjectEvent]) -> None:
+    def record(self, about: Object, notices: Iterable[ObjectEvent]) -> None:
         """Have these written; *about* is the object, or at least its apiVersion, kind and metadata."""
         for notice in notices:
             name = _name(about, notice)
@@ -95,7 +95,7 @@ class EventRecorder:
                 except LauncherError as error:
                     log.info("event not written", extra={"event": waiting.notice.reason, "why": str(error)})
                 except Exception as error:  # an event that is stored already may be unreadable
-                    key = _namespace(waiting.about), name
+                    key = _namespace(waiting.obj), name
                     object_errors.record("event-recorder", EVENTS.plural, key, error)
 
     async def _rest(self) -> None:
@@ -108,13 +108,13 @@ class EventRecorder:
                     await self._closed.wait()
 
     def _taken(self, waiting: _Waiting) -> None:
-        uid = waiting.about["metadata"]["uid"]
+        uid = waiting.obj["metadata"]["uid"]
         self._per_object[uid] -= 1
         if not self._per_object[uid]:
             del self._per_object[uid]
 
     async def _write(self, name: str, waiting: _Waiting) -> None:
-        namespace = _namespace(waiting.about)
+        namespace = _namespace(waiting.obj)
         now = format_rfc3339(int(self._clock()))
         try:
             await self._store.create(EVENTS, _event(name, waiting, now, self._component))
@@ -137,14 +137,14 @@ def _namespace(about: Object) -> str:
 
 
 def _event(name: str, waiting: _Waiting, now: str, component: str) -> Object:
-    meta, notice = waiting.about["metadata"], waiting.notice
+    meta, notice = waiting.obj["metadata"], waiting.notice
     return {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
-        "metadata": {"name": name, "namespace": _namespace(waiting.about)},
+        "metadata": {"name": name, "namespace": _namespace(waiting.obj)},
         "involvedObject": {
-            "apiVersion": waiting.about["apiVersion"],
-            "kind": waiting.about["kind"],
+            "apiVersion": waiting.obj["apiVersion"],
+            "kind": waiting.obj["kind"],
             "namespace": meta.get("namespace", ""),
             "name": meta["name"],
             "uid": meta["uid"],

@@ -23,10 +23,10 @@ _AT_ONCE = 20
 class EventHandler(Protocol):
     """Who wants to know."""
 
-    def seen(self, key: Key, obj: Object, /) -> None:
+    def on_upsert(self, key: Key, obj: Object, /) -> None:
         """The object is there, and new or changed."""
 
-    def gone(self, key: Key, /) -> None:
+    def on_delete(self, key: Key, /) -> None:
         """The object is no longer there."""
 
 
@@ -34,8 +34,8 @@ class EventHandler(Protocol):
 class EventHandlerFuncs:
     """A handler out of two functions, for who hears of several kinds."""
 
-    seen: Callable[[Key, Object], None]
-    gone: Callable[[Key], None]
+    on_upsert: Callable[[Key, Object], None]
+    on_delete: Callable[[Key], None]
 
 
 class Informer:
@@ -93,21 +93,21 @@ class Informer:
                 )
                 await self._pause(error.retry_after if isinstance(error, TooManyRequests) else 0.0)
 
-    def wrote(self, obj: Object) -> None:
+    def upsert(self, obj: Object) -> None:
         """A write of ours was answered with *obj*: known at once, without waiting for the watch."""
         key = key_of(obj)
         if key not in self._versions and self._reached >= version_of(obj):
             return  # the watch has told of it already, and of its end
         self._see(key, obj)
 
-    def removed(self, key: Key, version: Version) -> None:
+    def remove(self, key: Key, version: Version) -> None:
         """The store said that the object of that *version*, or an older one, is no longer there."""
         known = self._versions.get(key)
         if known is not None and known <= version:
             self._lose(key)
 
     async def _pause(self, least: float = 0.0) -> None:
-        await asyncio.sleep(max(least, self._pauses.next() * (1 + self._chance()) / 2))
+        await asyncio.sleep(max(least, self._pauses.next_delay() * (1 + self._chance()) / 2))
 
     async def _list(self) -> None:
         try:
@@ -131,7 +131,7 @@ class Informer:
                 self._kind, self._namespace, self._where, limit=self._page, token=token
             )
             await self._see_all(page.items, there)
-            token = page.token
+            token = page.continue_token
             if token is None:
                 return there, page.version
 
@@ -154,7 +154,7 @@ class Informer:
             silent = False
             self._pauses.reset()
             if change.happened is ChangeType.DELETED:
-                self.removed(key_of(change.object), change.version)
+                self.remove(key_of(change.object), change.version)
             elif change.happened is not ChangeType.BOOKMARK:
                 self._see(key_of(change.object), change.object)
             self._reached = max(self._reached, change.version)
@@ -166,9 +166,9 @@ class Informer:
         if version > self._versions.get(key, 0):
             self._versions[key] = version
             with object_errors.handling(self._component, self._kind.plural, key):
-                self._handler.seen(key, obj)
+                self._handler.on_upsert(key, obj)
 
     def _lose(self, key: Key) -> None:
         del self._versions[key]
         with object_errors.handling(self._component, self._kind.plural, key):
-            self._handler.gone(key)
+            self._handler.on_delete(key)

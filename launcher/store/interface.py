@@ -100,7 +100,7 @@ class Page:
     items: Sequence[Object]
     version: Version
     #: Brings the next page, at the same version; None at the end.
-    token: str | None = None
+    continue_token: str | None = None
     #: How many come after this page, where that is known.
     remaining: int | None = None
 

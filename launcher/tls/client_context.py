@@ -39,7 +39,7 @@ class ClientTls:
         self._load_own()
         self._note()
 
-    def nameless(self) -> "ClientTls":
+    def without_client_certificate(self) -> "ClientTls":
         """Another with the same trust, and no certificate of ours: for connections on behalf of others."""
         verify = self.context.verify_mode != ssl.CERT_NONE
         return ClientTls(self._authority, verify=verify, server_name=self.server_name)

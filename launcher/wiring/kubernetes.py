@@ -57,7 +57,7 @@ _DISCOVERY_CONNECTIONS = 16
 #: Each write of a status costs the API server as much as a pod does, so one that nothing waits for waits for more.
 _PACE = ControllerOptions(
     calls=32,
-    gather=1.0,
+    coalesce_seconds=1.0,
     gather_per_task=1e-3,
     gather_per_framework=20e-3,
     gather_at_first=5.0,
@@ -232,7 +232,7 @@ class _Replica:
             webhook=Webhook(self._settings.policy),
             rendezvous=self._discovering.rendezvous,
             certificates=self._settings.client_ca is not None,
-            are_ours=self._own_jobs.are_ours,
+            serves_kind=self._own_jobs.are_ours,
             second_name=self._settings.frameworkcontroller,
             metrics_auth=self._settings.metrics_auth,
         )

@@ -91,7 +91,7 @@ def test_what_only_strict_reading_refuses_is_a_bad_request_unless_it_is_patched(
     assert (code, status["reason"]) == (400, "BadRequest")
     assert status["message"].startswith('strict decoding error: unknown field "spec.a", duplicate field')
     assert status_of(error, A, patching=True)[0] == 422
-    mixed = InvalidObject((*error.problems, required("spec.c")))
+    mixed = InvalidObject((*error.errors, required("spec.c")))
     assert status_of(mixed, A)[0] == 422
 
 

@@ -69,8 +69,8 @@ def pod_events(tasks: int) -> float:
     begun = perf_counter()
     for planner in planners:
         for pod in news:
-            planner.board.see(pod)
-            planner.look(NOW)
+            planner.attempt_state.observe_pod(pod)
+            planner.plan(NOW)
     spent = perf_counter() - begun
     if any(planner.status().state is not State.RUNNING for planner in planners):
         raise ValueError("the planners did not follow the story")
@@ -80,10 +80,10 @@ def pod_events(tasks: int) -> float:
 def a_planner(tasks: int) -> Planner:
     """A planner that has seen every pod accepted."""
     planner = Planner(a_framework(tasks), PlannerOptions())
-    planner.look(NOW)
+    planner.plan(NOW)
     for index in range(tasks):
-        planner.board.see(a_pod(index))
-    planner.look(NOW)
+        planner.attempt_state.observe_pod(a_pod(index))
+    planner.plan(NOW)
     return planner
 
 
@@ -94,7 +94,7 @@ def bytes_per_task(tasks: int) -> float:
     try:
         planner = a_planner(tasks)
         gc.collect()
-        return tracemalloc.get_traced_memory()[0] / len(planner.board.pods)
+        return tracemalloc.get_traced_memory()[0] / len(planner.attempt_state.pods)
     finally:
         tracemalloc.stop()
 

@@ -95,8 +95,8 @@ def _tries(writes: Sequence[Write]) -> dict[str, dict[Try, set[str]]]:
     found: dict[str, dict[Try, set[str]]] = defaultdict(lambda: defaultdict(set))
     for write in writes:
         pod = pod_from_json(write.obj) if write.kind == PODS else None
-        if pod is not None and pod.of is not None:
-            of = pod.of
+        if pod is not None and pod.task is not None:
+            of = pod.task
             found[pod.owner][Try(of.framework_attempt, of.role, of.index, of.task_attempt)].add(pod.uid)
     return found
 
@@ -110,11 +110,11 @@ def _run_again_after_success(writes: Sequence[Write], deleted: AbstractSet[str])
     succeeded: dict[tuple[str, int, str], str] = {}
     for write in writes:
         pod = pod_from_json(write.obj) if write.kind == PODS else None
-        if pod is None or pod.of is None:
+        if pod is None or pod.task is None:
             continue
-        task = (pod.owner, pod.of.framework_attempt, pod.name)
+        task = (pod.owner, pod.task.framework_attempt, pod.name)
         if pod.phase == "Succeeded" and pod.uid not in deleted:
             succeeded.setdefault(task, pod.uid)
         elif succeeded.get(task, pod.uid) != pod.uid:
-            yield f"{pod.name} ({pod.of})"
+            yield f"{pod.name} ({pod.task})"
             succeeded[task] = pod.uid

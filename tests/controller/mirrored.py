@@ -208,7 +208,7 @@ async def mirrored(
     if controlled:
         runs.append(
             FrameworkController(
-                store, clock=time.time, chance=chance, pace=ControllerOptions(gather=0.01)
+                store, clock=time.time, chance=chance, pace=ControllerOptions(coalesce_seconds=0.01)
             ).run()
         )
     tasks = [asyncio.create_task(run) for run in runs]

@@ -19,7 +19,7 @@ async def a_desk(store: SimulatedStore) -> FrameworkState:
         [],
         validation_errors,
     )
-    desk.planner.look(store.clock())
+    desk.planner.plan(store.clock())
     return desk
 
 
@@ -32,11 +32,11 @@ def test_its_own_write_is_known_by_the_watch_as_well_as_by_the_answer() -> None:
     async def story() -> None:
         store = SimulatedStore(Random(1))
         desk = await a_desk(store)
-        answer = await store.update_status(FRAMEWORKS, desk.send())
+        answer = await store.update_status(FRAMEWORKS, desk.status_update())
         planner = desk.planner
 
         assert not desk.observe(answer), "the watch was faster, and it is nothing to look at"
-        assert desk.sent(answer)
+        assert desk.status_stored(answer)
         assert (desk.planner, desk.planner.changed) == (planner, False)
 
     run(story())
@@ -46,7 +46,7 @@ def test_a_write_whose_answer_was_lost_is_found_again() -> None:
     async def story() -> None:
         store = SimulatedStore(Random(1))
         desk = await a_desk(store)
-        await store.update_status(FRAMEWORKS, desk.send())
+        await store.update_status(FRAMEWORKS, desk.status_update())
         edited = await store.patch(FRAMEWORKS, "default", "f", MergePatch({"spec": {"description": "new"}}))
 
         assert desk.settle(edited)
@@ -59,7 +59,7 @@ def test_a_write_that_never_arrived_is_not_taken_for_saved() -> None:
     async def story() -> None:
         store = SimulatedStore(Random(1))
         desk = await a_desk(store)
-        desk.send()
+        desk.status_update()
         edited = await store.patch(FRAMEWORKS, "default", "f", MergePatch({"spec": {"description": "new"}}))
 
         assert not desk.settle(edited)
@@ -73,11 +73,11 @@ def test_somebody_elses_status_is_taken_over_and_an_answer_that_comes_after_it_c
     async def story() -> None:
         store = SimulatedStore(Random(1))
         desk = await a_desk(store)
-        answer = await store.update_status(FRAMEWORKS, desk.send())
+        answer = await store.update_status(FRAMEWORKS, desk.status_update())
         theirs = await somebody_writes(store, "theirs")
 
         assert desk.observe(theirs)
-        assert not desk.sent(answer), "so nothing is done that rests on it"
+        assert not desk.status_stored(answer), "so nothing is done that rests on it"
         assert desk.planner.status().message == "theirs"
         assert desk.version == int(theirs["metadata"]["resourceVersion"])
 
@@ -89,7 +89,7 @@ def test_an_old_sight_of_the_framework_is_passed_over() -> None:
         store = SimulatedStore(Random(1))
         desk = await a_desk(store)
         old = await store.get(FRAMEWORKS, "default", "f")
-        desk.sent(await store.update_status(FRAMEWORKS, desk.send()))
+        desk.status_stored(await store.update_status(FRAMEWORKS, desk.status_update()))
         planner = desk.planner
 
         assert not desk.observe(old)

@@ -295,8 +295,8 @@ def test_an_edit_that_comes_while_pods_are_created_stops_that_at_once() -> None:
 
 def test_nobody_is_kept_busy_by_a_moment_that_passes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = count()
-    look = Planner.look
-    monkeypatch.setattr(Planner, "look", lambda *args, **more: (next(looks), look(*args, **more))[1])
+    look = Planner.plan
+    monkeypatch.setattr(Planner, "plan", lambda *args, **more: (next(looks), look(*args, **more))[1])
 
     async def story() -> None:
         store = unaudited()

@@ -262,14 +262,14 @@ def test_a_framework_that_cannot_be_read_is_told_of_and_does_not_touch_another()
 
 
 def test_a_bug_that_shows_on_one_framework_does_not_touch_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    look = Planner.look
+    look = Planner.plan
 
     def fragile(self: Planner, *args: Any, **kwargs: Any) -> Any:
         if self._framework.name == "cursed":
             raise RuntimeError("a bug")
         return look(self, *args, **kwargs)
 
-    monkeypatch.setattr(Planner, "look", fragile)
+    monkeypatch.setattr(Planner, "plan", fragile)
 
     async def story() -> None:
         store = Watched()
@@ -458,7 +458,7 @@ def test_stopped_it_saves_what_it_has_not_saved_yet() -> None:
     async def story() -> None:
         store = Watched()
         await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2)))
-        async with launched(store, seconds=1000, gather=1000.0) as controller:
+        async with launched(store, seconds=1000, coalesce_seconds=1000.0) as controller:
             await asyncio.sleep(30)
             before = (await store.status())["state"]
             controller.stop()

@@ -12,7 +12,7 @@ def test_between_its_beginning_and_its_end_changes_are_saved_together() -> None:
     async def story() -> None:
         store = Watched()
         await store.create(FRAMEWORKS, a_framework("f", a_role("w", 20)))
-        async with launched(store, seconds=5, gather=20.0):
+        async with launched(store, seconds=5, coalesce_seconds=20.0):
             await reaches(store, "Completed")
 
         assert store.count("update_status", FRAMEWORKS) == 2
@@ -24,7 +24,7 @@ def test_the_status_of_more_tasks_waits_longer() -> None:
     async def story() -> None:
         store = Watched()
         await store.create(FRAMEWORKS, a_framework("f", a_role("w", 20)))
-        async with launched(store, seconds=1000, gather=1.0, gather_per_task=1.0):
+        async with launched(store, seconds=1000, coalesce_seconds=1.0, gather_per_task=1.0):
             await asyncio.sleep(15)
             early = (await store.status())["state"]
             await reaches(store, "AttemptRunning", within=15)
@@ -40,7 +40,9 @@ def test_where_many_frameworks_change_each_of_them_waits_longer() -> None:
         store = Watched()
         for number in range(frameworks):
             await store.create(FRAMEWORKS, a_framework(f"f{number}", a_role("w", 20)))
-        async with launched(store, seconds=10, gather=0.01, gather_per_framework=0.5, longest_gather=60.0):
+        async with launched(
+            store, seconds=10, coalesce_seconds=0.01, gather_per_framework=0.5, longest_gather=60.0
+        ):
             for number in range(frameworks):
                 await reaches(store, "Completed", f"f{number}")
         return store.count("update_status", FRAMEWORKS) // frameworks
@@ -53,7 +55,7 @@ def test_that_pods_are_there_is_told_late_and_that_they_run_is_told_soon() -> No
     async def story() -> None:
         store = Watched()
         await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2)))
-        async with launched(store, seconds=1000, gather=1.0, gather_at_first=300.0):
+        async with launched(store, seconds=1000, coalesce_seconds=1.0, gather_at_first=300.0):
             await reaches(store, "AttemptRunning", within=30)
 
         assert store.count("update_status", FRAMEWORKS) == 2
@@ -65,7 +67,7 @@ def test_a_framework_without_pods_has_only_its_status_to_speak_for_it() -> None:
     async def story() -> None:
         store = Watched()
         await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2), executionType="Create"))
-        async with launched(store, gather=1.0, gather_at_first=300.0):
+        async with launched(store, coalesce_seconds=1.0, gather_at_first=300.0):
             await asyncio.sleep(5)
             conditions = {each["type"]: each["status"] for each in (await store.status())["conditions"]}
 

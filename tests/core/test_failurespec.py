@@ -110,7 +110,7 @@ def test_bad_rules_are_refused_with_everything_that_is_wrong(entries: list[Any],
     with pytest.raises(InvalidObject) as refused:
         rules_from_json(entries)
 
-    assert [str(problem) for problem in refused.value.problems] == problems
+    assert [str(problem) for problem in refused.value.errors] == problems
 
 
 def test_null_fields_of_a_rule_mean_absent() -> None:

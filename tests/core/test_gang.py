@@ -193,7 +193,7 @@ def test_a_gang_that_is_not_placed_in_time_fails_and_everything_is_taken_back() 
 def test_the_launcher_looks_again_when_the_time_is_over() -> None:
     world = waiting(timeout=60)
 
-    assert world.plan().look_again == START + 60
+    assert world.plan().requeue_at == START + 60
 
 
 def test_without_a_timeout_a_gang_waits_for_ever() -> None:
@@ -202,7 +202,7 @@ def test_without_a_timeout_a_gang_waits_for_ever() -> None:
     world.after(10**6)
 
     assert world.state is State.PREPARING
-    assert world.plan().look_again is None
+    assert world.plan().requeue_at is None
 
 
 def test_the_wait_is_counted_from_the_first_pod_that_was_asked_for() -> None:
@@ -393,11 +393,11 @@ def test_a_gang_does_not_fail_because_a_cache_is_behind() -> None:
     planner = Planner(stored, world.rules)
 
     # As after a restart: nothing is known yet of the nodes that its pods were given meanwhile.
-    look = planner.look(START + 60)
+    look = planner.plan(START + 60)
     before = planner.summary.attempt.completion is not None
     for pod in world.pods.values():
-        planner.board.see(pod_from_json(pod))
-    planner.look(START + 60, fresh=True)
+        planner.attempt_state.observe_pod(pod_from_json(pod))
+    planner.plan(START + 60, fresh=True)
 
     assert (ListPodsLive() in look.actions, before) == (True, False)
     assert is_placed(planner.summary)

@@ -112,11 +112,11 @@ def test_to_the_strict_unknown_fields_are_problems_beside_all_others() -> None:
     with pytest.raises(InvalidObject) as refused:
         read(obj, strict=True)
 
-    assert [(problem.field, problem.reason) for problem in refused.value.problems] == [
+    assert [(problem.field, problem.reason) for problem in refused.value.errors] == [
         ("spec.taskRoles[0].taskNumber", "FieldValueInvalid"),
         ("spec.taskRoles[0].task.pod.spec.containers[0].olumeMounts", UNKNOWN_FIELD),
     ]
-    assert refused.value.problems[1].message == OLUME
+    assert refused.value.errors[1].message == OLUME
 
 
 @pytest.mark.parametrize("media", Media)
@@ -133,7 +133,7 @@ def test_a_key_that_stands_twice_is_a_warning_or_to_the_strict_a_problem(media: 
     assert manifest.object["spec"]["description"] == "b"
     with pytest.raises(InvalidObject) as refused:
         parse_framework(data, media=media, strict=True)
-    assert [(problem.field, problem.reason) for problem in refused.value.problems] == [
+    assert [(problem.field, problem.reason) for problem in refused.value.errors] == [
         ("spec.description", DUPLICATE_FIELD)
     ]
 
@@ -171,7 +171,7 @@ def test_another_kind_is_invalid() -> None:
     with pytest.raises(InvalidObject) as refused:
         read({**a_framework(), "kind": "FrameworkList"})
 
-    assert [str(problem) for problem in refused.value.problems] == [
+    assert [str(problem) for problem in refused.value.errors] == [
         'kind: Unsupported value: "FrameworkList": supported values: "Framework"; did you mean "Framework"?'
     ]
 
@@ -208,7 +208,7 @@ def test_all_problems_come_at_once() -> None:
     with pytest.raises(InvalidObject) as refused:
         read(obj)
 
-    assert {problem.field for problem in refused.value.problems} == {
+    assert {problem.field for problem in refused.value.errors} == {
         "metadata.name",
         "spec.executionType",
         "spec.roleSequence[0]",
@@ -222,8 +222,8 @@ def test_more_problems_than_anybody_reads_are_counted() -> None:
     with pytest.raises(InvalidObject) as refused:
         read(a_framework(*[{"name": "a"}] * 200))
 
-    assert len(refused.value.problems) == MAX_REPORTED_ERRORS + 1
-    assert str(refused.value.problems[-1]) == "there are at least 499 more problems"
+    assert len(refused.value.errors) == MAX_REPORTED_ERRORS + 1
+    assert str(refused.value.errors[-1]) == "there are at least 499 more problems"
 
 
 def test_a_status_that_was_sent_is_dropped_with_a_warning() -> None:

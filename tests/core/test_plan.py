@@ -33,7 +33,7 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_do() -> None:
 
     again = world.plan()
 
-    assert (again.status, again.actions, again.look_again) == (world.status, (), None)
+    assert (again.status, again.actions, again.requeue_at) == (world.status, (), None)
 
 
 def test_nothing_is_known_before_the_first_look() -> None:
@@ -49,7 +49,7 @@ def test_nothing_is_known_before_the_first_look() -> None:
 def test_a_framework_that_runs_longer_than_its_deadline_is_stopped() -> None:
     world = running(a_role("w", 2, retry=(False, -2)), active_deadline_seconds=100, retry=(False, -2))
 
-    due = world.plan().look_again
+    due = world.plan().requeue_at
     world.after(99)
     before = world.state
     world.after(1)
@@ -91,7 +91,7 @@ def test_the_deadline_does_not_wait_for_a_retry() -> None:
     world = running(a_role("w"), active_deadline_seconds=100, retry=(True, 0), rules=rules)
     world.fail("w0", 201)
 
-    due = world.plan().look_again
+    due = world.plan().requeue_at
     world.after(99)
     before = world.state
     world.after(1)
@@ -173,7 +173,7 @@ def test_a_finished_framework_is_kept_for_thirty_days() -> None:
     world = running(rules=PlannerOptions())
     world.ok("w0")
 
-    due = world.plan().look_again
+    due = world.plan().requeue_at
     world.after(30 * 24 * 3600 - 1)
     before = world.gone
     world.after(1)
@@ -291,13 +291,13 @@ def test_stop_while_the_last_attempts_pods_are_swept_away_keeps_those_that_are_l
     world = running(a_role("w"), retry=(False, 1))
     world.status_of("w0", an_ended_status(1))
     planner = Planner(world.framework, world.rules)
-    planner.board.see(pod_from_json(world.pods[world.pod("w0")]))
-    swept = planner.look(world.now).actions
+    planner.attempt_state.observe_pod(pod_from_json(world.pods[world.pod("w0")]))
+    swept = planner.plan(world.now).actions
 
     world.stop()
     planner.update(world.framework)
-    planner.board.touch(world.pod("w0"))
-    kept = planner.look(world.now).actions
+    planner.attempt_state.enqueue(world.pod("w0"))
+    kept = planner.plan(world.now).actions
 
     assert (swept, kept) == ((DeletePod(world.pod("w0"), "pod-0"),), ())
     assert planner.status().state is State.COMPLETED

@@ -92,9 +92,9 @@ def test_a_pod_with_another_uid_is_not_the_pod_of_the_attempt() -> None:
     world = running(a_role("w", retry=(True, 0)))
     pod = pod_from_json(world.pods[world.pod("w0")])
     planner = Planner(world.framework, world.rules)
-    planner.board.see(replace(pod, uid="other", version=99))
+    planner.attempt_state.observe_pod(replace(pod, uid="other", version=99))
 
-    look = planner.look(world.now, fresh=True)
+    look = planner.plan(world.now, fresh=True)
     task = planner.status().roles[0].tasks[0]
 
     assert look.actions == (DeletePod(pod.name, "other"),)
@@ -105,11 +105,11 @@ def test_an_older_view_of_a_pod_is_passed_over() -> None:
     world = running()
     pod = pod_from_json(world.pods[world.pod("w0")])
     planner = Planner(world.framework, world.rules)
-    planner.board.see(pod)
-    planner.look(world.now)
+    planner.attempt_state.observe_pod(pod)
+    planner.plan(world.now)
 
-    planner.board.see(replace(pod, version=pod.version - 1, phase="Pending"))
-    planner.look(world.now)
+    planner.attempt_state.observe_pod(replace(pod, version=pod.version - 1, phase="Pending"))
+    planner.plan(world.now)
 
     assert planner.status().roles[0].tasks[0].state is State.RUNNING
 
@@ -137,13 +137,13 @@ def test_a_refusal_comes_too_late_for_a_task_that_is_over() -> None:
     """An end is written once: the task was scaled away before its pod was turned down."""
     world = a_world(a_role("w", 2))
     planner = Planner(world.framework, world.rules)
-    planner.look(START)
+    planner.plan(START)
     world.stop()
     planner.update(world.framework)
-    planner.look(START)
+    planner.plan(START)
 
-    planner.board.refuse(world.pod("w1"), TURNED_DOWN)
-    planner.look(START)
+    planner.attempt_state.reject_creation(world.pod("w1"), TURNED_DOWN)
+    planner.plan(START)
 
     ends = [task.attempt.completion for task in planner.status().roles[0].tasks]
     assert [end and end.code for end in ends] == [-220, -220]
@@ -156,19 +156,19 @@ def test_a_refusal_and_a_scale_down_in_one_look_leave_the_scale_downs_end() -> N
     planner = Planner(world.framework, world.rules)
     world.edit_role("w", tasks=1)
     planner.update(world.framework)
-    planner.board.refuse(world.pod("w1"), TURNED_DOWN)
+    planner.attempt_state.reject_creation(world.pod("w1"), TURNED_DOWN)
 
-    look = planner.look(START)
+    look = planner.plan(START)
 
-    assert "the pod is invalid" not in " ".join(step.because for step in look.steps)
+    assert "the pod is invalid" not in " ".join(step.reason for step in look.steps)
 
 
 def test_what_a_creation_waits_for_is_noted_with_its_task_only() -> None:
     world = running(a_role("w", 2))
     planner = Planner(world.framework, world.rules)
 
-    planner.board.note(world.pod("w0"), "too late")
-    planner.board.note(PodName("f-w-9"), "nobody")
+    planner.attempt_state.set_creation_message(world.pod("w0"), "too late")
+    planner.attempt_state.set_creation_message(PodName("f-w-9"), "nobody")
 
     assert [task.message for task in planner.status().roles[0].tasks] == ["", ""]
 
@@ -182,13 +182,13 @@ def test_a_pod_that_comes_into_sight_only_after_the_end_is_taken_back_before_it_
     planner = Planner(world.framework, world.rules)
 
     # A launcher whose cache does not know of the pod yet.
-    planner.look(START + 60)
+    planner.plan(START + 60)
     unseen = planner.summary.state
-    planner.board.see(pod_from_json(world.pods[world.pod("w0")]))
-    look = planner.look(START + 60, fresh=True)
+    planner.attempt_state.observe_pod(pod_from_json(world.pods[world.pod("w0")]))
+    look = planner.plan(START + 60, fresh=True)
     there = planner.summary.state
-    planner.board.lose(world.pod("w0"))
-    planner.look(START + 60, fresh=True)
+    planner.attempt_state.pod_deleted(world.pod("w0"))
+    planner.plan(START + 60, fresh=True)
 
     assert unseen is State.CREATION_PENDING
     assert look.actions == (DeletePod(world.pod("w0"), world.uid("w0")),)

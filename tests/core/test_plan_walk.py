@@ -388,7 +388,7 @@ def _assert_tasks_have_something_to_come(world: World) -> None:
                 assert task.message, "what is held back says why"
             case State.ATTEMPT_COMPLETED:
                 assert task.retry.delay
-                assert world.plan().look_again is not None
+                assert world.plan().requeue_at is not None
             case _:
                 assert short in world.live()
 
@@ -417,7 +417,7 @@ def _assert_framework_has_something_to_come(world: World) -> None:
     if world.state in (State.PREPARING, State.RUNNING) and counted:
         assert any(world.task(short).state is not State.COMPLETED for short in counted)
     if world.state is State.ATTEMPT_COMPLETED:
-        assert world.plan().look_again is not None or world.pods
+        assert world.plan().requeue_at is not None or world.pods
 
 
 TestWalk = Walk.TestCase

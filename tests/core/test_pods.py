@@ -32,7 +32,7 @@ def test_a_pod_that_nobody_has_looked_at_yet_is_pending_and_nowhere() -> None:
 
     assert (pod.name, pod.uid, pod.version, pod.created) == ("f-w-0", "u", 17, parse_rfc3339(CREATED))
     assert (pod.phase, pod.node, pod.ip, pod.host_ip, pod.ready) == ("Pending", None, None, None, False)
-    assert (pod.deleting, pod.ended, pod.end, pod.of) == (False, False, None, None)
+    assert (pod.deleting, pod.ended, pod.end, pod.task) == (False, False, None, None)
 
 
 def test_a_pod_that_runs_says_where_and_whether_it_is_ready() -> None:
@@ -149,4 +149,4 @@ def test_only_a_controller_owns_a_pod(references: list[dict[str, Any]] | None, o
     ],
 )
 def test_what_keeps_a_pod_from_running(status: dict[str, Any], hindrance: str) -> None:
-    assert pod_from_json(a_pod(status)).hindrance == hindrance
+    assert pod_from_json(a_pod(status)).pending_reason == hindrance

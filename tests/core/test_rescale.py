@@ -44,11 +44,11 @@ def test_marking_twice_changes_nothing_more() -> None:
     crews = new_crews(a_spec(a_role("w", 2)), START)
     smaller = a_spec(a_role("w", 1))
     rescale(crews, smaller, START, 1)
-    once = crews[W].frozen()
+    once = crews[W].to_status()
 
     rescale(crews, smaller, START + 9, 2)
 
-    assert crews[W].frozen() == once
+    assert crews[W].to_status() == once
 
 
 def test_nothing_is_dropped_before_it_is_through() -> None:

@@ -122,7 +122,7 @@ policies = st.builds(RetryPolicy, st.booleans(), st.integers(-2, 4))
 def test_it_answers_as_the_table_does(
     policy: RetryPolicy, completion: Completion, used: int, quick: int, lasted: int, conflict_delay: int
 ) -> None:
-    status = RetryStatus(used + 1, used, quick=quick)
+    status = RetryStatus(used + 1, used, consecutive_quick_retries=quick)
 
     decision = after_completion(
         policy, completion, status, lasted=lasted, backoff=BACKOFF, conflict_delay=conflict_delay
@@ -159,7 +159,7 @@ def test_retries_in_a_row_are_spaced_out_up_to_five_minutes() -> None:
 
 @pytest.mark.parametrize(("lasted", "delay"), [(599, 80), (600, 0)])
 def test_an_attempt_that_lasted_ten_minutes_ends_the_row(lasted: int, delay: int) -> None:
-    decision = decide((False, -1), end(1), RetryStatus(4, 4, quick=4), lasted=lasted)
+    decision = decide((False, -1), end(1), RetryStatus(4, 4, consecutive_quick_retries=4), lasted=lasted)
 
     assert isinstance(decision, Retry)
     assert decision.delay == delay
@@ -171,7 +171,12 @@ def test_a_row_of_any_length_has_a_delay() -> None:
 
 def test_a_conflict_waits_for_the_longer_of_both_delays() -> None:
     delays = [
-        decide((True, 0), end(201, TRANSIENT, CONFLICT), RetryStatus(quick=quick), conflict_delay=60)
+        decide(
+            (True, 0),
+            end(201, TRANSIENT, CONFLICT),
+            RetryStatus(consecutive_quick_retries=quick),
+            conflict_delay=60,
+        )
         for quick in (0, 9)
     ]
 

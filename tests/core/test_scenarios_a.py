@@ -85,7 +85,7 @@ def test_a6_the_deletion_timeout_is_saved_before_any_pod_exists() -> None:
 
 
 def test_a7_a_finished_framework_is_deleted_when_its_time_is_over() -> None:
-    rules = PlannerOptions(failures=NO_FAILURE_SPEC.failures, retain=10)
+    rules = PlannerOptions(failures=NO_FAILURE_SPEC.failures, default_ttl_seconds=10)
     world = running(a_role("w"), rules=rules)
     world.ok("w0")
 
@@ -105,7 +105,7 @@ def test_a8_a_framework_without_tasks_waits_for_ever() -> None:
     world.after(1_000_000)
 
     assert world.state is S.PREPARING
-    assert world.plan().look_again is None
+    assert world.plan().requeue_at is None
 
 
 def test_a9_a_role_without_tasks_does_not_keep_the_others_from_ending() -> None:

@@ -294,4 +294,4 @@ def test_the_delay_is_drawn_once() -> None:
     later = plan(world.framework, [], world.now + 59, rules=rules, chance=0.9)
 
     assert later.status.retry.delay == 60
-    assert later.look_again == int(world.now) + 60
+    assert later.requeue_at == int(world.now) + 60

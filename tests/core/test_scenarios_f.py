@@ -33,7 +33,7 @@ def test_f2_without_a_timeout_a_pod_that_does_not_go_is_waited_for_for_ever() ->
     world.after(10_000_000)
 
     assert (world.task("w0").state, world.forced, len(world.made)) == (State.DELETING, [], 1)
-    assert world.plan().look_again is None
+    assert world.plan().requeue_at is None
 
 
 def test_f4_pods_that_are_all_deleted_by_others_end_the_attempt_with_their_own_code() -> None:
@@ -95,7 +95,7 @@ def test_f8_a_pod_that_was_requested_and_not_seen_for_300_s_is_given_up() -> Non
 
     assert waiting == (State.CREATION_REQUESTED, 0)
     assert (world.task_counters("w0"), len(world.made)) == ((1, 0), 1)
-    assert "PodLocalCacheCreationTimeout (-111)" in " ".join(step.because for step in world.steps)
+    assert "PodLocalCacheCreationTimeout (-111)" in " ".join(step.reason for step in world.steps)
 
 
 def test_f9_a_pod_created_before_a_crash_is_adopted_because_it_serves_the_attempt() -> None:
@@ -168,8 +168,8 @@ def test_f14_a_pod_is_not_created_again_while_the_cache_does_not_show_it() -> No
     world = a_world()
     planner = Planner(world.framework, world.rules)
 
-    first = planner.look(world.now)
-    later = [planner.look(world.now + second).actions for second in range(1, 4)]
+    first = planner.plan(world.now)
+    later = [planner.plan(world.now + second).actions for second in range(1, 4)]
 
     assert first.actions == (CreatePod(RoleName("w"), 0, 0, 0),)
     assert later == [(), (), ()]
@@ -210,7 +210,7 @@ def test_f19_a_restart_does_not_change_when_a_retry_is_due() -> None:
     world.chance = 0.99
     world.restart()
     world.sync()
-    delay, due = world.status.retry.delay, world.plan().look_again
+    delay, due = world.status.retry.delay, world.plan().requeue_at
     world.after(29)
     early = world.status.attempt.id
     world.after(1)

@@ -40,8 +40,8 @@ def test_a_framework_takes_only_legal_steps(before: State, after: State) -> None
     record.put(state=before)
 
     if after in FRAMEWORK_STEPS.get(before, ()):
-        record.enter(after, "because")
+        record.transition_to(after, "because")
         assert record.state is after
     elif before in FRAMEWORK_STEPS:
         with pytest.raises(ValueError, match=f"from {before} to {after}"):
-            record.enter(after, "because")
+            record.transition_to(after, "because")

@@ -185,20 +185,20 @@ def test_planning_goes_on_the_same_after_a_large_status_was_stored() -> None:
                     news.append(a_pod(task, phase, version, code))
         for planner in (kept, stored):
             for pod in news:
-                planner.board.see(pod)
-            looked = planner.look(now)
+                planner.attempt_state.observe_pod(pod)
+            looked = planner.plan(now)
             for action in looked.actions:
                 if getattr(action, "uid", None):
-                    planner.board.lose(action.name)  # type: ignore[union-attr]  # only a DeletePod has a uid
-            planner.look(now)
+                    planner.attempt_state.pod_deleted(action.name)  # type: ignore[union-attr]  # only a DeletePod has a uid
+            planner.plan(now)
         assert [what_decides(t) for t in tasks_in(kept.status())] == [
             what_decides(t) for t in tasks_in(stored.status())
         ]
-        pods = list(stored.board.pods.values())
+        pods = list(stored.attempt_state.pods.values())
         again = replace(framework, status=read(written(stored.status())))
         stored = Planner(again, NO_FAILURE_SPEC)
         for pod in pods:
-            stored.board.see(pod)
+            stored.attempt_state.observe_pod(pod)
 
     states = {task.state for task in tasks_in(kept.status())}
     assert {State.COMPLETED, State.RUNNING} <= states

@@ -195,7 +195,7 @@ class World:
         self.now += seconds
         if self._planner is not None:
             for name in self._later:
-                self._planner.board.touch(name)
+                self._planner.attempt_state.enqueue(name)
         self._later.clear()
         self.sync()
 
@@ -321,7 +321,7 @@ class World:
     def _look(self) -> tuple[PlanResult, bool]:
         again = self.plan()
         planner = self._told()
-        look = planner.look(self.now, chance=self.chance, fresh=True)
+        look = planner.plan(self.now, chance=self.chance, fresh=True)
         self._refused.clear()
         self._notes.clear()
         assert _storable(planner.status(), self.framework) == _storable(again.status, self.framework)
@@ -335,9 +335,9 @@ class World:
         assert set(look.actions) <= set(again.actions), (
             "a planner does nothing that a plan from nothing would not"
         )
-        if again.look_again is not None:
-            assert look.look_again is not None, "a planner wakes when a plan from nothing would"
-            assert look.look_again <= again.look_again, "a planner never oversleeps"
+        if again.requeue_at is not None:
+            assert look.requeue_at is not None, "a planner wakes when a plan from nothing would"
+            assert look.requeue_at <= again.requeue_at, "a planner never oversleeps"
         return look, changed
 
     def plan(self, *, fresh: bool = True) -> Plan:
@@ -348,30 +348,30 @@ class World:
             return plan(self.framework, pods, self.now, rules=rules, chance=chance, fresh=fresh)
         planner = Planner(self.framework, self.rules)
         for pod in pods:
-            planner.board.see(pod)
+            planner.attempt_state.observe_pod(pod)
         self._tell(planner)
-        look = planner.look(self.now, chance=self.chance, fresh=fresh)
-        return Plan(planner.status(), look.actions, look.look_again)
+        look = planner.plan(self.now, chance=self.chance, fresh=fresh)
+        return Plan(planner.status(), look.actions, look.requeue_at)
 
     def _tell(self, planner: Planner) -> None:
         """How creations went."""
         for name, completion in self._refused.items():
-            planner.board.refuse(name, completion)
+            planner.attempt_state.reject_creation(name, completion)
         for name, message in self._notes.items():
-            planner.board.note(name, message)
+            planner.attempt_state.set_creation_message(name, message)
 
     def _told(self) -> Planner:
         """The kept planner, told of every difference; or a new one after a restart."""
         if self._planner is None:
             self._planner = Planner(self.framework, self.rules)
-        board = self._planner.board
+        board = self._planner.attempt_state
         self._planner.update(self.framework)
         pods = {name: pod_from_json(pod) for name, pod in self.pods.items()}
         for name, pod in pods.items():
             if board.pods.get(name) != pod:
-                board.see(pod)
+                board.observe_pod(pod)
         for name in board.pods.keys() - pods.keys():
-            board.lose(name)
+            board.pod_deleted(name)
         self._tell(self._planner)
         return self._planner
 

@@ -24,7 +24,7 @@ def tokens(key: bytes = b"k" * 32) -> Tokens:
 async def test_a_token_tells_whose_it_is() -> None:
     token = await tokens().token(UID, 3)
 
-    assert await tokens().bearer(token, 3) == UID
+    assert await tokens().verify_token(token, 3) == UID
 
 
 async def test_tokens_of_other_attempts_and_frameworks_are_others() -> None:
@@ -37,7 +37,7 @@ async def test_a_token_for_another_attempt_is_refused_and_says_so() -> None:
     token = await tokens().token(UID, 1)
 
     with pytest.raises(Forbidden, match=r"this token is for attempt 1, not for attempt 2"):
-        await tokens().bearer(token, 2)
+        await tokens().verify_token(token, 2)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ async def test_a_token_that_we_did_not_make_is_refused(spoilt: object) -> None:
 
     for attempt in (1, 2):
         with pytest.raises(Forbidden, match="not made by this launcher") as refused:
-            await tokens().bearer(token, attempt)
+            await tokens().verify_token(token, attempt)
         assert not token or token not in str(refused.value)
 
 
@@ -66,7 +66,7 @@ async def test_another_key_makes_other_tokens() -> None:
     token = await tokens(b"a" * 32).token(UID, 1)
 
     with pytest.raises(Forbidden):
-        await tokens(b"b" * 32).bearer(token, 1)
+        await tokens(b"b" * 32).verify_token(token, 1)
 
 
 async def test_a_key_that_cannot_be_had_is_fetched_again_later() -> None:
@@ -83,7 +83,7 @@ async def test_a_key_that_cannot_be_had_is_fetched_again_later() -> None:
         await ours.token(UID, 0)
 
     assert await ours.token(UID, 0) == await tokens().token(UID, 0)
-    assert await ours.bearer(await ours.token(UID, 0), 0) == UID
+    assert await ours.verify_token(await ours.token(UID, 0), 0) == UID
     assert answers == []
 
 

@@ -48,7 +48,7 @@ def test_every_version_of_every_kind_finds_its_way() -> None:
             with pytest.raises(InvalidObject) as refused:
                 framework_for({"apiVersion": version, "kind": family.kind, "metadata": {}, "spec": {}})
 
-            fields = {problem.field for problem in refused.value.problems}
+            fields = {problem.field for problem in refused.value.errors}
             assert f"spec.{family.field}" in fields, (version, family.kind)
 
 
@@ -65,7 +65,7 @@ def test_what_nobody_knows_is_refused(obj: Json, field: str) -> None:
     with pytest.raises(InvalidObject) as refused:
         framework_for(obj)
 
-    assert [problem.field for problem in refused.value.problems] == [field]
+    assert [problem.field for problem in refused.value.errors] == [field]
 
 
 def test_a_list_is_taken_apart() -> None:

@@ -42,7 +42,7 @@ def refused(job: Json) -> list[str]:
     finally:
         tracemalloc.stop()
     assert time.monotonic() - began < MOST_SECONDS
-    return [str(problem) for problem in caught.value.problems]
+    return [str(problem) for problem in caught.value.errors]
 
 
 @pytest.mark.parametrize(("field", "job"), JOBS.values(), ids=JOBS)

@@ -202,4 +202,4 @@ def test_what_cannot_be_mapped_is_refused_by_name(change: str, field: str) -> No
     with pytest.raises(InvalidObject) as refused:
         mapped(broken(change))
 
-    assert [problem.field for problem in refused.value.problems] == [field]
+    assert [problem.field for problem in refused.value.errors] == [field]

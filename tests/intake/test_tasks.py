@@ -67,7 +67,7 @@ def roles_of(template: str, hosts: tuple[str, ...] = ("h10", "h100", "h14"), psn
 def refusal_of(template: str) -> list[str]:
     with pytest.raises(InvalidObject) as raised:
         mapped(template)
-    return [str(problem) for problem in raised.value.problems]
+    return [str(problem) for problem in raised.value.errors]
 
 
 def test_jobs_become_one_framework_with_what_they_have_in_common() -> None:

@@ -437,7 +437,7 @@ def test_what_cannot_be_mapped_is_refused_by_name(tfjob: Json, problem: str) -> 
     with pytest.raises(InvalidObject) as raised:
         framework_of(tfjob)
 
-    assert [str(each) for each in raised.value.problems] == [problem]
+    assert [str(each) for each in raised.value.errors] == [problem]
 
 
 @pytest.mark.parametrize(

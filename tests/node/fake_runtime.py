@@ -56,7 +56,7 @@ class FakeRuntime:
     def runs(self) -> Mapping[RunId, ContainerRun]:
         return self._runs
 
-    async def ends(self) -> AsyncIterator[ContainerRun]:
+    async def exits(self) -> AsyncIterator[ContainerRun]:
         listener: asyncio.Queue[ContainerRun] = asyncio.Queue()
         self._listeners.append(listener)
         try:
@@ -90,13 +90,13 @@ class FakeRuntime:
         await asyncio.sleep(seconds)
         return code, b""
 
-    async def forget(self, run: RunId) -> None:
+    async def remove(self, run: RunId) -> None:
         self._fail_if_broken()
         if run in self._runs and not self._runs[run].ended:
             raise ValueError(f"{run} is not over")
         self._runs.pop(run, None)
 
-    def cannot(self, order: ContainerConfig) -> Sequence[str]:
+    def unsupported_features(self, order: ContainerConfig) -> Sequence[str]:
         limits = order.limits
         return self.cannot_do if (limits.memory, limits.cpu) != (None, None) else ()
 

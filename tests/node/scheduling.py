@@ -110,5 +110,5 @@ def places(placer: SchedulingEngine, now: float = 0.0, most: int = 1000) -> dict
 def place(placer: SchedulingEngine, *guests: PodInfo, now: float = 0.0, priority: int = 0) -> dict[str, str]:
     """Which of these pods is given which node, when they come together now."""
     for guest in guests:
-        placer.wait(guest, priority, now)
+        placer.add_pending(guest, priority, now)
     return places(placer, now)

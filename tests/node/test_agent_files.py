@@ -208,11 +208,11 @@ def test_a_framework_in_the_place_of_another_says_that_the_other_is_gone(tmp_pat
         logs = LogRetention(world.store, world.logs, lambda _: False)
         old = await world.store.create(FRAMEWORKS, a_framework("f"))
         removing = asyncio.create_task(logs.run())
-        logs.seen(("default", "f"), old)
+        logs.on_upsert(("default", "f"), old)
         logs.pod_gone(("default", "f-w-0"), FrameworkOwner("f", old["metadata"]["uid"]))
         await settle()
         assert world.logs.removed == []
-        logs.seen(("default", "f"), {"metadata": {"uid": "another"}})
+        logs.on_upsert(("default", "f"), {"metadata": {"uid": "another"}})
         await settle()
         removing.cancel()
 

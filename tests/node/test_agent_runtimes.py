@@ -33,7 +33,7 @@ def an_order(tmp_path: Path, *argv: str, run: RunId = ONE) -> ContainerConfig:
 async def ended(runtime: Runtime, run: RunId = ONE) -> ContainerRun:
     """The run, once it has ended and that was told."""
     async with asyncio.timeout(LIMIT):
-        ends = runtime.ends()
+        ends = runtime.exits()
         if runtime.runs()[run].ended is None:
             async for one in ends:
                 if one.id == run:
@@ -106,7 +106,7 @@ async def test_a_command_can_be_run_beside(runtime: Runtime, tmp_path: Path) -> 
 async def test_a_run_that_is_forgotten_is_not_known(runtime: Runtime, tmp_path: Path) -> None:
     await runtime.start(an_order(tmp_path, "true"))
     await ended(runtime)
-    await runtime.forget(ONE)
-    await runtime.forget(ONE)
+    await runtime.remove(ONE)
+    await runtime.remove(ONE)
 
     assert ONE not in runtime.runs()

@@ -38,52 +38,52 @@ def a_cluster(*nodes: Object) -> ClusterCapacity:
 
 
 def test_pods_that_fit_on_several_nodes_fit() -> None:
-    assert a_cluster(a_node("a", 2), a_node("b", 2)).take(pods(4), 4) is None
+    assert a_cluster(a_node("a", 2), a_node("b", 2)).reserve(pods(4), 4) is None
 
 
 def test_what_is_enough_in_sum_but_on_no_node_does_not_fit() -> None:
-    why = a_cluster(a_node("a", 2), a_node("b", 2)).take([a_pod("p", "3")], 1)
+    why = a_cluster(a_node("a", 2), a_node("b", 2)).reserve([a_pod("p", "3")], 1)
 
     assert why == "0 of 1 tasks fit now, 1 have to: pod p: 0/2 nodes are available: 2 Insufficient cpu."
 
 
 def test_what_does_not_fit_takes_nothing() -> None:
     capacity = a_cluster(a_node("a", 4))
-    assert capacity.take(pods(5), 5) is not None
+    assert capacity.reserve(pods(5), 5) is not None
 
-    assert capacity.take([a_pod(f"q{number}") for number in range(4)], 4) is None
+    assert capacity.reserve([a_pod(f"q{number}") for number in range(4)], 4) is None
 
 
 def test_what_fits_takes_it_until_it_goes() -> None:
     capacity = a_cluster(a_node("a", 2))
-    assert capacity.take(pods(2), 2) is None
-    assert capacity.take([a_pod("q")], 1) is not None
+    assert capacity.reserve(pods(2), 2) is None
+    assert capacity.reserve([a_pod("q")], 1) is not None
 
     capacity.drop(("default", "p0"))
 
-    assert capacity.take([a_pod("q")], 1) is None
+    assert capacity.reserve([a_pod("q")], 1) is None
 
 
 def test_who_comes_to_a_node_takes_what_it_takes_there_and_no_longer_what_was_thought() -> None:
     capacity = a_cluster(a_node("a", 1), a_node("b", 3))
-    assert capacity.take([a_pod("p")], 1) is None
+    assert capacity.reserve([a_pod("p")], 1) is None
 
     capacity.put(a_pod("p", nodeName="a"))
 
-    assert capacity.take([a_pod("q", "3")], 1) is None
+    assert capacity.reserve([a_pod("q", "3")], 1) is None
 
 
 def test_pods_that_are_tried_again_are_not_in_their_own_way() -> None:
     capacity = a_cluster(a_node("a", 2))
-    assert capacity.take(pods(2), 2) is None
+    assert capacity.reserve(pods(2), 2) is None
 
-    assert capacity.take(pods(2), 2) is None
-    assert capacity.take([a_pod("q")], 1) is not None
+    assert capacity.reserve(pods(2), 2) is None
+    assert capacity.reserve([a_pod("q")], 1) is not None
 
 
 def test_who_was_promised_room_keeps_it_when_another_takes_the_place() -> None:
     capacity = a_cluster(a_node("a", 1), a_node("b", 2))
-    assert capacity.take([a_pod("p0"), a_pod("p1")], 2) is None
+    assert capacity.reserve([a_pod("p0"), a_pod("p1")], 2) is None
     thought = {name: capacity._site.node_of(("default", name)) for name in ("p0", "p1")}
     assert set(thought.values()) == {"a", "b"}
 
@@ -91,32 +91,32 @@ def test_who_was_promised_room_keeps_it_when_another_takes_the_place() -> None:
     (on_b,) = [name for name, node in thought.items() if node == "b"]
     capacity.put(a_pod(on_b, nodeName="a"))
 
-    assert capacity.take([a_pod("q0"), a_pod("q1")], 2) is not None
+    assert capacity.reserve([a_pod("q0"), a_pod("q1")], 2) is not None
 
 
 def test_room_that_comes_is_first_of_all_for_those_who_were_let_through() -> None:
     capacity = a_cluster(a_node("a", 1))
-    assert capacity.take(pods(2), 1) is None
+    assert capacity.reserve(pods(2), 1) is None
 
     capacity.set_node(a_node("b", 1))
 
-    assert capacity.take([a_pod("q")], 1) is not None
+    assert capacity.reserve([a_pod("q")], 1) is not None
 
 
 def test_who_is_known_to_have_a_node_is_not_thought_to_be_elsewhere() -> None:
     capacity = a_cluster(a_node("a", 1), a_node("b", 3))
     capacity.put(a_pod("p", nodeName="a"))
 
-    assert capacity.take([a_pod("p")], 0) is None  # heard of before its node was
+    assert capacity.reserve([a_pod("p")], 0) is None  # heard of before its node was
 
-    assert capacity.take([a_pod("q", "3")], 1) is None
+    assert capacity.reserve([a_pod("q", "3")], 1) is None
 
 
 def test_pods_that_are_there_already_count() -> None:
     capacity = a_cluster(a_node("a", 2))
     capacity.put(a_pod("there", "2", nodeName="a"))
 
-    assert capacity.take([a_pod("p")], 1) is not None
+    assert capacity.reserve([a_pod("p")], 1) is not None
 
 
 def test_a_pod_that_is_replaced_by_another_of_its_name_counts_as_the_other() -> None:
@@ -127,24 +127,24 @@ def test_a_pod_that_is_replaced_by_another_of_its_name_counts_as_the_other() -> 
 
     capacity.put(other)
 
-    assert capacity.take([a_pod("p")], 1) is None
+    assert capacity.reserve([a_pod("p")], 1) is None
 
 
 def test_enough_are_enough_and_the_rest_take_what_there_is() -> None:
     capacity = a_cluster(a_node("a", 3))
 
-    assert capacity.take(pods(5), 2) is None
-    assert capacity.take([a_pod("q")], 1) is not None
+    assert capacity.reserve(pods(5), 2) is None
+    assert capacity.reserve([a_pod("q")], 1) is not None
 
 
 def test_those_who_were_let_through_before_take_what_there_is_whatever_that_is() -> None:
-    assert a_cluster(a_node("a", 1)).take(pods(3), 0) is None
+    assert a_cluster(a_node("a", 1)).reserve(pods(3), 0) is None
 
 
 def test_the_greediest_are_placed_first() -> None:
     capacity = a_cluster(a_node("a", 4), a_node("b", 4))
 
-    assert capacity.take([*pods(4), a_pod("z-large", "4")], 5) is None
+    assert capacity.reserve([*pods(4), a_pod("z-large", "4")], 5) is None
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_the_greediest_are_placed_first() -> None:
     ],
 )
 def test_what_keeps_a_pod_from_a_node_is_told(node: Object, pod: Object, why: str) -> None:
-    told = a_cluster(node).take([pod], 1)
+    told = a_cluster(node).reserve([pod], 1)
 
     assert told is not None
     assert why in told
@@ -194,8 +194,8 @@ def test_pods_that_want_to_be_apart_need_as_many_nodes() -> None:
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     gang = pods(3, labels={"app": "x"}, affinity=apart)
 
-    assert a_cluster(a_node("a"), a_node("b"), a_node("c")).take(gang, 3) is None
-    told = a_cluster(a_node("a"), a_node("b")).take(gang, 3)
+    assert a_cluster(a_node("a"), a_node("b"), a_node("c")).reserve(gang, 3) is None
+    told = a_cluster(a_node("a"), a_node("b")).reserve(gang, 3)
     assert told is not None
     assert told.startswith("2 of 3 tasks fit now")
 
@@ -204,8 +204,8 @@ def test_a_node_that_goes_takes_its_room_along() -> None:
     capacity = a_cluster(a_node("a"), a_node("b"))
     capacity.drop_node("b")
 
-    assert capacity.take(pods(5), 5) is not None
-    assert a_cluster().take(pods(1), 1) == (
+    assert capacity.reserve(pods(5), 5) is not None
+    assert a_cluster().reserve(pods(1), 1) == (
         "0 of 1 tasks fit now, 1 have to: pod p0: no nodes available to schedule pods"
     )
 
@@ -218,7 +218,7 @@ def test_what_cannot_be_counted_is_left_out() -> None:
     capacity.set_node(broken)
     capacity.put(a_pod("there", "many", nodeName="a"))
 
-    assert capacity.take(pods(1), 1) is not None
+    assert capacity.reserve(pods(1), 1) is not None
 
 
 _SIZES = st.lists(st.integers(1, 8), min_size=1, max_size=8)
@@ -234,7 +234,7 @@ def test_nodes_are_never_promised_more_than_they_have(
         least = min(wish, len(sizes))
         gang = [a_pod(f"g{number}-{index}", str(cpu)) for index, cpu in enumerate(sizes)]
 
-        if capacity.take(gang, least) is None:
+        if capacity.reserve(gang, least) is None:
             assert least == 0 or sum(sorted(sizes)[:least]) <= sum(nodes) - taken
         taken = _used(capacity)
 
@@ -257,7 +257,7 @@ def test_whichever_nodes_a_gang_comes_to_the_next_fits_only_if_both_do(
     nodes: list[int], first: int, second: int, seed: Random
 ) -> None:
     capacity = a_cluster(*(a_node(f"n{number}", cpu) for number, cpu in enumerate(nodes)))
-    if capacity.take([a_pod(f"a{number}") for number in range(first)], first) is not None:
+    if capacity.reserve([a_pod(f"a{number}") for number in range(first)], first) is not None:
         return
     places = [f"n{number}" for number, cpu in enumerate(nodes) for _ in range(cpu)]
     seed.shuffle(places)
@@ -265,7 +265,7 @@ def test_whichever_nodes_a_gang_comes_to_the_next_fits_only_if_both_do(
     for number, place in enumerate(places[: seed.randint(0, first)]):
         capacity.put(a_pod(f"a{number}", nodeName=place))
 
-    fits = capacity.take([a_pod(f"b{number}") for number in range(second)], second) is None
+    fits = capacity.reserve([a_pod(f"b{number}") for number in range(second)], second) is None
     assert fits == (first + second <= sum(nodes))
 
 
@@ -274,9 +274,9 @@ def test_a_gang_that_is_refused_leaves_everything_as_it_was(
     nodes: list[int], there: list[int], gang: list[int]
 ) -> None:
     capacity = a_cluster(*(a_node(f"n{number}", cpu) for number, cpu in enumerate(nodes)))
-    capacity.take([a_pod(f"t{number}", str(cpu)) for number, cpu in enumerate(there)], 0)
+    capacity.reserve([a_pod(f"t{number}", str(cpu)) for number, cpu in enumerate(there)], 0)
     before = _used(capacity)
 
-    why = capacity.take([a_pod(f"g{number}", str(cpu)) for number, cpu in enumerate(gang)], len(gang))
+    why = capacity.reserve([a_pod(f"g{number}", str(cpu)) for number, cpu in enumerate(gang)], len(gang))
 
     assert _used(capacity) == before + (sum(gang) if why is None else 0)

@@ -158,7 +158,7 @@ except BlockingIOError:
 print(made)
 """
     order = an_order(tmp_path, PYTHON, "-u", "-c", script, limits=ResourceLimits(pids=20))
-    if runtime.cannot(order) or (os.geteuid() == 0 and runtime._abilities["users"] is not None):
+    if runtime.unsupported_features(order) or (os.geteuid() == 0 and runtime._abilities["users"] is not None):
         # The limit of a user does not hold for root, also where root is mapped to another user.
         pytest.skip("there is no limit of processes here")
 

@@ -31,7 +31,7 @@ def a_gang(name: str, *cpus: Any, need: int | None = None, **parts: Any) -> list
 
 def come(placer: SchedulingEngine, guests: Iterable[PodInfo], now: float = 0.0, priority: int = 0) -> None:
     for guest in guests:
-        placer.wait(guest, priority, now)
+        placer.add_pending(guest, priority, now)
 
 
 def place(
@@ -42,7 +42,7 @@ def place(
 
 
 def why(placer: SchedulingEngine, name: str) -> str | None:
-    return placer.answer(("default", name))
+    return placer.unschedulable_reason(("default", name))
 
 
 def single(name: str, cpu: Any) -> PodInfo:
@@ -71,7 +71,7 @@ def test_of_a_gang_that_does_not_fit_nobody_is_placed() -> None:
 
 def test_once_room_comes_all_of_it_are_placed() -> None:
     placer = a_placer(a_node("n1", cpu=3))
-    placer.arrive(other := single("other", 1), "n1")
+    placer.pod_bound(other := single("other", 1), "n1")
     assert place(placer, a_gang("g", 1, 1, 1)) == {}
 
     placer.leave(other.key)
@@ -99,7 +99,7 @@ def test_a_gang_waits_until_its_pods_are_there() -> None:
 
 def test_some_may_be_enough_and_the_rest_come_when_they_can() -> None:
     placer = a_placer(a_node("n1", cpu=3))
-    placer.arrive(other := single("other", 1), "n1")
+    placer.pod_bound(other := single("other", 1), "n1")
 
     assert len(place(placer, a_gang("g", 1, 1, 1, 1, need=3))) == 0
     assert (
@@ -219,7 +219,7 @@ def test_a_gang_of_which_some_have_their_nodes_is_completed_first() -> None:
     come(placer, [single("old", 1)], now=0.0)
     come(placer, [single("urgent", 1)], now=0.0, priority=9)
     first, *others = a_gang("g", 1, 1, 1)
-    placer.arrive(first, "n1")
+    placer.pod_bound(first, "n1")
     come(placer, others, now=5.0)
 
     assert sorted(places(placer, 5.0)) == ["g1", "g2"]
@@ -228,7 +228,7 @@ def test_a_gang_of_which_some_have_their_nodes_is_completed_first() -> None:
 def test_what_is_left_of_a_gang_that_runs_is_placed_one_by_one() -> None:
     placer = a_placer(a_node("n1", cpu=2))
     first, *others = a_gang("g", 1, 1, 1)
-    placer.arrive(first, "n1")
+    placer.pod_bound(first, "n1")
 
     assert len(place(placer, others)) == 1
 
@@ -244,7 +244,7 @@ def test_those_who_come_to_a_gang_that_is_complete_wait_their_turn() -> None:
 def test_who_has_ended_was_placed() -> None:
     placer = a_placer(a_node("n1", cpu=1))
     first, second = a_gang("g", 1, 1)
-    placer.arrive(first, "n1")
+    placer.pod_bound(first, "n1")
 
     placer.end(first.key, first.gang)
 
@@ -257,7 +257,7 @@ def test_when_one_binding_fails_the_others_stand_and_it_is_tried_again_first() -
     found = placer.decide(0.0, 10)
     come(placer, [single("other", 1)])
 
-    placer.give_back(found[0].guest)
+    placer.forget_assumed(found[0].guest)
 
     assert places(placer) == {found[0].guest.key[1]: "n1"}
 
@@ -266,8 +266,8 @@ def test_when_all_bindings_fail_it_is_a_gang_again() -> None:
     placer = a_placer(a_node("n1", cpu=2))
     come(placer, a_gang("g", 1, 1))
     for binding in placer.decide(0.0, 10):
-        placer.give_back(binding.guest)
-    placer.arrive(single("other", 1), "n1")
+        placer.forget_assumed(binding.guest)
+    placer.pod_bound(single("other", 1), "n1")
 
     assert places(placer) == {}
     assert why(placer, "g0") == "gang of 2: 1 fit now; 0/1 nodes are available: 1 Insufficient cpu."
@@ -281,18 +281,18 @@ def test_who_leaves_is_not_waited_for_by_a_gang_that_needs_fewer() -> None:
     assert places(placer) == {}
 
     for guest in pods[:2]:
-        placer.wait(replace(guest, gang=GangMembership("g", 2)), 0, 0.0)
+        placer.add_pending(replace(guest, gang=GangMembership("g", 2)), 0, 0.0)
 
     assert sorted(places(placer)) == ["g0", "g1"]
 
 
 def test_a_gang_that_is_told_to_need_more_waits_for_them() -> None:
     placer = a_placer(a_node("n1", cpu=2))
-    placer.arrive(other := single("other", 1), "n1")
+    placer.pod_bound(other := single("other", 1), "n1")
     pods = a_gang("g", 1, 1)
     place(placer, pods)
     for guest in pods:
-        placer.wait(replace(guest, gang=GangMembership("g", 3)), 0, 0.0)
+        placer.add_pending(replace(guest, gang=GangMembership("g", 3)), 0, 0.0)
 
     placer.leave(other.key)
 
@@ -305,7 +305,7 @@ def test_a_pod_that_is_no_longer_of_a_gang_goes_alone() -> None:
     pods = a_gang("g", 1, 1)
     place(placer, pods)
 
-    placer.wait(replace(pods[0], gang=None), 0, 0.0)
+    placer.add_pending(replace(pods[0], gang=None), 0, 0.0)
 
     assert places(placer) == {"g0": "n1"}
 
@@ -346,8 +346,8 @@ def test_others_may_use_what_the_gang_leaves_over() -> None:
 
 def test_a_gang_that_is_tried_in_vain_takes_nothing_of_what_it_leaves_over() -> None:
     placer = a_placer(a_node("n1", cpu=6), patience=60)
-    placer.arrive(single("old", 4), "n1")
-    placer.arrive(brief := single("brief", 1), "n1")
+    placer.pod_bound(single("old", 4), "n1")
+    placer.pod_bound(brief := single("brief", 1), "n1")
     place(placer, a_gang("g", 2, 2), now=0)
     places(placer, 60)
     placer.leave(brief.key)
@@ -368,8 +368,8 @@ def test_no_room_is_kept_for_a_gang_that_would_not_fit_an_empty_site() -> None:
 
 def test_room_for_a_gang_is_given_up_when_one_of_its_nodes_is_gone() -> None:
     placer = a_placer(a_node("n1", cpu=2), a_node("n2", cpu=2), patience=60)
-    placer.arrive(single("half", 1), "n1")
-    placer.arrive(single("whole", 2), "n2")
+    placer.pod_bound(single("half", 1), "n1")
+    placer.pod_bound(single("whole", 2), "n2")
     place(placer, a_gang("g", 2, 2), now=0)
     places(placer, 60)
     assert place(placer, [single("small", 1)], now=61) == {}
@@ -453,7 +453,7 @@ class Mix:
             self.impossible.add(name)
         for guest in guests:
             self.of[guest.key[1]] = wish
-            self.placer.wait(guest, 0, float(now))
+            self.placer.add_pending(guest, 0, float(now))
 
     def _decide(self, now: int) -> bool:
         """Whether anybody was placed."""
@@ -482,9 +482,9 @@ class Mix:
         if self.random.random() < 0.5:
             del self.running[name]
             self.of[name].placed.discard(name)
-            self.placer.give_back(binding.guest)
+            self.placer.forget_assumed(binding.guest)
         else:
-            self.placer.arrive(binding.guest, binding.node)
+            self.placer.pod_bound(binding.guest, binding.node)
 
     def _end(self, name: str) -> None:
         guest, _, _ = self.running.pop(name)

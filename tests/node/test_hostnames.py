@@ -92,7 +92,9 @@ async def test_where_no_host_name_can_be_set_that_is_said(
         order = shell(tmp_path, "uname -n", hostname="the-pod")
         assert await finished(runtime, order) == 0
 
-        assert any("host name of this machine" in sentence for sentence in runtime.cannot(order))
+        assert any(
+            "host name of this machine" in sentence for sentence in runtime.unsupported_features(order)
+        )
 
     assert said(tmp_path) == f"{socket.gethostname()}\n"
 

@@ -146,7 +146,7 @@ async def test_when_it_is_killed_its_runs_go_on_and_their_output_and_exit_codes_
 
     over = await ended(runtime)
     assert over.ended is not None
-    assert (over.ended.exit_code, over.ended.unseen) == (5, False)
+    assert (over.ended.exit_code, over.ended.is_estimated) == (5, False)
     assert said(tmp_path) == "before\nafter\n" + "".join(f"{number}\n" for number in range(1, 50001))
 
 
@@ -181,7 +181,7 @@ async def test_a_run_of_a_killed_keeper_can_be_signalled(runtime: ProcessRuntime
 
     over = await ended(runtime)
     assert over.ended is not None
-    assert (over.ended.exit_code, over.ended.unseen) == (143, False)
+    assert (over.ended.exit_code, over.ended.is_estimated) == (143, False)
 
 
 # The normal user of the tests is another one each time a keeper is started, and so a stranger to older runs.
@@ -220,7 +220,7 @@ async def test_a_run_that_ends_while_there_is_no_keeper_has_its_exit_code_and_it
         run = again.runs()[RunId("pod.main.0")]
 
     assert run.ended is not None
-    assert (run.ended.exit_code, run.ended.unseen) == (9, False)
+    assert (run.ended.exit_code, run.ended.is_estimated) == (9, False)
     assert said(tmp_path).split() == ["first", *map(str, range(1, 5001)), "last", "words", "oops"]
 
 
@@ -237,7 +237,7 @@ async def test_an_end_that_nobody_has_seen_is_told_as_such(
         over = await ended(runtime)
 
     assert over.ended is not None
-    assert (over.ended.exit_code, over.ended.unseen) == (137, True)
+    assert (over.ended.exit_code, over.ended.is_estimated) == (137, True)
 
 
 @pytest.mark.parametrize("wrong", ["born", "boot"])
@@ -250,7 +250,7 @@ async def test_a_process_that_only_has_the_same_number_is_left_alone(tmp_path: P
         await runtime.signal(run.id, signal.SIGKILL)
 
     assert run.ended is not None
-    assert (run.ended.exit_code, run.ended.unseen) == (137, True)
+    assert (run.ended.exit_code, run.ended.is_estimated) == (137, True)
     assert other.returncode is None
     other.kill()
     await other.wait()
@@ -346,7 +346,7 @@ async def _all_run_once(runtime: ProcessRuntime, data: Path, number: int) -> Non
     for run in range(number):
         over = await ended(runtime, f"run.{run}")
         assert over.ended is not None
-        assert (over.ended.exit_code, over.ended.unseen) == (run, False)
+        assert (over.ended.exit_code, over.ended.is_estimated) == (run, False)
     assert sorted((data / "started").read_text().split(), key=int) == [str(run) for run in range(number)]
 
 

@@ -291,7 +291,7 @@ async def test_an_http_answer_is_good_below_400(server: TestServer, status: str,
     outcome = await (await reach(web=server.port or 0)).do(action, 5.0)
 
     assert outcome.good is good
-    assert good or f"statuscode: {status}" in outcome.said
+    assert good or f"statuscode: {status}" in outcome.output
 
 
 async def test_a_port_is_open_or_not(server: TestServer) -> None:
@@ -300,4 +300,4 @@ async def test_a_port_is_open_or_not(server: TestServer) -> None:
     assert (await reached.do({"tcpSocket": {"port": server.port}}, 5.0)).good
     assert not (await reached.do({"tcpSocket": {"port": unused_port()}}, 5.0)).good
     assert not (await reached.do({"httpGet": {"port": unused_port()}}, 5.0)).good
-    assert "no port of the container" in (await reached.do({"tcpSocket": {"port": "nope"}}, 5.0)).said
+    assert "no port of the container" in (await reached.do({"tcpSocket": {"port": "nope"}}, 5.0)).output

@@ -49,7 +49,7 @@ async def test_a_run_writes_to_its_log_and_ends_with_its_own_exit_code(
 
 
 async def test_an_end_is_told_once_to_who_waits_for_it(runtime: ProcessRuntime, tmp_path: Path) -> None:
-    ends = runtime.ends()
+    ends = runtime.exits()
 
     started = await runtime.start(an_order(tmp_path, "true"))
 
@@ -58,7 +58,7 @@ async def test_an_end_is_told_once_to_who_waits_for_it(runtime: ProcessRuntime, 
     assert told.id == started.id
     assert told.ended is not None
     assert told.ended.at >= told.started
-    assert not told.ended.unseen
+    assert not told.ended.is_estimated
     assert runtime.runs()[told.id] == told
 
 
@@ -113,7 +113,7 @@ async def test_nothing_outlives_sigkill(runtime: ProcessRuntime, tmp_path: Path)
     over = await ended(runtime)
     assert over.ended is not None
     assert over.ended.exit_code == 137
-    assert not over.ended.unseen
+    assert not over.ended.is_estimated
     assert not processes_with(f"sleep\0{mark}")
 
 
@@ -245,16 +245,16 @@ async def test_a_run_that_is_over_can_be_forgotten_and_another_cannot(
 ) -> None:
     run = await runtime.start(an_order(tmp_path, "sleep", "1000"))
     with pytest.raises(Conflict, match="still runs"):
-        await runtime.forget(run.id)
+        await runtime.remove(run.id)
     await runtime.signal(run.id, signal.SIGKILL)
     await ended(runtime)
 
-    await runtime.forget(run.id)
+    await runtime.remove(run.id)
 
     assert not runtime.runs()
     assert not list((tmp_path / "runs").iterdir())
     assert (tmp_path / "logs" / "pod.main.0.log").exists()
-    await runtime.forget(run.id)
+    await runtime.remove(run.id)
     await runtime.signal(run.id, signal.SIGKILL)
 
 
@@ -318,7 +318,9 @@ async def test_a_run_that_uses_too_much_memory_is_told_so_where_that_can_be_limi
     async with a_runtime(tmp_path) as runtime:
         await runtime.start(order)
         over = await ended(runtime)
-        limited = not any(sentence.startswith("Memory limits") for sentence in runtime.cannot(order))
+        limited = not any(
+            sentence.startswith("Memory limits") for sentence in runtime.unsupported_features(order)
+        )
 
     assert over.ended is not None
     told = (over.ended.exit_code, over.ended.out_of_memory)
@@ -338,7 +340,7 @@ async def test_a_child_that_is_killed_for_memory_is_counted_while_the_container_
         limits=ResourceLimits(memory=50_000_000),
     )
     async with a_runtime(tmp_path) as runtime:
-        if any(sentence.startswith("Memory limits") for sentence in runtime.cannot(order)):
+        if any(sentence.startswith("Memory limits") for sentence in runtime.unsupported_features(order)):
             pytest.skip("memory limits cannot be set here")
         run = await runtime.start(order)
         await until(lambda: runtime.runs()[run.id].oom_kills)

@@ -281,4 +281,4 @@ async def test_without_any_way_only_plain_containers_run(
 
         assert code == 0
         assert told.value.reason == "CreateContainerConfigError"
-        assert any("bubblewrap" in sentence for sentence in runtime.cannot(plain))
+        assert any("bubblewrap" in sentence for sentence in runtime.unsupported_features(plain))

@@ -32,7 +32,7 @@ def test_pods_get_nodes_as_long_as_there_is_room() -> None:
     given_nodes = place(placer, *(asking(1, f"p{n}") for n in range(4)))
 
     assert sorted(given_nodes.values()) == ["n1", "n1", "n2"]
-    assert placer.answer(("default", "p3")) == "0/2 nodes are available: 2 Insufficient cpu."
+    assert placer.unschedulable_reason(("default", "p3")) == "0/2 nodes are available: 2 Insufficient cpu."
 
 
 def test_a_pod_that_was_given_a_node_takes_its_room_before_it_is_seen_there() -> None:
@@ -45,7 +45,7 @@ def test_a_pod_that_was_given_a_node_takes_its_room_before_it_is_seen_there() ->
 def test_what_a_pod_took_is_free_when_it_leaves() -> None:
     placer = a_placer(a_node(cpu=1))
     place(placer, first := asking(1, "a"), asking(1, "b"))
-    placer.arrive(first, "n1")
+    placer.pod_bound(first, "n1")
 
     placer.leave(first.key)
 
@@ -56,7 +56,7 @@ def test_a_pod_whose_binding_failed_waits_as_before() -> None:
     placer = a_placer(a_node(cpu=1))
     place(placer, guest := asking(1, "a"), asking(1, "b"))
 
-    placer.give_back(guest)
+    placer.forget_assumed(guest)
 
     assert places(placer) == {"a": "n1"}
 
@@ -64,9 +64,9 @@ def test_a_pod_whose_binding_failed_waits_as_before() -> None:
 def test_a_pod_that_was_seen_on_its_node_is_not_given_back() -> None:
     placer = a_placer(a_node(cpu=1))
     place(placer, guest := asking(1, "a"))
-    placer.arrive(guest, "n1")
+    placer.pod_bound(guest, "n1")
 
-    placer.give_back(guest)
+    placer.forget_assumed(guest)
 
     assert place(placer, asking(1, "b")) == {}
 
@@ -74,35 +74,35 @@ def test_a_pod_that_was_seen_on_its_node_is_not_given_back() -> None:
 def test_another_pod_of_the_same_name_takes_the_place_of_the_one_before() -> None:
     placer = a_placer(a_node(cpu=1))
     place(placer, first := asking(1, "a"))
-    placer.wait(second := asking(1, "a"), 0, 0.0)
+    placer.add_pending(second := asking(1, "a"), 0, 0.0)
 
-    placer.give_back(first)
+    placer.forget_assumed(first)
 
     assert [binding.guest for binding in placer.decide(0.0, 10)] == [second]
 
 
 def test_pods_bound_by_others_are_counted_where_they_are() -> None:
     placer = a_placer(a_node("n1", cpu=1), a_node("n2", cpu=1))
-    placer.arrive(asking(1, "other"), "n1")
+    placer.pod_bound(asking(1, "other"), "n1")
 
     assert place(placer, asking(1, "a")) == {"a": "n2"}
 
 
 def test_pods_on_a_node_that_is_not_known_yet_are_counted_when_it_comes() -> None:
     placer = a_placer()
-    placer.arrive(asking(1, "other"), "n1")
+    placer.pod_bound(asking(1, "other"), "n1")
     place(placer, asking(1, "a"))
 
     placer.set_node(a_node("n1", cpu=1))
 
     assert places(placer) == {}
-    assert placer.answer(("default", "a")) == "0/1 nodes are available: 1 Insufficient cpu."
+    assert placer.unschedulable_reason(("default", "a")) == "0/1 nodes are available: 1 Insufficient cpu."
 
 
 def test_those_who_wait_are_tried_again_when_a_node_comes_or_changes() -> None:
     placer = a_placer()
     assert place(placer, asking(2, "a")) == {}
-    assert placer.answer(("default", "a")) == "no nodes available to schedule pods"
+    assert placer.unschedulable_reason(("default", "a")) == "no nodes available to schedule pods"
 
     placer.set_node(a_node(cpu=1))
     assert places(placer) == {}
@@ -144,7 +144,7 @@ def test_nobody_is_tried_again_before_something_has_changed(monkeypatch: pytest.
 def test_higher_priority_goes_first_then_longer_wait() -> None:
     placer = a_placer(a_node(cpu=1))
     for name, priority, since in (("late", 0, 2.0), ("early", 0, 1.0), ("urgent", 9, 3.0)):
-        placer.wait(asking(1, name), priority, since)
+        placer.add_pending(asking(1, name), priority, since)
 
     order = []
     while found := placer.decide(3.0, 10):
@@ -163,7 +163,7 @@ def test_a_pod_that_does_not_fit_does_not_hold_up_others() -> None:
 def test_no_more_are_decided_at_once_than_asked_for() -> None:
     placer = a_placer(a_node(cpu=9))
     for n in range(5):
-        placer.wait(asking(1, f"p{n}"), 0, float(n))
+        placer.add_pending(asking(1, f"p{n}"), 0, float(n))
 
     assert [len(placer.decide(0.0, 2)) for _ in range(4)] == [2, 2, 1, 0]
 
@@ -180,10 +180,10 @@ def test_those_who_must_wait_are_told_once() -> None:
 def test_a_pod_said_to_wait_again_keeps_its_place() -> None:
     placer = a_placer(a_node(cpu=1))
     guest = asking(1, "a")
-    placer.wait(guest, 0, 5.0)
-    placer.wait(asking(1, "b"), 0, 6.0)
+    placer.add_pending(guest, 0, 5.0)
+    placer.add_pending(asking(1, "b"), 0, 6.0)
 
-    placer.wait(replace(guest, labels={"new": "label"}), 0, 7.0)
+    placer.add_pending(replace(guest, labels={"new": "label"}), 0, 7.0)
 
     assert places(placer, 7.0) == {"a": "n1"}
 
@@ -204,7 +204,7 @@ def test_one_pod_that_is_kept_away_for_its_labels_does_not_stop_others_of_the_sa
     given_nodes = place(placer, a_guest("web", labels={"app": "web"}), a_guest("db", labels={"app": "db"}))
 
     assert given_nodes == {"db": "n1"}
-    assert placer.answer(("default", "web")) == (
+    assert placer.unschedulable_reason(("default", "web")) == (
         "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules."
     )
 
@@ -235,7 +235,7 @@ def test_a_big_pod_that_has_waited_long_is_not_passed_over_by_small_ones_any_mor
     assert places(placer, 61) == {}  # its time has come: from now on the node is for the big one
     placer.leave(("default", "old1"))
     assert place(placer, asking(1, "small"), now=62) == {}
-    assert placer.answer(("default", "small")) == KEPT
+    assert placer.unschedulable_reason(("default", "small")) == KEPT
 
     for name in ("old2", "old3", "young"):
         placer.leave(("default", name))
@@ -278,8 +278,8 @@ def test_higher_priority_may_take_room_that_is_kept() -> None:
 
 def test_room_is_kept_where_least_has_to_end() -> None:
     placer = a_placer(a_node("n1", cpu=4), a_node("n2", cpu=4), patience=60)
-    placer.arrive(asking(3, "most"), "n1")
-    placer.arrive(asking(2, "half"), "n2")
+    placer.pod_bound(asking(3, "most"), "n1")
+    placer.pod_bound(asking(2, "half"), "n2")
     place(placer, asking(4, "big"), now=0)
     places(placer, 60)
 
@@ -288,8 +288,8 @@ def test_room_is_kept_where_least_has_to_end() -> None:
 
 def test_those_on_their_way_out_do_not_count_for_where_room_is_kept() -> None:
     placer = a_placer(a_node("n1", cpu=4), a_node("n2", cpu=4), patience=60)
-    placer.arrive(replace(asking(3, "most"), leaving=True), "n1")
-    placer.arrive(asking(2, "half"), "n2")
+    placer.pod_bound(replace(asking(3, "most"), leaving=True), "n1")
+    placer.pod_bound(asking(2, "half"), "n2")
     place(placer, asking(4, "big"), now=0)
     places(placer, 60)
 
@@ -310,12 +310,12 @@ def test_no_room_is_kept_for_a_pod_that_fits_no_empty_node() -> None:
 @pytest.mark.parametrize("happens", ["the pod is deleted", "the node is gone"])
 def test_room_is_given_up_when_it_is_of_no_use_any_more(happens: str) -> None:
     placer = a_placer(a_node("n1", cpu=3), a_node("n2", cpu=4), patience=60)
-    placer.arrive(asking(2, "a"), "n1")
-    placer.arrive(asking(3, "b"), "n2")
+    placer.pod_bound(asking(2, "a"), "n1")
+    placer.pod_bound(asking(3, "b"), "n2")
     place(placer, asking(4, "big"), asking(2, "small"), now=0)
     places(placer, 60)
     placer.leave(("default", "b"))
-    placer.arrive(asking(2, "c"), "n2")
+    placer.pod_bound(asking(2, "c"), "n2")
     assert places(placer, 61) == {}
 
     if happens == "the pod is deleted":
@@ -330,7 +330,7 @@ def test_room_is_given_up_when_it_is_of_no_use_any_more(happens: str) -> None:
 def test_a_pod_that_must_be_apart_is_not_kept_waiting_by_those_who_come_after() -> None:
     placer = a_placer(a_node(cpu=4), patience=60)
     apart = affinity("podAntiAffinity", about({"app": "web"}))
-    placer.arrive(a_guest("web0", labels={"app": "web"}), "n1")
+    placer.pod_bound(a_guest("web0", labels={"app": "web"}), "n1")
     place(placer, a_guest("loner", affinity=apart), now=0)
     places(placer, 60)
 
@@ -351,13 +351,13 @@ def test_the_next_look_is_when_somebody_has_waited_long_enough() -> None:
 
 def test_room_moves_to_a_node_that_is_much_sooner() -> None:
     placer = a_placer(a_node("n1", cpu=4), a_node("n2", cpu=4), patience=60)
-    placer.arrive(asking(3, "stays"), "n1")
-    placer.arrive(asking(4, "goes"), "n2")
+    placer.pod_bound(asking(3, "stays"), "n1")
+    placer.pod_bound(asking(4, "goes"), "n2")
     place(placer, asking(4, "big"), now=0)
     places(placer, 60)  # on n1: less has to end there
 
     placer.leave(("default", "goes"))
-    placer.arrive(asking(1, "new"), "n2")
+    placer.pod_bound(asking(1, "new"), "n2")
     places(placer, placer.next_look(61.0) or 0.0)
 
     assert place(placer, asking(1, "small"), now=130) == {"small": "n1"}
@@ -398,7 +398,7 @@ def test_a_pod_on_its_node_is_read_again_only_when_something_that_counts_has_cha
     placer = a_placer(a_node())
     pod = pod_json()
     pod["metadata"]["uid"] = "u"
-    placer.arrive(guest_of(pod), "n1")
+    placer.pod_bound(guest_of(pod), "n1")
 
     pod["metadata"] |= change
 
@@ -445,7 +445,7 @@ class Mill:
 
     def _come(self, name: str, cpu: int, now: float) -> None:
         self.waiting[name] = now
-        self._placer.wait(asking(cpu, name, owner=f"f{self._random.randrange(5)}"), 0, now)
+        self._placer.add_pending(asking(cpu, name, owner=f"f{self._random.randrange(5)}"), 0, now)
 
     def _end_until(self, now: float) -> None:
         while self._ends and self._ends[0][0] <= now:
@@ -508,7 +508,7 @@ class AnyOrder(RuleBasedStateMachine):
     def come(self, name: str, cpu: int, company: dict[str, Any]) -> None:
         if name not in self.placed:
             self.waiting[name] = asking(cpu, name, **company)
-            self.placer.wait(self.waiting[name], 0, 0.0)
+            self.placer.add_pending(self.waiting[name], 0, 0.0)
 
     @rule(name=NAMES)
     def leave(self, name: str) -> None:
@@ -522,13 +522,13 @@ class AnyOrder(RuleBasedStateMachine):
         if name in self.given:
             self.given.discard(name)
             self.waiting[name], _ = self.placed.pop(name)
-            self.placer.give_back(self.waiting[name])
+            self.placer.forget_assumed(self.waiting[name])
 
     @rule(name=NAMES)
     def be_seen(self, name: str) -> None:
         if name in self.placed:
             self.given.discard(name)
-            self.placer.arrive(*self.placed[name])
+            self.placer.pod_bound(*self.placed[name])
 
     @rule(cordoned=st.booleans())
     def cordon(self, cordoned: bool) -> None:
@@ -543,7 +543,7 @@ class AnyOrder(RuleBasedStateMachine):
             self.placed[name] = self.waiting.pop(name), binding.node
             self.given.add(name)
         for name, guest in self.waiting.items():
-            assert self.placer.answer(guest.key) is not None, name
+            assert self.placer.unschedulable_reason(guest.key) is not None, name
             if not guest.labels:
                 assert not any(self._fits(guest, node) for node in self._real())
 
@@ -563,7 +563,7 @@ class AnyOrder(RuleBasedStateMachine):
     def no_node_is_overfull(self) -> None:
         for node in self._real():
             assert node.used.get("cpu", 0) <= 6000
-            groups = [guest.labels.get("g") for guest in node.guests.values() if guest.demand.apart]
+            groups = [guest.labels.get("g") for guest in node.guests.values() if guest.demand.anti_affinity]
             assert not groups or sum(guest.labels.get("g") == "1" for guest in node.guests.values()) == 1
 
 

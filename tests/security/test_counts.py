@@ -145,7 +145,7 @@ async def test_the_webhook_survives_it_as_the_old_object(
 async def test_the_proxy_refuses_it_before_the_cluster_gets_it(kind: str, field: str, job: Json) -> None:
     async with (
         api_server() as cluster,
-        door_to(ClusterConfig(cluster.url, FixedHeader("Bearer x")), are_ours=lambda _: True) as door,
+        door_to(ClusterConfig(cluster.url, FixedHeader("Bearer x")), serves_kind=lambda _: True) as door,
     ):
         answer = await door.post(collection(kind), placed(job))
 

@@ -198,7 +198,7 @@ async def test_all_broken_rules_are_told_at_once(store: Store) -> None:
     with pytest.raises(InvalidObject) as caught:
         await store.create(FRAMEWORKS, a_framework("Bad", labels={"a": "-"}, annotations={"": "x"}))
 
-    assert {problem.field for problem in caught.value.problems} == {
+    assert {problem.field for problem in caught.value.errors} == {
         "metadata.name",
         "metadata.labels",
         "metadata.annotations",
@@ -212,7 +212,7 @@ async def test_annotations_have_a_limit_altogether(store: Store) -> None:
     with pytest.raises(InvalidObject) as caught:
         await store.create(FRAMEWORKS, a_framework("too-long", annotations=too_long))
 
-    assert caught.value.problems[0].reason == "FieldValueTooLong"
+    assert caught.value.errors[0].reason == "FieldValueTooLong"
 
 
 async def test_owners_are_kept_each_once_and_only_one_may_be_the_controller(store: Store) -> None:

@@ -109,7 +109,7 @@ async def test_no_finalizer_can_be_added_once_the_object_is_going(store: Store) 
     with pytest.raises(InvalidObject) as caught:
         await store.update(FRAMEWORKS, with_metadata(going, finalizers=["x/y", "x/z"]))
 
-    assert caught.value.problems[0].reason == "FieldValueForbidden"
+    assert caught.value.errors[0].reason == "FieldValueForbidden"
 
 
 @pytest.mark.parametrize(

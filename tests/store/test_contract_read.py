@@ -32,7 +32,7 @@ async def test_a_list_of_nothing_has_a_version_to_watch_from(store: Store) -> No
     page = await store.list(FRAMEWORKS)
 
     assert page.items == []
-    assert page.token is None
+    assert page.continue_token is None
     assert await changes_until(store, FRAMEWORKS, page.version) == []
 
 
@@ -149,12 +149,12 @@ async def test_pages_together_are_the_list_at_one_version(store: Store) -> None:
     await store.create(FRAMEWORKS, a_framework("f-02-between"))
     await store.delete(FRAMEWORKS, "default", "f-03")
     await store.update(FRAMEWORKS, with_(made[4], spec={}))
-    second = await store.list(FRAMEWORKS, "default", where, limit=2, token=first.token)
-    third = await store.list(FRAMEWORKS, "default", where, limit=2, token=second.token)
+    second = await store.list(FRAMEWORKS, "default", where, limit=2, token=first.continue_token)
+    third = await store.list(FRAMEWORKS, "default", where, limit=2, token=second.continue_token)
 
     assert [*first.items, *second.items, *third.items] == made
     assert first.version == second.version == third.version >= version_of(made[-1])
-    assert third.token is None
+    assert third.continue_token is None
     # A store may not know how many of the rest a selector selects.
     assert [page.remaining for page in (first, second, third)] in ([3, 1, 0], [None, None, 0])
 
@@ -163,10 +163,10 @@ async def test_a_page_can_be_asked_for_again(store: Store) -> None:
     await some_frameworks(store, 4)
     first = await store.list(FRAMEWORKS, limit=1)
 
-    second = await store.list(FRAMEWORKS, limit=1, token=first.token)
+    second = await store.list(FRAMEWORKS, limit=1, token=first.continue_token)
     await store.delete(FRAMEWORKS, "default", "f-01")
-    again = await store.list(FRAMEWORKS, limit=1, token=first.token)
-    rest = await store.list(FRAMEWORKS, token=first.token)
+    again = await store.list(FRAMEWORKS, limit=1, token=first.continue_token)
+    rest = await store.list(FRAMEWORKS, token=first.continue_token)
 
     assert second == again
     assert names(rest.items) == ["f-01", "f-02", "f-03"]
@@ -178,7 +178,7 @@ async def test_a_list_within_the_limit_is_one_page(store: Store, limit: int | No
 
     page = await store.list(FRAMEWORKS, limit=limit)
 
-    assert (page.items, page.token) == (made, None)
+    assert (page.items, page.continue_token) == (made, None)
 
 
 @pytest.mark.parametrize("token", ["", "x", "!!!", "bm9uc2Vuc2U=", "WzFd", "W3RydWUsICJhIiwgImIiXQ==", "é"])

@@ -19,7 +19,7 @@ def about(number: int) -> Object:
 async def told(writer: EventRecorder, store: SimulatedStore, events: int, seconds: float) -> int:
     """How many of so many events are written after so many seconds."""
     for number in range(events):
-        writer.tell(about(number), [ObjectEvent("Started", "it has begun")])
+        writer.record(about(number), [ObjectEvent("Started", "it has begun")])
     writing = asyncio.create_task(writer.run())
     await asyncio.sleep(seconds)
     written = len((await store.list(EVENTS)).items)

@@ -157,7 +157,7 @@ async def test_a_watch_ends_when_its_time_is_over_with_a_last_bookmark_before() 
 
 async def test_whoever_waits_for_a_version_is_told_when_it_is_reached() -> None:
     store = a_store(WatchCache())
-    waiting = asyncio.ensure_future(store.reached(3))
+    waiting = asyncio.ensure_future(store.wait_until_fresh(3))
     await fill(store, 1)
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -166,7 +166,7 @@ async def test_whoever_waits_for_a_version_is_told_when_it_is_reached() -> None:
 
     async with asyncio.timeout(PATIENCE):
         await waiting
-        await store.reached(2)
+        await store.wait_until_fresh(2)
 
 
 async def test_nobody_who_did_not_ask_gets_a_bookmark() -> None:

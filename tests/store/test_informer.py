@@ -36,11 +36,11 @@ class Mirror:
         self.objects: dict[Key, Object] = {}
         self.told: list[tuple[str, str, int]] = []
 
-    def seen(self, key: Key, obj: Object) -> None:
+    def on_upsert(self, key: Key, obj: Object) -> None:
         self.objects[key] = obj
         self.told.append(("seen", key[1], version_of(obj)))
 
-    def gone(self, key: Key) -> None:
+    def on_delete(self, key: Key) -> None:
         del self.objects[key]
         self.told.append(("gone", key[1], 0))
 
@@ -86,7 +86,7 @@ def test_the_mirror_ends_up_true(faults: Faults, seed: int) -> None:
             if what < 0.4 or not there:
                 informer_told = await store.create(CONFIG_MAPS, a_map(f"m{next(numbers)}"))
                 if random.random() < 0.5:
-                    informer.wrote(informer_told)
+                    informer.upsert(informer_told)
             elif what < 0.7:
                 patch = MergePatch({"data": {"n": str(next(numbers))}})
                 await store.patch(CONFIG_MAPS, *random.choice(there), patch)
@@ -132,7 +132,7 @@ def test_an_answer_that_comes_after_the_object_is_gone_does_not_bring_it_back() 
         await store.delete(CONFIG_MAPS, "default", "a", DeleteOptions())
         await asyncio.sleep(1)
 
-        informer.wrote(answer)
+        informer.upsert(answer)
 
         assert not mirror.objects
         task.cancel()
@@ -147,7 +147,7 @@ def test_a_write_of_ours_is_known_before_the_watch_tells_of_it() -> None:
         task = asyncio.create_task(informer.run())
         await informer.synced.wait()
 
-        informer.wrote(await store.create(CONFIG_MAPS, a_map("a")))
+        informer.upsert(await store.create(CONFIG_MAPS, a_map("a")))
         assert ("default", "a") in mirror.objects
         await asyncio.sleep(1)
         assert [what for what, *_ in mirror.told] == ["seen"], "and the watch then tells nothing new"

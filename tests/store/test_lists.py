@@ -29,10 +29,10 @@ async def test_a_token_of_a_list_pushed_out_is_expired_and_gives_one_that_goes_o
         await store.list(FRAMEWORKS, limit=1)
 
     with pytest.raises(Expired) as caught:
-        await store.list(FRAMEWORKS, limit=2, token=first.token)
+        await store.list(FRAMEWORKS, limit=2, token=first.continue_token)
     await store.create(FRAMEWORKS, a_framework("f-02-new"))
     second = await store.list(FRAMEWORKS, limit=2, token=caught.value.token)
-    third = await store.list(FRAMEWORKS, limit=2, token=second.token)
+    third = await store.list(FRAMEWORKS, limit=2, token=second.continue_token)
 
     assert names([*second.items, *third.items]) == ["f-02", "f-02-new", "f-03", "f-04"]
     assert second.version == third.version > first.version
@@ -43,13 +43,13 @@ async def test_a_list_that_nobody_goes_on_with_is_forgotten_after_a_while() -> N
     store = await a_store_of(5, lambda: now, most_entries=0)
     first = await store.list(FRAMEWORKS, limit=2)
     await store.create(PODS, a_pod())
-    assert names((await store.list(FRAMEWORKS, token=first.token)).items) == ["f-02", "f-03", "f-04"]
+    assert names((await store.list(FRAMEWORKS, token=first.continue_token)).items) == ["f-02", "f-03", "f-04"]
 
     now += 400
     await store.list(FRAMEWORKS, limit=1)
 
     with pytest.raises(Expired):
-        await store.list(FRAMEWORKS, token=first.token)
+        await store.list(FRAMEWORKS, token=first.continue_token)
 
 
 async def test_a_list_that_is_not_kept_is_made_anew_from_the_changes_since() -> None:
@@ -62,7 +62,7 @@ async def test_a_list_that_is_not_kept_is_made_anew_from_the_changes_since() -> 
         await store.update(FRAMEWORKS, changed)
 
     # Another question, so that nothing is kept of its answer.
-    rest = await store.list(FRAMEWORKS, "default", token=first.token)
+    rest = await store.list(FRAMEWORKS, "default", token=first.continue_token)
 
     assert names(rest.items) == ["f-02", "f-03", "f-04"]
     assert "labels" not in rest.items[2]["metadata"]
@@ -75,23 +75,23 @@ async def test_the_past_is_listed_as_it_was_as_long_as_it_is_known() -> None:
     await store.delete(FRAMEWORKS, "default", "f-01")
     await store.create(FRAMEWORKS, a_framework("f-03", labels={"a": "b"}))
 
-    before = await store.list_texts(FRAMEWORKS, at=then)
-    labelled = await store.list_texts(FRAMEWORKS, where=parse("a=b"), at=then + 2)
+    before = await store.list_raw(FRAMEWORKS, at=then)
+    labelled = await store.list_raw(FRAMEWORKS, where=parse("a=b"), at=then + 2)
     changed = with_metadata(await store.get(FRAMEWORKS, "default", "f-00"), labels={"a": "b"})
     await store.update(FRAMEWORKS, changed)
-    none = await store.list_texts(FRAMEWORKS, where=parse("a=b"), at=then + 1)
+    none = await store.list_raw(FRAMEWORKS, where=parse("a=b"), at=then + 1)
 
     assert names(map(orjson.loads, before.texts)) == ["f-00", "f-01", "f-02"]
     assert names(map(orjson.loads, labelled.texts)) == ["f-03"]
     assert none.texts == []
     assert before.version == then
     with pytest.raises(Expired):
-        await store.list_texts(FRAMEWORKS, at=1)
+        await store.list_raw(FRAMEWORKS, at=1)
 
 
 async def test_a_token_of_a_version_that_is_still_to_come_is_refused() -> None:
     store, ahead = await a_store_of(1), await a_store_of(9)
-    token = (await ahead.list(FRAMEWORKS, limit=2)).token
+    token = (await ahead.list(FRAMEWORKS, limit=2)).continue_token
 
     with pytest.raises(Expired):
         await store.list(FRAMEWORKS, token=token)
@@ -113,7 +113,7 @@ async def test_the_text_of_an_object_is_the_object(kind: ResourceKind, obj: Obje
     store = MemoryStore(lambda: NOW, uids())
     await store.create(kind, obj)
 
-    texts = (await store.list_texts(kind)).texts
+    texts = (await store.list_raw(kind)).texts
 
     assert [orjson.loads(text) for text in texts] == (await store.list(kind)).items
 

@@ -134,8 +134,8 @@ def status_of(
         return 504, failure(504, "Timeout", str(error), {"causes": causes, "retryAfterSeconds": 1})
     code, reason = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     match error:
-        case InvalidObject() if not patching and {each.reason for each in error.problems} <= _STRICT:
-            text = ", ".join(problem.message for problem in error.problems)
+        case InvalidObject() if not patching and {each.reason for each in error.errors} <= _STRICT:
+            text = ", ".join(problem.message for problem in error.errors)
             return 400, failure(400, "BadRequest", f"strict decoding error: {text}")
         case InvalidObject():
             return code, _invalid(error, target)
@@ -188,12 +188,12 @@ def _invalid(error: InvalidObject, target: ErrorTarget | None) -> Object:
         kind, group, name = error.kind, error.group, error.name
     elif target is not None:
         kind, group, name = target.kind.kind, target.kind.group, target.name
-    causes = [_cause(problem) for problem in error.problems]
-    if not any(problem.field for problem in error.problems):
+    causes = [_cause(problem) for problem in error.errors]
+    if not any(problem.field for problem in error.errors):
         # Nothing about a field: a patch that does not fit, in words of its own.
-        return failure(422, "Invalid", _listed(error.problems), {})
+        return failure(422, "Invalid", _listed(error.errors), {})
     details = {"name": name, "group": group, "kind": kind, "causes": causes}
-    message = f'{kind}{"." if group else ""}{group} "{name}" is invalid: {_listed(error.problems)}'
+    message = f'{kind}{"." if group else ""}{group} "{name}" is invalid: {_listed(error.errors)}'
     return failure(422, "Invalid", message, {key: value for key, value in details.items() if value})
 
 

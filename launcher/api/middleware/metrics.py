@@ -117,7 +117,7 @@ class Metrics:
 
     def _count(self, call: RequestInfo, code: int, seconds: float) -> None:
         self._requests[call.verb, call.resource, call.subresource, code] += 1
-        if not call.lasting:
+        if not call.long_running:
             times = self._times.setdefault((call.verb, call.resource), _Histogram())
             times.add(seconds)
 
@@ -207,10 +207,10 @@ class _Census:
     def counts(self) -> Mapping[str, int]:
         return Counter(self._states.values())
 
-    def seen(self, key: Key, obj: Object) -> None:
+    def on_upsert(self, key: Key, obj: Object) -> None:
         self._states[key] = self._state_of(obj)
 
-    def gone(self, key: Key) -> None:
+    def on_delete(self, key: Key) -> None:
         self._states.pop(key, None)
 
 

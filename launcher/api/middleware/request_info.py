@@ -43,13 +43,13 @@ class RequestInfo:
     subresource: str = ""
     writes: bool = False
     #: Takes as long as its client likes: a watch, or a log.
-    lasting: bool = False
+    long_running: bool = False
 
 
 def call_of(request: web.BaseRequest) -> RequestInfo:
     """What *request* asks for."""
     if is_rendezvous(request):
-        return RequestInfo("watch", "rendezvous", lasting=True)
+        return RequestInfo("watch", "rendezvous", long_running=True)
     writes = request.method not in _READS
     group, version, rest = _split(request.rel_url.raw_path.strip("/").split("/"))
     watched = rest[:1] == ["watch"]
@@ -61,12 +61,12 @@ def call_of(request: web.BaseRequest) -> RequestInfo:
         lasting = _lasts(rest, writes=writes) or (
             request.method == "GET" and (watched or flag(request.query, "watch"))
         )
-        return RequestInfo(_ON_ONE.get(request.method, ""), writes=writes, lasting=lasting)
+        return RequestInfo(_ON_ONE.get(request.method, ""), writes=writes, long_running=lasting)
     resource = rest[0]
     if request.method == "GET" and (
         (watched and len(rest) <= 2) or (len(rest) == 1 and flag(request.query, "watch"))
     ):
-        return RequestInfo("watch", resource, lasting=True)
+        return RequestInfo("watch", resource, long_running=True)
     if len(rest) == 1:
         return RequestInfo(_ON_ALL.get(request.method, ""), resource, writes=writes)
     subresource = rest[2] if len(rest) > 2 and rest[2] in subresources else ""
@@ -75,7 +75,7 @@ def call_of(request: web.BaseRequest) -> RequestInfo:
         resource,
         subresource,
         writes,
-        lasting=_lasts(rest, writes=writes),
+        long_running=_lasts(rest, writes=writes),
     )
 
 

@@ -99,7 +99,7 @@ class RequestLimits:
             return await handler(request)
         await self.not_draining()
         call = call_of(request)
-        if call.lasting:
+        if call.long_running:
             return await self._ended_by_drain(request, handler)
         if (request.content_length or 0) > MAX_BODY_BYTES:
             raise too_large()

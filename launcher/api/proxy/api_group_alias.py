@@ -47,7 +47,7 @@ def alias_of(request: web.BaseRequest) -> Alias | None:
         return None
     where, renamed = quote(found[0]), found[1]
     onward = f"{where}?{query}" if query else where
-    if call_of(request).lasting:
+    if call_of(request).long_running:
         return Alias(onward, lines_by_second_name, lasts=True)
     return Alias(onward, renamed)
 

@@ -53,7 +53,7 @@ class DoorParts:
     #: names to the API server.
     certificates: bool = False
     #: Whether jobs of a kind are ours, and so to be checked.
-    are_ours: Callable[[JobKind], bool] = lambda _: False
+    serves_kind: Callable[[JobKind], bool] = lambda _: False
     #: Whether Frameworks can be had under FrameworkController's name, too.
     second_name: bool = False
     #: Whether the cluster is asked who may read ``/metrics``.
@@ -116,13 +116,13 @@ def _metrics(app: web.Application, parts: DoorParts) -> Handler:
 
 def _passage(app: web.Application, parts: DoorParts) -> ProxyHandler:
     access, ourselves = parts.access, None
-    others = Upstream(access, access.tls.nameless() if access.tls is not None else None)
+    others = Upstream(access, access.tls.without_client_certificate() if access.tls is not None else None)
     app.cleanup_ctx.append(others.connected)
     if parts.certificates:
         ourselves = Upstream(access, access.tls, access.credentials)
         app.cleanup_ctx.append(ourselves.connected)
     return ProxyHandler(
-        others, ourselves, DoorChecks(parts.policy, parts.are_ours), second_name=parts.second_name
+        others, ourselves, DoorChecks(parts.policy, parts.serves_kind), second_name=parts.second_name
     )
 
 

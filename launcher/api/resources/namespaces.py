@@ -64,7 +64,7 @@ class NamespaceReader(Reader):
             return self._imagination.one(name)
 
     async def page(self, namespace: str | None, listing: ListOptions) -> TextPage:
-        stored = await self._store.list_texts(self._kind, namespace)
+        stored = await self._store.list_raw(self._kind, namespace)
         found = {obj["metadata"]["name"]: obj for obj in map(orjson.loads, stored.texts)}
         for name in {DEFAULT, *self._store.namespaces()} - found.keys():
             found[name] = self._imagination.one(name)

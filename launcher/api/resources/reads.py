@@ -45,7 +45,7 @@ class Reader:
 
     async def page(self, namespace: str | None, listing: ListOptions) -> TextPage:
         """What is to be listed. Raises Expired, BadRequest."""
-        return await self._store.list_texts(
+        return await self._store.list_raw(
             self._kind,
             namespace,
             listing.where,
@@ -59,7 +59,7 @@ async def reached(store: RawJsonStore, version: Version) -> None:
     """Return when the store is that far. Raises VersionAhead when it is not within a moment."""
     try:
         async with asyncio.timeout(PATIENCE):
-            await store.reached(version)
+            await store.wait_until_fresh(version)
     except TimeoutError as error:
         raise ResourceVersionTooLarge(
             f"Too large resource version: {version}, current: {store.version}; it may be another server's"

@@ -107,7 +107,7 @@ class Registry:
             return {**new, "metadata": {**new["metadata"], "resourceVersion": version}}
 
         metadata = obj["metadata"]
-        return await self._in_turn(
+        return await self._retry_on_conflict(
             metadata.get("namespace", ""),
             metadata["name"],
             change,
@@ -146,7 +146,7 @@ class Registry:
             self._check_change(stored, wanted)
             return wanted
 
-        saved = await self._in_turn(
+        saved = await self._retry_on_conflict(
             namespace,
             name,
             checked,
@@ -180,14 +180,14 @@ class Registry:
             self._check_status(wanted)
             return wanted
 
-        return await self._in_turn(
+        return await self._retry_on_conflict(
             namespace,
             name,
             checked,
             lambda new: self._store.update_status(self.kind, new, dry_run=writing.dry_run),
         )
 
-    async def _in_turn(
+    async def _retry_on_conflict(
         self,
         namespace: str,
         name: str,

@@ -50,7 +50,7 @@ class ResourceHandler:
             "DELETE": ("delete", hands.remover.delete),
         }
 
-    async def everywhere(self, request: web.Request) -> web.StreamResponse:
+    async def all_namespaces(self, request: web.Request) -> web.StreamResponse:
         """``/frameworks``: lists and watches over all namespaces, and nothing else."""
         set_error_target(request, self._kind)
         match request.method:
@@ -94,7 +94,7 @@ class ResourceHandler:
             raise self._not_allowed(request.method)
         return await act(request, namespace, name)
 
-    async def part(self, request: web.Request) -> web.StreamResponse:
+    async def subresource(self, request: web.Request) -> web.StreamResponse:
         """``…/frameworks/{name}/status`` and the like. Raises NotFound for a part that there is not."""
         namespace, name = self._named(request)
         acts = self._hands.subresources.get(request.match_info["part"])

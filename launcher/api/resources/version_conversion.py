@@ -35,8 +35,8 @@ class VersionedStore:
     def version(self) -> Version:
         return self._store.version
 
-    async def reached(self, version: Version) -> None:
-        await self._store.reached(version)
+    async def wait_until_fresh(self, version: Version) -> None:
+        await self._store.wait_until_fresh(version)
 
     def namespaces(self) -> set[str]:
         return self._store.namespaces()
@@ -56,7 +56,7 @@ class VersionedStore:
         page = await self._store.list(self._kept(kind), namespace, where, limit=limit, token=token)
         return replace(page, items=[self._out(kind, obj) for obj in page.items])
 
-    async def list_texts(
+    async def list_raw(
         self,
         kind: ResourceKind,
         namespace: str | None = None,
@@ -66,9 +66,7 @@ class VersionedStore:
         token: str | None = None,
         at: Version | None = None,
     ) -> TextPage:
-        page = await self._store.list_texts(
-            self._kept(kind), namespace, where, limit=limit, token=token, at=at
-        )
+        page = await self._store.list_raw(self._kept(kind), namespace, where, limit=limit, token=token, at=at)
         return replace(page, texts=[orjson.dumps(self._out(kind, orjson.loads(text))) for text in page.texts])
 
     async def watch(

@@ -90,7 +90,7 @@ def _is_too_late(old: Object, new: Object) -> bool:
 
 def _metadata_first(error: InvalidObject) -> InvalidObject | BadRequest:
     """A BadRequest when the metadata cannot even be read: the same for every kind of object."""
-    for problem in error.problems:
+    for problem in error.errors:
         if problem.reason == "FieldValueTypeInvalid" and problem.field.startswith("metadata."):
             return BadRequest(str(problem))
     return error

@@ -75,7 +75,7 @@ class JobRules(CoreRules):
         try:
             found = convert_job(self._foreign, obj)
         except InvalidObject as error:
-            raise InvalidObject(truncate_errors([*problems, *error.problems])) from error
+            raise InvalidObject(truncate_errors([*problems, *error.errors])) from error
         wrong = (*validation_errors(found.framework), *self._policy.problems(found.framework))
         problems += [translated(self._foreign, obj, problem) for problem in wrong]
         if problems:

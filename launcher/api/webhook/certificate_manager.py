@@ -91,7 +91,7 @@ class CertificateManager:
                 log.warning("no certificate yet, trying again", extra={"why": str(error)})
             if self._shown is not None:
                 return
-            await asyncio.sleep(pauses.next())
+            await asyncio.sleep(pauses.next_delay())
 
     async def run(self) -> None:
         """Keep the certificate fresh and known until cancelled."""
@@ -105,11 +105,11 @@ class CertificateManager:
                 group.create_task(informer.run())
             await self._look_again_and_again()
 
-    def seen(self, key: Key, obj: Object) -> None:  # noqa: ARG002 - what an informer tells
+    def on_upsert(self, key: Key, obj: Object) -> None:  # noqa: ARG002 - what an informer tells
         """Something has changed: look soon."""
         self._changed.set()
 
-    def gone(self, key: Key) -> None:  # noqa: ARG002 - what an informer tells
+    def on_delete(self, key: Key) -> None:  # noqa: ARG002 - what an informer tells
         """Something is gone: look soon."""
         self._changed.set()
 
@@ -121,7 +121,7 @@ class CertificateManager:
                 await self.look()
             except LauncherError as error:
                 log.warning("certificate not kept, trying again", extra={"why": str(error)})
-                await asyncio.sleep(pauses.next())
+                await asyncio.sleep(pauses.next_delay())
                 continue
             pauses.reset()
             await self._until_changed(_LOOK_AGAIN * (0.5 + self._chance()))
@@ -151,12 +151,12 @@ class CertificateManager:
         told = True
         if secret is not None:
             self._show(secret)
-            told = await self._tell(shown_in(secret).bundle)
+            told = await self._publish_ca_bundle(shown_in(secret).bundle)
             if is_foreign(secret):
                 return
         if (saved := await self._renew(secret, told=told)) is not None:
             self._show(saved)
-            await self._tell(shown_in(saved).bundle)
+            await self._publish_ca_bundle(shown_in(saved).bundle)
 
     async def _renew(self, secret: Object | None, *, told: bool) -> Object | None:
         """The Secret as it now is, if anything about it was due."""
@@ -186,7 +186,7 @@ class CertificateManager:
             self._shown = shown
             self._first.set()
 
-    async def _tell(self, bundle: bytes) -> bool:
+    async def _publish_ca_bundle(self, bundle: bytes) -> bool:
         """Whether both webhook configurations that there are trust *bundle*, and only that. Raises Conflict."""
         if not bundle:
             return True

@@ -75,7 +75,7 @@ def _understood(given: argparse.Namespace, files: dict[str, bytes], used: frozen
         found = submitted(flags, " ".join(given.words), around)
         validate_framework(found.framework)
     except InvalidObject as error:
-        raise UsageError(*map(str, error.problems)) from error
+        raise UsageError(*map(str, error.errors)) from error
     return found
 
 

@@ -94,7 +94,7 @@ def _checked(
     except InvalidObject as error:
         if is_same:
             return _refusal(text, where, error)
-        return UsageError(*(f"{text.name}: as a Framework: {each}" for each in error.problems))
+        return UsageError(*(f"{text.name}: as a Framework: {each}" for each in error.errors))
     except RequestError as error:
         return UsageError(f"{text.name}: {error}")
     warnings = (f"warning: {warning}" for warning in manifest.warnings)
@@ -102,7 +102,7 @@ def _checked(
 
 
 def _refusal(text: "ManifestFile", where: str, error: "InvalidObject") -> UsageError:
-    return UsageError(*text.located(replace(each, field=where + each.field) for each in error.problems))
+    return UsageError(*text.located(replace(each, field=where + each.field) for each in error.errors))
 
 
 def _print(converted: list[_Converted], output: str) -> None:

@@ -194,7 +194,7 @@ def _refusing(prefix: str = "") -> Iterator[None]:
     try:
         yield
     except InvalidObject as error:
-        raise UsageError(*(f"{prefix}{problem}" for problem in error.problems)) from error
+        raise UsageError(*(f"{prefix}{problem}" for problem in error.errors)) from error
     except BadRequest as error:
         raise UsageError(f"{prefix}{error}") from error
 

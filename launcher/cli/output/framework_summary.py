@@ -218,4 +218,4 @@ def _short(state: str) -> str:
 
 
 def _why(end: Completion | None) -> str:
-    return end.words if end is not None and end.failed else ""
+    return end.summary if end is not None and end.failed else ""

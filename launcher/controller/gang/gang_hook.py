@@ -98,7 +98,7 @@ class ClusterGangHook:
             queue = queue_of(wanted, stored["metadata"].get("labels") or {})
         backend = choice(wanted, served, queue)
         extras = await self._from(backend, wanted, served, queue)
-        self._events.tell(
+        self._events.record(
             reference(wanted.framework),
             [ObjectEvent("GangBackend", f"attempt {wanted.attempt}: {_words(wanted, backend)}")],
         )
@@ -127,7 +127,7 @@ class ClusterGangHook:
             case BuiltinBackend.KUEUE:
                 return await Kueue(self._store, served.kueue).prepare(wanted, queue)
             case BuiltinBackend.GATES:
-                self._keeper.call()
+                self._keeper.notify()
                 return gated_gangs.extras(wanted)
 
 

@@ -48,14 +48,14 @@ class GangRequest:
         return members(self.framework.spec)
 
     @property
-    def standing(self) -> int:
+    def remaining_tasks(self) -> int:
         """How many of them are not over."""
         return self.total - self.ended
 
     @property
     def least(self) -> int:
         """How many of them are placed together, or none is."""
-        return max(1, min(min_members(self.framework.spec), self.standing))
+        return max(1, min(min_members(self.framework.spec), self.remaining_tasks))
 
     def scheduler(self, default: str) -> str:
         """Who gives its pods their nodes: whom their templates name, or *default*. Raises InvalidObject for two."""

@@ -69,7 +69,7 @@ class Room(Protocol):
     def drop(self, key: Key) -> None:
         """The pod takes nothing any more."""
 
-    def take(self, pods: Sequence[Object], least: int) -> str | None:
+    def reserve(self, pods: Sequence[Object], least: int) -> str | None:
         """
         None when there is room for *least* of these pods: it is taken, and so is room for the others that fit.
 
@@ -104,7 +104,7 @@ class GateController:
         self._room: Room | None = None
         self._pauses = ExponentialBackoff(first=0.2, most=30.0)
 
-    def call(self) -> None:
+    def notify(self) -> None:
         """Pods with gates will come."""
         self._called.set()
 
@@ -129,7 +129,7 @@ class GateController:
                     return
             except LauncherError as error:
                 log.warning("gated pods cannot be listed", extra={"why": str(error)})
-                await asyncio.sleep(self._pauses.next())
+                await asyncio.sleep(self._pauses.next_delay())
             else:
                 await self._called.wait()
         self._pauses.reset()
@@ -148,7 +148,7 @@ class GateController:
         for party in self._line.followers():
             with self._handling(party):
                 if self._room is not None:
-                    self._room.take([*party.gated.values()], 0)
+                    self._room.reserve([*party.gated.values()], 0)
                 await self._let_through(party)
         now = asyncio.get_running_loop().time()
         for party in self._line.incomplete():
@@ -191,7 +191,7 @@ class GateController:
                 ears = [group.create_task(nodes.run()), group.create_task(placed.run())]
                 await nodes.synced.wait()
                 await placed.synced.wait()
-                room.take([*self._line.going()], 0)
+                room.reserve([*self._line.going()], 0)
                 await self._serve(room)
                 for ear in ears:
                     ear.cancel()
@@ -218,7 +218,7 @@ class GateController:
     async def _try(self, room: Room, party: GatedGang) -> None:
         if party.is_open or not party.is_complete:
             return  # it has changed while another had its turn
-        why = room.take([*party.gated.values()], party.least)
+        why = room.reserve([*party.gated.values()], party.least)
         if why is None:
             log.info("gang let through", extra={"framework": (party.namespace, party.framework)})
             self._tell(
@@ -233,7 +233,7 @@ class GateController:
         if party.told == notice.message or (notice.warning and now < party.tell_at):
             return
         party.told, party.tell_at = notice.message, now + _TELL_AGAIN
-        self._events.tell(party.owner(), [notice])
+        self._events.record(party.owner(), [notice])
 
     # What is written.
 
@@ -245,7 +245,7 @@ class GateController:
         if all(task.result() for task in tasks):
             self._pauses.reset()
             return
-        await asyncio.sleep(self._pauses.next())
+        await asyncio.sleep(self._pauses.next_delay())
         self._news.set()
 
     async def _open_each(self, todo: Iterable[Object]) -> bool:
@@ -255,7 +255,7 @@ class GateController:
             meta = pod["metadata"]
             try:
                 change = MergePatch(without_gate(pod))
-                self._members.wrote(await self._store.patch(PODS, meta["namespace"], meta["name"], change))
+                self._members.upsert(await self._store.patch(PODS, meta["namespace"], meta["name"], change))
             except NotFound:
                 pass  # the watch will tell
             except LauncherError as error:
@@ -285,11 +285,11 @@ class _Nodes:
     def __init__(self, keeper: GateController, room: Room) -> None:
         self._keeper, self._room = keeper, room
 
-    def seen(self, _key: Key, obj: Object) -> None:
+    def on_upsert(self, _key: Key, obj: Object) -> None:
         self._room.set_node(obj)
         self._keeper.room_changed()
 
-    def gone(self, key: Key) -> None:
+    def on_delete(self, key: Key) -> None:
         self._room.drop_node(key[1])
         self._keeper.room_changed()
 
@@ -298,10 +298,10 @@ class _Placed:
     def __init__(self, keeper: GateController, room: Room) -> None:
         self._keeper, self._room = keeper, room
 
-    def seen(self, _key: Key, obj: Object) -> None:
+    def on_upsert(self, _key: Key, obj: Object) -> None:
         self._room.put(obj)
         self._keeper.room_changed()
 
-    def gone(self, key: Key) -> None:
+    def on_delete(self, key: Key) -> None:
         self._room.drop(key)
         self._keeper.room_changed()

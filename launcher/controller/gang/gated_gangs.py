@@ -68,9 +68,9 @@ class GatedGang:
     #: Behind the gate, each as it was last seen.
     gated: dict[Key, Object] = field(default_factory=dict)
     #: Let through, and without a node yet.
-    going: dict[Key, Object] = field(default_factory=dict)
+    released: dict[Key, Object] = field(default_factory=dict)
     #: On a node, or over.
-    through: set[Key] = field(default_factory=set)
+    scheduled: set[Key] = field(default_factory=set)
     #: What was last told about it; and, on the loop's clock, when something else may be told.
     told: str = ""
     tell_at: float = 0.0
@@ -84,7 +84,7 @@ class GatedGang:
     @property
     def is_open(self) -> bool:
         """Whether it was its turn already: then whoever is left, or comes again, just follows."""
-        return bool(self.going or self.through or self.was_placed)
+        return bool(self.released or self.scheduled or self.was_placed)
 
     @property
     def is_complete(self) -> bool:
@@ -100,12 +100,12 @@ class GatedGang:
     def forget(self, key: Key) -> None:
         """That pod is not where it was."""
         self.gated.pop(key, None)
-        self.going.pop(key, None)
-        self.through.discard(key)
+        self.released.pop(key, None)
+        self.scheduled.discard(key)
 
     def owner(self) -> Object:
         """The Framework as events refer to it."""
-        pod = next(iter((self.gated or self.going).values()))
+        pod = next(iter((self.gated or self.released).values()))
         owner = controller_of(pod["metadata"])
         return {
             "apiVersion": owner["apiVersion"],
@@ -130,11 +130,11 @@ class GatedGangs:
         party = self._party_of(key, pod)
         party.forget(key)
         if has_terminated(pod) or pod["spec"].get("nodeName"):
-            party.through.add(key)
+            party.scheduled.add(key)
         elif is_gated(pod):
             party.gated[key] = pod
         else:
-            party.going[key] = pod
+            party.released[key] = pod
 
     def _party_of(self, key: Key, pod: Object) -> GatedGang:
         labels, notes = pod["metadata"]["labels"], pod["metadata"]["annotations"]
@@ -158,7 +158,7 @@ class GatedGangs:
             return
         party.forget(key)
         party.has_lost = True
-        if not (party.gated or party.going or party.through):
+        if not (party.gated or party.released or party.scheduled):
             del self._parties[party.id]
 
     def followers(self) -> list[GatedGang]:
@@ -180,4 +180,4 @@ class GatedGangs:
 
     def going(self) -> Iterator[Object]:
         """Every pod that was let through and has no node yet: its room is taken."""
-        return (pod for party in self._parties.values() for pod in party.going.values())
+        return (pod for party in self._parties.values() for pod in party.released.values())

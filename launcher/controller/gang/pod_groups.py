@@ -30,13 +30,13 @@ class PodGroupBackend:
     #: What the pods of a role get to belong to it.
     extras: Callable[[GangRequest, RoleName], PodOverlay]
     #: How many are placed together, as a group says it.
-    least: Callable[[Object], int]
+    min_member: Callable[[Object], int]
     #: Whether a group that is there can be told another number.
     can_change: bool = True
     #: Whether pods that are over still count.
     counts_ended: bool = False
     #: Why no pod may be created yet; empty when they may.
-    holds: Callable[[Object], str] = lambda _: ""
+    blocked_reason: Callable[[Object], str] = lambda _: ""
 
 
 class Groups:
@@ -60,9 +60,9 @@ class Groups:
             else:
                 await self._remove(there)
         group = await self._made(wanted) if group is None else await self._fitted(group, wanted)
-        if why := self._shape.holds(group):
+        if why := self._shape.blocked_reason(group):
             raise Unavailable(f"{self._named(group)} waits: {why}")
-        if self._shape.least(group) > wanted.standing:
+        if self._shape.min_member(group) > wanted.remaining_tasks:
             # Nothing can change it, and with so few tasks left it would hold up whoever joins it.
             return {}
         mark = PodOverlay(labels={BACKEND_LABEL: self._shape.backend})
@@ -105,7 +105,7 @@ class Groups:
         """The group as it is to be now: when tasks are over or given up fewer are placed together, but never more."""
         if "deletionTimestamp" in group["metadata"]:
             raise Unavailable(f"{self._named(group)} is being deleted: the next one has to wait for that")
-        if not self._shape.can_change or self._shape.least(group) <= wanted.least:
+        if not self._shape.can_change or self._shape.min_member(group) <= wanted.least:
             return group
         change = MergePatch({"spec": self._shape.spec(wanted)})
         return await self._store.patch(self._shape.kind, wanted.framework.namespace, wanted.name, change)

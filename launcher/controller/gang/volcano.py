@@ -55,5 +55,5 @@ def holds(group: Object) -> str:
 
 
 SHAPE: Final = PodGroupBackend(
-    "volcano", "Volcano", KIND, group_spec, extras, least, counts_ended=True, holds=holds
+    "volcano", "Volcano", KIND, group_spec, extras, least, counts_ended=True, blocked_reason=holds
 )

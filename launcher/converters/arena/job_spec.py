@@ -202,7 +202,7 @@ def _ports(given: FlagValues, around: JobEnvironment, counts: Mapping[str, int])
     try:
         return {type_: port or next(free) for type_, port in wanted.items()}
     except InvalidObject as error:
-        given.problems.extend(error.problems)
+        given.problems.extend(error.errors)
         return {}
 
 

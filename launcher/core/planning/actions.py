@@ -34,7 +34,7 @@ class ListPodsLive:
 class DeleteFramework:
     """Delete the Framework; its time after the end is over."""
 
-    because: str
+    reason: str
 
 
 Action = CreatePod | DeletePod | ListPodsLive | DeleteFramework
@@ -46,7 +46,7 @@ class StateTransition:
 
     before: State | None
     after: State
-    because: str
+    reason: str
     role: RoleName | None = None
     index: int | None = None
 

@@ -63,7 +63,7 @@ def completion_message(attempt: FrameworkAttempt, because: str) -> str:
     end, trigger = attempt.completion, attempt.trigger
     if end is None:
         raise ValueError("an attempt that is over has a completion")
-    words = [end.words]
+    words = [end.summary]
     if trigger is not None:
         words.append(trigger.message)
     elif end.failed:
@@ -75,4 +75,4 @@ def completion_message(attempt: FrameworkAttempt, because: str) -> str:
 
 def ttl_seconds(spec: FrameworkSpec, rules: PlannerOptions) -> int:
     """Seconds after which a finished Framework goes."""
-    return spec.ttl_seconds if spec.ttl_seconds is not None else rules.retain
+    return spec.ttl_seconds if spec.ttl_seconds is not None else rules.default_ttl_seconds

@@ -63,9 +63,9 @@ class AttemptState:
         self._uid = uid
         self._attempt = 0
         #: The pods were just read from the store itself.
-        self.fresh = False
+        self.pods_are_live = False
         #: Tasks whose pods are not in sight, though they may be there: a cache can be behind the status.
-        self.doubts: set[PodName] = set()
+        self.uncertain_pods: set[PodName] = set()
         #: The uid of every pod of this attempt that was in sight; only these can be known to be gone.
         self._met: set[str | None] = set()
         self._dirty: set[PodName] = set()
@@ -77,11 +77,11 @@ class AttemptState:
         """These tasks, and no others, are worked on from now on."""
         self._attempt, self.crews, self.changed = attempt, crews, True
         self._refused.clear()
-        self.doubts.clear()
+        self.uncertain_pods.clear()
         self._met = {pod.uid for pod in self.pods.values()}
-        self.touch_all()
+        self.enqueue_all()
 
-    def see(self, pod: ObservedPod) -> None:
+    def observe_pod(self, pod: ObservedPod) -> None:
         """The pod as it is now. An older view than the one known is passed over."""
         known = self.pods.get(pod.name)
         if known is not None and known.version > pod.version:
@@ -91,47 +91,47 @@ class AttemptState:
         self._met.add(pod.uid)
         self._dirty.add(pod.name)
 
-    def lose(self, name: PodName) -> None:
+    def pod_deleted(self, name: PodName) -> None:
         """The pod is gone."""
         known = self.pods.pop(name, None)
         if known is not None:
             self.deleting -= known.deleting
         self._dirty.add(name)
 
-    def touch(self, name: PodName) -> None:
+    def enqueue(self, name: PodName) -> None:
         """Look again at the task or pod of that name."""
         self._dirty.add(name)
 
-    def touch_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Look again at everything."""
         self._dirty.update(self.pods)
         for crew in self.crews.values():
-            self.touch_crew(crew, range(len(crew.tasks)))
+            self.enqueue_tasks(crew, range(len(crew.tasks)))
 
-    def rest(self) -> None:
+    def clear_queue(self) -> None:
         """Look at nothing before it is touched again."""
         self._dirty.clear()
 
-    def touch_crew(self, crew: RoleState, indices: Iterable[int]) -> None:
+    def enqueue_tasks(self, crew: RoleState, indices: Iterable[int]) -> None:
         """Look again at these tasks."""
         self._dirty.update(names.pod_name(self._framework, crew.name, index) for index in indices)
 
-    def refuse(self, name: PodName, completion: Completion) -> None:
+    def reject_creation(self, name: PodName, completion: Completion) -> None:
         """The creation of that pod was turned down for good."""
         self._refused[name] = completion
         self._dirty.add(name)
 
-    def note(self, name: PodName, message: str) -> None:
+    def set_creation_message(self, name: PodName, message: str) -> None:
         """Why the pod of that name could not be created yet."""
         crew, index = self._place(name)
         if crew is None or crew.tasks[index].state is not State.CREATION_PENDING:
             return
         if crew.tasks[index].message != message:
-            crew.put(replace(crew.tasks[index], message=message))
+            crew.replace_task(replace(crew.tasks[index], message=message))
             self.changed = True
 
     @property
-    def is_touched(self) -> bool:
+    def has_queued(self) -> bool:
         """Whether there is something to look at."""
         return bool(self._dirty)
 
@@ -144,11 +144,11 @@ class AttemptState:
         return all(crew.by_state[State.COMPLETED] == len(crew.tasks) for crew in self.crews.values())
 
     @property
-    def has_unseen(self) -> bool:
+    def has_unobserved_pods(self) -> bool:
         """Whether a task's pod was never seen in its last try: it may have been accepted all the same."""
         return any(task.attempt.pod_uid is None for crew in self.crews.values() for task in crew.tasks)
 
-    def wake(self, now: Time) -> None:
+    def enqueue_due(self, now: Time) -> None:
         """Touch every task whose time has come."""
         while self._wakes and self._wakes[0][0] <= now:
             due, name = heappop(self._wakes)
@@ -156,28 +156,28 @@ class AttemptState:
                 del self._wake_of[name]
                 self._dirty.add(name)
 
-    def mark(self, completion: Completion, message: str) -> None:
+    def complete_remaining(self, completion: Completion, message: str) -> None:
         """Every task without an end gets this one; a task's own end is never changed."""
         for crew in self.crews.values():
             for task in crew.tasks:
                 if task.attempt.completion is None:
-                    crew.put(
+                    crew.replace_task(
                         replace(task, attempt=replace(task.attempt, completion=completion), message=message)
                     )
         self.changed = True
-        self.touch_all()
+        self.enqueue_all()
 
     def compact(self, now: Time, incarnation: int) -> CompactionResult:
         """Let go of removed tasks that are through; those made anew have this incarnation."""
         changed = any_renewed = False
-        for crew in [crew for crew in self.crews.values() if crew.leaving or crew.role is None]:
+        for crew in [crew for crew in self.crews.values() if crew.removed_tasks or crew.role is None]:
             before = len(crew.tasks)
             renewed = compact(crew, now, incarnation)
             # A pod that was kept for its logs goes with its task.
-            self.touch_crew(crew, range(len(crew.tasks), before))
+            self.enqueue_tasks(crew, range(len(crew.tasks), before))
             if renewed:
                 any_renewed = True
-                self.touch_crew(crew, renewed)
+                self.enqueue_tasks(crew, renewed)
             changed |= renewed is not None
             if crew.role is None and not crew.tasks:
                 del self.crews[crew.name]
@@ -185,7 +185,7 @@ class AttemptState:
         self.changed |= changed
         return CompactionResult(changed, any_renewed)
 
-    def work(self, around: Callable[[RoleState], RoleContext]) -> list[CompletedTask]:
+    def advance_queued(self, around: Callable[[RoleState], RoleContext]) -> list[CompletedTask]:
         """Advance everything that was touched until it rests; who ended for good meanwhile, in status order."""
         finished: list[CompletedTask] = []
         self._watch_gates(around)
@@ -250,15 +250,15 @@ class AttemptState:
         pod, refused = self.pods.get(name), self._refused.pop(name, None)
         serves = pod is not None and self._serves(pod, crew, task)
         if not serves and self._may_be_there(task):
-            self.doubts.add(name)
+            self.uncertain_pods.add(name)
             return
-        self.doubts.discard(name)
+        self.uncertain_pods.discard(name)
         if pod is None or serves:
             move = advance(task, pod, situation, refused)
         else:
-            move = advance(task, None, replace(situation, hold=_LEFTOVER), refused)
+            move = advance(task, None, replace(situation, waiting_reason=_LEFTOVER), refused)
             action, due = deletion_action(pod, situation.graceful_deletion_seconds, situation.now)
-            move = replace(move, action=action, wake=due)
+            move = replace(move, action=action, recheck_at=due)
         if move.action is not None:
             self.actions[name] = move.action
         else:
@@ -275,16 +275,16 @@ class AttemptState:
         finished: list[CompletedTask],
     ) -> None:
         now = move.task
-        if move.wake is not None and self._wake_of.get(name) != move.wake:
-            self._wake_of[name] = move.wake
-            heappush(self._wakes, (move.wake, name))
+        if move.recheck_at is not None and self._wake_of.get(name) != move.recheck_at:
+            self._wake_of[name] = move.recheck_at
+            heappush(self._wakes, (move.recheck_at, name))
         if now is task:
             return
         self.changed |= now != task  # readiness alone is not stored
         if now.retry.total > task.retry.total:
             self._met.discard(task.attempt.pod_uid)  # nobody will ask for that pod again
         self.steps.extend(move.steps)
-        crew.put(now)
+        crew.replace_task(now)
         self._tell(crew, task, now)
         if now.state is State.COMPLETED and task.state is not State.COMPLETED:
             finished.append(CompletedTask(crew, now))
@@ -309,10 +309,10 @@ class AttemptState:
 
     def _tell_pending(self, crew: RoleState, situation: RoleContext) -> None:
         """Touch those whose pods are still to be created, once something else is true of their gate."""
-        here = StartGate(situation.hold, situation.unreachable)
-        if here != crew.told:
-            crew.told = here
-            self.touch_crew(crew, crew.pending)
+        here = StartGate(situation.waiting_reason, situation.unreachable_reason)
+        if here != crew.last_gate:
+            crew.last_gate = here
+            self.enqueue_tasks(crew, crew.pending)
 
     def _watch_gates(self, around: Callable[[RoleState], RoleContext]) -> None:
         for crew in self.crews.values():
@@ -321,11 +321,11 @@ class AttemptState:
 
     def _may_be_there(self, task: TaskStatus) -> bool:
         """Whether the task's pod may be there though it is not in sight: it never was, or not under this uid."""
-        return not self.fresh and task.state in _WITH_POD and task.attempt.pod_uid not in self._met
+        return not self.pods_are_live and task.state in _WITH_POD and task.attempt.pod_uid not in self._met
 
     def _serves(self, pod: ObservedPod, crew: RoleState, task: TaskStatus) -> bool:
         """Whether the pod serves the current attempt of the task. A uid once recorded stays the only one."""
-        of = pod.of
+        of = pod.task
         return (
             of is not None
             and of.task_attempt == task.retry.total

@@ -28,10 +28,10 @@ class CompletionTracker:
     def recount(self, crews: Iterable[RoleState]) -> None:
         """Begin anew with these crews: after loading, after a change of the spec, for a fresh attempt."""
         counted = [each for each in crews if each.role is not None and not each.role.background]
-        self._total = sum(each.wanted for each in counted)
+        self._total = sum(each.desired_tasks for each in counted)
         self._ended = sum(each.count.ended for each in counted)
 
-    def hear(self, finished: CompletedTask) -> AttemptResult | None:
+    def record_completion(self, finished: CompletedTask) -> AttemptResult | None:
         """Count one more task that has ended."""
         role, task, count = finished.crew.role, finished.task, finished.crew.count
         if role is None or not completion_policy.counts_toward_completion(task):
@@ -43,7 +43,7 @@ class CompletionTracker:
             return _inherited(task, trigger)
         return None if role.background else self._all_ended(role.name, task)
 
-    def judge_anew(self, crews: Iterable[RoleState]) -> AttemptResult | None:
+    def reevaluate(self, crews: Iterable[RoleState]) -> AttemptResult | None:
         """What the rules of a changed spec make of the tasks that have ended already."""
         known = [(each.role, each.tasks) for each in crews if each.role is not None]
         first = completion_policy.first_trigger(known)

@@ -83,7 +83,7 @@ def evaluate_gang(
     words = f"the gang waits: {party.words()}"
     known.put_condition(Condition(GANG_PLACED, False, since, "WaitingForRoom", words))
     if known.state is State.PREPARING:
-        known.say(words)
+        known.set_message(words)
     if party.lost > party.total - party.need:
         return party.hopeless()
     if gang.timeout_seconds is None:
@@ -113,13 +113,13 @@ class _Party:
     @classmethod
     def of(cls, gang: Gang, crews: Iterable[RoleState], placer: str) -> "_Party":
         own = tuple(crew for crew in crews if crew.role is not None and not crew.role.background)
-        total = sum(crew.wanted for crew in own)
+        total = sum(crew.desired_tasks for crew in own)
         return cls(
             crews=own,
             total=total,
             need=_least(gang, total),
             placed=sum(crew.placed for crew in own),
-            lost=sum(crew.lost for crew in own),
+            lost=sum(crew.ended_unscheduled for crew in own),
             placer=placer,
         )
 

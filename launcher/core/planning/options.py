@@ -17,6 +17,6 @@ class PlannerOptions:
     #: A Framework that lost a conflict over resources stays away for a random time between these, in seconds.
     conflict_delay: tuple[int, int] = (60, 900)
     #: A pod that was created but not seen for this many seconds is given up.
-    unseen_limit: int = 300
+    unobserved_pod_timeout_seconds: int = 300
     #: A finished Framework without a ttl of its own is kept this many seconds: 30 days.
-    retain: int = 2_592_000
+    default_ttl_seconds: int = 2_592_000

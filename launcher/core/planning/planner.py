@@ -49,7 +49,7 @@ class PlanResult:
     #: To be done once the status is saved, in this order.
     actions: tuple[Action, ...] = ()
     #: When to look again at the latest; None: when something happens.
-    look_again: Time | None = None
+    requeue_at: Time | None = None
     steps: tuple[StateTransition, ...] = ()
     notices: tuple[ObjectEvent, ...] = ()
 
@@ -60,7 +60,7 @@ class Plan:
 
     status: FrameworkStatus
     actions: tuple[Action, ...] = ()
-    look_again: Time | None = None
+    requeue_at: Time | None = None
 
 
 def plan(
@@ -80,18 +80,18 @@ def plan(
     """
     planner = Planner(framework, rules or PlannerOptions())
     for pod in pods:
-        planner.board.see(pod)
-    look = planner.look(now, chance=chance, fresh=fresh)
-    return Plan(planner.status(), look.actions, look.look_again)
+        planner.attempt_state.observe_pod(pod)
+    look = planner.plan(now, chance=chance, fresh=fresh)
+    return Plan(planner.status(), look.actions, look.requeue_at)
 
 
 class Planner:
     """One Framework, thought through from its last saved status on."""
 
     def __init__(self, framework: Framework, rules: PlannerOptions) -> None:
-        self.board = AttemptState(framework.name, framework.uid)
+        self.attempt_state = AttemptState(framework.name, framework.uid)
         #: Who places the gang, for people to read; empty while that is not known.
-        self.placer = ""
+        self.gang_backend = ""
         self._framework = framework
         self._rules = rules
         self._record: StatusBuilder | None = None
@@ -108,7 +108,7 @@ class Planner:
     @property
     def changed(self) -> bool:
         """Whether the status is another than when it was last marked saved."""
-        return self.board.changed or (self._record is not None and self._record.changed)
+        return self.attempt_state.changed or (self._record is not None and self._record.changed)
 
     @property
     def attempt(self) -> int:
@@ -137,11 +137,13 @@ class Planner:
 
     def mark_saved(self) -> None:
         """The status as it is now is stored."""
-        self._known.changed = self.board.changed = False
+        self._known.changed = self.attempt_state.changed = False
 
     def status(self) -> FrameworkStatus:
         """The whole record as of now."""
-        return replace(self._known.status, roles=tuple(each.frozen() for each in self.board.crews.values()))
+        return replace(
+            self._known.status, roles=tuple(each.to_status() for each in self.attempt_state.crews.values())
+        )
 
     def update(self, framework: Framework) -> None:
         """The Framework's spec or metadata as it is now; its status is ours to know."""
@@ -149,12 +151,12 @@ class Planner:
             self._framework.generation,
             self._framework.deleting,
         ):
-            self.board.touch_all()
+            self.attempt_state.enqueue_all()
         self._framework = framework
 
-    def look(self, now: float, *, chance: float = 0.0, fresh: bool = False) -> PlanResult:
+    def plan(self, now: float, *, chance: float = 0.0, fresh: bool = False) -> PlanResult:
         """Think everything through that was touched."""
-        self.board.actions.clear()
+        self.attempt_state.actions.clear()
         self._actions.clear()
         self._wakes.clear()
         if self._record is None:
@@ -162,32 +164,32 @@ class Planner:
         self._known.now = int(now)
         if self._framework.fault:
             return self._refused()
-        self._known.accept(self._framework.generation)
+        self._known.mark_spec_valid(self._framework.generation)
         self._is_end_saved = self._known.state is State.ATTEMPT_COMPLETED
-        self.board.wake(int(now))
+        self.attempt_state.enqueue_due(int(now))
         self._settle_doubts(fresh)
-        self._absorb_spec()
+        self._apply_new_generation()
         self._interrupt()
-        self._come_to_rest(chance, fresh)
-        if self.board.doubts:
-            self._ask_store()
+        self._run_to_fixpoint(chance, fresh)
+        if self.attempt_state.uncertain_pods:
+            self._request_live_pods()
         return self._looked()
 
     def _refused(self) -> PlanResult:
         """Everything stays as it is until the spec is corrected; then all is looked at again."""
-        self._known.refuse(self._framework.generation, self._framework.fault)
-        self.board.rest()
-        return replace(self._looked(), look_again=None)
+        self._known.mark_spec_invalid(self._framework.generation, self._framework.fault)
+        self.attempt_state.clear_queue()
+        return replace(self._looked(), requeue_at=None)
 
-    def _come_to_rest(self, chance: float, fresh: bool) -> None:
+    def _run_to_fixpoint(self, chance: float, fresh: bool) -> None:
         """One thing leads to another; a plan that never rests is a bug, and must not hang everybody else."""
         for _ in range(_ROUNDS + _ROUNDS * len(self._framework.spec.roles)):
             if self._is_held():
-                self.board.rest()
+                self.attempt_state.clear_queue()
                 return
-            finished = self.board.work(self._around)
+            finished = self.attempt_state.advance_queued(self._around)
             done = self._judge(finished) or self._compact() or self._review_gang(fresh)
-            if not (done or self._settle(chance, fresh)):
+            if not (done or self._advance_framework(chance, fresh)):
                 self._explain()
                 return
         raise ValueError("the plan does not come to rest")
@@ -209,51 +211,62 @@ class Planner:
 
     def _looked(self) -> PlanResult:
         # What tasks did comes first: it is why the Framework did what it did.
-        steps, notices = self.board.steps + self._known.steps, self.board.notices + self._known.notices
+        steps, notices = (
+            self.attempt_state.steps + self._known.steps,
+            self.attempt_state.notices + self._known.notices,
+        )
         if self._framework.deleting:
             # Whoever deletes a Framework deletes its pods.
             notices = [notice for notice in notices if notice.reason != _POD_DELETED]
-        for told in (self._known.steps, self.board.steps, self._known.notices, self.board.notices):
+        for told in (
+            self._known.steps,
+            self.attempt_state.steps,
+            self._known.notices,
+            self.attempt_state.notices,
+        ):
             told.clear()
-        wakes = [*self._wakes, *([] if self.board.next_wake is None else [self.board.next_wake])]
-        actions = (*self.board.actions.values(), *self._actions)
+        wakes = [
+            *self._wakes,
+            *([] if self.attempt_state.next_wake is None else [self.attempt_state.next_wake]),
+        ]
+        actions = (*self.attempt_state.actions.values(), *self._actions)
         return PlanResult(actions, min(wakes, default=None), tuple(steps), tuple(notices))
 
     def _load(self, status: FrameworkStatus) -> None:
         self._record = StatusBuilder(replace(status, roles=()))
-        self.board.begin_attempt(status.attempt.id, known_crews(status.roles, self._framework.spec))
-        self.board.changed = False
-        self._jury.recount(self.board.crews.values())
+        self.attempt_state.begin_attempt(status.attempt.id, known_crews(status.roles, self._framework.spec))
+        self.attempt_state.changed = False
+        self._jury.recount(self.attempt_state.crews.values())
 
     def _settle_doubts(self, fresh: bool) -> None:
-        self.board.fresh = fresh
+        self.attempt_state.pods_are_live = fresh
         if fresh:
-            for name in self.board.doubts:
-                self.board.touch(name)
+            for name in self.attempt_state.uncertain_pods:
+                self.attempt_state.enqueue(name)
 
-    def _ask_store(self) -> None:
+    def _request_live_pods(self) -> None:
         if ListPodsLive() not in self._actions:
             self._actions.append(ListPodsLive())
 
-    def _absorb_spec(self) -> None:
+    def _apply_new_generation(self) -> None:
         """A spec that was not seen before: rescale first, then judge by the new rules."""
         known = self._known
         if known.status.observed_generation == self._framework.generation or known.state is State.COMPLETED:
             return
-        is_new = not known.status.observed_generation and not self.board.crews
+        is_new = not known.status.observed_generation and not self.attempt_state.crews
         known.put(observed_generation=self._framework.generation)
         if is_new:
-            self._muster(0)
+            self._create_tasks(0)
             return
         if self._is_ending:
-            adopt(self.board.crews, self._framework.spec)
+            adopt(self.attempt_state.crews, self._framework.spec)
             return
         incarnation = known.attempt.rescales + 1
-        if rescale(self.board.crews, self._framework.spec, self._now, incarnation):
+        if rescale(self.attempt_state.crews, self._framework.spec, self._now, incarnation):
             known.put_attempt(rescales=incarnation)
-        self.board.touch_all()
-        self._jury.recount(self.board.crews.values())
-        self._accept(self._jury.judge_anew(self.board.crews.values()))
+        self.attempt_state.enqueue_all()
+        self._jury.recount(self.attempt_state.crews.values())
+        self._accept(self._jury.reevaluate(self.attempt_state.crews.values()))
 
     def _interrupt(self) -> None:
         if self._is_ending:
@@ -269,9 +282,9 @@ class Planner:
         if known.state is not State.CREATION_PENDING or self._is_ending:
             return False
         # What was begun before the user wrote Create goes on; only what has no pod yet can be held.
-        held = self._framework.spec.execution is ExecutionType.CREATE and not self.board.pods
+        held = self._framework.spec.execution is ExecutionType.CREATE and not self.attempt_state.pods
         if held:
-            known.say("held: executionType is Create")
+            known.set_message("held: executionType is Create")
         known.condition(
             "Suspended", held, "Held" if held else "Started", known.status.message if held else ""
         )
@@ -296,11 +309,11 @@ class Planner:
             role_name=each.name,
             role=each.role,
             graceful_deletion_seconds=each.graceful_deletion_seconds,
-            hold=here.hold,
-            unreachable=here.unreachable,
+            waiting_reason=here.hold,
+            unreachable_reason=here.unreachable,
             ending=self._is_ending,
-            stops_running=self._stops_running or self._sweeping,
-            cleans_ended=self._framework.spec.clean_pods is CleanPodPolicy.ALL or self._sweeping,
+            deletes_running_pods=self._stops_running or self._sweeping,
+            deletes_ended_pods=self._framework.spec.clean_pods is CleanPodPolicy.ALL or self._sweeping,
         )
 
     @property
@@ -319,13 +332,13 @@ class Planner:
             return StartGate(hold=DELETED)
         if each.role is None or self._is_ending:
             return OPEN
-        return gate(each.role, self._framework.spec, self.board.crews)
+        return gate(each.role, self._framework.spec, self.attempt_state.crews)
 
     def _judge(self, finished: list[CompletedTask]) -> bool:
         """Count each task that ended, in order; the first to meet a rule ends the attempt."""
         for each in finished:
             if not self._is_ending:
-                self._accept(self._jury.hear(each))
+                self._accept(self._jury.record_completion(each))
         return bool(finished)
 
     def _accept(self, verdict: AttemptResult | None) -> None:
@@ -337,14 +350,14 @@ class Planner:
         if self._is_ending or self._known.state is State.COMPLETED:
             return False
         wait = gang.evaluate_gang(
-            self._framework.spec.gang, self.board.crews.values(), self._known, self.placer
+            self._framework.spec.gang, self.attempt_state.crews.values(), self._known, self.gang_backend
         )
         if wait.until is not None:
             self._wakes.append(wait.until)
         if wait.end is None:
             return False
         if not fresh:
-            self._ask_store()
+            self._request_live_pods()
             return False
         self._complete(wait.end, wait.trigger, wait.because)
         return True
@@ -354,7 +367,7 @@ class Planner:
         if self._is_ending:
             return False
         incarnation = self._known.attempt.rescales + 1
-        compacted = self.board.compact(self._now, incarnation)
+        compacted = self.attempt_state.compact(self._now, incarnation)
         if compacted.renewed:
             self._known.put_attempt(rescales=incarnation)
         return compacted.changed
@@ -366,18 +379,18 @@ class Planner:
         deleted = end.code == Code.FRAMEWORK_EXTERNAL_DELETED
         if not deleted:
             stopped = completion_for(Code.FRAMEWORK_ATTEMPT_COMPLETION, f"the attempt is over: {because}")
-            self.board.mark(stopped, "stopped because the attempt is over")
-        self.board.touch_all()
+            self.attempt_state.complete_remaining(stopped, "stopped because the attempt is over")
+        self.attempt_state.enqueue_all()
         if known.state is not State.CREATION_PENDING:
-            known.enter(State.DELETING if deleted else State.DELETION_PENDING, because)
-        elif self.board.pods:
-            known.enter(State.DELETING, because)
+            known.transition_to(State.DELETING if deleted else State.DELETION_PENDING, because)
+        elif self.attempt_state.pods:
+            known.transition_to(State.DELETING, because)
         else:
-            known.say(because)
+            known.set_message(because)
 
-    def _settle(self, chance: float, fresh: bool) -> bool:
+    def _advance_framework(self, chance: float, fresh: bool) -> bool:
         """Take the Framework's own next step, if one is due; True when there may be more to think through."""
-        known, crews = self._known, self.board.crews.values()
+        known, crews = self._known, self.attempt_state.crews.values()
         if known.state is State.COMPLETED:
             self._expire()
             return False
@@ -387,62 +400,62 @@ class Planner:
             return self._settle_end(fresh)
         if known.state is State.CREATION_PENDING and self._is_underway():
             tasks = any(each.tasks for each in crews)
-            known.enter(State.PREPARING, "" if tasks else "there are no tasks to run")
+            known.transition_to(State.PREPARING, "" if tasks else "there are no tasks to run")
             return True
         if known.state is State.PREPARING and any(each.running for each in crews):
-            known.enter(State.RUNNING, _RUNNING)
+            known.transition_to(State.RUNNING, _RUNNING)
             return True
         return False
 
     def _explain(self) -> None:
         """Have the message of a Framework under way name what it waits for."""
-        known, crews = self._known, self.board.crews.values()
+        known, crews = self._known, self.attempt_state.crews.values()
         if self._is_ending or gang.is_unplaced(known.status):
             return
         if not any(each.tasks for each in crews):
             if known.state is State.RUNNING:
-                known.say(_NO_TASKS)
+                known.set_message(_NO_TASKS)
             return
         match known.state:
             case State.CREATION_PENDING:
-                known.say(first_wait(crews))
+                known.set_message(first_wait(crews))
             case State.PREPARING:
-                known.say(first_wait(crews) or start_wait(crews))
+                known.set_message(first_wait(crews) or start_wait(crews))
             case State.RUNNING:
                 wait = first_wait(crews)
-                known.say(f"{_RUNNING}; {wait}" if wait else _RUNNING)
+                known.set_message(f"{_RUNNING}; {wait}" if wait else _RUNNING)
             case _:
                 pass
 
     def _is_underway(self) -> bool:
-        crews = self.board.crews.values()
+        crews = self.attempt_state.crews.values()
         return not any(each.tasks for each in crews) or any(
             len(each.tasks) != each.by_state[State.CREATION_PENDING] for each in crews
         )
 
     def _settle_end(self, fresh: bool) -> bool:
         """Wait until everything that has to go is gone."""
-        known, board = self._known, self.board
-        if board.doubts:
+        known, board = self._known, self.attempt_state
+        if board.uncertain_pods:
             return False
         if self._framework.deleting and not board.pods and not board.all_completed:
-            board.mark(completion_for(Code.FRAMEWORK_ATTEMPT_COMPLETION, DELETED), DELETED)
+            board.complete_remaining(completion_for(Code.FRAMEWORK_ATTEMPT_COMPLETION, DELETED), DELETED)
             return True
         if board.all_completed and not self._has_to_go():
-            if not fresh and board.has_unseen:
-                self._ask_store()
+            if not fresh and board.has_unobserved_pods:
+                self._request_live_pods()
                 return False
-            known.enter(State.ATTEMPT_COMPLETED, known.status.message)
+            known.transition_to(State.ATTEMPT_COMPLETED, known.status.message)
             return True
         if known.state in (State.CREATION_PENDING, State.DELETION_PENDING) and board.deleting:
-            known.enter(State.DELETING, known.status.message)
+            known.transition_to(State.DELETING, known.status.message)
         return False
 
     def _has_to_go(self) -> bool:
         """Whether there are pods that cannot stay beyond the end: also such as came into sight only after it."""
         if self._framework.spec.clean_pods is CleanPodPolicy.ALL:
-            return bool(self.board.pods)
-        return self._stops_running and any(not pod.ended for pod in self.board.pods.values())
+            return bool(self.attempt_state.pods)
+        return self._stops_running and any(not pod.ended for pod in self.attempt_state.pods.values())
 
     def _after_attempt(self, chance: float, fresh: bool) -> bool:
         """Decide between another attempt and the end."""
@@ -456,59 +469,59 @@ class Planner:
         if isinstance(after, retry.GiveUp):
             return self._finish(after.because)
         if spec.execution is ExecutionType.STOP:
-            because = f"stopped before its retry after {end.words}"
-            return self._finish_instead(Code.STOP_FRAMEWORK_REQUESTED, because)
+            because = f"stopped before its retry after {end.summary}"
+            return self._complete_instead_of_retry(Code.STOP_FRAMEWORK_REQUESTED, because)
         if self._is_past_deadline():
-            because = f"{deadline_words(spec)}, before its retry after {end.words}"
-            return self._finish_instead(Code.ACTIVE_DEADLINE_EXCEEDED, because)
+            because = f"{deadline_words(spec)}, before its retry after {end.summary}"
+            return self._complete_instead_of_retry(Code.ACTIVE_DEADLINE_EXCEEDED, because)
         if after.delay and known.retry.delay is None:
             known.put(retry=retry.scheduled(known.retry, after))
-            known.say(f"{end.words}; tried again in {after.delay} s: {after.because}")
+            known.set_message(f"{end.summary}; tried again in {after.delay} s: {after.because}")
         due = retry.due(known.status.transition_time, after.delay, self._now)
         if after.delay and self._now < due:
             self._wakes.append(due)
             return False
-        return self._sweep(end, after, fresh)
+        return self._delete_old_pods_then_retry(end, after, fresh)
 
-    def _sweep(self, end: Completion, after: retry.Retry, fresh: bool) -> bool:
+    def _delete_old_pods_then_retry(self, end: Completion, after: retry.Retry, fresh: bool) -> bool:
         """See that no pod of this attempt is left, then begin the next one."""
-        if self.board.pods:
+        if self.attempt_state.pods:
             if self._sweeping:
                 return False
             self._sweeping = True
-            self.board.touch_all()
+            self.attempt_state.enqueue_all()
             return True
         if not (fresh and self._is_end_saved):
-            self._ask_store()
+            self._request_live_pods()
             return False
         self._sweeping = False
         known = self._known
         known.put(retry=retry.executed(known.retry, after), observed_generation=self._framework.generation)
         known.put(attempt=FrameworkAttempt(known.retry.total, self._now))
         gang.begin(known)
-        because = f"try {known.retry.total + 1} after {end.words}: {after.because}"
-        known.enter(State.CREATION_PENDING, because)
-        self._muster(known.retry.total)
+        because = f"try {known.retry.total + 1} after {end.summary}: {after.because}"
+        known.transition_to(State.CREATION_PENDING, because)
+        self._create_tasks(known.retry.total)
         return True
 
-    def _muster(self, attempt: int) -> None:
+    def _create_tasks(self, attempt: int) -> None:
         """Fresh tasks for an attempt that begins."""
-        self.board.begin_attempt(attempt, new_crews(self._framework.spec, self._known.now))
-        self._jury.recount(self.board.crews.values())
+        self.attempt_state.begin_attempt(attempt, new_crews(self._framework.spec, self._known.now))
+        self._jury.recount(self.attempt_state.crews.values())
 
-    def _finish_instead(self, code: Code, because: str) -> bool:
+    def _complete_instead_of_retry(self, code: Code, because: str) -> bool:
         """The user or the deadline was faster than the retry: no attempt is made only to be stopped."""
         self._known.put_attempt(completion=completion_for(code, because), trigger=None)
-        self.board.touch_all()  # such an end stops pods that the one before it left running
+        self.attempt_state.enqueue_all()  # such an end stops pods that the one before it left running
         return self._finish(because)
 
     def _finish(self, because: str) -> bool:
         known = self._known
         if self._sweeping:  # pods that were to make room for another attempt are kept after all
             self._sweeping = False
-            self.board.touch_all()
+            self.attempt_state.enqueue_all()
         known.put(retry=replace(known.retry, delay=None))
-        known.enter(State.COMPLETED, completion_message(known.attempt, because))
+        known.transition_to(State.COMPLETED, completion_message(known.attempt, because))
         return True
 
     def _expire(self) -> None:

@@ -46,9 +46,9 @@ def rescale(crews: Crews, spec: FrameworkSpec, now: Time, incarnation: int) -> b
             known.add(new_task(index, now, incarnation))
     adopt(crews, spec)
     for known in crews.values():
-        for task in known.tasks[known.wanted :]:
+        for task in known.tasks[known.desired_tasks :]:
             if not task.deletion_pending:
-                known.put(_removed(task))
+                known.replace_task(_removed(task))
         known.recount()
     return added
 
@@ -69,11 +69,11 @@ def compact(known: RoleState, now: Time, incarnation: int) -> tuple[int, ...] | 
     Returns the indices made anew; None when nothing changed.
     """
     before = len(known.tasks)
-    while len(known.tasks) > known.wanted and _is_through(known.tasks[-1]):
+    while len(known.tasks) > known.desired_tasks and _is_through(known.tasks[-1]):
         known.drop_last()
-    renewed = tuple(task.index for task in known.tasks[: known.wanted] if _is_through(task))
+    renewed = tuple(task.index for task in known.tasks[: known.desired_tasks] if _is_through(task))
     for index in renewed:
-        known.put(new_task(index, now, incarnation))
+        known.replace_task(new_task(index, now, incarnation))
     return renewed if renewed or len(known.tasks) != before else None
 
 

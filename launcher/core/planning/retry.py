@@ -28,7 +28,7 @@ class RetryBackoff:
     first: int = 10
     most: int = 300
     #: An attempt that lasted this long ends the row.
-    forgets_after: int = 600
+    reset_after_seconds: int = 600
 
     def delay(self, quick: int) -> int:
         """Seconds before the retry that follows *quick* quick ones."""
@@ -69,7 +69,7 @@ def after_completion(
     out even if the policy has changed since; whether it counts follows the policy of now.
     """
     because = _permits(policy, completion, status)
-    quick = 0 if lasted >= backoff.forgets_after else status.quick
+    quick = 0 if lasted >= backoff.reset_after_seconds else status.consecutive_quick_retries
     if status.delay is not None:
         because = because if isinstance(because, str) else "it was scheduled before the policy changed"
         return Retry(status.delay, is_accountable(policy, completion), quick + 1, because)
@@ -109,7 +109,7 @@ def executed(status: RetryStatus, retry: Retry) -> RetryStatus:
         total=status.total + 1,
         accountable=status.accountable + retry.accountable,
         delay=None,
-        quick=retry.quick,
+        consecutive_quick_retries=retry.quick,
     )
 
 

@@ -40,17 +40,17 @@ class RoleState:
     unfinished: int = 0
     #: Tasks that have been given a node in their current try, and those that ended without.
     placed: int = 0
-    lost: int = 0
+    ended_unscheduled: int = 0
     #: Tasks whose message says what they wait for.
     explained: int = 0
     #: Tasks that a scale-down has removed and that are still in the record.
-    leaving: int = 0
+    removed_tasks: int = 0
     #: Tasks whose pods are still to be created, and what they were told of the role's gate.
     pending: set[int] = field(default_factory=set)
-    told: StartGate = OPEN
+    last_gate: StartGate = OPEN
 
     @property
-    def wanted(self) -> int:
+    def desired_tasks(self) -> int:
         """How many tasks the spec asks for."""
         return self.role.tasks if self.role is not None else 0
 
@@ -65,7 +65,7 @@ class RoleState:
         self.pending.discard(task.index)
         self._tally(task, -1)
 
-    def put(self, task: TaskStatus) -> None:
+    def replace_task(self, task: TaskStatus) -> None:
         """The task in its new state, in place of the old."""
         self._tally(self.tasks[task.index], -1)
         self.tasks[task.index] = task
@@ -78,7 +78,7 @@ class RoleState:
             for task in filter(counts_toward_completion, self.tasks):
                 self.count.add(task, self.role.completion)
 
-    def frozen(self) -> RoleStatus:
+    def to_status(self) -> RoleStatus:
         """The role's record as it is now."""
         return RoleStatus(self.name, tuple(self.tasks), self.graceful_deletion_seconds)
 
@@ -86,13 +86,13 @@ class RoleState:
         state = task.state
         self.by_state[state] += by
         if task.deletion_pending:
-            self.leaving += by
+            self.removed_tasks += by
             return
         self.explained += by * is_explained(task)
         if task.attempt.node is not None or was_scheduled(task):  # the former is quicker, and mostly enough
             self.placed += by
         else:
-            self.lost += by * (state is State.COMPLETED)
+            self.ended_unscheduled += by * (state is State.COMPLETED)
         if state is State.COMPLETED:
             self.succeeded += by * task.succeeded
         else:
@@ -126,8 +126,8 @@ def first_wait(crews: Iterable[RoleState]) -> str:
 
 def start_wait(crews: Collection[RoleState]) -> str:
     """How far tasks have come of which none runs and none says what it waits for."""
-    wanted = sum(len(each.tasks) - each.leaving for each in crews)
-    unscheduled = wanted - sum(each.placed + each.lost for each in crews)
+    wanted = sum(len(each.tasks) - each.removed_tasks for each in crews)
+    unscheduled = wanted - sum(each.placed + each.ended_unscheduled for each in crews)
     if unscheduled:
         return f"waiting for {unscheduled} of {wanted} tasks to be scheduled"
     return "waiting for containers to start"

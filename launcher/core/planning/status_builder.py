@@ -67,11 +67,11 @@ class StatusBuilder:
         """Replace members of the current attempt."""
         self.put(attempt=replace(self.attempt, **members))
 
-    def say(self, message: str) -> None:
+    def set_message(self, message: str) -> None:
         """Why it is where it is, for people."""
         self.put(message=message)
 
-    def enter(self, state: State, because: str) -> None:
+    def transition_to(self, state: State, because: str) -> None:
         """Take one legal step."""
         before, now = self.state, self.now
         if state not in FRAMEWORK_STEPS[before]:
@@ -101,7 +101,7 @@ class StatusBuilder:
             return  # what never held is not told
         self.put_condition(Condition(kind, holds, self.now, reason, message))
 
-    def refuse(self, generation: int, fault: str) -> None:
+    def mark_spec_invalid(self, generation: int, fault: str) -> None:
         """Tell that the spec of that generation cannot be run."""
         known = self.status.condition("Valid")
         since = known.since if known is not None and not known.status else self.now
@@ -109,7 +109,7 @@ class StatusBuilder:
         if fresh != known:
             self._tell_validity(fresh, f"nothing is begun before the spec is corrected: {fault}")
 
-    def accept(self, generation: int) -> None:
+    def mark_spec_valid(self, generation: int) -> None:
         """Tell that the spec of that generation can be run, if one before it could not."""
         known = self.status.condition("Valid")
         if known is not None and not known.status:
@@ -120,7 +120,7 @@ class StatusBuilder:
     def _tell_validity(self, fresh: Condition, because: str) -> None:
         self.put_condition(fresh)
         if self.state is not State.COMPLETED:  # how it ended says more
-            self.say(because)
+            self.set_message(because)
         self.notices.append(ObjectEvent(fresh.reason, fresh.message, warning=not fresh.status))
 
     def put_condition(self, fresh: Condition) -> None:

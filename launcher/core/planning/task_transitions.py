@@ -32,15 +32,15 @@ class RoleContext:
     role: TaskRole | None
     graceful_deletion_seconds: int | None = None
     #: Why no pod may be created yet; empty when it may.
-    hold: str = ""
+    waiting_reason: str = ""
     #: Why the role can never start; empty when it can.
-    unreachable: str = ""
+    unreachable_reason: str = ""
     #: The attempt is over: nothing starts and nothing is retried any more.
     ending: bool = False
     #: Pods that still run when the attempt is over are deleted.
-    stops_running: bool = True
+    deletes_running_pods: bool = True
     #: Pods that have ended are deleted too when the attempt is over.
-    cleans_ended: bool = False
+    deletes_ended_pods: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class TaskUpdate:
 
     task: TaskStatus
     action: Action | None = None
-    wake: Time | None = None
+    recheck_at: Time | None = None
     steps: tuple[StateTransition, ...] = ()
 
 
@@ -67,7 +67,7 @@ def advance(
     while True:
         move = _HANDLERS[task.state](task, pod, around)
         if move.task.state is task.state:
-            return TaskUpdate(move.task, move.action, move.wake, tuple(steps))
+            return TaskUpdate(move.task, move.action, move.recheck_at, tuple(steps))
         if move.task.state not in TASK_STEPS[task.state]:
             raise ValueError(f"no step leads a task from {task.state} to {move.task.state}")
         steps.append(
@@ -85,11 +85,13 @@ def _creation_pending(task: TaskStatus, pod: ObservedPod | None, around: RoleCon
         return _enter(task, State.CREATION_REQUESTED, around, "its pod is accepted")
     if task.attempt.completion is not None:
         return _enter(task, State.ATTEMPT_COMPLETED, around, task.message)
-    if around.unreachable:
-        task = _ended(task, completion_for(Code.START_CONDITION_UNREACHABLE, around.unreachable), around)
-        return _enter(task, State.ATTEMPT_COMPLETED, around, around.unreachable)
-    if around.hold:
-        return TaskUpdate(_with_message(task, around.hold))
+    if around.unreachable_reason:
+        task = _ended(
+            task, completion_for(Code.START_CONDITION_UNREACHABLE, around.unreachable_reason), around
+        )
+        return _enter(task, State.ATTEMPT_COMPLETED, around, around.unreachable_reason)
+    if around.waiting_reason:
+        return TaskUpdate(_with_message(task, around.waiting_reason))
     return TaskUpdate(task, CreatePod(around.role_name, task.index, task.incarnation, task.retry.total))
 
 
@@ -98,9 +100,9 @@ def _creation_requested(task: TaskStatus, pod: ObservedPod | None, around: RoleC
         return _enter(task, State.PREPARING, around, "")
     if task.attempt.completion is not None:
         return _enter(task, State.ATTEMPT_COMPLETED, around, task.message)
-    limit = around.rules.unseen_limit
+    limit = around.rules.unobserved_pod_timeout_seconds
     if around.now < (due := task.transition_time + limit):
-        return TaskUpdate(task, wake=due)
+        return TaskUpdate(task, recheck_at=due)
     because = f"its pod was created but not seen for {limit} s"
     return _enter(
         _ended(task, completion_for(Code.POD_LOCAL_CACHE_CREATION_TIMEOUT, because), around),
@@ -120,7 +122,7 @@ def _in_sight(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) ->
     if pod.ended:
         return _pod_ended(task, pod, around)
     if task.attempt.completion is not None:
-        if around.ending and not around.stops_running and not task.deletion_pending:
+        if around.ending and not around.deletes_running_pods and not task.deletion_pending:
             return _enter(
                 task, State.ATTEMPT_COMPLETED, around, "the attempt is over; its pod is left running"
             )
@@ -132,20 +134,22 @@ def _alive(task: TaskStatus, pod: ObservedPod, around: RoleContext) -> TaskUpdat
     if pod.phase == "Running" and task.state is not State.RUNNING:
         return _enter(task, State.RUNNING, around, "")
     if pod.phase == "Running":
-        return TaskUpdate(_with_message(task, pod.hindrance))
+        return TaskUpdate(_with_message(task, pod.pending_reason))
     if pod.phase != "Pending":
         return TaskUpdate(task)
     if task.state is State.RUNNING:
-        return _enter(task, State.PREPARING, around, pod.hindrance)
-    task = _with_message(task, pod.hindrance)
+        return _enter(task, State.PREPARING, around, pod.pending_reason)
+    task = _with_message(task, pod.pending_reason)
     limit = around.role.pending_deadline_seconds if around.role is not None else None
     if limit is None:
         return TaskUpdate(task)
     # A pod that ran once and waits again has had its time since then.
     begun = pod.created if task.attempt.run_time is None else task.transition_time
     if around.now < (due := begun + limit):
-        return TaskUpdate(task, wake=due)
-    because = f"its pod was still pending after {limit} s" + (f" ({pod.hindrance})" if pod.hindrance else "")
+        return TaskUpdate(task, recheck_at=due)
+    because = f"its pod was still pending after {limit} s" + (
+        f" ({pod.pending_reason})" if pod.pending_reason else ""
+    )
     return _end_with_pod(
         _ended(task, completion_for(Code.POD_PENDING_DEADLINE_EXCEEDED, because), around), pod, around
     )
@@ -177,7 +181,7 @@ def _deletion_pending(task: TaskStatus, pod: ObservedPod | None, around: RoleCon
         return _enter(task, State.ATTEMPT_COMPLETED, around, "the attempt is over; it is not tried again")
     waits = pod.ended and not around.ending and not task.deletion_pending
     if waits and around.now < (due := _retry_due(task, around.now)):
-        return TaskUpdate(task, wake=due)  # its logs stay readable while it waits for its retry
+        return TaskUpdate(task, recheck_at=due)  # its logs stay readable while it waits for its retry
     return TaskUpdate(task, DeletePod(pod.name, pod.uid))
 
 
@@ -198,7 +202,7 @@ def deletion_action(pod: ObservedPod, limit: int | None, now: Time) -> tuple[Del
     if pod.deletion_asked is None:
         return DeletePod(pod.name, pod.uid), None
     # An API server marks a pod without grace first and removes it then, unless its client is gone by that time.
-    if pod.half_deleted:
+    if pod.deletion_stalled:
         limit = _CUT_OFF if limit is None else min(limit, _CUT_OFF)
     if limit is None:
         return None, None
@@ -216,7 +220,7 @@ def _attempt_completed(task: TaskStatus, pod: ObservedPod | None, around: RoleCo
     if task.retry.delay is None and decision.delay:
         task = _with_message(_scheduled(task, decision), _retry_text(task, decision))
     if around.now < (due := _retry_due(task, around.now)):
-        return TaskUpdate(task, wake=due)
+        return TaskUpdate(task, recheck_at=due)
     if pod is not None:  # somebody else saw it go first, or it came back into sight
         return TaskUpdate(task, *deletion_action(pod, around.graceful_deletion_seconds, around.now))
     counters = retry.executed(task.retry, decision)
@@ -230,9 +234,9 @@ def _completed(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -
         return TaskUpdate(task)
     # A pod that runs although its attempt goes on was accepted only after the task was over.
     keeps = not pod.deleting and (
-        not (around.ending and around.cleans_ended)
+        not (around.ending and around.deletes_ended_pods)
         if pod.ended
-        else around.ending and not around.stops_running
+        else around.ending and not around.deletes_running_pods
     )
     return (
         TaskUpdate(task)
@@ -298,7 +302,7 @@ def _end_text(task: TaskStatus, decision: retry.GiveUp) -> str:
 
 def _end_words(task: TaskStatus) -> str:
     completion = task.attempt.completion
-    return completion.words if completion is not None else "ended"
+    return completion.summary if completion is not None else "ended"
 
 
 def _gone(task: TaskStatus, around: RoleContext) -> TaskUpdate:

@@ -26,7 +26,7 @@ class ObservedPod:
     #: The uid of the Framework that controls it.
     owner: str
     #: Which task attempt it serves; None when its marks were tampered with.
-    of: TaskIdentity | None
+    task: TaskIdentity | None
     phase: str
     created: Time
     node: str | None = None
@@ -36,9 +36,9 @@ class ObservedPod:
     #: When its deletion was asked for; None while nobody has.
     deletion_asked: Time | None = None
     #: Nothing holds up its deletion, and yet it is there: whoever deleted it was cut off half-way.
-    half_deleted: bool = False
+    deletion_stalled: bool = False
     #: Why a pod or one of its containers does not run, in the cluster's words.
-    hindrance: str = ""
+    pending_reason: str = ""
     #: ``pod.status`` of a pod that ended, for its classification.
     end: Mapping[str, Any] | None = None
 
@@ -67,7 +67,7 @@ def pod_from_json(obj: Mapping[str, Any]) -> ObservedPod:
         uid=meta["uid"],
         version=int(meta["resourceVersion"]),
         owner=controller_of(meta).get("uid", ""),
-        of=task_identity(obj),
+        task=task_identity(obj),
         phase=phase,
         created=parse_rfc3339(meta["creationTimestamp"]),
         node=(obj.get("spec") or {}).get("nodeName"),
@@ -75,8 +75,8 @@ def pod_from_json(obj: Mapping[str, Any]) -> ObservedPod:
         host_ip=status.get("hostIP"),
         ready=_holds(status, "Ready"),
         deletion_asked=_deletion_asked(meta),
-        half_deleted=meta.get("deletionGracePeriodSeconds") == 0 and not meta.get("finalizers"),
-        hindrance=_hindrance(status) if phase in ("Pending", "Running") else "",
+        deletion_stalled=meta.get("deletionGracePeriodSeconds") == 0 and not meta.get("finalizers"),
+        pending_reason=_hindrance(status) if phase in ("Pending", "Running") else "",
         end=status if phase in ENDED else None,
     )
 

@@ -233,7 +233,7 @@ def _times(task: TaskStatus) -> tuple[Time | None, ...]:
 
 
 def _counters(retry: RetryStatus) -> tuple[int | None, ...]:
-    return retry.total, retry.accountable, retry.delay, retry.quick
+    return retry.total, retry.accountable, retry.delay, retry.consecutive_quick_retries
 
 
 def _spread(value: Any, number: int) -> Sequence[Any]:

@@ -271,7 +271,11 @@ def _retry_to_json(retry: RetryStatus) -> dict[str, Any]:
         "accountableRetriedCount": retry.accountable,
         "retryDelaySec": retry.delay,
     }
-    return {**entry, "quickRetryCount": retry.quick} if retry.quick else entry
+    return (
+        {**entry, "quickRetryCount": retry.consecutive_quick_retries}
+        if retry.consecutive_quick_retries
+        else entry
+    )
 
 
 def _retry_from_json(entry: Mapping[str, Any]) -> RetryStatus:

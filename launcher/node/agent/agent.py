@@ -50,7 +50,7 @@ class _PodEntry:
     def saw(self, pod: Object) -> None:
         self.pod = pod
         if self.worker:
-            self.worker.saw(pod)
+            self.worker.update_pod(pod)
         else:
             self.changed.set()
 
@@ -114,7 +114,7 @@ class NodeAgent:
             logs,
             events,
             clock,
-            self._pods.wrote,
+            self._pods.upsert,
             backoff or RestartBackoff(),
             path,
             images,
@@ -131,7 +131,7 @@ class NodeAgent:
         """Run pods until cancelled; their containers go on, and are found again by the next agent."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            tasks.create_task(self._hear())
+            tasks.create_task(self._watch_exits())
             # The ends of runs are heard before anything else is looked at, so that none is missed.
             await asyncio.sleep(0)
             tasks.create_task(self._hosts.run())
@@ -142,7 +142,7 @@ class NodeAgent:
             tasks.create_task(self._logs.run())
             self._sweep(tasks)
 
-    def seen(self, key: Key, pod: Object) -> None:
+    def on_upsert(self, key: Key, pod: Object) -> None:
         """A pod is there, or has changed."""
         if node_name(pod) not in self._nodes:
             return
@@ -156,7 +156,7 @@ class NodeAgent:
         elif not _is_done(pod):
             self._begin(key, pod, life)
 
-    def gone(self, key: Key) -> None:
+    def on_delete(self, key: Key) -> None:
         """A pod is no longer there."""
         with object_errors.handling("hosts-files", PODS.plural, key):
             self._hosts.pod_gone(key)
@@ -183,7 +183,7 @@ class NodeAgent:
         pauses = ExponentialBackoff(first=1.0, most=60.0)
         try:
             while not await self._try_to_live(life):
-                await wait_or_timeout(life.changed, pauses.next())
+                await wait_or_timeout(life.changed, pauses.next_delay())
         finally:
             object_errors.resolve(_WORKER, PODS.plural, key)
             del self._wakers[uid]
@@ -239,11 +239,11 @@ class NodeAgent:
             return None
         return ContainerStarter(self._tools, next(iter(addresses), ""), status.get("allocatable") or {})
 
-    async def _hear(self) -> None:
+    async def _watch_exits(self) -> None:
         """Wake whoever runs a pod when one of its runs has ended."""
         while True:
             try:
-                async for run in self._runtime.ends():
+                async for run in self._runtime.exits():
                     name = run_name(run.id)
                     if name is not None and (wake := self._wakers.get(name.uid)):
                         wake()
@@ -263,12 +263,12 @@ class NodeAgent:
         living = {uid_of(life.pod) for life in self._lives.values()}
         for uid, runs in left.items():
             if uid not in living:
-                tasks.create_task(self._bury(uid, runs))
+                tasks.create_task(self._clean_up_pod(uid, runs))
         self._nfs.sweep()
         self._hosts.recover()
         self._logs.sweep(kept_logs(self._log_room))
 
-    async def _bury(self, uid: str, runs: list[RunId]) -> None:
+    async def _clean_up_pod(self, uid: str, runs: list[RunId]) -> None:
         ended = asyncio.Event()
         self._wakers[uid] = ended.set
         try:

@@ -123,7 +123,7 @@ class ContainerStarter:
             if len(tools.told) < _MOST_IMAGES:
                 tools.told.add(image)
             tools.tell(pod, _not_pulled(container, image))
-        missing = [*unsupported_in(pod), *tools.runtime.cannot(order)]
+        missing = [*unsupported_in(pod), *tools.runtime.unsupported_features(order)]
         new = [said for said in missing if said not in self._said]
         self._said.update(new)
         tools.tell(pod, *[ObjectEvent("NotSupported", said, warning=True) for said in new])

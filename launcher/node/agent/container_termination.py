@@ -28,7 +28,7 @@ async def kill_and_remove_runs(runtime: Runtime, runs: Iterable[RunId], changed:
             waiting = [run for run in waiting if not await _is_gone(runtime, run)]
         except Unavailable as error:
             log.info("runs not ended", extra={"runs": len(waiting), "why": str(error)})
-            await asyncio.sleep(pauses.next())
+            await asyncio.sleep(pauses.next_delay())
             continue
         if waiting:
             await wait_or_timeout(changed, _PATIENCE)
@@ -42,7 +42,7 @@ async def _is_gone(runtime: Runtime, run: RunId) -> bool:
     if known is not None and known.ended is None:
         return False
     if known is not None:
-        await runtime.forget(run)
+        await runtime.remove(run)
     return True
 
 
@@ -120,5 +120,5 @@ class ContainerTermination:
         return (
             None
             if outcome.good
-            else ObjectEvent("FailedPreStopHook", f"PreStopHook failed: {outcome.said}", warning=True)
+            else ObjectEvent("FailedPreStopHook", f"PreStopHook failed: {outcome.output}", warning=True)
         )

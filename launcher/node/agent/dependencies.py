@@ -62,4 +62,4 @@ class AgentDependencies:
 
     def tell(self, pod: Object, *notices: ObjectEvent) -> None:
         """Have these written as events of the pod."""
-        self.events.tell(pod, notices)
+        self.events.record(pod, notices)

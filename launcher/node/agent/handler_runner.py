@@ -29,7 +29,7 @@ class Outcome:
     """Whether it worked, and what was said."""
 
     good: bool
-    said: str = ""
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)

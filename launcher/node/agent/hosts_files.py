@@ -158,11 +158,11 @@ class HostsFileManager:
 
     # What changes.
 
-    def seen(self, key: Key, service: Object) -> None:
+    def on_upsert(self, key: Key, service: Object) -> None:
         """A Service is there, or has changed."""
         self._set_service(key, named_service(service))
 
-    def gone(self, key: Key) -> None:
+    def on_delete(self, key: Key) -> None:
         """A Service is no longer there."""
         self._set_service(key, None)
 
@@ -260,7 +260,7 @@ class HostsFileManager:
         """Know the Framework's Services at once: they were made before its pods, but are heard of by another way."""
         where = Selector.labelled({PodIdentityKey.FRAMEWORK_NAME: scope[1]})
         for service in (await self._store.list(SERVICES, scope[0], where)).items:
-            self._informer.wrote(service)
+            self._informer.upsert(service)
 
     async def _write_on(self) -> None:
         clock = asyncio.get_running_loop().time

@@ -87,7 +87,7 @@ class PodWorker:
         self._oom_kills: dict[RunId, int] = {}
         self._changed = asyncio.Event()
 
-    def saw(self, pod: Object) -> None:
+    def update_pod(self, pod: Object) -> None:
         """The pod has a new version."""
         if self._stored.saw(pod):
             self.wake()
@@ -103,7 +103,7 @@ class PodWorker:
 
     async def run(self) -> None:
         """See the pod to its end; then nothing of it is left here, but its logs."""
-        self._recall()
+        self._restore_state()
         async with asyncio.TaskGroup() as tasks:
             care = ContainerManager(self._tools.runtime, self._starter.address, tasks, self._tell, self.wake)
             measuring = tasks.create_task(self._measure()) if limited_volumes(self._stored.object) else None
@@ -117,7 +117,7 @@ class PodWorker:
             self._tools.last_words.remove(run)
         await self._tools.volumes.remove(self._stored.object)
 
-    def _recall(self) -> None:
+    def _restore_state(self) -> None:
         """Begin with what the store and the runtime know already."""
         pod, now = self._stored.object, self._tools.clock()
         status = pod.get("status") or {}
@@ -140,7 +140,7 @@ class PodWorker:
         while not self._gone:
             self._changed.clear()
             now = self._tools.clock()
-            self._notice(care, now)
+            self._refresh_container_states(care, now)
             todo = self._decide(now)
             if todo.over:
                 await self._finish()
@@ -153,7 +153,7 @@ class PodWorker:
             await self._forget_old()
             await self._wait(todo.look_again, look_again, self._deadline())
 
-    def _notice(self, care: ContainerManager, now: float) -> None:
+    def _refresh_container_states(self, care: ContainerManager, now: float) -> None:
         """Bring the records to what the runtime and the probes say now."""
         for container in self._containers:
             record = self._records[container.name]
@@ -222,7 +222,7 @@ class PodWorker:
             self._volumes = await self._starter.prepare(self._stored.object)
         except (VolumeFailed, Unavailable) as error:
             self._tell(ObjectEvent("FailedMount", str(error), warning=True))
-            again = now + self._mount_pauses.next()
+            again = now + self._mount_pauses.next_delay()
             for name, record in self._records.items():
                 self._records[name] = replace(record, not_before=again)
             for container in containers:
@@ -354,7 +354,7 @@ class PodWorker:
             old = run_id(self._uid, name, record.last.restart)
             if old in self._tools.runtime.runs():
                 with suppress(Unavailable):  # it is tried again after the next report
-                    await self._tools.runtime.forget(old)
+                    await self._tools.runtime.remove(old)
                     self._tools.last_words.remove(old)
 
     def _runs(self) -> Iterator[RunId]:

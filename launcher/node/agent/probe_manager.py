@@ -127,7 +127,7 @@ class ProbeWorker:
         outcome = await self._reach.do(hook, LONGEST)
         if not outcome.good:
             self._tell(
-                ObjectEvent("FailedPostStartHook", f"PostStartHook failed: {outcome.said}", warning=True)
+                ObjectEvent("FailedPostStartHook", f"PostStartHook failed: {outcome.output}", warning=True)
             )
             self._end(KillReason("FailedPostStartHook"))
         return outcome.good
@@ -140,7 +140,7 @@ class ProbeWorker:
         async with aclosing(answers(probe, self._reach.do, age)) as results:
             async for outcome, verdict in results:
                 if not outcome.good:
-                    self._complain("Liveness", outcome.said)
+                    self._complain("Liveness", outcome.output)
                 if verdict is False:
                     self._end(
                         KillReason(
@@ -154,7 +154,7 @@ class ProbeWorker:
         async with aclosing(answers(probe, self._reach.do, age)) as results:
             async for outcome, verdict in results:
                 if not outcome.good:
-                    self._complain("Readiness", outcome.said)
+                    self._complain("Readiness", outcome.output)
                 if verdict is not None and verdict is not self.ready:
                     self.ready = verdict
                     self._wake()
@@ -164,7 +164,7 @@ class ProbeWorker:
         async with aclosing(answers(probe, self._reach.do, age)) as results:
             async for outcome, verdict in results:
                 if not outcome.good:
-                    self._complain(kind.capitalize(), outcome.said)
+                    self._complain(kind.capitalize(), outcome.output)
                 if verdict is False:
                     self._end(
                         KillReason(

@@ -82,4 +82,4 @@ class PodStatusManager:
 
     async def _pause(self, pauses: ExponentialBackoff, error: Unavailable) -> None:
         log.info("pod not written", extra={"pod": self.object["metadata"]["name"], "why": str(error)})
-        await asyncio.sleep(pauses.next())
+        await asyncio.sleep(pauses.next_delay())

@@ -52,7 +52,7 @@ class DependencyNode:
     deleting: bool
 
     @property
-    def emptying(self) -> bool:
+    def deleting_in_foreground(self) -> bool:
         """Whether it waits for its dependents to go before it."""
         return self.deleting and FOREGROUND in self.finalizers
 

@@ -118,13 +118,13 @@ class GarbageCollector:
         for dependent in self._graph.dependents(item.uid):
             self._chores.add(dependent.uid)
         for owner in item.owners:
-            if (known := self._graph.owner(item, owner)) is not None and known.emptying:
+            if (known := self._graph.owner(item, owner)) is not None and known.deleting_in_foreground:
                 self._chores.add(known.uid)
 
     def _consider(self, item: DependencyNode) -> None:
         """Have the item attended to if there may be something to do."""
         if item.deleting:
-            if item.emptying or ORPHAN in item.finalizers:
+            if item.deleting_in_foreground or ORPHAN in item.finalizers:
                 self._chores.add(item.uid)
         elif any(self._known_fate(item, owner) is not OwnerState.THERE for owner in item.owners):
             self._chores.add(item.uid)
@@ -137,7 +137,7 @@ class GarbageCollector:
             return
         if item.deleting and ORPHAN in item.finalizers:
             await self._orphan(item)
-        elif item.emptying:
+        elif item.deleting_in_foreground:
             await self._empty(item)
         elif not item.deleting and item.owners:
             await self._judge(item)
@@ -162,7 +162,7 @@ class GarbageCollector:
         known = self._graph.owner(item, owner)
         if known is None:
             return None
-        return OwnerState.EMPTYING if known.emptying else OwnerState.THERE
+        return OwnerState.EMPTYING if known.deleting_in_foreground else OwnerState.THERE
 
     async def _fate(self, item: DependencyNode, owner: OwnerReference) -> OwnerState:
         if (known := self._known_fate(item, owner)) is not None:
@@ -174,7 +174,7 @@ class GarbageCollector:
             return OwnerState.GONE
         if live["metadata"]["uid"] != owner.uid:
             return OwnerState.GONE
-        return OwnerState.EMPTYING if item_of(owner.kind, live).emptying else OwnerState.THERE
+        return OwnerState.EMPTYING if item_of(owner.kind, live).deleting_in_foreground else OwnerState.THERE
 
     async def _delete(self, item: DependencyNode, propagation: Propagation | None) -> None:
         log.info("deleting what nobody owns", extra={"kind": item.kind.plural, "object": item.key})
@@ -192,7 +192,7 @@ class GarbageCollector:
                 self._chores.add(dependent.uid)
         if waiting or await self._unheard_of(owner):
             return
-        await self._let_go(owner, FOREGROUND)
+        await self._remove_finalizer(owner, FOREGROUND)
 
     async def _unheard_of(self, owner: DependencyNode) -> bool:
         """
@@ -208,7 +208,7 @@ class GarbageCollector:
         )
         left = [pod for pod in page.items if owner.waits_for(item_of(PODS, pod))]
         for pod in left:
-            self._informers[PODS].wrote(pod)
+            self._informers[PODS].upsert(pod)
         if left:
             self._chores.later(owner.uid, 1.0)
         return bool(left)
@@ -221,7 +221,7 @@ class GarbageCollector:
                 item = item_of(kind, obj)
                 if any(reference.uid == owner.uid for reference in item.owners):
                     await self._disown(kind, item.key, {owner.uid})
-        await self._let_go(owner, ORPHAN)
+        await self._remove_finalizer(owner, ORPHAN)
 
     async def _disown(self, kind: ResourceKind, key: Key, uids: set[str]) -> None:
         """Take the references to these owners from an object."""
@@ -230,9 +230,11 @@ class GarbageCollector:
             meta = live["metadata"]
             references = [one for one in meta.get("ownerReferences") or () if one["uid"] not in uids]
             change = {"resourceVersion": meta["resourceVersion"], "ownerReferences": references or None}
-            self._informers[kind].wrote(await self._store.patch(kind, *key, MergePatch({"metadata": change})))
+            self._informers[kind].upsert(
+                await self._store.patch(kind, *key, MergePatch({"metadata": change}))
+            )
 
-    async def _let_go(self, owner: DependencyNode, finalizer: str) -> None:
+    async def _remove_finalizer(self, owner: DependencyNode, finalizer: str) -> None:
         """Nothing holds the owner back any more as far as *finalizer* goes."""
         with suppress(NotFound):
             live = await self._store.get(owner.kind, *owner.key)
@@ -248,8 +250,8 @@ class _Items:
     def __init__(self, collector: GarbageCollector, kind: ResourceKind) -> None:
         self._collector, self._kind = collector, kind
 
-    def seen(self, _key: Key, obj: Object) -> None:
+    def on_upsert(self, _key: Key, obj: Object) -> None:
         self._collector.seen(self._kind, obj)
 
-    def gone(self, key: Key) -> None:
+    def on_delete(self, key: Key) -> None:
         self._collector.gone(self._kind, key)

@@ -59,11 +59,11 @@ class NamespaceSweeper:
     async def run(self) -> None:
         await self._chores.run()
 
-    def seen(self, key: Key, obj: Object) -> None:
+    def on_upsert(self, key: Key, obj: Object) -> None:
         if "deletionTimestamp" in obj["metadata"]:
             self._chores.add(key[1])
 
-    def gone(self, key: Key) -> None:
+    def on_delete(self, key: Key) -> None:
         """Nothing is left to do for it."""
 
     async def _empty(self, name: str) -> None:
@@ -91,7 +91,7 @@ class NamespaceSweeper:
                         await self._store.delete(
                             kind, namespace, meta["name"], DeleteOptions(uid=meta["uid"])
                         )
-            count, token = count + len(page.items), page.token
+            count, token = count + len(page.items), page.continue_token
             if token is None:
                 return count
 
@@ -124,7 +124,7 @@ async def _sweep_events(store: Store, before: float) -> None:
                 how = DeleteOptions(uid=meta["uid"], version=version_of(event))
                 with suppress(NotFound, Conflict):
                     await store.delete(EVENTS, meta["namespace"], meta["name"], how)
-        if (token := page.token) is None:
+        if (token := page.continue_token) is None:
             return
 
 

@@ -97,7 +97,7 @@ class LostPods:
         if not has_terminated(pod):
             why = {"phase": "Failed", "reason": "NodeLost", "message": f"there is no node {node}"}
             pod = await self._store.update_status(PODS, {**pod, "status": {**status, **why}})
-            self._events.tell(pod, [ObjectEvent("NodeLost", why["message"], warning=True)])
+            self._events.record(pod, [ObjectEvent("NodeLost", why["message"], warning=True)])
         await self._store.delete(
             PODS, meta["namespace"], meta["name"], DeleteOptions(uid=meta["uid"], grace=0)
         )
@@ -107,8 +107,8 @@ class _Nodes:
     def __init__(self, lost: LostPods) -> None:
         self._lost = lost
 
-    def seen(self, key: Key, _obj: Object) -> None:
+    def on_upsert(self, key: Key, _obj: Object) -> None:
         self._lost.node_seen(key[1])
 
-    def gone(self, key: Key) -> None:
+    def on_delete(self, key: Key) -> None:
         self._lost.node_gone(key[1])

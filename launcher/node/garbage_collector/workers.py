@@ -77,7 +77,7 @@ class Chores(Generic[K]):
                 self._queue.put_nowait(what)
 
     def _again(self, what: K) -> None:
-        self.later(what, self._pauses.setdefault(what, ExponentialBackoff(first=0.1, most=30.0)).next())
+        self.later(what, self._pauses.setdefault(what, ExponentialBackoff(first=0.1, most=30.0)).next_delay())
 
 
 def _key(what: Hashable) -> Key:

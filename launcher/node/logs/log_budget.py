@@ -228,7 +228,7 @@ class LogBudget:
             framework = await self._store.get(FRAMEWORKS, namespace, name)
         except LauncherError:
             return  # a pod of its own, or already deleted
-        self._events.tell(
+        self._events.record(
             framework,
             [
                 ObjectEvent(

@@ -54,14 +54,14 @@ class LogRetention:
         self._kept: dict[str, set[Key]] = {}
         self._gone: asyncio.Queue[tuple[Key, FrameworkOwner | None]] = asyncio.Queue()
 
-    def seen(self, key: Key, obj: Object) -> None:
+    def on_upsert(self, key: Key, obj: Object) -> None:
         """There is such a Framework."""
         uid = obj["metadata"]["uid"]
         if self._frameworks.get(key, uid) != uid:
-            self.gone(key)
+            self.on_delete(key)
         self._frameworks[key] = uid
 
-    def gone(self, key: Key) -> None:
+    def on_delete(self, key: Key) -> None:
         """There is no such Framework any more."""
         uid = self._frameworks.pop(key, "")
         for pod in self._kept.pop(uid, ()):
@@ -100,7 +100,7 @@ class LogRetention:
             except NotFound:
                 return False
             except Unavailable:
-                await asyncio.sleep(pauses.next())
+                await asyncio.sleep(pauses.next_delay())
                 continue
             if found["metadata"]["uid"] != owner.uid:
                 return False

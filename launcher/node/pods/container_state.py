@@ -93,7 +93,7 @@ def end_of(run: ContainerRun, message: str = "") -> ContainerExit:
     """How the run ended, as the kubelet calls it."""
     assert run.ended is not None
     ended = run.ended
-    if ended.unseen:
+    if ended.is_estimated:
         return unknown_end(ended.at)
     if ended.out_of_memory:
         return ContainerExit(ended.exit_code, "OOMKilled", ended.at, message)

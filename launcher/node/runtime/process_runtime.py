@@ -143,7 +143,7 @@ class ProcessRuntime:
     def runs(self) -> Mapping[RunId, ContainerRun]:
         return self._runs
 
-    def ends(self) -> AsyncIterator[ContainerRun]:
+    def exits(self) -> AsyncIterator[ContainerRun]:
         self._ends = asyncio.Queue()
         return _each(self._ends)
 
@@ -154,13 +154,13 @@ class ProcessRuntime:
         answer = await self._ask("execute", run=run, argv=list(argv), within=within)
         return answer["code"], answer["output"].encode("latin-1")
 
-    async def forget(self, run: RunId) -> None:
+    async def remove(self, run: RunId) -> None:
         answer = await self._ask("forget", run=run)
         if not answer["forgotten"]:
             raise Conflict(f"{run} still runs")
         self._runs.pop(run, None)
 
-    def cannot(self, order: ContainerConfig) -> Sequence[str]:
+    def unsupported_features(self, order: ContainerConfig) -> Sequence[str]:
         asked = {
             "files": True,
             "memory": order.limits.memory is not None,
@@ -173,7 +173,7 @@ class ProcessRuntime:
     async def _ask(self, what: str, **words: object) -> Json:
         if self._link is None:
             raise Unavailable("the keeper of the containers has gone; it is started again")
-        return await self._link.ask(what, **words)
+        return await self._link.request(what, **words)
 
     # The connection
 
@@ -192,7 +192,7 @@ class ProcessRuntime:
             self._compare({run.id: run for run in map(_run, self._abilities.pop("runs"))})
             with suppress(Unavailable):  # gone again: the next one is configured
                 # One that was started by an earlier launcher has the options of that one.
-                await link.ask("configure", options=asdict(self._keeping))
+                await link.request("configure", options=asdict(self._keeping))
             return
         raise Unavailable(f"the keeper of {self._data} does not answer; see keeper.log there")
 
@@ -207,7 +207,7 @@ class ProcessRuntime:
                 pauses.reset()
             except Unavailable as error:
                 log.error("keeper of the containers cannot be started", extra={"why": str(error)})
-                await asyncio.sleep(pauses.next())
+                await asyncio.sleep(pauses.next_delay())
 
     def _compare(self, now: dict[RunId, ContainerRun]) -> None:
         """What has happened while nobody was told."""
@@ -216,7 +216,7 @@ class ProcessRuntime:
         for run in [run for run in self._runs.values() if run.id not in now]:
             if run.ended is None:
                 # Somebody has taken its record away.
-                ended = ExitStatus(137, self._clock(), unseen=True)
+                ended = ExitStatus(137, self._clock(), is_estimated=True)
                 self._see(ContainerRun(run.id, run.started, ended))
             else:
                 del self._runs[run.id]
@@ -241,7 +241,7 @@ class ProcessRuntime:
     # Orders
 
     async def _wire(self, order: ContainerConfig) -> Json:
-        """The order as the keeper reads it. Raises CannotStart."""
+        """The order as the keeper reads it. Raises StartFailed."""
         self._check_user(order)
         wire: Json = {
             "id": order.id,
@@ -335,7 +335,9 @@ def _run(told: Json) -> ContainerRun:
     return ContainerRun(
         RunId(told["id"]),
         told["started"],
-        ExitStatus(**ended) if ended is not None else None,
+        None
+        if ended is None
+        else ExitStatus(ended["exit_code"], ended["at"], ended["out_of_memory"], ended["unseen"]),
         told["oom_kills"],
     )
 

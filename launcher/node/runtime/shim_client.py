@@ -110,7 +110,7 @@ class ShimConnection(asyncio.Protocol):
                 asked.exception()  # nobody may be waiting any more
         self._asked.clear()
 
-    async def ask(self, what: str, **words: Any) -> Json:
+    async def request(self, what: str, **words: Any) -> Json:
         """The keeper's answer. Raises Unavailable when the connection breaks before it comes."""
         if self._transport is None or self.over.is_set():
             raise Unavailable("the keeper of the containers has gone; it is started again")

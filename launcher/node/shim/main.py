@@ -101,7 +101,7 @@ def _keep(data: str, options: dict[str, float], listening: socket.socket) -> Non
     cgroups = Cgroups(_name(data), _text("/proc/self/mountinfo"), _text("/proc/self/cgroup"))
     abilities = capabilities.detect_capabilities(data)
     keeper = Supervisor(data, loop, cgroups, abilities["users"], options)
-    keeper.adopt()
+    keeper.recover_runs()
     cannot = abilities["cannot"] | cgroups.cannot
     if os.geteuid() != 0:
         cannot.pop("pids", None)  # then it is a limit of the user
@@ -122,7 +122,7 @@ def _turn(loop: Loop, keeper: Supervisor, server: ShimServer, linger: float) -> 
     """Do what comes up, until nobody needs it any more."""
     ticked = idle = time.monotonic()
     while True:
-        hurry = keeper.look()
+        hurry = keeper.poll_starting()
         server.flush()
         loop.turn(min(0.001 if hurry else 1.0, keeper.read_again()))
         now = time.monotonic()

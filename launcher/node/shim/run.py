@@ -33,6 +33,7 @@ class ShimRun:
         "ended",
         "group",
         "id",
+        "isolation",
         "kill",
         "killed",
         "log",
@@ -42,7 +43,6 @@ class ShimRun:
         "socket",
         "started",
         "waiting",
-        "way",
     )
 
     def __init__(self, run: str, directory: str) -> None:
@@ -51,7 +51,7 @@ class ShimRun:
         self.ended: Json | None = None
         #: How many of its processes were killed because it exceeded its memory limit.
         self.oom_kills = 0
-        self.way = ""
+        self.isolation = ""
         #: The process whose end is the end of the run.
         self.pid = 0
         #: Its signals go to this process group, and SIGKILL to this process (or, below zero, group).
@@ -132,7 +132,7 @@ class ShimRun:
         facts = {
             # How its files were made is history.
             "order": {name: value for name, value in order.items() if name not in ("steps", "arguments")},
-            "way": self.way,
+            "way": self.isolation,
             "pid": self.pid,
             "born": run_records.born(self.pid),
             "boot": run_records.boot(),

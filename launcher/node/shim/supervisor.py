@@ -88,7 +88,7 @@ class Supervisor:
             )
             return
         run = ShimRun(order["id"], f"{self._folder}/{order['id']}")
-        run.waiting, run.way = [answer], order["way"]
+        run.waiting, run.isolation = [answer], order["way"]
         try:
             run_records.remove(run.directory)
             os.mkdir(run.directory, 0o700)
@@ -101,7 +101,7 @@ class Supervisor:
             self._fork(run, order)
             self.runs[run.id] = self._children[run.pid] = run
             self._live.add(run)
-            if run.way != "plain":
+            if run.isolation != "plain":
                 self._release(run, order)
         except OSError as error:
             self._drop(run, {"unavailable": str(error)})
@@ -176,7 +176,7 @@ class Supervisor:
                 return
         if not said:
             self._stop_hearing(run)
-            if run.way == "bwrap":
+            if run.isolation == "bwrap":
                 self._entering[run] = order
             else:
                 self._started(run)
@@ -189,7 +189,7 @@ class Supervisor:
         for file in run.outputs:
             self._loop.watch(file, partial(self._read, run, file))
 
-    def look(self) -> bool:
+    def poll_starting(self) -> bool:
         """Whether somebody has to look again soon: bubblewrap does not tell when the program runs."""
         for run, order in list(self._entering.items()):
             first = bubblewrap.first_process(run.directory)
@@ -387,7 +387,7 @@ class Supervisor:
         for run in self._live:
             run.signal(signal.SIGKILL)
 
-    def adopt(self) -> None:
+    def recover_runs(self) -> None:
         """Know again every run that an earlier keeper has left, whether it is over or not."""
         for entry in list(os.scandir(self._folder)):
             run = ShimRun(entry.name, entry.path)
@@ -398,7 +398,7 @@ class Supervisor:
                 run_records.remove(run.directory)
                 continue
             self.runs[run.id] = run
-            run.started, run.way, run.ended = record["started"], record["way"], ended
+            run.started, run.isolation, run.ended = record["started"], record["way"], ended
             if ended is None:
                 self._live.add(run)
                 self._go_on(run, record)
@@ -407,7 +407,7 @@ class Supervisor:
     def _go_on(self, run: ShimRun, record: Json) -> None:
         run.pid, run.group, run.kill = record["pid"], record["group"], record["kill"]
         run.cgroups = record["cgroups"]
-        if run.way == "bwrap" and (first := bubblewrap.first_process(run.directory)) is not None:
+        if run.isolation == "bwrap" and (first := bubblewrap.first_process(run.directory)) is not None:
             run.group = run.kill = first
         try:
             order = record["order"]
@@ -428,7 +428,7 @@ class Supervisor:
 
     def _lost(self, run: ShimRun) -> None:
         """The run is over, and it was not our child: what its own init said is what is known."""
-        if run.way == "bwrap" and bubblewrap.still_there(run.directory, run.kill):
+        if run.isolation == "bwrap" and bubblewrap.still_there(run.directory, run.kill):
             run.signal(signal.SIGKILL)
         said = run_records.word(run.directory, "exit-code")
         if said is not None:

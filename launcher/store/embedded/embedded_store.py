@@ -55,7 +55,7 @@ class RawJsonStore(Store, Protocol):
     @property
     def version(self) -> Version: ...
 
-    async def list_texts(
+    async def list_raw(
         self,
         kind: ResourceKind,
         namespace: str | None = None,
@@ -66,7 +66,7 @@ class RawJsonStore(Store, Protocol):
         at: Version | None = None,
     ) -> TextPage: ...
 
-    async def reached(self, version: Version) -> None: ...
+    async def wait_until_fresh(self, version: Version) -> None: ...
 
     def namespaces(self) -> set[str]: ...
 
@@ -120,10 +120,10 @@ class EmbeddedStore(ABC):
         """Take the write, then return when it will last. Raises Unavailable; then it never was."""
 
     @abstractmethod
-    async def _settled(self, resource: str, key: Key) -> None:
+    async def _wait_committed(self, resource: str, key: Key) -> None:
         """Return when what ``_latest`` says will last. Raises Unavailable when it never was."""
 
-    def _show(self, entry: Entry) -> None:
+    def _publish(self, entry: Entry) -> None:
         """From now on readers see the write, and followers hear of it."""
         if entry.happened is ChangeType.DELETED:
             self._table.remove(entry.row)
@@ -154,7 +154,7 @@ class EmbeddedStore(ABC):
             items += [row.object() for row in part.rows[first : first + _READ_AT_ONCE]]
         return Page(items, part.version, part.token, part.remaining)
 
-    async def list_texts(
+    async def list_raw(
         self,
         kind: ResourceKind,
         namespace: str | None = None,
@@ -195,7 +195,7 @@ class EmbeddedStore(ABC):
         rows += [row for row in before.values() if row is not None and row.matches(question.where)]
         return sorted(rows, key=attrgetter("key"))
 
-    async def reached(self, version: Version) -> None:
+    async def wait_until_fresh(self, version: Version) -> None:
         """Return when readers see the write of that version."""
         await self._history.reached(version)
 
@@ -225,7 +225,7 @@ class EmbeddedStore(ABC):
             if there is None:
                 break
             if obj["metadata"].get("name"):
-                await self._settled(kind.resource, key)
+                await self._wait_committed(kind.resource, key)
                 raise _already_exists(kind, there)
         else:
             raise AlreadyExists(
@@ -313,16 +313,16 @@ class EmbeddedStore(ABC):
         await self._ready()
         before = self._latest(kind.resource, key)
         if before is None:
-            await self._settled(kind.resource, key)
+            await self._wait_committed(kind.resource, key)
             raise _not_found(kind, key[1])
         try:
             entry = decide(before, self._next_version())
         except LauncherError:
             # No is an answer as well: it must not rest on a write that then never was.
-            await self._settled(kind.resource, key)
+            await self._wait_committed(kind.resource, key)
             raise
         if entry.happened is ChangeType.MODIFIED and entry.row.same_as(before):
-            await self._settled(kind.resource, key)
+            await self._wait_committed(kind.resource, key)
             return before
         if dry_run:
             return entry.row._replace(version=before.version)

@@ -26,7 +26,7 @@ class MemoryStore(EmbeddedStore):
         return self._history.version + 1
 
     async def _save(self, entry: Entry) -> None:
-        self._show(entry)
+        self._publish(entry)
 
-    async def _settled(self, resource: str, key: Key) -> None:
+    async def _wait_committed(self, resource: str, key: Key) -> None:
         pass

@@ -85,7 +85,7 @@ class SqliteStore(EmbeddedStore):
         self._gathering = _Batch()
         self._committing: _Batch | None = None
         #: Writes of which nobody knows whether they are in the file.
-        self._doubtful: list[Entry] = []
+        self._unconfirmed: list[Entry] = []
         self._clearing = asyncio.Lock()
         self._closed = False
 
@@ -109,7 +109,7 @@ class SqliteStore(EmbeddedStore):
         self._database.reserve.check()
 
     async def _ready(self) -> None:
-        if self._doubtful:
+        if self._unconfirmed:
             async with self._clearing:
                 await self._clear_doubt()
         if self._closed:
@@ -137,7 +137,7 @@ class SqliteStore(EmbeddedStore):
         self._under_way[entry.row.resource, entry.row.key] = (batch, entry)
         _raise_if(await batch.outcome(self._loop))
 
-    async def _settled(self, resource: str, key: Key) -> None:
+    async def _wait_committed(self, resource: str, key: Key) -> None:
         if found := self._under_way.get((resource, key)):
             _raise_if(await found[0].outcome(self._loop))
 
@@ -158,17 +158,17 @@ class SqliteStore(EmbeddedStore):
                 batch.settle(None)
                 self._commit()
             case OutcomeUnknown() as error:
-                self._doubtful = batch.entries
+                self._unconfirmed = batch.entries
                 self._give_up(batch, error)
             case LauncherError() as error:
                 self._give_up(batch, error)
             case error:
-                self._doubtful = batch.entries
+                self._unconfirmed = batch.entries
                 self._give_up(batch, OutcomeUnknown(f"the write broke off: {error!r}"))
 
     def _show_all(self, entries: list[Entry]) -> None:
         for entry in entries:
-            self._show(entry)
+            self._publish(entry)
         # What gathers meanwhile is all that is under way now.
         self._under_way = {
             (entry.row.resource, entry.row.key): (self._gathering, entry) for entry in self._gathering.entries
@@ -183,14 +183,14 @@ class SqliteStore(EmbeddedStore):
 
     async def _clear_doubt(self) -> None:
         """Find out whether the doubtful writes are in the file. Raises Unavailable while that cannot be done."""
-        if self._doubtful:
+        if self._unconfirmed:
             try:
                 version = await self._loop.run_in_executor(self._thread, self._database.version)
             except LauncherError as error:
                 raise Unavailable(
                     f"{error}; nothing can be written until the last writes are known"
                 ) from error
-            entries, self._doubtful = self._doubtful, []
+            entries, self._unconfirmed = self._unconfirmed, []
             if version >= entries[-1].version:
                 self._show_all(entries)
 

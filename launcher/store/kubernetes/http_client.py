@@ -70,11 +70,11 @@ class ApiRequest:
     query: Mapping[str, str] = field(default_factory=dict)
     body: Body | None = None
     media: str = "application/json"
-    changes: bool = True
+    mutates: bool = True
 
     @classmethod
     def reading(cls, path: str, query: Mapping[str, str]) -> "ApiRequest":
-        return cls("GET", path, query, changes=False)
+        return cls("GET", path, query, mutates=False)
 
 
 class ApiServerClient:
@@ -110,13 +110,13 @@ class ApiServerClient:
         except _NEVER_SENT as error:
             raise self._unreachable(error) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            if call.changes:
+            if call.mutates:
                 raise OutcomeUnknown(
                     f"{call.method} {call.path}: its answer was lost: {_say(error)}"
                 ) from error
             raise self._unreachable(error) from error
         if status >= 300:
-            raise to_error(refusal(status, text, headers.get("Retry-After")), changes=call.changes)
+            raise to_error(refusal(status, text, headers.get("Retry-After")), changes=call.mutates)
         return _read(text, call)
 
     async def _answered(self, call: ApiRequest, body: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
@@ -126,7 +126,7 @@ class ApiServerClient:
             answer = await self._once(call, body, authorization)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
             # Most likely a connection that was closed while nobody used it.
-            if call.changes or isinstance(error, _NEVER_SENT):
+            if call.mutates or isinstance(error, _NEVER_SENT):
                 raise
             answer = await self._once(call, body, authorization)
         if answer[0] == 401 and await self._access.credentials.renewed(authorization):
@@ -143,7 +143,7 @@ class ApiServerClient:
         ) as response:
             return response.status, response.headers, await response.read()
 
-    async def pieces(self, call: ApiRequest) -> AsyncGenerator[bytes, None]:
+    async def stream(self, call: ApiRequest) -> AsyncGenerator[bytes, None]:
         """
         The answer as it comes, until the server ends it, is silent for too long, or is gone.
 
@@ -265,13 +265,13 @@ def _encoded(body: Body) -> bytes:
 def _read(text: bytes, call: ApiRequest) -> Object:
     try:
         # Whoever writes gets one object back; of a list, only the first would be shorter.
-        answer = orjson.loads(strip_managed_fields(text) if call.changes else text)
+        answer = orjson.loads(strip_managed_fields(text) if call.mutates else text)
     except orjson.JSONDecodeError:
         answer = None
     if not isinstance(answer, dict):
         # A proxy's page, perhaps; whether the API server was ever asked is not known.
         message = f"{call.method} {call.path}: the answer is no JSON object"
-        raise OutcomeUnknown(message) if call.changes else Unavailable(message)
+        raise OutcomeUnknown(message) if call.mutates else Unavailable(message)
     return answer
 
 

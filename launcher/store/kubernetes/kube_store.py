@@ -199,7 +199,7 @@ class KubeStore:
             "timeoutSeconds": str(int(_WATCH_SECONDS * (1 + self._chance()))),
         }
         call = ApiRequest.reading(kube_store.collection(kind, namespace), query)
-        async with aclosing(self._wire.pieces(call)) as pieces:
+        async with aclosing(self._wire.stream(call)) as pieces:
             lines = LineBuffer()
             async for piece in pieces:
                 for line in lines.take(piece):
@@ -290,7 +290,7 @@ class KubeStore:
         dry_run: bool,
     ) -> Object:
         query = {"dryRun": "All"} if dry_run else {}
-        return await self._wire.call(ApiRequest(method, path, query, body, media, changes=not dry_run))
+        return await self._wire.call(ApiRequest(method, path, query, body, media, mutates=not dry_run))
 
 
 def _metadata(obj: Object) -> Object:

@@ -222,7 +222,7 @@ def test_a_queue_that_nobody_has_is_refused_with_what_was_looked_for(
     with pytest.raises(InvalidObject) as refused:
         choice(wanted(a_role(pod=pod), gang={"queue": "q"}), served, "q")
 
-    assert refused.value.problems[0].field == "spec.gang.queue"
+    assert refused.value.errors[0].field == "spec.gang.queue"
     assert told in str(refused.value)
 
 

@@ -148,7 +148,7 @@ async def test_tasks_that_are_over_hold_up_nobody(shape: PodGroupBackend, left: 
     extras = await Groups(store, shape).prepare(GangRequest(framework, 0, ended=2))
 
     assert set(extras) == {"worker"}
-    assert shape.least(await _only(store, shape)) == left
+    assert shape.min_member(await _only(store, shape)) == left
 
 
 @pytest.mark.parametrize("shape", [native.SECOND, native.FIRST])

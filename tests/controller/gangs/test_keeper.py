@@ -51,7 +51,7 @@ class Slots:
     def drop(self, key: Key) -> None:
         self.taken.discard(key)
 
-    def take(self, pods: Sequence[Object], least: int) -> str | None:
+    def reserve(self, pods: Sequence[Object], least: int) -> str | None:
         self.tries += 1
         keys = {(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in pods} - self.taken
         free = self._slots[0] - len(self.taken)
@@ -80,7 +80,7 @@ class Bed:
 
         made = GateController(self.store, room, events=events, chance=lambda: 0.5)
         if called:
-            made.call()
+            made.notify()
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(made.run()), group.create_task(events.run())]
             yield made

@@ -103,7 +103,7 @@ def test_no_gang_is_let_through_without_room_and_every_one_has_its_turn(seed: in
         await cluster.begin()
         events = EventRecorder(cluster.store, lambda: NOW)
         keeper = GateController(cluster.store, ClusterCapacity, events=events, chance=cluster.random.random)
-        keeper.call()
+        keeper.notify()
         async with asyncio.timeout(LONGEST), asyncio.TaskGroup() as group:
             work = (keeper.run(), events.run(), cluster.schedule())
             tasks = [group.create_task(each) for each in work]

@@ -32,7 +32,7 @@ def test_the_group_is_of_all_tasks_but_those_in_the_background(shape: PodGroupBa
     gang = wanted(a_role("ps", 1), a_role("worker", 2), a_role("board", 5, background=True))
 
     assert shape.spec(gang) == spec
-    assert shape.least({"spec": spec}) == 3
+    assert shape.min_member({"spec": spec}) == 3
 
 
 @pytest.mark.parametrize(

@@ -67,20 +67,20 @@ class Auditor:
             known.unwanted |= gone or pod.deleting
 
     def _created(self, pod: ObservedPod) -> None:
-        if pod.of is None:
+        if pod.task is None:
             raise Broken(f"pod {pod.name} was created without saying whose it is")
         status = self.statuses.get(pod.owner)
-        late = status is None or self._comes_late(pod.uid, pod.of, status)
-        if status is not None and status.attempt.id < pod.of.framework_attempt:
+        late = status is None or self._comes_late(pod.uid, pod.task, status)
+        if status is not None and status.attempt.id < pod.task.framework_attempt:
             raise Broken(f"pod {pod.name} was created before its attempt was saved")
         if not late and status is not None:
-            task = _task(status, pod.of)
-            if task is not None and task.retry.total < pod.of.task_attempt:
+            task = _task(status, pod.task)
+            if task is not None and task.retry.total < pod.task.task_attempt:
                 raise Broken(f"pod {pod.name} was created before its try was saved")
             for other in map(self.stories.__getitem__, self.of_framework[pod.owner]):
-                if other.live and not other.late and other.of.framework_attempt < pod.of.framework_attempt:
+                if other.live and not other.late and other.of.framework_attempt < pod.task.framework_attempt:
                     raise Broken(f"pod {pod.name} was created while {other.of} of an earlier attempt lives")
-        self.stories[pod.uid] = PodStory(pod.owner, pod.of, late=late)
+        self.stories[pod.uid] = PodStory(pod.owner, pod.task, late=late)
         self.of_framework[pod.owner].append(pod.uid)
 
     def _comes_late(self, uid: Uid, of: TaskIdentity, status: FrameworkStatus) -> bool:

@@ -35,8 +35,8 @@ class SimulatedStore(MemoryStore):
     def clock(self) -> float:
         return BEGIN + asyncio.get_running_loop().time() + self.clock_error
 
-    def _show(self, entry: Entry) -> None:
-        super()._show(entry)
+    def _publish(self, entry: Entry) -> None:
+        super()._publish(entry)
         self.audit(entry.row.resource, entry.happened is ChangeType.DELETED, entry.row.object())
 
 

@@ -115,7 +115,7 @@ class FaultyStore:
         if namespace is None and old is not None and self._faults.strikes("stale_lists", self._random):
             return old
         page = await self._store.list(kind, namespace, where, limit=limit, token=token)
-        if token is None and page.token is None:
+        if token is None and page.continue_token is None:
             self._faults.old_pages[kind, where] = page
         return page
 

@@ -40,7 +40,7 @@ def problems(
     try:
         submit(around, command, **flags)
     except InvalidObject as error:
-        return [str(problem) for problem in error.problems]
+        return [str(problem) for problem in error.errors]
     return []
 
 

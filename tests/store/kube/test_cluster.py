@@ -116,7 +116,7 @@ async def test_a_pod_that_breaks_rules_is_told_all_of_them(cluster: KubeStore) -
     with pytest.raises(InvalidObject) as caught:
         await cluster.create(PODS, a_pod(restartPolicy="Sometimes", containers=[{"name": "A"}]))
 
-    fields = {problem.field for problem in caught.value.problems}
+    fields = {problem.field for problem in caught.value.errors}
     assert {"spec.restartPolicy", "spec.containers[0].image", "spec.containers[0].name"} <= fields
 
 
@@ -189,11 +189,11 @@ class Mirror(dict[Key, Object]):
         super().__init__()
         self._told = asyncio.Event()
 
-    def seen(self, key: Key, obj: Object) -> None:
+    def on_upsert(self, key: Key, obj: Object) -> None:
         self[key] = obj
         self._told.set()
 
-    def gone(self, key: Key) -> None:
+    def on_delete(self, key: Key) -> None:
         del self[key]
         self._told.set()
 

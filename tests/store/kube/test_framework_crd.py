@@ -140,7 +140,7 @@ async def test_what_the_schema_forbids_is_refused_with_its_field(
     with pytest.raises(InvalidObject) as caught:
         await cluster.create(FRAMEWORKS, with_spec(a_framework(), **spec))
 
-    assert any(field in problem.field for problem in caught.value.problems), caught.value.problems
+    assert any(field in problem.field for problem in caught.value.errors), caught.value.errors
 
 
 async def test_a_name_that_no_pod_name_can_begin_with_is_refused(cluster: KubeStore) -> None:
@@ -160,7 +160,7 @@ async def test_a_wish_can_be_changed_just_as_the_launcher_says(
     try:
         await cluster.update(FRAMEWORKS, wanted)
     except InvalidObject as error:
-        told = [(problem.field, said(problem)) for problem in error.problems]
+        told = [(problem.field, said(problem)) for problem in error.errors]
 
     assert told == expected
 

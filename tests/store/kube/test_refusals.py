@@ -120,7 +120,7 @@ def test_every_broken_rule_is_told_with_its_field() -> None:
     raised = refused(422, "Invalid", details={"causes": causes})
 
     assert isinstance(raised, InvalidObject)
-    assert raised.problems == (
+    assert raised.errors == (
         FieldError("spec.containers", "Required value", "FieldValueRequired"),
         FieldError("metadata.name", 'Invalid value: "A": no', "FieldValueInvalid"),
     )

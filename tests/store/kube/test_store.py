@@ -73,7 +73,7 @@ async def test_items_of_a_list_say_what_they_are(answering: Answering) -> None:
 
     assert [(item["apiVersion"], item["kind"]) for item in page.items] == [("v1", "Pod")] * 2
     assert names(page.items) == ["a", "b"]
-    assert (page.version, page.token, page.remaining) == (8, None, 0)
+    assert (page.version, page.continue_token, page.remaining) == (8, None, 0)
 
 
 async def test_pages_are_asked_for_with_limit_and_token(answering: Answering) -> None:
@@ -86,12 +86,12 @@ async def test_pages_are_asked_for_with_limit_and_token(answering: Answering) ->
 
     async with answering(answer) as store:
         first = await store.list(PODS, "default", Selector.labelled({"a": "b"}), limit=2)
-        await store.list(PODS, limit=0, token=first.token)
+        await store.list(PODS, limit=0, token=first.continue_token)
         with pytest.raises(BadRequest):
             await store.list(PODS, token="")
 
     assert asked == [{"labelSelector": "a in (b)", "limit": "2"}, {"continue": "n=x&t+"}]
-    assert (first.items, first.token, first.remaining) == ([], "n=x&t+", 3)
+    assert (first.items, first.continue_token, first.remaining) == ([], "n=x&t+", 3)
 
 
 async def test_a_watch_asks_for_signs_of_life_and_keeps_them_to_itself_unless_wanted(
@@ -303,10 +303,10 @@ async def test_an_informer_over_it_knows_what_is_there_and_what_happens_through_
             super().__init__()
             self.changed = asyncio.Condition()
 
-        def seen(self, key: Key, obj: Object) -> None:
+        def on_upsert(self, key: Key, obj: Object) -> None:
             self[key] = obj
 
-        def gone(self, key: Key) -> None:
+        def on_delete(self, key: Key) -> None:
             del self[key]
 
     async def until(expected: set[str]) -> None:

@@ -54,7 +54,7 @@ schema: $(VENV)/.dev  ## write schemas/*.json, the CRDs and the Helm chart anew
 	$(BIN)/python -m tests.core.make_schema
 	$(BIN)/python -m tests.core.make_core_schema
 	$(BIN)/python -m tests.core.make_crd
-	$(BIN)/python -m tests.jobs.make_components
+	$(BIN)/python -m tests.job_kinds.make_components
 	$(BIN)/python -m tests.deploy.make_chart
 
 lock:  ## choose versions anew (needs uv)

@@ -9,7 +9,7 @@ from launcher.job_kinds.job_kind import FOREIGN, WRITTEN_AS
 from tests.api.client import APPLY, YAML
 from tests.api.conftest import Api, memory_store, parts_of, serving
 from tests.api.samples import TABLE, causes, version
-from tests.jobs.samples import a_tfjob, replicas
+from tests.job_kinds.samples import a_tfjob, replicas
 
 V1 = "/apis/kubeflow.org/v1/namespaces/default/tfjobs"
 V1BETA2 = "/apis/kubeflow.org/v1beta2/namespaces/default/tfjobs"

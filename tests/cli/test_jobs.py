@@ -12,7 +12,7 @@ from launcher.cli.main import main
 from tests.cli.conftest import Served
 from tests.cli.world import World
 from tests.core.manifests import a_framework
-from tests.jobs.samples import a_tfjob, replicas
+from tests.job_kinds.samples import a_tfjob, replicas
 from tests.local.server import FRAMEWORKS, PODS, Server, until
 
 Capture = pytest.CaptureFixture[str]

@@ -16,8 +16,8 @@ from launcher.job_kinds.job_kind import FOREIGN
 from launcher.node.garbage_collector.garbage_collector import GarbageCollector
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, DeleteOptions, MergePatch, Object, ResourceKind
-from tests.jobs.samples import counts
-from tests.jobs.samples import states as states_of
+from tests.job_kinds.samples import counts
+from tests.job_kinds.samples import states as states_of
 
 T = TypeVar("T")
 

@@ -13,15 +13,15 @@ ROWS = [f"{group}{number}" for group, most in GROUPS.items() for number in range
 
 #: Rows that need a store and a controller to say anything.
 TOLD_ELSEWHERE = {
-    "A4": "controller/test_loop.py",
-    "A12": "controller/test_loop.py",
-    "E18": "controller/test_loop.py",
-    "F3": "controller/test_loop.py",
-    "F15": "controller/test_loop.py",
-    "F16": "controller/test_loop.py",
-    "F20": "controller/test_loop.py",
-    "F22": "controller/test_queue.py",
-    "F23": "controller/test_loop.py",
+    "A4": "controller/test_framework_controller.py",
+    "A12": "controller/test_framework_controller.py",
+    "E18": "controller/test_framework_controller.py",
+    "F3": "controller/test_framework_controller.py",
+    "F15": "controller/test_framework_controller.py",
+    "F16": "controller/test_framework_controller.py",
+    "F20": "controller/test_framework_controller.py",
+    "F22": "controller/test_work_queue.py",
+    "F23": "controller/test_framework_controller.py",
 }
 
 _FUNCTION = re.compile(r"^(?:async )?def test_([a-h]\d+)_", re.MULTILINE)

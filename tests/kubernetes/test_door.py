@@ -21,7 +21,7 @@ from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from launcher.tls.client_context import ClientTls
 from launcher.tls.server_context import server_context
-from tests.api.door.standing import standing_door
+from tests.api.proxy.standing import standing_door
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.pki import Authority
 from tests.cluster.users import User, kubeconfig

@@ -15,7 +15,7 @@ from tests.cluster.controlplane import ControlPlane
 from tests.cluster.parts import Part
 from tests.cluster.users import User
 from tests.core.manifests import Json
-from tests.jobs.samples import a_tfjob, counts, states
+from tests.job_kinds.samples import a_tfjob, counts, states
 from tests.kubernetes.account import launcher_account
 from tests.kubernetes.conftest import define_frameworks
 from tests.kubernetes.launcher import KubeLauncher

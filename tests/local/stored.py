@@ -24,9 +24,9 @@ from launcher.store.interface import (
     ChangeType,
     ResourceKind,
 )
+from tests.converters.kubeflow import a_job
 from tests.core.manifests import full_framework
-from tests.intake.kubeflow import a_job
-from tests.jobs.samples import a_tfjob
+from tests.job_kinds.samples import a_tfjob
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from kubernetes import client
 
-from tests.jobs.samples import a_tfjob, counts, replicas, states
+from tests.job_kinds.samples import a_tfjob, counts, replicas, states
 from tests.local.server import PATIENCE, Server, until
 
 GROUP, VERSION, PLURAL = "kubeflow.org", "v1", "tfjobs"

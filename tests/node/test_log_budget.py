@@ -23,7 +23,7 @@ from launcher.store.event_recorder import EventRecorder
 from launcher.store.interface import EVENTS, FRAMEWORKS
 from tests.core.manifests import a_framework
 from tests.node.clusters import a_store, running, until
-from tests.node.test_logs import NOON, SECOND, log_options
+from tests.node.test_container_logs import NOON, SECOND, log_options
 
 KIB = 1024
 

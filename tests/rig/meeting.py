@@ -29,7 +29,7 @@ from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.interface import FRAMEWORKS, PODS, ChangeType, Object
 from launcher.wiring.rendezvous import raise_open_file_limit
 from tests.api.conftest import parts_of
-from tests.discovery.world import some_tokens
+from tests.rendezvous.world import some_tokens
 
 NAME = "meet"
 ROLE = "worker"

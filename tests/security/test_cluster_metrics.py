@@ -5,8 +5,8 @@ from aiohttp import web
 
 from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
-from tests.api.door.doors import door_to
-from tests.api.door.upstream import api_server
+from tests.api.proxy.doors import door_to
+from tests.api.proxy.upstream import api_server
 
 
 @pytest.mark.parametrize(

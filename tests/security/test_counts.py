@@ -16,13 +16,13 @@ from launcher.job_kinds.schema import crd_of
 from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.conftest import Api, memory_store, parts_of, serving
-from tests.api.door.doors import door_to
-from tests.api.door.upstream import api_server
+from tests.api.proxy.doors import door_to
+from tests.api.proxy.upstream import api_server
 from tests.api.webhook.conftest import Caller, calling
 from tests.api.webhook.reviews import a_review
 from tests.controller.mirrored import mirrored
-from tests.intake.kubeflow import a_job
-from tests.jobs.samples import a_tfjob, replicas
+from tests.converters.kubeflow import a_job
+from tests.job_kinds.samples import a_tfjob, replicas
 
 Json = dict[str, Any]
 HUGE = 2**31 - 1

@@ -8,8 +8,8 @@ from launcher.core.errors import NotFound, TooManyRequests
 from launcher.rendezvous.session import PeerRequest
 from tests.api.client import until
 from tests.core.manifests import a_role
-from tests.discovery.places import PATIENCE, a_place
-from tests.discovery.world import NAMESPACE
+from tests.rendezvous.places import PATIENCE, a_place
+from tests.rendezvous.world import NAMESPACE
 
 
 async def test_a_token_opens_no_sessions_for_names_that_do_not_exist() -> None:

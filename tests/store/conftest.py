@@ -11,7 +11,7 @@ from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.interface import Store
 from tests.cluster.conftest import programs
 from tests.store.builders import uids
-from tests.store.kube.quiet import quiet, quiet_store
+from tests.store.kubernetes.quiet import quiet, quiet_store
 
 __all__ = ["programs", "quiet"]
 

@@ -14,5 +14,5 @@ def test_accepted_objects_never_stop_the_launcher_or_its_next_start(seed: int, t
 
     assert outcome.requests >= 1200
     # The requests reach the objects: some are accepted, some are rejected.
-    assert outcome.statuses[201] > 100
-    assert outcome.statuses[422] > 100
+    assert outcome.statuses[201] > 50
+    assert outcome.statuses[422] > 50

@@ -113,14 +113,16 @@ def test_a_pod_that_is_not_secure_enough_fails_in_the_clusters_words(world: Worl
 
 
 def test_a_pod_that_the_api_server_finds_invalid_fails_for_good_with_every_fault(world: World) -> None:
-    role = a_role(tasks=1, pod=a_task_pod(dnsPolicy="Nobody", activeDeadlineSeconds=0))
+    # Both are left to kube-apiserver by the launcher's own validation.
+    gates = [{"conditionType": "a b"}]
+    role = a_role(tasks=1, pod=a_task_pod(dnsPolicy="None", readinessGates=gates))
     role["task"]["retryPolicy"] = {"fancyRetryPolicy": True, "maxRetryCount": 3}
 
     world.submit(a_framework(role))
 
     told = refused(world, PERMANENT)
-    assert "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and" in told
-    assert 'spec.dnsPolicy: Unsupported value: "Nobody"' in told
+    assert "spec.dnsConfig: Required value" in told
+    assert 'spec.readinessGates[0].conditionType: Invalid value: "a b"' in told
     assert len(world.asked("create", "pods")) == 1
 
 

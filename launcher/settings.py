@@ -200,7 +200,7 @@ class _SettingSources:
     """What flags, environment and config file say together, and where each setting was given."""
 
     def __init__(self, given: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-        """*given* are flags by name, None or no values when not given. Raises BadSetting for an invalid config file."""
+        """*given* are flags by name, None or no values when not given. Raises InvalidSetting."""
         self._given, self._environment = given, environment
         self._config = _ConfigFile()
         if config := self.one("config"):
@@ -215,12 +215,12 @@ class _SettingSources:
         return self._config.source(name)
 
     def one(self, name: str) -> str | None:
-        """The value; None when it is not set. Raises BadSetting for an empty one."""
+        """The value; None when it is not set. Raises InvalidSetting for an empty one."""
         value = self._raw(name)
         return None if value is None else self._text(name, value)
 
     def several(self, name: str) -> Sequence[str]:
-        """The values; those of a variable are separated by blanks. Raises BadSetting for an empty one."""
+        """The values; those of a variable are separated by blanks. Raises InvalidSetting for an empty one."""
         values = self._raw(name)
         if isinstance(values, str):
             values = values.split() or [""]
@@ -235,13 +235,13 @@ class _SettingSources:
         return bool(value)
 
     def refuse(self, names: Iterable[str], why: str) -> None:
-        """Raises BadSetting when one of these was said all the same."""
+        """Raises InvalidSetting when one of these was said all the same."""
         for name in names:
             if self._raw(name) is not None:
                 raise InvalidSetting(f"{self.source(name)}: {why}")
 
     def file(self, name: str) -> Path | None:
-        """The absolute path of a file that can be read. Raises BadSetting."""
+        """The absolute path of a file that can be read. Raises InvalidSetting."""
         path = self.one(name)
         return None if path is None else _readable(self.source(name), Path(path))
 
@@ -298,7 +298,7 @@ class _SettingSources:
 
 
 def is_for_kubernetes(given: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
-    """Whether Kubernetes mode is asked for. Raises BadSetting."""
+    """Whether Kubernetes mode is asked for. Raises InvalidSetting."""
     return _SettingSources(given, environment).yes("kubernetes")
 
 
@@ -306,7 +306,7 @@ def settings_from(given: Mapping[str, Any], environment: Mapping[str, str]) -> S
     """
     What *given* (flags, by name; None or empty when not given), the environment and the config file say together.
 
-    Raises BadSetting for the first that cannot be followed.
+    Raises InvalidSetting for the first that cannot be followed.
     """
     said = _SettingSources(given, environment)
     said.refuse(_KUBERNETES_ONLY, "only with --kubernetes; without, the launcher runs pods on this machine")
@@ -427,7 +427,7 @@ def url_of(settings: Settings | ClusterSettings, sock: socket.socket) -> str:
 
 
 def default_data(environment: Mapping[str, str]) -> Path:
-    """Where a user's programs keep their data. Raises BadSetting when the user has no home directory."""
+    """Where a user's programs keep their data. Raises InvalidSetting when the user has no home directory."""
     base = environment.get("XDG_DATA_HOME") or "~/.local/share"
     return _absolute("data", base) / "framework-launcher"
 
@@ -537,7 +537,7 @@ def _readable(source: str, path: Path) -> Path:
 
 def _check_private(source: str, path: Path, *, in_pod: bool) -> None:
     """
-    Raises BadSetting when other users can read or change the file.
+    Raises InvalidSetting when other users can read or change the file.
 
     Its group may read it, as the group ssl-cert of Debian does. In a pod, every process that sees a mounted Secret
     belongs to the launcher, so its mode, 0644 by default, only must not let others write.
@@ -561,7 +561,7 @@ class _ConfigFile:
 
     @classmethod
     def read(cls, source: str, path: Path) -> "_ConfigFile":
-        """Raises BadSetting, with the line, for what is no setting."""
+        """Raises InvalidSetting, with the line, for what is no setting."""
         # Slow to import, and most start without a config file.
         from launcher.core.parsing.yaml_reader import read_yaml
 
@@ -593,7 +593,7 @@ class _ConfigFile:
         return InvalidSetting(f"{self._line(field)}: {why}")
 
     def policy(self) -> Policy:
-        """``host-path-prefixes: [/srv]`` and so on, as the fields of Policy. Raises BadSetting."""
+        """``host-path-prefixes: [/srv]`` and so on, as the fields of Policy. Raises InvalidSetting."""
         known = {entry.name.replace("_", "-"): entry.name for entry in fields(Policy)}
         values: dict[str, Any] = {}
         for name, value in self.values.get("policy", {}).items():

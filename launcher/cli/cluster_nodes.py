@@ -33,7 +33,7 @@ def add_cluster(parser: ArgumentParser) -> None:
 
 def nodes_of(given: Namespace, environment: Mapping[str, str] = os.environ) -> list[Json]:
     """
-    Every node, by name. Raises Complaint.
+    Every node, by name. Raises CommandError.
 
     A server that is named, or that the answer is sent to, is asked; otherwise the kubeconfig, if there is one.
     """

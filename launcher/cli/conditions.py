@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 async def wait_for_condition(api: ApiClient, name: str, wish: str) -> str:
-    """What the Framework is once *wish* has come true. Raises Complaint when it cannot any more."""
+    """What the Framework is once *wish* has come true. Raises CommandError when it cannot any more."""
     last: Json | None = None
     async with aclosing(watch_framework(api, name)) as seen:
         async for framework in seen:
@@ -34,7 +34,7 @@ async def wait_for_condition(api: ApiClient, name: str, wish: str) -> str:
 
 
 async def job_succeeded(api: ApiClient, job: OwningJob) -> None:
-    """Return when the job has succeeded. Raises Complaint when it has failed or was deleted."""
+    """Return when the job has succeeded. Raises CommandError when it has failed or was deleted."""
     async with aclosing(watch_framework(api, job.name, job.resource)) as seen:
         async for found in seen:
             conditions = ((found or {}).get("status") or {}).get("conditions") or ()

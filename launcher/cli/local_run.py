@@ -40,7 +40,7 @@ _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_framework(settings: Settings, texts: Sequence[ManifestFile]) -> int:
-    """The exit code of the first Framework in the file that failed, 0 if none did. Raises Complaint."""
+    """The exit code of the first Framework in the file that failed, 0 if none did. Raises CommandError."""
     with complaints():
         return asyncio.run(_play(settings, texts))
 

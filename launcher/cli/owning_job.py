@@ -31,7 +31,7 @@ class OwningJob:
         return f"{self.foreign.singular}/{self.name}"
 
     async def delete(self, api: ApiClient) -> None:
-        """Delete the job with its Framework. Raises NotFound, Conflict when it is another job, Complaint."""
+        """Delete the job with its Framework. Raises NotFound, Conflict when it is another job, CommandError."""
         conditions = {} if self.uid is None else {"preconditions": {"uid": self.uid}}
         try:
             await api.delete(self.resource, self.name, {"propagationPolicy": "Foreground", **conditions})
@@ -43,7 +43,7 @@ class OwningJob:
         await api.merge(self.resource, self.name, {"spec": {"runPolicy": {"suspend": False}}})
 
     async def scale(self, api: ApiClient, roles: list[str], wanted: Mapping[str, int]) -> None:
-        """Set the replicas of the job; *roles* are those of its Framework, in order. Raises Complaint."""
+        """Set the replicas of the job; *roles* are those of its Framework, in order. Raises CommandError."""
         job = await api.get(self.resource, self.name)
         paths = dict(zip(roles, replica_paths(self.foreign, job), strict=False))
         operations: list[Json] = [
@@ -69,7 +69,7 @@ def job_named(kind: str, name: str) -> OwningJob:
 
 
 def owner_of(framework: Json) -> OwningJob | None:
-    """The job that owns *framework*; None if no object does. Raises Complaint when the owner is of another kind."""
+    """The job that owns *framework*; None if no object does. Raises CommandError when the owner is of another kind."""
     metadata = framework["metadata"]
     owner = controller_of(metadata)
     if not owner:

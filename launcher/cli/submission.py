@@ -24,7 +24,7 @@ class Submission:
         self._strict = strict
 
     async def sent(self, text: ManifestFile) -> Json:
-        """The object of that document as the server has it now, after it has been printed. Raises Complaint."""
+        """The object of that document as the server has it now, after it has been printed. Raises CommandError."""
         namespace = self._namespace or text.namespace or self._api.namespace
         kind = text.job_kind
         resource = FRAMEWORKS if kind is None else ApiPath(f"/apis/{kind.api_version}", kind.plural)

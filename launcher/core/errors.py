@@ -16,7 +16,7 @@ What can go wrong, and whose turn it is then.
     * DiskFull              free space on the disk of the store
     * NotServed             the store does not know this kind of object, or not yet
     * OutcomeUnknown        the call may or may not have taken effect: read before calling again
-  * StoreBroken           the admin's: data on disk that must not be touched before somebody has looked
+  * StoreCorrupted           the admin's: data on disk that must not be touched before somebody has looked
 """
 
 from dataclasses import dataclass

@@ -122,7 +122,7 @@ class Runtime(Protocol):
         """
         The run, started; or, when a run of that id is known already, that one as it is.
 
-        Raises CannotStart; then nothing of it is left.
+        Raises StartFailed; then nothing of it is left.
         """
         ...
 

@@ -98,8 +98,8 @@ async def local_launcher(
     """
     A launcher that serves on *sock*, or where the settings say, as long as the block lasts.
 
-    Pods go on after it, unless it is to be thrown away. Raises what its parts raise: StoreBroken when another launcher
-    has the data, and an exception group when a part fails while it runs; then the block is cancelled.
+    Pods continue after it, unless it is to be thrown away. Raises StoreCorrupted when another launcher uses the data,
+    and an exception group when a component fails while it runs; then the block is cancelled.
     """
     prepare(settings.data)
     certificate = certificate_files(settings.tls) if settings.tls else None

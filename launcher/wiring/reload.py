@@ -31,7 +31,7 @@ def reload(
     running: AnySettings, read: Callable[[], AnySettings], apply: Callable[[AnySettings], None]
 ) -> None:
     """
-    Apply what *read* returns. What it or *apply* refuses with BadSetting is logged, and the old settings stay.
+    Apply what *read* returns. What it or *apply* refuses with InvalidSetting is logged, and the old settings stay.
 
     A changed setting that only a restart can apply is logged, too.
     """

@@ -26,7 +26,7 @@ class ServingCertificate:
     """The TLS context of one launcher, from the settings."""
 
     def __init__(self, settings: ClusterSettings, store: Store, namespace: str) -> None:
-        """Raises BadSetting for files that cannot be used."""
+        """Raises InvalidSetting for files that cannot be used."""
         self.context: ssl.SSLContext | None = None
         self._files: CertificateFiles | None = None
         self._certificate: Path | None = None
@@ -88,7 +88,7 @@ class ServingCertificate:
 
 
 def certificate_files(files: TlsFiles) -> CertificateFiles:
-    """What follows these files. Raises BadSetting when they hold no certificate and its key."""
+    """What follows these files. Raises InvalidSetting when they hold no certificate and its key."""
     try:
         return CertificateFiles(files.certificate, files.key)
     except OSError as error:

@@ -130,7 +130,7 @@ class FakeRuntime:
 
 
 def _program(argv: Sequence[str]) -> tuple[float, int]:
-    """Seconds that the command runs, and its exit code. Raises CannotStart when there is no such command."""
+    """Seconds that the command runs, and its exit code. Raises StartFailed when there is no such command."""
     match list(argv):
         case ["true"]:
             return 0.0, 0

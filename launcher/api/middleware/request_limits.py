@@ -34,7 +34,7 @@ class ServerOptions(TypedDict):
     handler_cancellation: bool
 
 
-#: The application itself is made with ``client_max_size=MOST_BYTES``.
+#: The application itself is made with ``client_max_size=MAX_BODY_BYTES``.
 SERVER_OPTIONS = ServerOptions(
     # Long selectors and tokens fit.
     max_line_size=64 * 1024,

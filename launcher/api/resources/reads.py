@@ -56,7 +56,7 @@ class Reader:
 
 
 async def reached(store: RawJsonStore, version: Version) -> None:
-    """Return when the store is that far. Raises VersionAhead when it is not within a moment."""
+    """Return when the store is that far. Raises ResourceVersionTooLarge when it is not within a moment."""
     try:
         async with asyncio.timeout(PATIENCE):
             await store.wait_until_fresh(version)

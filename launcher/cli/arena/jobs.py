@@ -130,7 +130,7 @@ def check_type(type_: str | None) -> None:
 
 
 async def job_named(api: ApiClient, name: str, now: float) -> ArenaJobSummary:
-    """The job of that name. Raises NotFound, Complaint when it is none of Arena's."""
+    """The job of that name. Raises NotFound, CommandError when it is none of Arena's."""
     framework = await api.get(FRAMEWORKS, name)
     if (framework["metadata"].get("labels") or {}).get(JOB_LABEL) != JOB_VALUE:
         raise CommandError(f"{name} is no job of arena's; see: launcher get {name}")

@@ -37,7 +37,7 @@ def logs(given: argparse.Namespace) -> int:
 
 def instance_of(job: ArenaJobSummary, name: str | None) -> Instance:
     """
-    The instance of that name, or else the chief. Raises Complaint.
+    The instance of that name, or else the chief. Raises CommandError.
 
     Arena's first version named instances ``JOB-tfjob-worker-0``, and its guides still print that.
     """

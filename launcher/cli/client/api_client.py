@@ -131,7 +131,7 @@ def _setting(option: str, value: str | None, variable: str, environment: Mapping
 
 
 def run_with_client(given: Namespace, work: "Callable[[ApiClient], Coroutine[Any, Any, int]]") -> int:
-    """The exit code of *work*, done with the server that *given* names. Raises Complaint."""
+    """The exit code of *work*, done with the server that *given* names. Raises CommandError."""
     target = target_of(given)
 
     async def talking() -> int:

@@ -205,7 +205,7 @@ def _check_data(settings: "Settings") -> None:
         warning = prepare(settings.data)
         writable = os.access(settings.data, os.W_OK | os.X_OK)
         if writable:
-            # Raises StoreBroken when another launcher has it.
+            # Raises StoreCorrupted when another launcher has it.
             Lock(settings.data / "store.db").release()
     except OSError as error:
         raise InvalidSetting(

@@ -69,7 +69,7 @@ class TaskSelector:
         return len(list(self.sources(framework))) <= 1
 
     def sources(self, framework: Json) -> Iterator[LogSource]:
-        """What is chosen of the Framework, by role, index and container. Raises Complaint when there is no such."""
+        """What is chosen of the Framework, by role, index and container. Raises CommandError when there is no such."""
         name, spec = framework["metadata"]["name"], framework["spec"]
         roles = spec.get("taskRoles") or ()
         numbers = zip(roles, tasks_of_roles(spec), strict=True)

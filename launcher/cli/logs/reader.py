@@ -13,7 +13,7 @@ Json = dict[str, Any]
 async def print_logs(
     api: ApiClient, framework: Json, choice: TaskSelector, view: LogQuery, write: Write
 ) -> None:
-    """Write what the chosen tasks have written. Raises Complaint when there is nothing at all to be read."""
+    """Write what the chosen tasks have written. Raises CommandError when there is nothing at all to be read."""
     sources = list(choice.sources(framework))
     missing: list[RequestError] = []
     for source in sources:

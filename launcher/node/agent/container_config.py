@@ -44,7 +44,7 @@ class HostPaths:
 
 
 def container_config(container: Container, restart: int, values: Values, place: HostPaths) -> ContainerConfig:
-    """The order of one start. Raises CannotStart when the spec asks for what cannot be."""
+    """The order of one start. Raises StartFailed when the spec asks for what cannot be."""
     pod, spec = values.facts.pod, container.spec
     _refuse_unknown(spec)
     user, group, groups = _identity(pod, container)
@@ -81,7 +81,7 @@ def limits_of(spec: Mapping[str, Any]) -> ResourceLimits:
 
 
 def _refuse_unknown(spec: Mapping[str, Any]) -> None:
-    """Raises CannotStart for what this node does not do: better than a container that lacks it."""
+    """Raises StartFailed for what this node does not do: better than a container that lacks it."""
     if spec.get("volumeDevices"):
         raise StartFailed(_REASON, "volumeDevices: raw devices are not given out here: mount a volume")
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
@@ -115,7 +115,7 @@ def _setting(pod: Object, spec: Mapping[str, Any], name: str) -> Any:
 
 
 def _identity(pod: Object, container: Container) -> tuple[int | None, int | None, Sequence[int]]:
-    """User, group and further groups; None is the launcher's own. Raises CannotStart where root is forbidden."""
+    """User, group and further groups; None is the launcher's own. Raises StartFailed where root is forbidden."""
     spec = container.spec
     user, group = _setting(pod, spec, "runAsUser"), _setting(pod, spec, "runAsGroup")
     if _setting(pod, spec, "runAsNonRoot"):

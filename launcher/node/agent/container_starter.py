@@ -51,7 +51,7 @@ class ContainerStarter:
     async def start(
         self, pod: Object, container: Container, restart: int, volumes: PreparedVolumes
     ) -> ContainerRun:
-        """The run, started. Raises CannotStart, Unavailable."""
+        """The run, started. Raises StartFailed, Unavailable."""
         _check_names(pod, container)
         container = stood_in_for(container, self._tools.stand_ins)
         found = await self._found(pod, references_of(container.spec))
@@ -131,7 +131,7 @@ class ContainerStarter:
 
 def _check_names(pod: Object, container: Container) -> None:
     """
-    Raises CannotStart for a name that cannot be a part of a path.
+    Raises StartFailed for a name that cannot be a part of a path.
 
     Admission rejects such names; this is for objects that were stored in another way.
     """

@@ -130,7 +130,7 @@ class PodWorker:
             self._verdict = PodFailure(status["reason"], status.get("message") or "")
 
     async def _live(self, care: ContainerManager) -> None:
-        """Until the pod is over. Raises Gone."""
+        """Until the pod is over. Raises PodDeleted."""
         if has_terminated(self._stored.object):
             await self._let_go()
             return

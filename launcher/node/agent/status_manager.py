@@ -36,7 +36,7 @@ class PodStatusManager:
         """
         Have the store say what *status_of* makes of the pod; it is not written if that is stored already.
 
-        Returns when it is there, however long that takes. Raises Gone.
+        Returns when it is there, however long that takes. Raises PodDeleted.
         """
         pauses = ExponentialBackoff(first=0.1, most=10.0)
         while (status := status_of(self.object)) != self.object.get("status"):
@@ -53,7 +53,7 @@ class PodStatusManager:
                 await self._pause(pauses, error)
 
     async def remove(self) -> None:
-        """Its grace is over: the store may drop the pod. Raises Gone when it has no such pod."""
+        """Its grace is over: the store may drop the pod. Raises PodDeleted when it has no such pod."""
         meta = self.object["metadata"]
         pauses = ExponentialBackoff(first=0.1, most=10.0)
         while True:

@@ -30,7 +30,7 @@ _ALL = "ALL"
 
 
 def confinement_of(pod: Object, spec: Mapping[str, Any]) -> Confinement:
-    """What the container may do. Raises CannotStart for a capability that does not exist."""
+    """What the container may do. Raises StartFailed for a capability that does not exist."""
     context = spec.get("securityContext") or {}
     if context.get("privileged"):
         return Confinement()

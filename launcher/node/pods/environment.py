@@ -96,7 +96,7 @@ def base_environment(facts: DownwardApiContext, path: str, user: int | None) -> 
 
 
 def own_environment(container: Mapping[str, Any], sources: EnvironmentSources) -> dict[str, str]:
-    """What the container's spec gives it. Raises CannotStart when something that must be there is not."""
+    """What the container's spec gives it. Raises StartFailed when something that must be there is not."""
     values: dict[str, str] = {}
     for source in container.get("envFrom") or ():
         values |= _from_all(source, sources)
@@ -108,7 +108,7 @@ def own_environment(container: Mapping[str, Any], sources: EnvironmentSources) -
 
 
 def command_line(container: Mapping[str, Any], values: Mapping[str, str]) -> Sequence[str]:
-    """What to run. Raises CannotStart without a command: nobody here knows what the image would run."""
+    """What to run. Raises StartFailed without a command: nobody here knows what the image would run."""
     command = container.get("command")
     if not command:
         raise StartFailed(

@@ -25,7 +25,7 @@ def host_name(pod: Object, machine: str) -> str:
     """
     What gethostname() answers in the pod; empty where that is the name of the *machine* itself.
 
-    Raises CannotStart for an FQDN that is too long to be a host name.
+    Raises StartFailed for an FQDN that is too long to be a host name.
     """
     names = pod_names(pod)
     name = names[0] if pod["spec"].get("setHostnameAsFQDN") else names[-1]

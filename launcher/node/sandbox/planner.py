@@ -37,7 +37,7 @@ def plan(
     hidden: Sequence[str] = (),
 ) -> tuple[Step, ...]:
     """
-    The steps to such a root. *image* is a directory laid over it. Raises Impossible.
+    The steps to such a root. *image* is a directory laid over it. Raises InvalidMount.
 
     *hidden* are paths of this machine, with every link followed, whose content no container sees: neither there nor
     in a mount of a directory above. A container's own mounts may come from below them.

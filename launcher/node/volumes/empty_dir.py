@@ -25,7 +25,7 @@ def empty_dir(volume: Mapping[str, Any], directory: Path, stand_in: str) -> tupl
     Where the volume is, and what has to be said about it, if anything.
 
     A directory that is there already stays as it is. Where no file system may be mounted, one in memory is a directory
-    *stand_in* of the shared memory. Raises CannotMount.
+    *stand_in* of the shared memory. Raises MountFailed.
     """
     medium = volume.get("medium") or ""
     if medium not in ("", "Memory"):

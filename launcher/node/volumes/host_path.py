@@ -17,7 +17,7 @@ from launcher.node.volumes.paths import is_link, is_missing, make_directory, ope
 
 
 def claimed(volume: Mapping[str, Any], stand_ins: Mapping[str, Path]) -> Path:
-    """The directory that stands in for the claim. Raises CannotMount."""
+    """The directory that stands in for the claim. Raises MountFailed."""
     name = volume.get("claimName", "")
     path = stand_ins.get(name)
     if path is None:
@@ -47,7 +47,7 @@ def host_path(volume: Mapping[str, Any], prefixes: Sequence[str] | None) -> Path
     """
     The path with every link followed, made if its type says so.
 
-    Raises CannotMount when it is not of its type, or not below one of *prefixes*; None allows every path.
+    Raises MountFailed when it is not of its type, or not below one of *prefixes*; None allows every path.
     """
     path, kind = Path(volume.get("path") or ""), volume.get("type") or ""
     if not path.is_absolute() or ".." in path.parts or "\0" in str(path):

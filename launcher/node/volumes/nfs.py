@@ -28,7 +28,7 @@ class Nfs:
         self._lock = asyncio.Lock()
 
     async def path_of(self, volume: Mapping[str, Any], uid: str) -> Path:
-        """Where the export is, for the pod of that *uid* until it is released. Raises CannotMount."""
+        """Where the export is, for the pod of that *uid* until it is released. Raises MountFailed."""
         export = _plain(f"{volume.get('server', '')}:{volume.get('path', '')}")
         stand_in = self._stand_ins.get(export)
         if stand_in is not None:

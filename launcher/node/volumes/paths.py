@@ -12,7 +12,7 @@ _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def entry(directory: Path, name: object) -> Path:
     """
-    The entry *name* of *directory*. Raises CannotMount for a name that would lead anywhere else.
+    The entry *name* of *directory*. Raises MountFailed for a name that would lead anywhere else.
 
     Admission rejects such names; this is for objects that were stored in another way.
     """

@@ -38,7 +38,7 @@ def references_in(volume: Mapping[str, Any]) -> Iterator[Reference]:
 
 
 def files_of(volume: Mapping[str, Any], facts: DownwardApiContext, found: Found) -> Files:
-    """Every file of the volume. Raises CannotMount when something it is made of is not there."""
+    """Every file of the volume. Raises MountFailed when something it is made of is not there."""
     whole: Mapping[str, Any] = next(
         (volume[family] for family in FAMILIES if volume.get(family) is not None), {}
     )
@@ -121,7 +121,7 @@ def _mode(item: Mapping[str, Any], otherwise: int) -> int:
 
 
 def _check(path: str) -> None:
-    """Raises CannotMount unless the path stays within the volume."""
+    """Raises MountFailed unless the path stays within the volume."""
     parts = PurePosixPath(path)
     if parts.is_absolute() or not parts.parts or ".." in parts.parts or "\0" in path:
         raise MountFailed(f'path "{path}" must be relative, without ".."')

@@ -31,7 +31,7 @@ def sub_path(volume: Path, part: str, *, make: bool) -> Path:
     """
     The *part* of the volume, with every link followed; missing directories are made if *make* says so.
 
-    Raises CannotMount when it is not there, or leads out of the volume.
+    Raises MountFailed when it is not there, or leads out of the volume.
     """
     pure = PurePosixPath(part)
     if pure.is_absolute() or ".." in pure.parts or "\0" in part:
@@ -123,7 +123,7 @@ def _volumes(pod: Object) -> list[dict[str, Any]]:
 
 
 def _family(volume: Mapping[str, Any]) -> str:
-    """Which kind of volume it is; one that does not say is an emptyDir. Raises CannotMount."""
+    """Which kind of volume it is; one that does not say is an emptyDir. Raises MountFailed."""
     said = [key for key, value in volume.items() if key != "name" and value is not None]
     unknown = [family for family in said if family not in _KNOWN]
     if unknown:
@@ -154,7 +154,7 @@ class VolumeManager:
         self._nfs, self._claims, self._host_paths = nfs, claims or {}, host_paths
 
     def directory(self, uid: str) -> Path:
-        """What belongs to the pod of that uid. Raises CannotMount for a uid that is no file name."""
+        """What belongs to the pod of that uid. Raises MountFailed for a uid that is no file name."""
         return entry(self._pods, uid)
 
     def kept(self) -> list[str]:
@@ -285,7 +285,7 @@ def _write(files: Files, directory: Path) -> None:
 
 
 def _give_to(directory: Path, group: int) -> None:
-    """The group owns the volume and may do in it what its owner may. Raises CannotMount."""
+    """The group owns the volume and may do in it what its owner may. Raises MountFailed."""
     try:
         for path in (directory, *directory.rglob("*")):
             if path.is_symlink():
@@ -301,7 +301,7 @@ def _give_to(directory: Path, group: int) -> None:
 def mounts_of(
     container: Mapping[str, Any], sources: PreparedVolumes, values: Mapping[str, str]
 ) -> Iterator[Mount]:
-    """Where the volumes stand in the container. Raises CannotMount."""
+    """Where the volumes stand in the container. Raises MountFailed."""
     for mount in container.get("volumeMounts") or ():
         source = sources.get(mount["name"])
         if source is None:

@@ -47,7 +47,7 @@ def record_path(database: Path) -> Path:
 
 
 def recorded(database: Path) -> Recorded | None:
-    """What is recorded of that database; None when nothing ever was. Raises StoreBroken, OSError."""
+    """What is recorded of that database; None when nothing ever was. Raises StoreCorrupted, OSError."""
     path = record_path(database)
     try:
         content = path.read_bytes()

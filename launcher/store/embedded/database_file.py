@@ -189,7 +189,7 @@ def read_only(path: Path) -> sqlite3.Connection:
 
 
 def inspect(path: Path) -> Inspected:
-    """What the file holds, at one moment. Raises StoreBroken when it is damaged, not ours, or newer than we know."""
+    """What the file holds, at one moment. Raises StoreCorrupted when it is damaged, not ours, or newer than we know."""
     if not path.exists() or not path.stat().st_size:
         return Inspected(_EMPTY, Checksums())
     with our_errors(path), closing(read_only(path)) as connection:
@@ -240,7 +240,7 @@ def _check_objects(path: Path, connection: sqlite3.Connection) -> Checksums:
 def records(
     path: Path, connection: sqlite3.Connection, checksums: Checksums | None = None
 ) -> Iterator[_Record]:
-    """All objects, undecoded; adds to *checksums*. Raises StoreBroken at one that is not as it was written."""
+    """All objects, undecoded; adds to *checksums*. Raises StoreCorrupted at one that is not as it was written."""
     for number, resource, version, main, checksum, *status in _joined(connection, "ASC"):
         status_version, status_text, status_checksum = status
         whole = _is_whole(checksum, number, version, resource, main)

@@ -44,7 +44,7 @@ class Replaced(NamedTuple):
 
 
 def check(path: Path) -> Summary:
-    """What the store holds. Raises NotFound, StoreBroken when it is damaged or lacks acknowledged writes."""
+    """What the store holds. Raises NotFound, StoreCorrupted when it is damaged or lacks acknowledged writes."""
     _require_store(path)
     with our_errors(path):
         before = checked_record(path)
@@ -68,7 +68,7 @@ def back_up(path: Path, target: Path) -> Summary:
 
 def restore(path: Path, source: Path, *, force: bool = False) -> Replaced:
     """
-    Puts the backup *source* in the place of the store. Raises StoreBroken when *source* is no whole backup.
+    Puts the backup *source* in the place of the store. Raises StoreCorrupted when *source* is no whole backup.
 
     Versions continue behind those of the store that was there, so that none is used twice.
     """
@@ -132,7 +132,7 @@ def _what_is(source: Path) -> str:
 
 
 def _refuse_loss(path: Path, found: State, before: Recorded | None, after: Recorded | None) -> None:
-    """Raises StoreBroken when *found*, read between the two records, lacks what was acknowledged."""
+    """Raises StoreCorrupted when *found*, read between the two records, lacks what was acknowledged."""
     if before is None or after is None or lost(found, before) is None or lost(found, after) is None:
         return
     # A launcher has committed meanwhile: which states it went through is not recorded, but their versions are.

@@ -48,7 +48,7 @@ class Lock:
     """The right to use the file, for one process at a time; the system takes it back when that dies."""
 
     def __init__(self, path: Path) -> None:
-        """Raises StoreBroken when another process has it."""
+        """Raises StoreCorrupted when another process has it."""
         place = path.with_name(path.name + ".lock")
         self._file = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         give_to_owner(place)
@@ -73,7 +73,7 @@ class Database:
     """The file, open. All methods block, and are for one thread at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Open or make it. Raises StoreBroken, and then has not changed it, or Unavailable."""
+        """Open or make it. Raises StoreCorrupted, and then has not changed it, or Unavailable."""
         self._path = path
         self._connection: sqlite3.Connection | None = None
         #: Which files are open, and whether one of them was found to be gone.
@@ -159,7 +159,7 @@ class Database:
             )
 
     def version(self) -> Version:
-        """The last version that was ever written. Raises Unavailable, and StoreBroken when it is an older one."""
+        """The last version that was ever written. Raises Unavailable, and StoreCorrupted when it is an older one."""
         self.check_files()
         with our_errors(self._path):
             version = self._version()
@@ -173,7 +173,7 @@ class Database:
         return last_version(self._connected())
 
     def rows(self) -> Iterator[Row]:
-        """All objects. Raises StoreBroken when one of them is not as it was written."""
+        """All objects. Raises StoreCorrupted when one of them is not as it was written."""
         with our_errors(self._path):
             for record in records(self._path, self._connected()):
                 yield stored_row(*record)

@@ -51,7 +51,7 @@ class SqliteStore(EmbeddedStore):
 
     @classmethod
     async def open(cls, path: Path, *, clock: Callable[[], float], new_uid: Callable[[], str]) -> Self:
-        """The store in that file, made if there is none. Raises StoreBroken, Unavailable."""
+        """The store in that file, made if there is none. Raises StoreCorrupted, Unavailable."""
         thread = ThreadPoolExecutor(1, "store")
         loop = asyncio.get_running_loop()
         try:

@@ -240,3 +240,22 @@ def test_capabilities_of_a_launcher_without_root_are_said_to_be_missing(
     [sentence] = unsupported_in(a_pod("p", container))
 
     assert "NET_ADMIN cannot be given" in sentence
+
+
+@pytest.mark.parametrize(
+    "confinement",
+    [
+        pytest.param(Confinement(no_new_privileges=True), id="allowPrivilegeEscalation"),
+        pytest.param(Confinement(filtered=True), id="seccompProfile"),
+    ],
+)
+async def test_a_machine_without_namespaces_reports_what_it_does_not_confine(
+    confinement: Confinement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_way("plain", tmp_path, monkeypatch)
+    async with a_runtime(tmp_path) as runtime:
+        missing = runtime.unsupported_features(an_order(tmp_path, "/bin/true", confinement=confinement))
+        plain = runtime.unsupported_features(an_order(tmp_path, "/bin/true"))
+
+    (added,) = (each for each in missing if each not in plain)
+    assert added.startswith("allowPrivilegeEscalation: false and seccompProfile")

@@ -167,6 +167,7 @@ class ProcessRuntime:
             "cpu": order.limits.cpu is not None,
             "hostname": bool(order.hostname),
             "pids": order.limits.pids is not None,
+            "confinement": order.confinement.no_new_privileges or order.confinement.filtered,
         }
         return [sentence for what, sentence in self._abilities["cannot"].items() if asked[what]]
 

@@ -27,6 +27,11 @@ _NO_HOSTNAME = (
     "set a host name in them (in a systemd unit, leave out ProtectHostname=)."
 )
 
+_NO_CONFINEMENT = (
+    "allowPrivilegeEscalation: false and seccompProfile of the securityContext are not applied: the launcher may not "
+    "make namespaces of its own here. Allow user namespaces, or start the launcher as root."
+)
+
 
 def detect_capabilities(data: str) -> Json:
     """Which ways work, whether overlays do, and what does not: a sentence for each thing."""
@@ -52,6 +57,8 @@ def detect_capabilities(data: str) -> Json:
     cannot = {} if ways else {"files": _NONE}
     if not hostname:
         cannot["hostname"] = _NO_HOSTNAME
+    if not working:
+        cannot["confinement"] = _NO_CONFINEMENT
     return {
         "ways": ways,
         "bwrap": bwrap,

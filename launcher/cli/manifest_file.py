@@ -75,7 +75,7 @@ class ManifestFile:
 
     @property
     def job_kind(self) -> "ResourceKind | None":
-        """The kind and version of the job that it spells; None if it is no job. Raises Refused for another version."""
+        """The kind and version of the job in it; None if it is no job. Raises UsageError for another version."""
         match self._readable():
             case {"apiVersion": str() as version, "kind": str() as name} if name != KIND:
                 from launcher.job_kinds.job_kind import FOREIGN
@@ -95,7 +95,7 @@ class ManifestFile:
 
 
 def load(path: Path) -> ManifestFile:
-    """The bytes of that file, ``-`` being standard input. Raises Refused."""
+    """The bytes of that file, ``-`` being standard input. Raises UsageError."""
     name = "standard input" if path == Path("-") else str(path)
     try:
         data = sys.stdin.buffer.read() if path == Path("-") else path.read_bytes()
@@ -105,7 +105,7 @@ def load(path: Path) -> ManifestFile:
 
 
 def documents_in(path: Path) -> list[ManifestFile]:
-    """The documents of that file, at least one. Raises Refused."""
+    """The documents of that file, at least one. Raises UsageError."""
     text = load(path)
     found = text.documents()
     if not found:
@@ -114,7 +114,7 @@ def documents_in(path: Path) -> list[ManifestFile]:
 
 
 def check(text: ManifestFile, *, strict: bool = False) -> Manifest:
-    """The new Framework or job that *text* spells. Raises Refused."""
+    """The new Framework or job that *text* spells. Raises UsageError."""
     try:
         if (kind := text.job_kind) is not None:
             rules = _job_rules(kind)
@@ -133,7 +133,7 @@ def check(text: ManifestFile, *, strict: bool = False) -> Manifest:
 
 
 def framework_in(text: ManifestFile) -> Manifest:
-    """The Framework that *text* spells, or that its job becomes. Raises Refused."""
+    """The Framework that *text* spells, or that its job becomes. Raises UsageError."""
     manifest = check(text)
     if (kind := text.job_kind) is None:
         return manifest

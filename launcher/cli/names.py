@@ -22,7 +22,7 @@ class Reference:
 
 def framework_name(text: str) -> str:
     """
-    The name of a Framework, for argparse: alone, or after its kind, as ``-o name`` prints it. Raises Refused.
+    The name of a Framework, for argparse: alone, or after its kind, as ``-o name`` prints it. Raises UsageError.
 
     The kind may also be that of a job, whose Framework has the same name.
     """
@@ -30,29 +30,29 @@ def framework_name(text: str) -> str:
 
 
 def reference(text: str) -> Reference:
-    """The kind and the name, for argparse. Raises Refused."""
+    """The kind and the name, for argparse. Raises UsageError."""
     prefix, slash, name = text.rpartition("/")
     kind = _kind(prefix, text) if slash else None
     return Reference(_checked("NAME", name, name_fault), kind)
 
 
 def namespace_name(text: str) -> str:
-    """The name of a namespace, for argparse. Raises Refused."""
+    """The name of a namespace, for argparse. Raises UsageError."""
     return _checked("--namespace", text, namespace_fault)
 
 
 def container_name(text: str) -> str:
-    """The name of a container, for argparse. Raises Refused."""
+    """The name of a container, for argparse. Raises UsageError."""
     return _checked("--container", text, namespace_fault)
 
 
 def path_segment(name: str) -> str:
-    """The name of an object as it stands in the path of a request. Raises Refused."""
+    """The name of an object as it stands in the path of a request. Raises UsageError."""
     return quote(_checked("name", name, name_fault), safe="")
 
 
 def namespace_segment(name: str) -> str:
-    """The name of a namespace as it stands in the path of a request. Raises Refused."""
+    """The name of a namespace as it stands in the path of a request. Raises UsageError."""
     return quote(_checked("namespace", name, namespace_fault), safe="")
 
 
@@ -65,7 +65,7 @@ def _checked(field: str, name: str, fault: Callable[[str], str | None]) -> str:
 
 
 def _kind(prefix: str, text: str) -> str:
-    """The kind that *prefix* names. Raises Refused."""
+    """The kind that *prefix* names. Raises UsageError."""
     # Slow to import, and most names are written without a kind.
     from launcher.job_kinds.job_kind import FOREIGN
 

@@ -13,7 +13,7 @@ from launcher.cli.client.api_client import ApiClient, ApiPath
 from launcher.cli.errors import CommandError
 from launcher.core.errors import Forbidden
 from launcher.core.owner_references import controller_of
-from launcher.job_kinds.job_kind import FOREIGN, JobKind, replica_paths
+from launcher.job_kinds.job_kind import FOREIGN, JobKind, job_kind_of_owner, replica_paths
 
 Json = dict[str, Any]
 
@@ -74,9 +74,8 @@ def owner_of(framework: Json) -> OwningJob | None:
     owner = controller_of(metadata)
     if not owner:
         return None
-    for foreign in FOREIGN:
-        if (owner["apiVersion"], owner["kind"]) in {(kind.api_version, kind.kind) for kind in foreign.kinds}:
-            return OwningJob(foreign, _resource(owner["apiVersion"], foreign), owner["name"], owner["uid"])
+    if (foreign := job_kind_of_owner(owner)) is not None:
+        return OwningJob(foreign, _resource(owner["apiVersion"], foreign), owner["name"], owner["uid"])
     raise CommandError(
         f"framework/{metadata['name']} is owned by {owner['kind']} {owner['name']} ({owner['apiVersion']}), "
         "whose controller would revert the change; change that object instead"

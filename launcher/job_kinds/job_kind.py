@@ -54,11 +54,17 @@ FOREIGN: tuple[JobKind, ...] = tuple(
 
 
 _BY_KIND = {kind: foreign for foreign in FOREIGN for kind in foreign.kinds}
+_BY_OWNER = {(kind.api_version, kind.kind): foreign for kind, foreign in _BY_KIND.items()}
 
 
 def foreign_of(kind: ResourceKind) -> JobKind | None:
     """The job that *kind* is a version of, if it is one."""
     return _BY_KIND.get(kind)
+
+
+def job_kind_of_owner(owner: Mapping[str, Any]) -> JobKind | None:
+    """The job kind that an owner reference names, in any of its versions; None for another kind."""
+    return _BY_OWNER.get((owner.get("apiVersion", ""), owner.get("kind", "")))
 
 
 def noted(kind: ResourceKind, job: Json) -> Json:

@@ -76,9 +76,9 @@ class Checked:
 class DoorChecks:
     """Checks whole objects, those of POST and PUT."""
 
-    def __init__(self, policy: Policy, are_ours: Callable[[JobKind], bool] = lambda _: False) -> None:
-        """*are_ours* tells whether jobs of a kind are: those of other operators are none of our business."""
-        self._are_ours = are_ours
+    def __init__(self, policy: Policy, serves_kind: Callable[[JobKind], bool] = lambda _: False) -> None:
+        """*serves_kind* returns whether this launcher runs jobs of a kind; another operator may run them."""
+        self._serves_kind = serves_kind
         self._rules: dict[ResourceKind, ResourceStrategy] = {FRAMEWORKS: FrameworkRules(policy)}
         for foreign in FOREIGN:
             self._rules |= {kind: JobRules(kind, foreign, policy) for kind in foreign.kinds}
@@ -87,7 +87,7 @@ class DoorChecks:
     def are_for(self, kind: ResourceKind) -> bool:
         """Whether objects of that *kind* are checked."""
         foreign = foreign_of(kind)
-        return foreign is None or self._are_ours(foreign)
+        return foreign is None or self._serves_kind(foreign)
 
     async def checked(self, request: web.Request, place: ResourcePath) -> Checked:
         """The object in the body of *request*. Raises BadRequest, TooLarge, InvalidObject."""

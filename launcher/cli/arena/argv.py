@@ -35,7 +35,7 @@ def as_argparse(
     """
     The same command for *parser*: options may stand anywhere, and a switch may be told ``=true`` or ``=false``.
 
-    *old* says what old spellings are called now; each use of one is told to *deprecated*. Raises Refused.
+    *old* says what old spellings are called now; each use of one is told to *deprecated*. Raises UsageError.
     """
     line, left = _Line(parser), iter(words)
     for word in left:

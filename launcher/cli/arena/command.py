@@ -34,7 +34,7 @@ def _arena(given: argparse.Namespace) -> int:
 
 
 def _read(words: Sequence[str]) -> argparse.Namespace:
-    """What the words mean. Raises Refused."""
+    """What the words mean. Raises UsageError."""
     from launcher.cli.arena import attach, delete, get, logs, submit, top
     from launcher.cli.arena.arguments import make_parser, old_spellings
     from launcher.cli.arena.argv import as_argparse
@@ -62,7 +62,7 @@ def _deprecated(old: str, new: str) -> None:
 
 
 def _refuse(given: argparse.Namespace) -> None:
-    """Raise Refused for flags that ask for what there is not, after a word on those that change nothing."""
+    """Raise UsageError for flags that ask for what there is not, after a word on those that change nothing."""
     from launcher.cli.arena import unsupported
 
     named = vars(given)

@@ -10,7 +10,7 @@ from launcher.converters.arena.job_spec import NAMESPACE, read_config
 
 
 def config_of(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
-    """What ``$ARENA_CONFIG`` says, or ``~/.arena/config``; nothing where there is neither. Raises Refused."""
+    """What ``$ARENA_CONFIG`` says, or ``~/.arena/config``; nothing where there is neither. Raises UsageError."""
     named = environment.get("ARENA_CONFIG")
     path = Path(named) if named and Path(named).is_file() else Path.home() / ".arena" / "config"
     try:

@@ -124,7 +124,7 @@ class ArenaJobSummary:
 
 
 def check_type(type_: str | None) -> None:
-    """Raise Complaint unless *type_* means jobs that there can be."""
+    """Raise CommandError unless *type_* means jobs that there can be."""
     if type_ is not None and type_.lower() not in _TYPES:
         raise CommandError(f"--type: there are no jobs of type {type_} here; there are tfjob (tf)")
 

@@ -62,7 +62,7 @@ def submit(given: argparse.Namespace) -> int:
 
 
 def _understood(given: argparse.Namespace, files: dict[str, bytes], used: frozenset[int]) -> Submitted:
-    """What the flags ask for, checked. Raises Refused."""
+    """What the flags ask for, checked. Raises UsageError."""
     flags = FlagValues({name: value for name, value in vars(given).items() if name in FLAGS})
     around = JobEnvironment(
         getpass.getuser(),
@@ -80,7 +80,7 @@ def _understood(given: argparse.Namespace, files: dict[str, bytes], used: frozen
 
 
 def _files(given: argparse.Namespace) -> Iterator[tuple[str, bytes]]:
-    """What is in the files of ``--config-file``, by their paths as written. Raises Refused."""
+    """What is in the files of ``--config-file``, by their paths as written. Raises UsageError."""
     for source in sources(tuple(vars(given).get("config-file", ()))):
         try:
             yield source, Path(source).expanduser().read_bytes()

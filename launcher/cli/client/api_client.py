@@ -58,7 +58,7 @@ class ApiPath:
         """
         ``/api/v1/namespaces/default/pods/p/log``; without a namespace or a name, the path of all of them.
 
-        Raises Refused for an empty or malformed name, which would lead to another object, or to all of them.
+        Raises UsageError for an empty or malformed name, which would lead to another object, or to all of them.
         """
         segments = [self.prefix, self.plural]
         if namespace is not None:
@@ -105,7 +105,7 @@ class WatchEvent:
 
 
 def target_of(given: Namespace, environment: Mapping[str, str] = os.environ) -> ServerConfig:
-    """The server that the options name, or else the environment. Raises Refused."""
+    """The server that the options name, or else the environment. Raises UsageError."""
     url = (_setting("--server", given.server, "LAUNCHER_SERVER", environment) or DEFAULT_SERVER).rstrip("/")
     if not url.startswith(("http://", "https://", f"{UNIX}/", f"{UNIX}.")):
         raise UsageError(
@@ -122,7 +122,7 @@ def target_of(given: Namespace, environment: Mapping[str, str] = os.environ) -> 
 
 
 def _setting(option: str, value: str | None, variable: str, environment: Mapping[str, str]) -> str | None:
-    """The value of the option, or of the variable; None when neither is set. Raises Refused for an empty one."""
+    """The value of the option, or of the variable; None when neither is set. Raises UsageError for an empty one."""
     if value == "":
         raise UsageError(f"{option}: the value is empty; set one, or leave the option out")
     if value is None and environment.get(variable) == "":

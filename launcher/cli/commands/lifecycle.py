@@ -129,7 +129,7 @@ def _scale(given: argparse.Namespace) -> int:
 
 
 def _check_unfinished(framework: Json, change: str) -> None:
-    """Raise Refused for a Framework that has ended, on which a change would have no effect."""
+    """Raise UsageError for a Framework that has ended, on which a change would have no effect."""
     from launcher.cli.output.framework_summary import is_over, state_of
 
     if is_over(framework):
@@ -241,7 +241,7 @@ class _Deletion:
 
 
 def _selector(text: str) -> str:
-    """A label selector that is not empty, for argparse: an empty one selects every object. Raises Refused."""
+    """A label selector that is not empty, for argparse: an empty one selects every object. Raises UsageError."""
     if not text.strip(" ,"):
         raise UsageError("--selector: is empty, which would select every Framework; write one, or --all")
     return text

@@ -96,7 +96,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _check_names(file: str, manifests: "Sequence[Manifest]") -> None:
-    """Raise Refused where two objects have one name: the Framework of a job has the name of its job."""
+    """Raise UsageError where two objects have one name: the Framework of a job has the name of its job."""
     names = [manifest.object["metadata"].get("name") for manifest in manifests]
     for name in names:
         if name is not None and names.count(name) > 1:

@@ -106,7 +106,7 @@ def _simpletfjob(given: argparse.Namespace) -> int:
 
 
 def _check(given: argparse.Namespace) -> None:
-    """Put right who is who, and raise Refused for what does not go together."""
+    """Put right who is who, and raise UsageError for what does not go together."""
     if given.template is None:
         # -E takes no file in the original, so the word behind it may be the template.
         if given.exc in (None, _EXCLUDED):
@@ -152,7 +152,7 @@ def _hosts(given: argparse.Namespace, excluded: Sequence[str]) -> list[str]:
 
 
 def _mapped(output: Path, documents: Sequence[str], tasks: "Sequence[Task]") -> "tuple[Conversion, ...]":
-    """The Frameworks to submit, checked, after their notes have been told. Raises Refused."""
+    """The Frameworks to submit, checked, after their notes have been told. Raises UsageError."""
     from launcher.converters.simpletfjob.per_task_objects import documents_in, frameworks_of
     from launcher.core.manifest import validate_framework
 
@@ -188,7 +188,7 @@ def _submit(given: argparse.Namespace, output: Path, frameworks: "Sequence[Conve
 
 @contextmanager
 def _refusing(prefix: str = "") -> Iterator[None]:
-    """Inside, what is wrong with the user's words; outside, Refused with a line for each."""
+    """Inside, what is wrong with the user's words; outside, UsageError with a line for each."""
     from launcher.core.errors import BadRequest, InvalidObject
 
     try:

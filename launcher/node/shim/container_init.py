@@ -236,7 +236,7 @@ def _be_bubblewrap(order: Json, descriptors: list[int]) -> NoReturn:
 
 
 def become(order: Json, joined: list[int]) -> NoReturn:
-    """Be the program of *order*, as its user, with its limits. Raises Refused."""
+    """Be the program of *order*, as its user, with its limits. Raises StartRefused."""
     for group in joined:
         os.write(group, b"0")
     if order.get("oom_score") is not None:

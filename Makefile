@@ -1,63 +1,81 @@
-# Two commands on a fresh machine: `make run`, then `make test`. Everything else is listed by `make help`.
+# `make run` and `make test` work on a fresh machine; `make help` lists all targets.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Tests start a launcher some hundred times: without a cache each one compiles all modules.
+test test-slow test-cluster test-node simulate fuzz: export PYTHONDONTWRITEBYTECODE :=
+test test-slow test-cluster test-node simulate fuzz: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/bytecode
 
-.PHONY: run test test-cluster test-node check format simulate fuzz bench bench-cluster schema lock clean help
+.PHONY: run test test-cluster test-node test-slow test-all check format simulate fuzz bench bench-cluster schema texts docs picture lock clean help
 
-run: $(VENV)/.runtime  ## serve on 127.0.0.1:8080 until Ctrl-C
+##@ Use
+run: $(VENV)/.runtime  ## Serve on 127.0.0.1:8080 until Ctrl-C.
 	$(BIN)/launcher serve
 
-test: check  ## format, lint, types, import rules, then every test but chaos (test-cluster) and real nodes (test-node)
-	$(BIN)/python -m tests.cluster.build --where-possible control-plane chart
-	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/realnodes --ignore tests/chaos
+##@ Test
+# Which tests need programs built with Go is decided by their fixtures: tests/conftest.py marks them.
+test: check  ## Before every commit: static checks, unit tests, local mode. Python only, five minutes.
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not cluster and not node and not slow"
 
-test-cluster: $(VENV)/.dev  ## what speaks to Kubernetes, and chaos, on a real control plane (builds it once): [K8S=1.34.4] make test-cluster
+test-cluster: $(VENV)/.dev  ## After changes to Kubernetes mode, the API or deploy/: tests on a real control plane, with kubectl and Helm. Builds them once, with Go. K8S=1.34.4 selects a version.
 	$(BIN)/python -m tests.cluster.build control-plane chart
-	$(BIN)/python -m pytest -n 2 --dist worksteal tests/cluster tests/store tests/deploy tests/kubernetes tests/chaos
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m cluster
 
-test-node: $(VENV)/.dev  ## Frameworks on real kubelets, and the launcher in a pod: needs root, installs Debian packages
+test-node: $(VENV)/.dev  ## After changes to the pods that the launcher creates: tests on two real kubelets. Needs root, installs Debian packages.
 	@if $(BIN)/python -m tests.realnodes.prepare; then \
 	  $(BIN)/python -m tests.cluster.build control-plane node && \
 	  $(BIN)/python -m pytest --timeout 300 tests/realnodes; \
 	fi
 
-check: $(VENV)/.dev  ## format, lint, types and import rules only
+test-slow: $(VENV)/.dev  ## After changes to the controller, the store or the API: long randomized tests.
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not cluster and not node"
+
+test-all: test test-slow test-cluster test-node  ## Before a release: all of the above.
+
+check: $(VENV)/.dev  ## Format, lint, types and import rules only.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-format: $(VENV)/.dev  ## write the code the way `make check` wants it
-	$(BIN)/ruff format .
-	$(BIN)/ruff check --fix .
-
 SEEDS ?= 1000
-simulate: $(VENV)/.dev  ## the controller in virtual time under every trouble: make simulate SEEDS=1000 [CASE=…]
+simulate: $(VENV)/.dev  ## Run the controller in virtual time with injected faults: make simulate [SEEDS=1000] [CASE=retry-storm/everything/3].
 	$(BIN)/python -m tests.controller.simulation --seeds $(SEEDS) $(if $(CASE),--case $(CASE))
 
 REQUESTS ?= 100000
 SEED ?= 1
-fuzz: $(VENV)/.dev  ## random requests with restarts in between, against a real launcher: make fuzz [REQUESTS=100000] [SEED=1]
+fuzz: $(VENV)/.dev  ## Send random requests to a launcher that is killed and restarted in between: make fuzz [REQUESTS=100000] [SEED=1].
 	$(BIN)/python -m tests.fuzz --requests $(REQUESTS) --seed $(SEED)
 
-bench: $(VENV)/.dev  ## figures, as ratios within one run, into build/bench/
+##@ Measure
+bench: $(VENV)/.dev  ## Measure local mode; writes ratios within one run to build/bench/.
 	$(BIN)/python -m tests.bench
 
-bench-cluster: $(VENV)/.dev  ## the figures of Kubernetes mode, on a real control plane (builds it once), into build/bench/
+bench-cluster: $(VENV)/.dev  ## Measure Kubernetes mode on a real control plane; writes to build/bench/.
 	$(BIN)/python -m tests.cluster.build control-plane
 	$(BIN)/python -m tests.bench_cluster
 
-schema: $(VENV)/.dev  ## write schemas/*.json, the CRDs and the Helm chart anew
-	$(BIN)/python -m tests.core.make_schema
-	$(BIN)/python -m tests.core.make_core_schema
-	$(BIN)/python -m tests.core.make_crd
-	$(BIN)/python -m tests.job_kinds.make_components
-	$(BIN)/python -m tests.deploy.make_chart
+##@ Change
+format: $(VENV)/.dev  ## Format the code and apply automatic lint fixes.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
 
-lock:  ## choose versions anew (needs uv)
+schema: $(VENV)/.dev  ## Regenerate schemas/*.json, the CRDs and the Helm chart.
+	$(BIN)/python -m schemas.generate
+	$(BIN)/python -m deploy.generate
+
+docs: $(VENV)/.dev  ## Regenerate the reference pages of docs/.
+	$(BIN)/python -m docs.generate
+
+picture: $(VENV)/.dev  ## Record docs/images/terminal.svg again, after changes to the output of launcher run.
+	$(BIN)/python -m docs.generate.terminal
+
+texts: $(VENV)/.dev  ## Regenerate tests/texts.md, the table of all user-visible texts.
+	$(BIN)/python -m tests.texts
+
+lock:  ## Resolve the newest versions of all dependencies into the lock files. Needs uv.
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --upgrade --group build pyproject.toml -o requirements.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
@@ -77,8 +95,17 @@ $(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
 	$(INSTALL) --require-hashes -r requirements-dev.lock
 	touch $@
 
-clean:  ## forget everything that was made
+clean:  ## Delete the virtual environment, build results and caches.
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
-help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+help:  ## Print this list.
+	@awk -v width="$${COLUMNS:-80}" -F ':.*## ' ' \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { \
+	    line = sprintf("  %-14s", $$1); count = split($$2, words, " "); \
+	    for (i = 1; i <= count; i++) { \
+	      if (length(line) + length(words[i]) + 1 > width) { print line; line = sprintf("  %-14s", "") } \
+	      line = line " " words[i] \
+	    } \
+	    print line \
+	  }' $(MAKEFILE_LIST)

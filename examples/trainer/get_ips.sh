@@ -1,121 +1,123 @@
 #!/bin/bash
 # Sets worker_hosts and ps_hosts to the addresses of the nodes that run the tasks of these roles: source get_ips.sh
 #
-# It waits until all are known. Each list is in the order of the tasks, with commas between, such as
-# 10.0.0.1:46866,10.0.0.2:46866; without a port the addresses stand alone. In its environment, all of it optional:
+# It waits until all addresses are known. Each list is in the order of the tasks and separated by commas, for example
+# 10.0.0.1:46866,10.0.0.2:46866; without a port it contains the addresses only. Environment, all optional:
 #
-#   worker_tasknum, ps_tasknum   how many tasks there are; in a pod of the launcher's that is known
-#   worker_port, ps_port         what comes behind each address
-#   framework_name               whose tasks, where no FC_FRAMEWORK_NAME says it
+#   worker_tasknum, ps_tasknum   the number of tasks; set in the pods of the launcher
+#   worker_port, ps_port         the port that is appended to each address
+#   framework_name               the name of the Framework, if FC_FRAMEWORK_NAME is not set
 #   LAUNCHER_RENDEZVOUS, LAUNCHER_TOKEN, LAUNCHER_CA
-#                                the launcher's own way to tell, which every pod of its has
+#                                the rendezvous endpoint of the launcher; set in its pods
 #   LAUNCHER_API, KUBE_APISERVER_ADDRESS
-#                                without it: where pods can be listed without showing who asks, such as a launcher on
-#                                this machine or `kubectl proxy`; http://127.0.0.1:8001 if nothing is said
-#   LAUNCHER_TIMEOUT             seconds after which it gives up, 600 if nothing is said
+#                                without LAUNCHER_RENDEZVOUS: a server that lists pods without authentication, such as a
+#                                launcher on this machine or `kubectl proxy`; by default http://127.0.0.1:8001
+#   LAUNCHER_TIMEOUT             timeout in seconds, by default 600
 #
-# Every other role that has a ROLE_tasknum gets its ROLE_hosts as well. Fails with 201 when the time was up, with 210 when
-# the launcher does not know this attempt any more, else with 1; it has said why then.
+# Every other role with a variable ROLE_tasknum also gets its ROLE_hosts. Returns 201 after the timeout, 210 if the
+# attempt does not exist or has ended, and 1 after any other error, each with a message.
 
-# In a shell of its own: of all its variables only those two are left.
+# Runs in a subshell, so that its variables and functions are not defined in the shell that sources this file.
 _get_ips() (
-    me=get_ips.sh
-# Asking the launcher with what the image has: curl, python3 or wget.
+    program=get_ips.sh
+# HTTP GET requests with a tool of the image: curl, python3 or wget.
 #
-# The caller sets $me (who speaks), $scratch (a directory that only it can read) and $token (empty: none is shown).
-# After `ask URL SECONDS`, $code is the HTTP status of the answer, 000 when there was none; the answer is in the file
-# $scratch/answer, and $scratch/error says what went wrong. No token stands on a command line, but where busybox's wget
-# is all there is.
+# The program that includes this file sets $program (its name in messages), $work_dir (a directory that only it can
+# read) and $token (a bearer token; empty: none). After `http_get URL SECONDS`, $http_code is the HTTP status of the
+# response, 000 if there was none; $work_dir/response is the body, and $work_dir/error the output of the tool. The token
+# is not on a command line, except with the wget of busybox.
 
-say() {
-    echo "$me: $*" >&2
+log() {
+    echo "$program: $*" >&2
 }
 
+# Prints a message and exits with status $1.
 fail() {
     status=$1
     shift
-    say "$*"
+    log "$*"
     exit "$status"
 }
 
-# Sets $asker to who can ask at the URL $1, and writes what it needs to $scratch.
-prepare_to_ask() {
-    mkdir -p "$scratch" && chmod 700 "$scratch" || fail 1 "cannot write to $scratch"
-    trap 'rm -rf "$scratch"' EXIT
-    # Some shells keep what they hand on to others in files.
-    TMPDIR=$scratch
-    # A shell hears a signal only between two commands, so whatever takes long runs beside it.
+# Sets $http_client to the tool for requests to the URL $1, and writes its configuration to $work_dir.
+init_http_client() {
+    mkdir -p "$work_dir" && chmod 700 "$work_dir" || fail 1 "cannot write to $work_dir"
+    trap 'rm -rf "$work_dir"' EXIT
+    # Some shells store here-documents in files.
+    TMPDIR=$work_dir
+    # A shell handles signals between two commands only, so long commands run in the background.
     child=
     trap 'kill $child 2>/dev/null; exit 143' TERM
     trap 'kill $child 2>/dev/null; exit 130' INT
     if [ -n "${LAUNCHER_CA:-}" ]; then
-        printf '%s\n' "$LAUNCHER_CA" >"$scratch/ca" || fail 1 "cannot write to $scratch"
+        printf '%s\n' "$LAUNCHER_CA" >"$work_dir/ca" || fail 1 "cannot write to $work_dir"
     fi
     if command -v curl >/dev/null 2>&1; then
-        asker=curl
+        http_client=curl
     elif command -v python3 >/dev/null 2>&1; then
-        asker=python3
+        http_client=python3
     elif ! command -v wget >/dev/null 2>&1; then
-        fail 1 "this image has none of curl, python3 and wget to ask the launcher with: use one that has"
+        fail 1 "the image has none of curl, python3 and wget; use an image with one of them"
     elif wget --version 2>/dev/null | grep -q 'GNU Wget '; then
-        asker=wget
-        printf '%s\n' "${token:+header = Authorization: Bearer $token}" >"$scratch/wgetrc"
+        http_client=wget
+        printf '%s\n' "${token:+header = Authorization: Bearer $token}" >"$work_dir/wgetrc"
     else
-        asker=busybox
+        http_client=busybox
         case $1 in
-        https:*) fail 1 "the wget of this image cannot check a certificate: use one with curl, python3 or GNU's wget" ;;
+        https:*) fail 1 "the wget of the image does not verify certificates; use curl, python3 or GNU wget" ;;
         esac
-        [ -z "$token" ] || say "there is only a wget here that takes the token of this attempt on its command line"
+        [ -z "$token" ] || log "the wget of the image shows the token of this attempt on its command line"
     fi
 }
 
-ask() {
-    code=000
-    : >"$scratch/code"
-    : >"$scratch/answer"
-    "ask_$asker" "$1" "$2" </dev/null >"$scratch/code" 2>"$scratch/error" &
+# Sends a request to the URL $1 with a limit of $2 seconds.
+http_get() {
+    http_code=000
+    : >"$work_dir/status"
+    : >"$work_dir/response"
+    "http_get_$http_client" "$1" "$2" </dev/null >"$work_dir/status" 2>"$work_dir/error" &
     child=$!
     if wait "$child"; then
-        read -r code <"$scratch/code" || code=000
+        read -r http_code <"$work_dir/status" || http_code=000
     fi
     child=
 }
 
-ask_curl() {
+http_get_curl() {
     header=
-    authority=
-    packed=
+    ca=
+    compressed=
     [ -z "$token" ] || header="header = \"Authorization: Bearer $token\""
-    [ -z "${LAUNCHER_CA:-}" ] || authority="cacert = \"$scratch/ca\""
-    # Of thousands of tasks, an answer is far shorter when it is packed.
-    case $(curl --version 2>/dev/null) in *libz*) packed=compressed ;; esac
+    [ -z "${LAUNCHER_CA:-}" ] || ca="cacert = \"$work_dir/ca\""
+    # The response for thousands of tasks is much smaller when it is compressed.
+    case $(curl --version 2>/dev/null) in *libz*) compressed=compressed ;; esac
     exec curl -q -K - <<END
 url = "$1"
 max-time = $2
-output = "$scratch/answer"
+output = "$work_dir/response"
 write-out = "%{http_code}\n"
 noproxy = "*"
 silent
 show-error
 $header
-$authority
-$packed
+$ca
+$compressed
 END
 }
 
-ask_python3() {
-    ask_token=$token exec python3 -c '
+http_get_python3() {
+    http_token=$token exec python3 -c '
 import os, sys
 from urllib import error, request
 
-url, seconds, file = sys.argv[1:]
+url, seconds, path = sys.argv[1:]
 handlers = [request.ProxyHandler({})]
 if url.startswith("https:"):
     import ssl
 
     context = ssl.create_default_context(cadata=os.environ.get("LAUNCHER_CA") or None)
     handlers.append(request.HTTPSHandler(context=context))
-token = os.environ["ask_token"]
+token = os.environ["http_token"]
 headers = {"Authorization": "Bearer " + token} if token else {}
 try:
     import gzip
@@ -123,31 +125,31 @@ try:
     headers["Accept-Encoding"] = "gzip"
 except ImportError:
     pass
-question = request.Request(url, headers=headers)
 try:
     try:
-        answer = request.build_opener(*handlers).open(question, timeout=float(seconds))
-    except error.HTTPError as refusal:
-        answer = refusal
-    text = answer.read()
-    if answer.headers.get("Content-Encoding") == "gzip":
-        text = gzip.decompress(text)
-    with open(file, "wb") as output:
-        output.write(text)
-except Exception as trouble:
-    sys.exit(str(getattr(trouble, "reason", trouble)))
-print(answer.getcode())
-' "$1" "$2" "$scratch/answer"
+        opener = request.build_opener(*handlers)
+        response = opener.open(request.Request(url, headers=headers), timeout=float(seconds))
+    except error.HTTPError as failure:
+        response = failure
+    body = response.read()
+    if response.headers.get("Content-Encoding") == "gzip":
+        body = gzip.decompress(body)
+    with open(path, "wb") as file:
+        file.write(body)
+except Exception as failure:
+    sys.exit(str(getattr(failure, "reason", failure)))
+print(response.getcode())
+' "$1" "$2" "$work_dir/response"
 }
 
-ask_wget() {
-    export WGETRC="$scratch/wgetrc"
-    wget -nv --no-proxy -t 1 -T "$2" --content-on-error ${LAUNCHER_CA:+"--ca-certificate=$scratch/ca"} \
-        -O "$scratch/answer" "$1" 2>"$scratch/words" &
-    hear_wget "$!"
+http_get_wget() {
+    export WGETRC="$work_dir/wgetrc"
+    wget -nv --no-proxy -t 1 -T "$2" --content-on-error ${LAUNCHER_CA:+"--ca-certificate=$work_dir/ca"} \
+        -O "$work_dir/response" "$1" 2>"$work_dir/output" &
+    print_wget_status "$!"
 }
 
-ask_busybox() {
+http_get_busybox() {
     limit=
     option=
     if wget --help 2>&1 | grep -q -e '-T SEC'; then
@@ -155,99 +157,99 @@ ask_busybox() {
     elif timeout 5 true 2>/dev/null; then
         limit="timeout $2"
     fi
-    # shellcheck disable=SC2086 # these two are words, or nothing
+    # shellcheck disable=SC2086 # both are split into words
     $limit wget -Y off $option ${token:+--header "Authorization: Bearer $token"} \
-        -O "$scratch/answer" "$1" 2>"$scratch/words" &
-    hear_wget "$!"
+        -O "$work_dir/response" "$1" 2>"$work_dir/output" &
+    print_wget_status "$!"
 }
 
-# Prints the status that wget, the process $1, keeps to itself. A good answer that asks for patience is empty, or says
-# who is missing; a bad one is told as `ERROR 403: Forbidden` or `HTTP/1.1 403 Forbidden`.
-hear_wget() {
+# Prints the HTTP status of the request of wget, the process $1. wget reports the status of an error only, as
+# `ERROR 403: Forbidden` or `HTTP/1.1 403 Forbidden`. A 202 has an empty body, or one that lists missing tasks.
+print_wget_status() {
     trap 'kill "$1" 2>/dev/null; exit 143' TERM
     if ! wait "$1"; then
-        cat "$scratch/words" >&2
+        cat "$work_dir/output" >&2
         sed -n -e 's/.*ERROR \([1-5][0-9][0-9]\)[: ].*/\1/p' -e 's/.*HTTP\/1\.[01] \([1-5][0-9][0-9]\) .*/\1/p' \
-            "$scratch/words"
-    elif [ ! -s "$scratch/answer" ] || grep -q '^{.*"missing":\[' "$scratch/answer"; then
+            "$work_dir/output"
+    elif [ ! -s "$work_dir/response" ] || grep -q '^{.*"missing":\[' "$work_dir/response"; then
         echo 202
     else
         echo 200
     fi
 }
 
-# Sets $told to one line about the last question: what the launcher said, or why nobody did.
-hear() {
-    if [ "$code" = 000 ]; then
-        told=$(sed -n '/./{p;q;}' "$scratch/error")
-        told="the launcher cannot be reached${told:+ ($told)}"
+# Sets $message to one line about the last request: the message in the response, or the error.
+set_message() {
+    if [ "$http_code" = 000 ]; then
+        message=$(sed -n '/./{p;q;}' "$work_dir/error")
+        message="the launcher cannot be reached${message:+ ($message)}"
     else
-        told=$(sed -n -e "s/\\\\\"/'/g" -e 's/.*"message": *"\([^"]*\)".*/\1/p' "$scratch/answer")
-        told=${told:-the launcher answers $code}
+        message=$(sed -n -e "s/\\\\\"/'/g" -e 's/.*"message": *"\([^"]*\)".*/\1/p' "$work_dir/response")
+        message=${message:-the launcher returned HTTP status $http_code}
     fi
 }
 
-# About $1 seconds, and a little more by chance: those who wait together do not come back together.
-rest() {
-    read -r chance 2>/dev/null </proc/sys/kernel/random/uuid || chance=0
-    sleep "$(($1 + 0x${chance%%-*} % ($1 + 1)))" &
+# Sleeps for $1 seconds to twice as long, so that the pods do not send their requests at the same time.
+sleep_with_jitter() {
+    read -r random 2>/dev/null </proc/sys/kernel/random/uuid || random=0
+    sleep "$(($1 + 0x${random%%-*} % ($1 + 1)))" &
     child=$!
     wait "$child"
     child=
 }
 
-# The file $1 of an answer in which every file begins with a line `==> NAME <==`.
-part() {
-    sed -n "/^==> $1 <==\$/,/^==> .* <==\$/{/^==> .* <==\$/!p;}" "$scratch/answer"
+# Prints the file $1 of a response in which every file follows a line `==> NAME <==`.
+print_file() {
+    sed -n "/^==> $1 <==\$/,/^==> .* <==\$/{/^==> .* <==\$/!p;}" "$work_dir/response"
 }
 
-# Puts that file into the directory $2: whole, or not at all.
-put() {
+# Writes the file $1 of the response to the directory $2, atomically.
+write_file() {
     mode=644
     case $1 in *.sh) mode=755 ;; esac
-    [ ! -d "$2/$1" ] && part "$1" >"$2/.$1.new" && chmod "$mode" "$2/.$1.new" && mv -f "$2/.$1.new" "$2/$1" ||
-        fail 1 "cannot write $2/$1"
+    [ ! -d "$2/$1" ] && print_file "$1" >"$2/.$1.new" && chmod "$mode" "$2/.$1.new" &&
+        mv -f "$2/.$1.new" "$2/$1" || fail 1 "cannot write $2/$1"
 }
     timeout=${LAUNCHER_TIMEOUT:-600}
-    began=$(date +%s)
-    scratch=$(mktemp -d) || fail 1 "there is no room for a few files"
+    start=$(date +%s)
+    work_dir=$(mktemp -d) || fail 1 "cannot create a temporary directory"
     roles=$(env | sed -n 's/^\([a-z0-9]*\)_tasknum=[0-9][0-9]*$/\1/p' | sort -u)
-    [ -n "$roles" ] || fail 1 "worker_tasknum and ps_tasknum are not set: how many tasks are there?"
+    [ -n "$roles" ] || fail 1 "worker_tasknum and ps_tasknum are not set: set them to the number of tasks"
 
-    # Sets $value to that of the variable $1.
-    value_of() {
+    # Sets $value to the value of the variable $1.
+    get_variable() {
         eval "value=\${$1:-}"
     }
 
-    # Of lines INDEX ADDRESS: the first $2 addresses in order, each with the port of role $1; nothing if one is missing.
-    listed() {
-        value_of "$1_port"
+    # Reads lines of INDEX ADDRESS and prints the list of role $1 with $2 tasks; nothing if an address is missing.
+    print_list() {
+        get_variable "$1_port"
         sort -n -u -k 1,1 | sed -n "1,$2{s/^[0-9]* //;p;}" | {
             list=
-            number=0
+            count=0
             while read -r address; do
                 case $address in *:*) address=${value:+[}$address${value:+]} ;; esac
                 list=$list${list:+,}$address${value:+:$value}
-                number=$((number + 1))
+                count=$((count + 1))
             done
-            [ "$number" -lt "$2" ] || echo "$list"
+            [ "$count" -lt "$2" ] || echo "$list"
         }
     }
 
-    # INDEX ADDRESS of each task of role $1, out of the launcher's answer.
-    told_by_launcher() {
-        sed -n 's/.*"'"$1"'":\[\([^]]*\)\].*/\1/p' "$scratch/answer" | sed 'y/}/\n/' |
+    # Prints INDEX ADDRESS of each task of role $1 in hosts.json.
+    parse_hosts() {
+        sed -n 's/.*"'"$1"'":\[\([^]]*\)\].*/\1/p' "$work_dir/response" | sed 'y/}/\n/' |
             sed -n 's/.*"index":\([0-9]*\).*"hostIP":"\([^"]*\)".*/\1 \2/p'
     }
 
-    # The same, out of a list of pods. What a user wrote cannot look like a field: its quotes have a backslash.
-    told_by_pods() {
-        sed 'y/,{}/\n\n\n/' "$scratch/answer" |
+    # Prints INDEX ADDRESS of each pod in a list. Text of users cannot look like a field: its quotes are escaped.
+    parse_pods() {
+        sed 'y/,{}/\n\n\n/' "$work_dir/response" |
             sed -n -e 's/^ *"FC_TASK_INDEX": *"\([0-9]*\)".*/index \1/p' \
                 -e 's/^ *"hostIP": *"\([^"]*\)".*/address \1/p' | {
             index=
-            while read -r what value; do
-                case $what in
+            while read -r field value; do
+                case $field in
                 index) index=$value ;;
                 address) echo "$index $value" ;;
                 esac
@@ -255,92 +257,95 @@ put() {
         }
     }
 
-    # Waits a little, as long as there is time; $1 says what for.
-    wait_for() {
-        [ "$(($(date +%s) - began))" -lt "$timeout" ] || fail "$2" "gave up after $timeout s: $1"
-        [ "${said:-}" = "$1" ] || say "$1"
-        said=$1
-        rest "$pause"
+    # Waits before the next request, with message $1. After the timeout, exits with status $2.
+    wait_for_retry() {
+        [ "$(($(date +%s) - start))" -lt "$timeout" ] || fail "$2" "timed out after ${timeout}s: $1"
+        [ "${last_message:-}" = "$1" ] || log "$1"
+        last_message=$1
+        sleep_with_jitter "$pause"
         [ "$pause" -ge 8 ] || pause=$((pause * 2))
     }
 
-    ask_launcher() {
+    # Gets the addresses from the rendezvous endpoint.
+    get_from_launcher() {
         token=${LAUNCHER_TOKEN:-}
-        prepare_to_ask "$LAUNCHER_RENDEZVOUS"
-        who=
-        [ -z "${FC_TASKROLE_NAME:-}" ] || who="&task=$FC_TASKROLE_NAME/${FC_TASK_INDEX:-0}"
+        init_http_client "$LAUNCHER_RENDEZVOUS"
+        task=
+        [ -z "${FC_TASKROLE_NAME:-}" ] || task="&task=$FC_TASKROLE_NAME/${FC_TASK_INDEX:-0}"
         pause=1
         while :; do
-            left=$((timeout - ($(date +%s) - began)))
-            [ "$left" -le 300 ] || left=300
-            [ "$left" -ge 0 ] || left=0
-            ask "$LAUNCHER_RENDEZVOUS?format=hosts.json$who&wait=$left" "$((left + 15))"
-            hear
-            case $code in
+            wait=$((timeout - ($(date +%s) - start)))
+            [ "$wait" -le 300 ] || wait=300
+            [ "$wait" -ge 0 ] || wait=0
+            http_get "$LAUNCHER_RENDEZVOUS?format=hosts.json$task&wait=$wait" "$((wait + 15))"
+            set_message
+            case $http_code in
             200) break ;;
-            202 | 204) pause=1 && wait_for "$told" 201 ;;
-            401 | 403 | 404 | 410) fail 210 "$told" ;;
-            000 | 429 | 5??) wait_for "$told" 1 ;;
-            *) fail 1 "$told" ;;
+            202 | 204) pause=1 && wait_for_retry "$message" 201 ;;
+            401 | 403 | 404 | 410) fail 210 "$message" ;;
+            000 | 429 | 5??) wait_for_retry "$message" 1 ;;
+            *) fail 1 "$message" ;;
             esac
         done
         for role in $roles; do
-            value_of "${role}_tasknum"
-            list=$(told_by_launcher "$role" | listed "$role" "$value")
+            get_variable "${role}_tasknum"
+            list=$(parse_hosts "$role" | print_list "$role" "$value")
             if [ -z "$list" ] && [ "$value" != 0 ]; then
-                grep -q "\"$role\":\[" "$scratch/answer" ||
-                    fail 1 "there is no role $role, or it starts only after this one: ${role}_tasknum is $value"
-                fail 1 "${role}_tasknum is $value, but there are not so many tasks"
+                grep -q "\"$role\":\[" "$work_dir/response" ||
+                    fail 1 "${role}_tasknum is $value, but role $role does not exist or starts after this role"
+                fail 1 "${role}_tasknum is $value, but role $role has fewer tasks"
             fi
             echo "${role}_hosts=$list"
         done
     }
 
-    ask_for_pods() {
+    # Gets the addresses from lists of pods.
+    get_from_pods() {
         token=
         server=${LAUNCHER_API:-${KUBE_APISERVER_ADDRESS:-http://127.0.0.1:8001}}
         name=${FC_FRAMEWORK_NAME:-${framework_name:-}}
-        [ -n "$name" ] || fail 1 "framework_name is not set: whose tasks are they?"
-        where="FC_FRAMEWORK_NAME%3D$name${FC_FRAMEWORK_ATTEMPT_ID:+%2CFC_FRAMEWORK_ATTEMPT_ID%3D$FC_FRAMEWORK_ATTEMPT_ID}"
-        pods="$server/api/v1/namespaces/${FC_FRAMEWORK_NAMESPACE:-default}/pods?pretty=false&labelSelector=$where"
-        prepare_to_ask "$server"
+        [ -n "$name" ] || fail 1 "framework_name is not set: set it to the name of the Framework"
+        selector=FC_FRAMEWORK_NAME%3D$name
+        selector=$selector${FC_FRAMEWORK_ATTEMPT_ID:+%2CFC_FRAMEWORK_ATTEMPT_ID%3D$FC_FRAMEWORK_ATTEMPT_ID}
+        url="$server/api/v1/namespaces/${FC_FRAMEWORK_NAMESPACE:-default}/pods?pretty=false&labelSelector=$selector"
+        init_http_client "$server"
         for role in $roles; do
-            value_of "${role}_tasknum"
-            number=$value
+            get_variable "${role}_tasknum"
+            count=$value
             list=
             pause=1
-            until [ "$number" = 0 ] || [ -n "$list" ]; do
-                ask "$pods%2CFC_TASKROLE_NAME%3D$role" 30
-                hear
-                case $code in
-                200) list=$(told_by_pods | listed "$role" "$number") ;;
+            until [ "$count" = 0 ] || [ -n "$list" ]; do
+                http_get "$url%2CFC_TASKROLE_NAME%3D$role" 30
+                set_message
+                case $http_code in
+                200) list=$(parse_pods | print_list "$role" "$count") ;;
                 000 | 429 | 5??) ;;
-                *) fail 1 "$server: $told" ;;
+                *) fail 1 "$server: $message" ;;
                 esac
-                [ "$code" = 200 ] || wait_for "$server: $told" 1
-                [ -n "$list" ] || [ "$code" != 200 ] ||
-                    wait_for "not all $number tasks of role $role have an address yet" 201
+                [ "$http_code" = 200 ] || wait_for_retry "$server: $message" 1
+                [ -n "$list" ] || [ "$http_code" != 200 ] ||
+                    wait_for_retry "not all $count tasks of role $role have an address" 201
             done
             echo "${role}_hosts=$list"
         done
     }
 
     if [ -n "${LAUNCHER_RENDEZVOUS:-}" ]; then
-        ask_launcher
+        get_from_launcher
     else
-        ask_for_pods
+        get_from_pods
     fi
 )
 
-_get_ips_found=$(_get_ips) || {
+_get_ips_output=$(_get_ips) || {
     _get_ips_status=$?
-    # Sourced, it fails; run, it ends.
+    # A sourced script returns; one that is run exits.
     return "$_get_ips_status" 2>/dev/null || exit "$_get_ips_status"
 }
 while read -r _get_ips_line; do
     export "${_get_ips_line?}"
 done <<END
-$_get_ips_found
+$_get_ips_output
 END
-unset _get_ips_found _get_ips_line
+unset _get_ips_output _get_ips_line
 unset -f _get_ips

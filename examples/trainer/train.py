@@ -1,4 +1,4 @@
-"""Stands for distributed training: each worker reports to every parameter server, and ends."""
+"""In place of distributed training: each worker reports to every parameter server, and exits."""
 
 import argparse
 import socket
@@ -15,7 +15,7 @@ def addresses(text: str) -> "list[tuple[str, int]]":
 
 
 def serve(own: "tuple[str, int]") -> None:
-    """Answer every worker, for ever."""
+    """Answer every worker until the process is ended."""
     with socket.create_server(own) as server:
         while True:
             connection, _ = server.accept()
@@ -50,4 +50,4 @@ if given.job_name == "ps":
     serve(given.ps_hosts[given.task_index])
 for parameter_server in given.ps_hosts:
     report(parameter_server, given.task_index)
-print(f"worker {given.task_index} has done its part")
+print(f"worker {given.task_index} is done")

@@ -1,9 +1,10 @@
-"""What the API serves: every kind with its short names, verbs and subresources."""
+"""The API resources: every kind with its API versions, short names, verbs and subresources."""
 
 from dataclasses import dataclass
 
-from launcher.api.http.api_group_alias import SECOND
-from launcher.job_kinds.job_kind import FOREIGN, JobKind
+from launcher.core.serialization.frameworkcontroller import GROUP as FRAMEWORKCONTROLLER_GROUP
+from launcher.core.serialization.frameworkcontroller import VERSION as FRAMEWORKCONTROLLER_VERSION
+from launcher.job_kinds.job_kind import JOB_KINDS, JobKind
 from launcher.store.interface import (
     CONFIG_MAPS,
     EVENTS,
@@ -16,13 +17,18 @@ from launcher.store.interface import (
     ResourceKind,
 )
 
+#: Frameworks in FrameworkController's API group: an alias of ``FRAMEWORKS``.
+ALIAS_FRAMEWORKS = ResourceKind(
+    FRAMEWORKCONTROLLER_GROUP, FRAMEWORKCONTROLLER_VERSION, FRAMEWORKS.plural, FRAMEWORKS.kind
+)
+
 _READ = ("get", "list", "watch")
 _ALL = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
 @dataclass(frozen=True, slots=True)
-class KindName:
-    """Which kind of object a path answers with."""
+class GroupVersionKind:
+    """The kind of the objects at a path."""
 
     group: str
     version: str
@@ -30,51 +36,75 @@ class KindName:
 
 
 @dataclass(frozen=True, slots=True)
-class Sub:
-    """A part of an object with a path of its own: ``frameworks/status``."""
+class ApiSubresource:
+    """A subresource, such as ``frameworks/status``."""
 
     name: str
-    kind: KindName
+    kind: GroupVersionKind
     verbs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ApiResource:
-    """A kind, and what can be asked of it. Only verbs that work are listed: clients act on the promise."""
+    """A kind in one API version. Only verbs that work are listed: clients rely on them."""
 
     kind: ResourceKind
     singular: str
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = _ALL
-    subresources: tuple[Sub, ...] = ()
+    subresources: tuple[ApiSubresource, ...] = ()
+    #: The kind in which its objects are stored, if that is another API version.
+    stored_as: ResourceKind | None = None
+
+    @property
+    def stored_kind(self) -> ResourceKind:
+        """The kind in which its objects are stored."""
+        return self.stored_as or self.kind
+
+    @property
+    def is_alias(self) -> bool:
+        """Whether its objects are stored in another API group."""
+        return self.stored_kind.group != self.kind.group
 
 
-_FRAMEWORK = KindName(FRAMEWORKS.group, FRAMEWORKS.version, FRAMEWORKS.kind)
-_SECOND = KindName(SECOND.group, SECOND.version, SECOND.kind)
-_POD = KindName(PODS.group, PODS.version, PODS.kind)
-_SCALE = KindName("autoscaling", "v1", "Scale")
+_POD = GroupVersionKind(PODS.group, PODS.version, PODS.kind)
+_SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
+_DIAGNOSIS = ApiSubresource(
+    "diagnosis", GroupVersionKind(FRAMEWORKS.group, FRAMEWORKS.version, "Diagnosis"), ("get",)
+)
 
 
-def _job(foreign: JobKind, kind: ResourceKind) -> ApiResource:
-    """A job in one of its versions; as its operator has it, in no category."""
-    name = KindName(kind.group, kind.version, kind.kind)
-    scale, status = (
-        Sub(part, of, ("get", "patch", "update")) for part, of in (("scale", _SCALE), ("status", name))
+def _scale_and_status(kind: ResourceKind) -> tuple[ApiSubresource, ...]:
+    verbs = ("get", "patch", "update")
+    status = GroupVersionKind(kind.group, kind.version, kind.kind)
+    return ApiSubresource("scale", _SCALE, verbs), ApiSubresource("status", status, verbs)
+
+
+def _job(job_kind: JobKind, kind: ResourceKind) -> ApiResource:
+    """A job kind in one of its versions; in no category, as in its operator's CRD."""
+    return ApiResource(
+        kind,
+        job_kind.singular,
+        subresources=_scale_and_status(kind),
+        stored_as=None if kind == job_kind.kind else job_kind.kind,
     )
-    return ApiResource(kind, foreign.singular, subresources=(scale, status))
 
 
-SERVED: tuple[ApiResource, ...] = (
+API_RESOURCES: tuple[ApiResource, ...] = (
+    # In no category, so that each Framework is listed once; the short names belong to the launcher's own group.
+    ApiResource(
+        ALIAS_FRAMEWORKS,
+        "framework",
+        subresources=_scale_and_status(ALIAS_FRAMEWORKS),
+        stored_as=FRAMEWORKS,
+    ),
     ApiResource(
         FRAMEWORKS,
         "framework",
         ("fw",),
         ("all",),
-        subresources=(
-            Sub("scale", _SCALE, ("get", "patch", "update")),
-            Sub("status", _FRAMEWORK, ("get", "patch", "update")),
-        ),
+        subresources=(_DIAGNOSIS, *_scale_and_status(FRAMEWORKS)),
     ),
     ApiResource(CONFIG_MAPS, "configmap", ("cm",)),
     ApiResource(EVENTS, "event", ("ev",), verbs=("create", *_READ, "patch")),
@@ -84,25 +114,16 @@ SERVED: tuple[ApiResource, ...] = (
         "pod",
         ("po",),
         ("all",),
-        subresources=(Sub("log", _POD, ("get",)), Sub("status", _POD, ("get",))),
+        subresources=(ApiSubresource("log", _POD, ("get",)), ApiSubresource("status", _POD, ("get",))),
     ),
     ApiResource(SECRETS, "secret"),
     ApiResource(SERVICES, "service", ("svc",), ("all",)),
-    *(_job(foreign, kind) for foreign in FOREIGN for kind in foreign.kinds),
-    # The last one: its paths begin as those of everything inside a namespace do.
+    *(_job(job_kind, kind) for job_kind in JOB_KINDS for kind in job_kind.kinds),
+    # Last, because the paths of all namespaced resources begin with those of namespaces.
     ApiResource(NAMESPACES, "namespace", ("ns",), verbs=("create", "delete", *_READ, "patch", "update")),
 )
 
-#: All that can be asked for: the kinds, and their second names.
-API_RESOURCES: tuple[ApiResource, ...] = (
-    # In no category: each Framework is listed once. Nor has it short names, which are its first name's.
-    ApiResource(
-        SECOND,
-        "framework",
-        subresources=(
-            Sub("scale", _SCALE, ("get", "patch", "update")),
-            Sub("status", _SECOND, ("get", "patch", "update")),
-        ),
-    ),
-    *SERVED,
+#: The API resources in the version in which they are stored.
+STORED_API_RESOURCES: tuple[ApiResource, ...] = tuple(
+    resource for resource in API_RESOURCES if resource.stored_as is None
 )

@@ -1,120 +1,125 @@
-"""The HTTP API: every route there is, and what it leads to."""
+"""The HTTP API of local mode: every route and its handler."""
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from aiohttp import web
 
-from launcher.api.api_resources import API_RESOURCES, SERVED
-from launcher.api.http.api_group_alias import stored
+from launcher.api.api_resources import API_RESOURCES, STORED_API_RESOURCES
 from launcher.api.http.server import RouteProvider
-from launcher.api.http.status import common_headers, errors_as_status
-from launcher.api.middleware.access_guard import Guard
+from launcher.api.middleware.access_guard import AccessGuard
+from launcher.api.middleware.error_responses import add_common_headers, errors_as_status
 from launcher.api.middleware.metrics import Metrics
-from launcher.api.middleware.request_limits import RequestLimits, note_stream
+from launcher.api.middleware.request_info import request_info_middleware
+from launcher.api.middleware.request_limits import RequestLimits, record_stream
+from launcher.api.middleware.version_conversion import version_conversion_middleware
 from launcher.api.openapi.api_discovery import ApiDiscovery
 from launcher.api.openapi.documents import OpenApi
 from launcher.api.resources.delete import DeleteHandler
-from launcher.api.resources.framework_registry import FrameworkKeeper
+from launcher.api.resources.diagnosis import DiagnosisHandler
+from launcher.api.resources.framework_registry import FrameworkRegistry
+from launcher.api.resources.job_registry import JobRegistry
 from launcher.api.resources.namespaces import (
     ImplicitNamespaces,
-    NamespaceKeeper,
-    NamespaceReader,
-    NamespaceRemover,
+    NamespaceDeleteHandler,
+    NamespaceReadHandler,
+    NamespaceRegistry,
 )
-from launcher.api.resources.patch import Patcher
+from launcher.api.resources.patch import PatchHandler
 from launcher.api.resources.pod_logs import PodLogHandler, PodLogReader
-from launcher.api.resources.reads import Reader
-from launcher.api.resources.registry import Registry, ResourceStrategy
+from launcher.api.resources.reads import ReadHandler
+from launcher.api.resources.registry import Registry
 from launcher.api.resources.resource_handler import (
     METHODS,
-    UNOFFERED,
-    Act,
+    UNSUPPORTED_SUBRESOURCES,
+    ObjectHandler,
     ResourceHandler,
     ResourceVerbs,
-    not_offered,
+    unsupported_subresource,
 )
-from launcher.api.resources.scale import FrameworkScale, Scale, Scaler
-from launcher.api.resources.version_conversion import VersionedStore
-from launcher.api.resources.watch import Watcher
-from launcher.api.resources.writes import Writer
+from launcher.api.resources.scale import FrameworkScale, Scale, ScaleHandler
+from launcher.api.resources.watch import WatchHandler
+from launcher.api.resources.writes import WriteHandler
 from launcher.api.system_endpoints import Health, Reviews
-from launcher.api.validation.core_objects import rules_of
-from launcher.api.validation.frameworks import FrameworkRules
-from launcher.api.validation.jobs import JobRules, JobScale
-from launcher.api.validation.pods import PodRules
+from launcher.api.validation.core_objects import core_strategy
+from launcher.api.validation.frameworks import FrameworkStrategy
+from launcher.api.validation.jobs import JobScale, JobStrategy
+from launcher.api.validation.pods import PodStrategy
 from launcher.core.parsing.decoder import MAX_BODY_BYTES
-from launcher.core.validation.admission_policy import Policy
-from launcher.job_kinds.job_kind import foreign_of
-from launcher.store.embedded.embedded_store import RawJsonStore
+from launcher.core.validation.admission_policy import AdmissionPolicy
+from launcher.job_kinds.job_kind import job_kind_of
+from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.interface import FRAMEWORKS, NAMESPACES, PODS, ResourceKind
 
 
 @dataclass(frozen=True, slots=True)
 class ApiDependencies:
-    """What the API is made of. *clock* gives seconds since 1970, *chance* numbers from 0 to 1."""
+    """What the API needs. *clock* returns seconds since 1970, *jitter* numbers from 0 to 1."""
 
-    store: RawJsonStore
+    store: EmbeddedStore
     logs: PodLogReader
-    guard: Guard
+    guard: AccessGuard
     limits: RequestLimits
-    policy: Policy
+    policy: AdmissionPolicy
     metrics: Metrics
     health: Health
     clock: Callable[[], float]
-    #: Where pods ask for their peers; None where they are not told.
+    #: The rendezvous endpoints for pods; None if they are disabled.
     rendezvous: RouteProvider | None = None
-    chance: Callable[[], float] = random.random
+    jitter: Callable[[], float] = random.random
 
 
-def make_app(parts: ApiDependencies) -> web.Application:
-    """The application over *parts*."""
-    app = _empty_app(parts)
-    _add_surroundings(app, parts)
-    resources = {
-        served.kind: ResourceHandler(served, _hands(served.kind, _versioned(served.kind, parts)))
-        for served in SERVED
+def make_app(dependencies: ApiDependencies) -> web.Application:
+    """Returns the application."""
+    app = _empty_app(dependencies)
+    app.cleanup_ctx.append(dependencies.metrics.observe_runtime)
+    _add_system_endpoints(app, dependencies)
+    handlers = {
+        resource.kind: ResourceHandler(resource, _verbs(resource.kind, dependencies))
+        for resource in STORED_API_RESOURCES
     }
-    # Namespaces last: what follows the name of one is most often the name of a resource in it.
-    for served in sorted(API_RESOURCES, key=lambda served: served.kind == NAMESPACES):
-        _add_resource(app, served.kind, resources[stored(served.kind)])
+    # Namespaces last: most paths that begin with a namespace are those of a resource in it.
+    for resource in sorted(API_RESOURCES, key=lambda resource: resource.kind == NAMESPACES):
+        _add_resource(app, resource.kind, handlers[resource.stored_kind])
     return app
 
 
-def make_rendezvous_app(parts: ApiDependencies) -> web.Application:
-    """The application that serves nothing but the rendezvous."""
-    app = _empty_app(parts)
-    if parts.rendezvous is not None:
-        parts.rendezvous.add_to(app)
+def make_rendezvous_app(dependencies: ApiDependencies) -> web.Application:
+    """Returns an application with only the rendezvous endpoints."""
+    app = _empty_app(dependencies)
+    if dependencies.rendezvous is not None:
+        dependencies.rendezvous.add_to(app)
     return app
 
 
-def _empty_app(parts: ApiDependencies) -> web.Application:
+def _empty_app(dependencies: ApiDependencies) -> web.Application:
     app = web.Application(
         middlewares=[
-            # Outside of the rest, since it counts answers by their code.
-            parts.metrics.middleware,
+            request_info_middleware,
+            version_conversion_middleware,
+            # Outside of the error handler, since it counts responses by their code.
+            dependencies.metrics.middleware,
             errors_as_status,
-            parts.guard.middleware,
-            parts.limits.middleware,
+            dependencies.guard.middleware,
+            dependencies.limits.middleware,
         ],
         client_max_size=MAX_BODY_BYTES,
     )
-    app.on_response_prepare.append(common_headers)
-    app.on_response_prepare.append(note_stream)
+    app.on_response_prepare.append(add_common_headers)
+    app.on_response_prepare.append(record_stream)
     return app
 
 
-def _add_surroundings(app: web.Application, parts: ApiDependencies) -> None:
-    """What a client asks before it asks for objects."""
-    health, discovery, reviews = parts.health, ApiDiscovery(API_RESOURCES), Reviews()
-    documents = OpenApi(API_RESOURCES, parts.clock)
+def _add_system_endpoints(app: web.Application, dependencies: ApiDependencies) -> None:
+    """Adds health, version, discovery, OpenAPI and reviews."""
+    health, discovery, reviews = dependencies.health, ApiDiscovery(API_RESOURCES), Reviews()
+    documents = OpenApi(API_RESOURCES, dependencies.clock)
     get, post = app.router.add_get, app.router.add_post
     get("/", health.root)
     get("/version{slash:/?}", health.version)
     health.add_to(app)
-    get("/metrics", parts.metrics.expose)
+    get("/metrics", dependencies.metrics.expose)
     get("/api{slash:/?}", discovery.api)
     get("/api/v1{slash:/?}", discovery.core_version)
     get("/apis{slash:/?}", discovery.apis)
@@ -126,92 +131,91 @@ def _add_surroundings(app: web.Application, parts: ApiDependencies) -> None:
     post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", reviews.access)
     post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", reviews.rules)
     post("/apis/authentication.k8s.io/v1/selfsubjectreviews", reviews.identity)
-    if parts.rendezvous is not None:
-        parts.rendezvous.add_to(app)
+    if dependencies.rendezvous is not None:
+        dependencies.rendezvous.add_to(app)
 
 
-def _add_resource(app: web.Application, kind: ResourceKind, resource: ResourceHandler) -> None:
-    """The paths of one kind, for every method: what cannot be done is refused by the resource itself."""
+def _add_resource(app: web.Application, kind: ResourceKind, handler: ResourceHandler) -> None:
+    """Adds the paths of one kind for every method: the handler rejects unsupported ones with a Status."""
     base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     inside = "/namespaces/{namespace}" if kind.namespaced else ""
     any_method = app.router.add_route
     if kind.namespaced:
-        any_method("*", f"{base}/{kind.plural}{{slash:/?}}", resource.all_namespaces)
-        any_method("*", f"{base}/watch/{kind.plural}{{slash:/?}}", resource.watch)
-    any_method("*", f"{base}{inside}/{kind.plural}{{slash:/?}}", resource.collection)
-    any_method("*", f"{base}/watch{inside}/{kind.plural}{{slash:/?}}", resource.watch)
-    any_method("*", f"{base}/watch{inside}/{kind.plural}/{{name}}{{slash:/?}}", resource.watch)
-    any_method("*", f"{base}{inside}/{kind.plural}/{{name}}{{slash:/?}}", resource.item)
-    any_method("*", f"{base}{inside}/{kind.plural}/{{name}}/{{part}}{{slash:/?}}", resource.subresource)
+        any_method("*", f"{base}/{kind.plural}{{slash:/?}}", handler.all_namespaces)
+        any_method("*", f"{base}/watch/{kind.plural}{{slash:/?}}", handler.watch)
+    any_method("*", f"{base}{inside}/{kind.plural}{{slash:/?}}", handler.collection)
+    any_method("*", f"{base}/watch{inside}/{kind.plural}{{slash:/?}}", handler.watch)
+    any_method("*", f"{base}/watch{inside}/{kind.plural}/{{name}}{{slash:/?}}", handler.watch)
+    any_method("*", f"{base}{inside}/{kind.plural}/{{name}}{{slash:/?}}", handler.item)
+    any_method("*", f"{base}{inside}/{kind.plural}/{{name}}/{{part}}{{slash:/?}}", handler.subresource)
 
 
-def _versioned(kind: ResourceKind, parts: ApiDependencies) -> ApiDependencies:
-    """The parts, with a store that has objects of that *kind* even if they are kept in another version."""
-    foreign = foreign_of(kind)
-    if foreign is None or foreign.kind == kind:
-        return parts
-    return replace(parts, store=VersionedStore(parts.store, kind, foreign.kind))
-
-
-def _hands(kind: ResourceKind, parts: ApiDependencies) -> ResourceVerbs:
-    store, clock = parts.store, parts.clock
-    keeper, reader, remover = _keepers(kind, parts)
-    writer, patcher = Writer(keeper, clock), Patcher(keeper, clock)
+def _verbs(kind: ResourceKind, dependencies: ApiDependencies) -> ResourceVerbs:
+    store, clock = dependencies.store, dependencies.clock
+    registry, reader, deleter = _storage(kind, dependencies)
+    writer, patcher = WriteHandler(registry, clock), PatchHandler(registry, clock)
+    scale = ScaleHandler(registry, store, _scale(kind))
     return ResourceVerbs(
         reader=reader,
         writer=writer,
         patcher=patcher,
-        remover=remover,
-        watcher=Watcher(kind, reader, store, clock, parts.chance),
-        subresources=_subresources(kind, parts, reader, writer, patcher, Scaler(keeper, store, _scale(kind))),
+        deleter=deleter,
+        watcher=WatchHandler(kind, reader, store, clock, dependencies.jitter),
+        subresources=_subresources(kind, dependencies, reader, writer, patcher, scale),
     )
 
 
-def _keepers(kind: ResourceKind, parts: ApiDependencies) -> tuple[Registry, Reader, DeleteHandler]:
-    store, clock = parts.store, parts.clock
+def _storage(
+    kind: ResourceKind, dependencies: ApiDependencies
+) -> tuple[Registry, ReadHandler, DeleteHandler]:
+    store, clock = dependencies.store, dependencies.clock
     if kind == NAMESPACES:
-        imagination = ImplicitNamespaces(store, clock())
-        reader = NamespaceReader(store, clock, imagination)
-        return NamespaceKeeper(store, imagination), reader, NamespaceRemover(store, clock)
-    rules = _rules(kind, parts.policy)
-    keeper = FrameworkKeeper(rules, store, clock) if kind == FRAMEWORKS else Registry(kind, rules, store)
-    return keeper, Reader(kind, store, clock), DeleteHandler(kind, store, clock)
+        implicit = ImplicitNamespaces(store, clock())
+        reader = NamespaceReadHandler(store, clock, implicit)
+        return NamespaceRegistry(store, implicit), reader, NamespaceDeleteHandler(store, clock)
+    return _registry(kind, dependencies), ReadHandler(kind, store, clock), DeleteHandler(kind, store, clock)
 
 
-def _rules(kind: ResourceKind, policy: Policy) -> ResourceStrategy:
+def _registry(kind: ResourceKind, dependencies: ApiDependencies) -> Registry:
+    store, policy = dependencies.store, dependencies.policy
     if kind == FRAMEWORKS:
-        return FrameworkRules(policy)
+        return FrameworkRegistry(FrameworkStrategy(policy), store, dependencies.clock)
     if kind == PODS:
-        return PodRules(policy)
-    if (foreign := foreign_of(kind)) is not None:
-        return JobRules(kind, foreign, policy)
-    return rules_of(kind)
+        return Registry(kind, PodStrategy(policy), store)
+    if (job_kind := job_kind_of(kind)) is not None:
+        return JobRegistry(kind, JobStrategy(kind, job_kind, policy), store)
+    return Registry(kind, core_strategy(kind), store)
 
 
 def _scale(kind: ResourceKind) -> Scale:
-    foreign = foreign_of(kind)
-    return FrameworkScale() if foreign is None else JobScale(foreign)
+    job_kind = job_kind_of(kind)
+    return FrameworkScale() if job_kind is None else JobScale(job_kind)
 
 
 def _subresources(
     kind: ResourceKind,
-    parts: ApiDependencies,
-    reader: Reader,
-    writer: Writer,
-    patcher: Patcher,
-    scaler: Scaler,
-) -> Mapping[str, Mapping[str, Act]]:
-    """What can be done with each part of an object; ``kinds`` promises just these."""
-    if kind == FRAMEWORKS or foreign_of(kind) is not None:
+    dependencies: ApiDependencies,
+    reader: ReadHandler,
+    writer: WriteHandler,
+    patcher: PatchHandler,
+    scale: ScaleHandler,
+) -> Mapping[str, Mapping[str, ObjectHandler]]:
+    """Returns the handlers of each subresource by method; ``api_resources`` lists the same ones."""
+    if kind == FRAMEWORKS or job_kind_of(kind) is not None:
+        diagnosis = DiagnosisHandler(dependencies.store, dependencies.health, dependencies.clock)
         return {
+            **({"diagnosis": {"GET": diagnosis.get}} if kind == FRAMEWORKS else {}),
             "status": {"GET": reader.get, "PUT": writer.update_status, "PATCH": patcher.patch_status},
-            "scale": {"GET": scaler.handle, "PUT": scaler.handle, "PATCH": scaler.handle},
+            "scale": {"GET": scale.handle, "PUT": scale.handle, "PATCH": scale.handle},
         }
     if kind == PODS:
-        logs = PodLogHandler(parts.store, parts.logs, parts.clock)
+        logs = PodLogHandler(dependencies.store, dependencies.logs, dependencies.clock)
+        unsupported = {
+            name: dict.fromkeys(METHODS, unsupported_subresource(name)) for name in UNSUPPORTED_SUBRESOURCES
+        }
         return {
             "status": {"GET": reader.get},
-            "log": {"GET": lambda request, *_: logs.get(request)},
-            **{part: dict.fromkeys(METHODS, not_offered(part)) for part in UNOFFERED},
+            "log": {"GET": logs.get},
+            **unsupported,
         }
     return {}

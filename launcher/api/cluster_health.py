@@ -1,4 +1,4 @@
-"""Whether the cluster behind the launcher can be worked with: for ``/readyz``, and for those who wait until it can."""
+"""Whether the launcher can work with its cluster, for ``/readyz`` and for tasks that wait until it can."""
 
 import asyncio
 import logging
@@ -8,70 +8,70 @@ from launcher.store.interface import FRAMEWORKS, Store
 
 log = logging.getLogger(__name__)
 
-#: An answer counts for so many seconds: probes and strangers cost the cluster next to nothing.
-_FRESH = 1.0
-#: And has to come within so many.
-_PATIENCE = 5.0
-_CRD = "kubectl apply --server-side -f deploy/kubernetes/base/crd.yaml"
-_RIGHTS = "kubectl apply -f deploy/kubernetes/base/rbac.yaml"
+#: Results are cached for this time, so that frequent probes cost the cluster little.
+_CACHE_SECONDS = 1.0
+_TIMEOUT_SECONDS = 5.0
+_INSTALL_CRD = "kubectl apply --server-side -f deploy/kubernetes/base/crd.yaml"
+_INSTALL_RBAC = "kubectl apply -f deploy/kubernetes/base/rbac.yaml"
 
 
 class ClusterHealth:
-    """Asks the cluster for a Framework, which takes a connection, credentials, rights, and the CRD."""
+    """Lists a Framework, which requires a connection, credentials, permissions and the CRD."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._asking = asyncio.Lock()
-        self._trouble: LauncherError | None = None
-        self._asked: float | None = None
+        self._lock = asyncio.Lock()
+        self._error: LauncherError | None = None
+        self._checked_at: float | None = None
 
     async def cluster(self) -> None:
-        """A check for ``/readyz``. Raises what keeps the launcher from working with the cluster."""
-        trouble = await self._found()
-        if trouble is not None and not isinstance(trouble, NotServed):
-            raise trouble
+        """A check for ``/readyz``. Raises the error of the last request, except NotServed."""
+        error = await self._check()
+        if error is not None and not isinstance(error, NotServed):
+            raise error
 
     async def frameworks(self) -> None:
-        """A check for ``/readyz``. Raises NotServed while the cluster does not know Frameworks."""
-        if isinstance(trouble := await self._found(), NotServed):
-            raise trouble
+        """A check for ``/readyz``. Raises NotServed while the CRD is not installed."""
+        if isinstance(error := await self._check(), NotServed):
+            raise error
 
-    async def granted(self) -> None:
-        """Return as soon as the cluster can be worked with."""
-        while await self._found() is not None:  # noqa: ASYNC110 - only asking tells, and asking takes a pause
-            await asyncio.sleep(_FRESH)
+    async def wait_until_healthy(self) -> None:
+        """Returns as soon as a request succeeds."""
+        while await self._check() is not None:  # noqa: ASYNC110 - the cluster must be polled
+            await asyncio.sleep(_CACHE_SECONDS)
 
-    async def _found(self) -> LauncherError | None:
-        """What is wrong, if anything; each trouble is told in the log when it begins."""
+    async def _check(self) -> LauncherError | None:
+        """Returns the current error, or None; logs when it changes."""
         loop = asyncio.get_running_loop()
-        async with self._asking:
-            if self._asked is None or loop.time() >= self._asked + _FRESH:
-                trouble = await self._ask()
-                if type(trouble) is not type(self._trouble):
-                    _tell(trouble)
-                self._trouble, self._asked = trouble, loop.time()
-        return self._trouble
+        async with self._lock:
+            if self._checked_at is None or loop.time() >= self._checked_at + _CACHE_SECONDS:
+                error = await self._request()
+                if type(error) is not type(self._error):
+                    _log_change(error)
+                self._error, self._checked_at = error, loop.time()
+        return self._error
 
-    async def _ask(self) -> LauncherError | None:
+    async def _request(self) -> LauncherError | None:
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
                 await self._store.list(FRAMEWORKS, limit=1)
         except LauncherError as error:
             return error
         except TimeoutError:
-            return Unavailable(f"the cluster has not answered within {_PATIENCE:g} seconds")
+            return Unavailable(f"no response from the cluster within {_TIMEOUT_SECONDS:g}s")
         return None
 
 
-def _tell(trouble: LauncherError | None) -> None:
-    match trouble:
+def _log_change(error: LauncherError | None) -> None:
+    match error:
         case None:
-            log.info("the cluster can be worked with")
+            log.info("cluster reachable")
         case NotServed():
-            log.warning("the cluster does not know Frameworks yet", extra={"install_with": _CRD})
+            log.warning("CRD of Frameworks not installed", extra={"install_with": _INSTALL_CRD})
         case Forbidden():
             log.warning(
-                "the launcher lacks rights in the cluster", extra={"why": str(trouble), "grant_with": _RIGHTS}
+                "missing permissions in the cluster",
+                extra={"error": str(error), "grant_with": _INSTALL_RBAC},
             )
         case _:
-            log.warning("the cluster cannot be reached, trying again", extra={"why": str(trouble)})
+            log.warning("cluster unreachable, retrying", extra={"error": str(error)})

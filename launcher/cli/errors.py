@@ -1,10 +1,14 @@
-"""What the user is told instead of an answer, and the exit code that goes with it."""
+"""Errors of commands, with their exit codes."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from launcher.core.errors import BadRequest, InvalidObject, LauncherError, TooLarge
 
 
 class CommandError(Exception):
-    """The command cannot do what was asked; the lines say why, and the way out."""
+    """The command failed. Each line is printed: what is wrong, and what the user can do."""
 
     code = 1
 
@@ -14,12 +18,31 @@ class CommandError(Exception):
 
 
 class UsageError(CommandError):
-    """The user has to mend something."""
+    """The user has to change the arguments or a file."""
 
     code = 2
 
 
 def print_error(*lines: str) -> None:
-    """Say something that is not the answer."""
+    """Print to stderr."""
     for line in lines:
         print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def command_errors() -> Iterator[None]:
+    """Inside, our errors, also in groups; outside, CommandError."""
+    try:
+        yield
+    except (LauncherError, BaseExceptionGroup) as raised:
+        error = _first_error(raised)
+        if isinstance(error, LauncherError):
+            is_usage = isinstance(error, BadRequest | InvalidObject | TooLarge)
+            raise (UsageError if is_usage else CommandError)(*str(error).splitlines()) from raised
+        raise error from raised
+
+
+def _first_error(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,58 +1,52 @@
-"""Files of Frameworks and jobs: read and checked, or every mistake with its place."""
+"""Files of Frameworks and jobs: parsed and validated, each error with its line and column."""
 
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from launcher.cli.command import load_module
 from launcher.cli.errors import UsageError
+from launcher.converters.simpletfjob.per_task_objects import SEPARATOR, has_content
 from launcher.core.errors import FieldError, InvalidObject, RequestError
 from launcher.core.framework import Framework
 from launcher.core.manifest import Manifest, parse_framework, validate_framework
 from launcher.core.names import KIND
 from launcher.core.parsing.decoder import Media, decode_utf8
 from launcher.core.parsing.json_reader import read_json
+from launcher.core.parsing.source_positions import with_positions
+from launcher.core.parsing.yaml_reader import read_yaml
 from launcher.core.serialization.spec_json import spec_from_json
 from launcher.core.spec import FrameworkName
 from launcher.core.validation.field_errors import unsupported
-from launcher.core.validation.framework import creation_problems
+from launcher.core.validation.framework import creation_errors
+from launcher.job_kinds.job_kind import JOB_KINDS, convert_job, job_kind_of
+from launcher.store.interface import ResourceKind
 
-if TYPE_CHECKING:
-    from launcher.api.validation.jobs import JobRules
-    from launcher.store.interface import ResourceKind
-
-#: Stands for the uid that the store will give.
+#: In place of the uid that the store assigns.
 _UID = "00000000-0000-0000-0000-000000000000"
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """A file, or one document of it: its name in messages, its bytes, and their format."""
+    """A file, or one document of it: its name in messages, its bytes and their format."""
 
     name: str
     data: bytes
     media: Media
 
     def located(self, problems: Iterable[FieldError]) -> list[str]:
-        """``FILE:7:3: spec.taskRoles[0].taskNumber: …``, a line for each of the problems."""
-        # Only for those who made a mistake: it reads the text once more.
-        from launcher.core.parsing.source_positions import placed
-
-        found = placed(problems, self.data, self.media)
+        """``FILE:7:3: spec.taskRoles[0].taskNumber: …``, one line for each of the problems."""
+        found = with_positions(problems, self.data, self.media)
         return [f"{self.name}:{each.line}:{each.column}: {each}" for each in found]
 
     def value(self) -> Any:
-        """What it spells, as plain JSON. Raises RequestError."""
-        # Only for those who send or convert it: whoever checks it has read it anyway.
-        from launcher.core.parsing.yaml_reader import read_yaml
-
+        """The content as plain JSON. Raises RequestError."""
         return (read_json if self.media is Media.JSON else read_yaml)(decode_utf8(self.data)).value
 
     def documents(self) -> "list[ManifestFile]":
-        """The documents in it, each on the lines where it stands in the whole; none if there are only comments."""
-        from launcher.converters.simpletfjob.per_task_objects import SEPARATOR, has_content
-
+        """The documents of the file, with unchanged line numbers; none if there are only comments."""
         if self.media is Media.JSON:
             return [self]
         found: list[ManifestFile] = []
@@ -66,28 +60,28 @@ class ManifestFile:
 
     @property
     def namespace(self) -> str | None:
-        """The namespace that it names; None where it names none or cannot be read, which others will tell."""
-        match self._readable():
+        """``metadata.namespace``; None where it is missing or the file cannot be parsed."""
+        match self._value_or_none():
             case {"metadata": {"namespace": str() as namespace}}:
                 return namespace
             case _:
                 return None
 
     @property
-    def job_kind(self) -> "ResourceKind | None":
-        """The kind and version of the job in it; None if it is no job. Raises UsageError for another version."""
-        match self._readable():
+    def job_kind(self) -> ResourceKind | None:
+        """The kind and version of the job; None if the object is no job. Raises UsageError for another version."""
+        match self._value_or_none():
             case {"apiVersion": str() as version, "kind": str() as name} if name != KIND:
-                from launcher.job_kinds.job_kind import FOREIGN
-
-                kinds = {kind.api_version: kind for job in FOREIGN for kind in job.kinds if kind.kind == name}
+                kinds = {
+                    kind.api_version: kind for job in JOB_KINDS for kind in job.kinds if kind.kind == name
+                }
                 if kinds and version not in kinds:
                     raise UsageError(*self.located([unsupported("apiVersion", version, kinds)]))
                 return kinds.get(version)
             case _:
                 return None
 
-    def _readable(self) -> Any:
+    def _value_or_none(self) -> Any:
         try:
             return self.value()
         except RequestError:
@@ -95,7 +89,7 @@ class ManifestFile:
 
 
 def load(path: Path) -> ManifestFile:
-    """The bytes of that file, ``-`` being standard input. Raises UsageError."""
+    """The content of the file; ``-`` is standard input. Raises UsageError."""
     name = "standard input" if path == Path("-") else str(path)
     try:
         data = sys.stdin.buffer.read() if path == Path("-") else path.read_bytes()
@@ -105,60 +99,46 @@ def load(path: Path) -> ManifestFile:
 
 
 def documents_in(path: Path) -> list[ManifestFile]:
-    """The documents of that file, at least one. Raises UsageError."""
-    text = load(path)
-    found = text.documents()
-    if not found:
-        raise UsageError(f"{text.name}: there is nothing in it; write a Framework or a job")
-    return found
+    """The documents of the file, at least one. Raises UsageError."""
+    file = load(path)
+    documents = file.documents()
+    if not documents:
+        raise UsageError(f"{file.name}: the file is empty; it must contain a Framework or a job")
+    return documents
 
 
-def check(text: ManifestFile, *, strict: bool = False) -> Manifest:
-    """The new Framework or job that *text* spells. Raises UsageError."""
+def check(document: ManifestFile, *, strict: bool = False) -> Manifest:
+    """The Framework or job, validated for creation. Raises UsageError."""
     try:
-        if (kind := text.job_kind) is not None:
-            rules = _job_rules(kind)
-            manifest = rules.read(text.data, text.media, strict=strict)
-            problems = tuple(rules.creation_problems(manifest.object))
-        else:
-            manifest = parse_framework(text.data, media=text.media, strict=strict)
-            problems = creation_problems(manifest.object)
-        if problems:
+        if (kind := document.job_kind) is not None:
+            # The rules of jobs are those of the API, whose modules import aiohttp.
+            manifest: Manifest = load_module("job_manifest").parse_job(
+                document.data, document.media, kind, strict
+            )
+            return manifest
+        manifest = parse_framework(document.data, media=document.media, strict=strict)
+        if problems := creation_errors(manifest.object):
             raise InvalidObject(problems)
         return manifest
     except InvalidObject as error:
-        raise UsageError(*text.located(error.errors)) from error
+        raise UsageError(*document.located(error.errors)) from error
     except RequestError as error:
-        raise UsageError(f"{text.name}: {error}") from error
+        raise UsageError(f"{document.name}: {error}") from error
 
 
-def framework_in(text: ManifestFile) -> Manifest:
-    """The Framework that *text* spells, or that its job becomes. Raises UsageError."""
-    manifest = check(text)
-    if (kind := text.job_kind) is None:
+def framework_in(document: ManifestFile) -> Manifest:
+    """The Framework, or the one that the job is converted to. Raises UsageError."""
+    manifest = check(document)
+    kind = document.job_kind
+    foreign = None if kind is None else job_kind_of(kind)
+    if foreign is None:
         return manifest
-    from launcher.job_kinds.job_kind import convert_job, foreign_of
-
-    foreign = foreign_of(kind)
-    assert foreign is not None
-    return Manifest(
-        validate_framework(convert_job(foreign, manifest.object).framework).object, manifest.warnings
-    )
-
-
-def _job_rules(kind: "ResourceKind") -> "JobRules":
-    """The rules of the API for jobs of that kind, without an admin's policy."""
-    from launcher.api.validation.jobs import JobRules
-    from launcher.core.validation.admission_policy import Policy
-    from launcher.job_kinds.job_kind import foreign_of
-
-    foreign = foreign_of(kind)
-    assert foreign is not None
-    return JobRules(kind, foreign, Policy())
+    framework = convert_job(foreign, manifest.object).framework
+    return Manifest(validate_framework(framework).object, manifest.warnings)
 
 
 def framework_of(obj: dict[str, Any]) -> Framework:
-    """The Framework as it would be stored, with stand-ins for what the store alone can give: uid and suffix."""
+    """The Framework as it would be stored, with placeholders for its uid and the suffix of generateName."""
     meta = obj["metadata"]
     name = FrameworkName(meta.get("name") or f"{meta['generateName']}xxxxx")
     spec = spec_from_json(obj["spec"], meta.get("annotations"))

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.cli.client.api_client import ApiClient, ApiPath
+from launcher.cli.client.api_client import ApiClient
+from launcher.cli.client.api_path import ApiPath
 from launcher.cli.errors import CommandError
 from launcher.core.errors import Forbidden
 from launcher.core.owner_references import controller_of
-from launcher.job_kinds.job_kind import FOREIGN, JobKind, job_kind_of_owner, replica_paths
+from launcher.job_kinds.job_kind import JOB_KINDS, JobKind, job_kind_of_owner, replica_paths
 
 Json = dict[str, Any]
 
@@ -30,41 +31,41 @@ class OwningJob:
     def __str__(self) -> str:
         return f"{self.foreign.singular}/{self.name}"
 
-    async def delete(self, api: ApiClient) -> None:
+    def delete(self, api: ApiClient) -> None:
         """Delete the job with its Framework. Raises NotFound, Conflict when it is another job, CommandError."""
         conditions = {} if self.uid is None else {"preconditions": {"uid": self.uid}}
         try:
-            await api.delete(self.resource, self.name, {"propagationPolicy": "Foreground", **conditions})
+            api.delete(self.resource, self.name, {"propagationPolicy": "Foreground", **conditions})
         except Forbidden as error:
             raise CommandError(f"{self} owns framework/{self.name} and cannot be deleted: {error}") from error
 
-    async def resume(self, api: ApiClient) -> None:
-        """Take back the job's suspension. Raises NotFound."""
-        await api.merge(self.resource, self.name, {"spec": {"runPolicy": {"suspend": False}}})
+    def resume(self, api: ApiClient) -> None:
+        """Set ``suspend`` of the job to false. Raises NotFound."""
+        api.merge(self.resource, self.name, {"spec": {"runPolicy": {"suspend": False}}})
 
-    async def scale(self, api: ApiClient, roles: list[str], wanted: Mapping[str, int]) -> None:
+    def scale(self, api: ApiClient, roles: list[str], numbers: Mapping[str, int]) -> None:
         """Set the replicas of the job; *roles* are those of its Framework, in order. Raises CommandError."""
-        job = await api.get(self.resource, self.name)
+        job = api.get(self.resource, self.name)
         paths = dict(zip(roles, replica_paths(self.foreign, job), strict=False))
         operations: list[Json] = [
             {"op": "test", "path": "/metadata/uid", "value": self.uid},
             *(
                 {"op": "add", "path": f"{_pointer(paths[role])}/replicas", "value": number}
-                for role, number in wanted.items()
+                for role, number in numbers.items()
                 if role in paths
             ),
         ]
-        if unknown := wanted.keys() - paths.keys():
+        if unknown := numbers.keys() - paths.keys():
             raise CommandError(f"{self} has no replicas of type {', '.join(sorted(unknown))}")
         try:
-            await api.edit(self.resource, self.name, operations)
+            api.json_patch(self.resource, self.name, operations)
         except Forbidden as error:
             raise CommandError(f"{self} owns framework/{self.name} and cannot be scaled: {error}") from error
 
 
 def job_named(kind: str, name: str) -> OwningJob:
     """The job of that *kind*, one of the served kinds."""
-    foreign = next(each for each in FOREIGN if each.family.kind == kind)
+    foreign = next(each for each in JOB_KINDS if each.family.kind == kind)
     return OwningJob(foreign, _resource(foreign.kind.api_version, foreign), name)
 
 

@@ -1,8 +1,8 @@
 """
-A Framework's story: the real plan on a cluster of the mind, told step by step.
+The simulation of a Framework: the planner of the launcher with pods that exist in memory only.
 
-Every pod is accepted at once, starts a second later and ends ten seconds after that. The first pod of the first
-role's last task is killed, so that there is a retry to see.
+Every pod is scheduled at once, starts a second later and succeeds ten seconds after that. The first pod of the first
+role's last task is killed, to show a retry.
 """
 
 import heapq
@@ -17,84 +17,85 @@ from launcher.core.names import pod_name
 from launcher.core.planning.actions import Action, CreatePod, DeletePod, ListPodsLive, StateTransition
 from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.planner import Planner
-from launcher.core.pods.observed_pod import pod_from_json
+from launcher.core.pods.observed_pod import has_terminated, pod_from_json
 from launcher.core.pods.pod_template import PodTemplate, compile_templates
 from launcher.core.spec import PodName, RoleName
 from launcher.core.timestamps import format_rfc3339
 
-_BEGIN = 1_767_225_600  # 2026-01-01T00:00:00Z
-_STARTS_AFTER, _RUNS_FOR = 1, 10
-_KILLED = 137
-#: A story that is not over by then will never be: tasks that run again for ever.
-_LONGEST = 3600
+_START_TIME = 1_767_225_600  # 2026-01-01T00:00:00Z
+_START_DELAY_SECONDS, _RUN_SECONDS = 1, 10
+_SIGKILL_CODE = 137
+#: A Framework that runs longer has tasks that are retried without end.
+_MAX_SECONDS = 3600
 
-#: Reasons stand below what they explain, so that a line fits a terminal of 80 columns.
+#: Reasons are printed below their state, so that lines fit a terminal of 80 columns.
 _INDENT = " " * 10
 
 Json = dict[str, Any]
 
 
 def simulate(obj: Json) -> Iterator[str]:
-    """The story of the Framework *obj*, line by line."""
+    """Yields each state change of the Framework *obj* as text."""
     framework = framework_of(obj)
     roles = ", ".join(f"{role.tasks} x {role.name}" for role in framework.spec.roles)
-    yield f"{framework.name}: {roles or 'no roles'}, in virtual time"
-    yield from _Rehearsal(framework).play()
+    yield f"{framework.name}: {roles or 'no roles'}, in simulated time"
+    yield from _Simulation(framework).run()
 
 
-class _Rehearsal:
-    """A planner, the pods it has asked for, and what will happen to them when."""
+class _Simulation:
+    """A planner, the pods that it has created, and their future states."""
 
     def __init__(self, framework: Framework) -> None:
         self._framework = framework
         self._planner = Planner(framework, PlannerOptions())
-        self._now = _BEGIN
+        self._now = _START_TIME
         self._numbers = count(1)
         self._pods: dict[PodName, Json] = {}
         #: Of the current attempt.
         self._templates: dict[int, dict[RoleName, PodTemplate]] = {}
-        #: When, in which order, which pod, and its status from then on.
+        #: The time, a number to sort by, the pod and its status from then on.
         self._future: list[tuple[int, int, PodName, Json]] = []
-        victims = [
+        candidates = [
             pod_name(framework.name, role.name, role.tasks - 1) for role in framework.spec.roles if role.tasks
         ]
-        self._victim: PodName | None = victims[0] if victims else None
+        #: The pod to kill; None once it has been created.
+        self._killed_pod: PodName | None = candidates[0] if candidates else None
 
-    def play(self) -> Iterator[str]:
+    def run(self) -> Iterator[str]:
         while True:
-            look = self._planner.plan(self._now)
-            actions = list(look.actions)
-            yield from map(self._line, look.steps)
+            plan = self._planner.plan(self._now)
+            actions = list(plan.actions)
+            yield from map(self._line, plan.transitions)
             while ListPodsLive() in actions:
-                look = self._planner.plan(self._now, fresh=True)
-                actions = list(look.actions)
-                yield from map(self._line, look.steps)
+                plan = self._planner.plan(self._now, pods_are_live=True)
+                actions = list(plan.actions)
+                yield from map(self._line, plan.transitions)
             if self._planner.is_completed:
                 return
             for action in actions:
-                self._take(action)
-            if not actions and not self._pass_time(look.requeue_at):
-                yield f"{self._clock()}  {self._framework.name} goes on from here: {self._planner.status().state}"
+                self._execute(action)
+            if not actions and not self._advance_time(plan.requeue_at):
+                yield f"{self._clock()}  {self._framework.name} stays in state {self._planner.status().state}"
                 return
 
     def _line(self, step: StateTransition) -> str:
-        who = self._framework.name if step.role is None else f"  {step.role}[{step.index}]"
-        what = f"{self._clock()}  {who:<16} {step.after}"
-        return f"{what}\n{fill(step.reason, 80, initial_indent=_INDENT, subsequent_indent=_INDENT)}".rstrip()
+        subject = self._framework.name if step.role is None else f"  {step.role}-{step.index}"
+        state = f"{self._clock()}  {subject:<16} {step.after}"
+        return f"{state}\n{fill(step.reason, 80, initial_indent=_INDENT, subsequent_indent=_INDENT)}".rstrip()
 
     def _clock(self) -> str:
-        passed = self._now - _BEGIN
-        return f"{passed // 60:>3}:{passed % 60:02}"
+        elapsed = self._now - _START_TIME
+        return f"{elapsed // 60:>3}:{elapsed % 60:02}"
 
-    def _take(self, action: Action) -> None:
+    def _execute(self, action: Action) -> None:
         match action:
             case CreatePod():
                 self._create(action)
             case DeletePod(name):
                 del self._pods[name]
-                self._planner.attempt_state.pod_deleted(name)
+                self._planner.pod_deleted(name)
             case _:
-                pass  # a question to a store that there is none of, or the end of a Framework long after its story
+                pass  # there is no store to read from, and no Framework to delete
 
     def _create(self, action: CreatePod) -> None:
         attempt = self._planner.attempt
@@ -102,39 +103,43 @@ class _Rehearsal:
             self._templates = {attempt: compile_templates(self._framework, attempt)}
         pod = self._templates[attempt][action.role].pod(action.index, action.incarnation, action.attempt)
         name = PodName(pod["metadata"]["name"])
-        killed, self._victim = name == self._victim, None if name == self._victim else self._victim
+        is_killed = name == self._killed_pod
+        if is_killed:
+            self._killed_pod = None
         self._pods[name] = pod
         pod["metadata"] |= {
             "uid": f"pod-{next(self._numbers)}",
             "creationTimestamp": format_rfc3339(self._now),
         }
-        self._report(name, {"phase": "Pending"})
-        self._later(_STARTS_AFTER, name, {"phase": "Running"})
-        self._later(_STARTS_AFTER + _RUNS_FOR, name, _ended(pod, _KILLED if killed else 0))
+        self._set_status(name, {"phase": "Pending"})
+        self._schedule(_START_DELAY_SECONDS, name, {"phase": "Running"})
+        self._schedule(
+            _START_DELAY_SECONDS + _RUN_SECONDS, name, _terminated(pod, _SIGKILL_CODE if is_killed else 0)
+        )
 
-    def _later(self, seconds: int, name: PodName, status: Json) -> None:
+    def _schedule(self, seconds: int, name: PodName, status: Json) -> None:
         heapq.heappush(self._future, (self._now + seconds, next(self._numbers), name, status))
 
-    def _report(self, name: PodName, status: Json) -> None:
+    def _set_status(self, name: PodName, status: Json) -> None:
         pod = self._pods[name]
         pod["status"] = status
         pod["metadata"]["resourceVersion"] = str(next(self._numbers))
-        self._planner.attempt_state.observe_pod(pod_from_json(pod))
+        self._planner.observe_pod(pod_from_json(pod))
 
-    def _pass_time(self, look_again: int | None) -> bool:
-        """Go on to whatever comes next; False when nothing does."""
-        times = [time for time, *_ in self._future[:1]] + ([look_again] if look_again is not None else [])
-        if not times or min(times) > _BEGIN + _LONGEST:
+    def _advance_time(self, requeue_at: int | None) -> bool:
+        """Advance to the next change of a pod or to *requeue_at*. Returns False when there is neither."""
+        times = [time for time, *_ in self._future[:1]] + ([requeue_at] if requeue_at is not None else [])
+        if not times or min(times) > _START_TIME + _MAX_SECONDS:
             return False
         self._now = max(self._now, min(times))
         while self._future and self._future[0][0] <= self._now:
             _, _, name, status = heapq.heappop(self._future)
-            if name in self._pods and self._pods[name]["status"]["phase"] not in ("Succeeded", "Failed"):
-                self._report(name, status)
+            if name in self._pods and not has_terminated(self._pods[name]):
+                self._set_status(name, status)
         return True
 
 
-def _ended(pod: Json, code: int) -> Json:
+def _terminated(pod: Json, code: int) -> Json:
     names = [container["name"] for container in pod["spec"]["containers"]]
     reason = "Error" if code else "Completed"
     return {

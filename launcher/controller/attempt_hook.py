@@ -1,4 +1,4 @@
-"""Those who see to what an attempt needs beside its pods, and give the pods what they need for it."""
+"""Hooks that create objects for an attempt in addition to its pods, and extend its pods."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -9,28 +9,28 @@ from launcher.core.spec import RoleName
 
 
 class AttemptHook(Protocol):
-    """Sees to one such thing: a Service, a pod group, a way to find each other."""
+    """Manages one kind of such objects: Services, pod groups, rendezvous sessions."""
 
     async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, PodOverlay]:
         """
-        What the pods of each role get; whatever they need beside themselves is there by then.
+        Creates the objects that the pods need. Returns the overlay for the pods of each role.
 
-        Called before the first pod of an attempt is created, again after each change of the spec, also one that takes
-        tasks away, and after a restart: what is there already is found again, and what is no longer needed goes.
-        The Framework comes with its status, but for its tasks. Raises LauncherError while it cannot be done; the pods
-        wait.
+        Called before the first pod of an attempt is created, after each change of the spec, including a scale-down,
+        and after a restart. So it must accept objects that it created before, and delete those that are no longer
+        needed. *framework* has a status, without tasks unless it is a gang. Raises LauncherError; no pods are created
+        until it succeeds.
         """
 
     async def finish(self, framework: Framework) -> None:
-        """The Framework has completed: what only its pods needed goes. Raises LauncherError."""
+        """Deletes the objects of a completed Framework. Raises LauncherError."""
 
 
 async def pod_overlays(
-    attendants: Sequence[AttemptHook], framework: Framework, attempt: int
+    hooks: Sequence[AttemptHook], framework: Framework, attempt: int
 ) -> dict[RoleName, PodOverlay]:
-    """What the pods of each role get from all of them. Raises LauncherError when one cannot do its part now."""
-    found = [await attendant.prepare(framework, attempt) for attendant in attendants]
+    """Returns the merged overlays of all hooks by role. Raises LauncherError if a hook fails."""
+    prepared = [await hook.prepare(framework, attempt) for hook in hooks]
     return {
-        role.name: merge_overlays(extras[role.name] for extras in found if role.name in extras)
+        role.name: merge_overlays(overlays[role.name] for overlays in prepared if role.name in overlays)
         for role in framework.spec.roles
     }

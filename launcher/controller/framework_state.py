@@ -1,77 +1,77 @@
-"""One Framework while it is being worked on: its planner, what is stored of it, and what waits for another try."""
+"""The state of one Framework in the controller."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from hashlib import blake2b
-from typing import Any
-
-import orjson
 
 from launcher.controller.attempt_hook import AttemptHook, pod_overlays
-from launcher.controller.gang.gang_request import BACKEND_LABEL, reference
+from launcher.controller.retry_state import RetryState
+from launcher.controller.status_writer import StatusWriter
+from launcher.core.completion_codes import Completion
 from launcher.core.errors import FieldError
+from launcher.core.events import ObjectEvent, framework_reference
 from launcher.core.framework import Framework
+from launcher.core.names import BACKEND_LABEL
 from launcher.core.planning.actions import CreatePod
 from launcher.core.planning.gang import is_placed, is_unplaced
 from launcher.core.planning.options import PlannerOptions
-from launcher.core.planning.planner import Planner
-from launcher.core.pods.observed_pod import ObservedPod
+from launcher.core.planning.planner import Planner, PlanResult
+from launcher.core.pods.observed_pod import ObservedPod, is_deleted
 from launcher.core.pods.pod_template import PodTemplate, compile_templates
-from launcher.core.serialization.spec_json import spec_from_json
-from launcher.core.serialization.status_json import status_from_json, status_to_json
-from launcher.core.spec import ExecutionType, FrameworkName, FrameworkSpec, PodName, RoleName
-from launcher.store.backoff import ExponentialBackoff
-from launcher.store.interface import FRAMEWORKS, Key, Object, Version, key_of, version_of
+from launcher.core.serialization.framework_json import framework_from_json
+from launcher.core.serialization.status_json import status_to_json
+from launcher.core.spec import ExecutionType, PodName, RoleName
+from launcher.core.status import State
+from launcher.store.interface import Key, Object, key_of
 
-#: Every rule that a Framework breaks; empty when it may be run.
+#: Returns all validation errors of a Framework; empty if it is valid.
 Validator = Callable[[Object], Sequence[FieldError]]
 
-#: Characters of what is told of a spec that cannot be run: as many as an event can hold.
-_LONGEST_FAULT = 1024
+#: Maximum length of the validation errors in status and event, which is the maximum of an event.
+_MAX_ERROR_LENGTH = 1024
 
 
 class FrameworkState:
     """
-    Everything that is known and thought about one Framework.
+    The planner, the status writer, the retries and the pod templates of one Framework.
 
-    The status in the planner is the truth as long as nobody else writes one: ``observe`` and ``settle`` find out.
+    The planner owns the status as long as no other client writes one; ``observe_framework`` and
+    ``resolve_status_write`` detect such writes.
     """
 
     def __init__(
-        self, obj: Object, rules: PlannerOptions, pods: Iterable[ObservedPod], check: Validator
+        self, obj: Object, options: PlannerOptions, pods: Iterable[ObservedPod], validate: Validator
     ) -> None:
-        self._rules, self._check = rules, check
-        self.pauses = ExponentialBackoff(first=0.05, most=60.0)
-        #: Pods whose creation or deletion did not work: tried again when the back-off is over.
-        self.retry_pods: set[PodName] = set()
-        #: Pods whose creation may or may not have worked: asked for before anything else is thought.
-        self.unconfirmed_creations: set[PodName] = set()
-        #: Whether the status as it was last sent is stored is not known: asked for before anything else is thought.
-        self.status_unconfirmed = False
-        #: Something else did not work, and has to be tried again with the same pauses.
-        self.failed = False
-        #: Roles for whose pods the store has no room at present.
-        self.blocked_roles: set[RoleName] = set()
-        #: On the loop's clock: no look before this, another try at this, the status saved by this.
-        self.not_before = 0.0
-        self.retry_at = 0.0
-        self.save_by: float | None = None
+        self._options, self._validate = options, validate
+        self.key: Key = key_of(obj)
+        self.retry = RetryState()
+        self.writer = StatusWriter(obj)
         self._templates: dict[RoleName, PodTemplate] = {}
-        #: What the templates are for: attempt and generation; of a gang also how many tasks were over, and its placing.
+        #: The attempt and generation that the templates are for; for a gang also its completed tasks and placement.
         self._prepared_for: tuple[int, int, int, bool] | None = None
         self._load(obj, pods)
 
     def _load(self, obj: Object, pods: Iterable[ObservedPod]) -> None:
-        self.key: Key = key_of(obj)
-        self.version: Version = version_of(obj)
-        self.framework = self._read(obj)
-        self.planner = Planner(self.framework, self._rules)
-        self._stored = _digest(obj.get("status"))
-        self._sent: bytes | None = None
-        # The planner has the record from now on; a second copy would only cost memory.
-        self.framework = replace(self.framework, status=None)
+        framework = self._parse(obj)
+        self._planner = Planner(framework, self._options)
+        # The planner owns the status; a second copy would only use memory.
+        self.framework = replace(framework, status=None)
         for pod in pods:
-            self.planner.attempt_state.observe_pod(pod)
+            self._planner.observe_pod(pod)
+
+    def _parse(self, obj: Object) -> Framework:
+        """
+        Parses the Framework with its status.
+
+        A generation that was validated before is not validated again, so that newer rules do not stop a running job.
+        """
+        observed_generation = (obj.get("status") or {}).get("observedGeneration")
+        return framework_from_json(
+            obj, "" if observed_generation == obj["metadata"]["generation"] else self._validation_errors(obj)
+        )
+
+    def _validation_errors(self, obj: Object) -> str:
+        errors = self._validate({name: value for name, value in obj.items() if name != "status"})
+        return "; ".join(map(str, errors))[:_MAX_ERROR_LENGTH]
 
     @property
     def uid(self) -> str:
@@ -79,139 +79,165 @@ class FrameworkState:
 
     @property
     def reference(self) -> Object:
-        """The Framework as events refer to it."""
-        return reference(self.framework)
+        """The object reference for events."""
+        return framework_reference(*self.key, self.uid)
 
     @property
-    def tasks(self) -> int:
-        """How many tasks the status tells of."""
-        return sum(len(crew.tasks) for crew in self.planner.attempt_state.crews.values())
+    def state(self) -> State:
+        return self._planner.state
 
-    def observe(self, obj: Object) -> bool:
-        """Take in the Framework as somebody stored it; True when it has to be looked at."""
-        if version_of(obj) <= self.version:
+    @property
+    def is_completed(self) -> bool:
+        return self._planner.is_completed
+
+    @property
+    def task_count(self) -> int:
+        """The number of tasks in the status."""
+        return self._planner.task_count
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether pods exist and no task of the current attempt has run."""
+        return bool(self._planner.pods) and not self._planner.has_run
+
+    @property
+    def has_queued_tasks(self) -> bool:
+        """Whether another planning pass has something to do."""
+        return self._planner.has_queued
+
+    @property
+    def pod_names(self) -> list[PodName]:
+        """The names of all observed pods."""
+        return list(self._planner.pods)
+
+    def pod(self, name: PodName) -> ObservedPod | None:
+        return self._planner.pods.get(name)
+
+    # Observations.
+
+    def observe_framework(self, obj: Object) -> bool:
+        """Records a stored version of the Framework. Returns whether it has to be reconciled."""
+        if self.writer.is_older(obj):
             return False
-        digest = _digest(obj.get("status"))
-        if digest not in (self._stored, self._sent):
-            self._load(obj, list(self.planner.attempt_state.pods.values()))
+        if not self.writer.observe(obj):
+            self.writer.adopt(obj)
+            self._load(obj, list(self._planner.pods.values()))
             return True
-        self.version, self._stored = version_of(obj), digest
         meta = obj["metadata"]
-        deleting = "deletionTimestamp" in meta
-        if (meta["generation"], deleting) == (self.framework.generation, self.framework.deleting):
+        if (meta["generation"], is_deleted(obj)) == (self.framework.generation, self.framework.deleting):
             return False
-        self.framework = framework_from_json({**obj, "status": None}, self._fault_of(obj))
-        self.planner.update(self.framework)
+        self.framework = framework_from_json({**obj, "status": None}, self._validation_errors(obj))
+        self._planner.update(self.framework)
         return True
 
-    def _read(self, obj: Object) -> Framework:
-        """
-        The Framework that *obj* is, with its status.
+    def observe_pod(self, pod: ObservedPod) -> None:
+        self._planner.observe_pod(pod)
 
-        A generation that was once accepted is not checked again: what runs is not held up by rules that are newer.
-        """
-        accepted = (obj.get("status") or {}).get("observedGeneration")
-        return framework_from_json(
-            obj, "" if accepted == obj["metadata"]["generation"] else self._fault_of(obj)
-        )
+    def pod_deleted(self, name: PodName) -> bool:
+        """Records that the pod no longer exists. Returns whether it had been observed."""
+        if name not in self._planner.pods:
+            return False
+        self._planner.pod_deleted(name)
+        return True
 
-    def _fault_of(self, obj: Object) -> str:
-        problems = self._check({name: value for name, value in obj.items() if name != "status"})
-        return "; ".join(map(str, problems))[:_LONGEST_FAULT]
+    def creation_rejected(self, name: PodName, completion: Completion) -> None:
+        """Completes the task attempt whose pod can never be created."""
+        self._planner.creation_rejected(name, completion)
+
+    def creation_delayed(self, name: PodName, message: str) -> None:
+        """Retries the creation of the pod later; *message* becomes that of the task."""
+        self._planner.creation_delayed(name, message)
+        self.retry.retry_pod(name)
+
+    def add_event(self, event: ObjectEvent) -> None:
+        """Records an event with the next planning pass."""
+        self._planner.add_event(event)
+
+    # Planning and saving.
+
+    def plan(self, now: float, *, jitter: float = 0.0, pods_are_live: bool = False) -> PlanResult:
+        """Runs one planning pass."""
+        return self._planner.plan(now, jitter=jitter, pods_are_live=pods_are_live)
+
+    def requeue_task(self, name: PodName) -> None:
+        """Plans the task of that pod again in the next pass."""
+        self._planner.enqueue(name)
+
+    def requeue_all_tasks(self) -> None:
+        """Plans all tasks again in the next pass, because actions of the last one were not executed."""
+        self._planner.enqueue_all()
+
+    def requeue_due_retries(self, now: float) -> None:
+        """Plans the tasks with a due retry again in the next pass."""
+        for name in self.retry.take_due_pods(now):
+            self._planner.enqueue(name)
+
+    @property
+    def status_changed(self) -> bool:
+        """Whether the status has to be written."""
+        return self._planner.changed
 
     def status_update(self) -> Object:
-        """The Framework with its status as it is now, for storing."""
-        namespace, name = self.key
-        status = status_to_json(self.planner.status(), self.framework.name, self.uid)
-        self._sent = _digest(status)
-        return {
-            "apiVersion": FRAMEWORKS.api_version,
-            "kind": FRAMEWORKS.kind,
-            "metadata": {
-                "namespace": namespace,
-                "name": name,
-                "uid": self.uid,
-                "resourceVersion": str(self.version),
-            },
-            "status": status,
-        }
+        """Returns the Framework with its current status, to be written."""
+        status = status_to_json(self._planner.status(), self.framework.name, self.uid)
+        return self.writer.update(self.key, self.uid, status)
 
     def status_stored(self, obj: Object) -> bool:
-        """The store has what ``send`` gave, and answered with *obj*; False when somebody has gone beyond that."""
-        if version_of(obj) < self.version:
+        """Records that the status was stored, with the response *obj*. False if another client wrote since."""
+        if not self.writer.confirm(obj):
             return False
-        self.version, self._stored, self._sent = version_of(obj), _digest(obj.get("status")), None
-        self.planner.mark_saved()
-        self.save_by = None
+        self._planner.mark_saved()
         return True
 
-    def settle(self, live: Object) -> bool:
-        """After a write that failed or whose fate is unknown: whether the status as it was sent is stored."""
-        if _digest(live.get("status")) == self._sent:
+    def resolve_status_write(self, live: Object) -> bool:
+        """Resolves a write with an unknown outcome by the live Framework. Returns whether it was stored."""
+        if self.writer.resolve(live):
             return self.status_stored(live)
-        self.observe(live)
-        self._sent = None
+        self.observe_framework(live)
+        self.writer.discard_sent()
         return False
 
+    # Pods.
+
     @property
-    def needs_preparing(self) -> bool:
-        """Whether what was prepared for this attempt is for the spec as it was before a change, or may be."""
+    def needs_preparation(self) -> bool:
+        """Whether the hooks have to run because the spec changed, or may have changed, since their last run."""
         attempt, generation, *_ = self._prepared_for or (None, 0)
-        wish = self.framework
-        goes_on = not (wish.fault or wish.deleting or self.planner.is_completed)
-        if not goes_on or wish.spec.execution is not ExecutionType.START:
+        framework = self.framework
+        if framework.fault or framework.deleting or self._planner.is_completed:
             return False
-        # Whoever waits for more pods than are wanted since the last launcher ended would wait for ever.
-        is_unsure = self._prepared_for is None and is_unplaced(self.planner.summary)
-        return is_unsure or (attempt == self.planner.attempt and generation != wish.generation)
+        if framework.spec.execution is not ExecutionType.START:
+            return False
+        # After a restart, a backend may still wait for more pods than the spec now has.
+        was_restarted = self._prepared_for is None and is_unplaced(self._planner.summary)
+        return was_restarted or (attempt == self._planner.attempt and generation != framework.generation)
 
     @property
-    def _over(self) -> int:
-        """How many tasks of a gang are over: some schedulers do not count their pods, and must be told of fewer."""
-        if self.framework.spec.gang is None:
-            return 0
-        return self.tasks - sum(crew.unfinished for crew in self.planner.attempt_state.crews.values())
+    def _completed_members(self) -> int:
+        """Completed tasks of a gang: some schedulers do not count their pods, so their minimum is lowered."""
+        return 0 if self.framework.spec.gang is None else self._planner.completed_tasks
 
-    async def prepare(self, attendants: Sequence[AttemptHook]) -> None:
-        """See to what the pods of this attempt need beside themselves. Raises LauncherError while that cannot be."""
-        # As it is now: it may be edited meanwhile.
-        status, attempt = self.planner.summary, self.planner.attempt
+    async def prepare(self, hooks: Sequence[AttemptHook]) -> None:
+        """Runs the hooks for the current attempt and compiles the pod templates. Raises LauncherError."""
+        summary, attempt = self._planner.summary, self._planner.attempt
+        required = (attempt, self.framework.generation, self._completed_members, is_placed(summary))
+        if self._prepared_for == required:
+            return
+        # A copy: the Framework may be edited while the hooks run.
+        status = summary if self.framework.spec.gang is None else self._planner.status()
         framework = replace(self.framework, status=status)
-        wanted = (attempt, framework.generation, self._over, is_placed(status))
-        if self._prepared_for != wanted:
-            extras = await pod_overlays(attendants, framework, attempt)
-            self._templates = compile_templates(framework, attempt, extras)
-            placers = (each.labels.get(BACKEND_LABEL) for each in extras.values())
-            self.planner.gang_backend = next(filter(None, placers), "")
-            self._prepared_for = wanted
+        overlays = await pod_overlays(hooks, framework, attempt)
+        self._templates = compile_templates(framework, attempt, overlays)
+        backends = (overlay.labels.get(BACKEND_LABEL) for overlay in overlays.values())
+        self._planner.gang_backend = next(filter(None, backends), "")
+        self._prepared_for = required
 
     def manifest(self, action: CreatePod) -> Object | None:
-        """The pod to create, for which all is prepared; None when the spec has changed since that was decided."""
+        """Returns the pod to create; None if the spec changed since ``prepare``."""
         if self._prepared_for is None or self._prepared_for[:2] != (
-            self.planner.attempt,
+            self._planner.attempt,
             self.framework.generation,
         ):
             return None
         template = self._templates.get(action.role)
         return None if template is None else template.pod(action.index, action.incarnation, action.attempt)
-
-
-def framework_from_json(obj: Mapping[str, Any], fault: str = "") -> Framework:
-    """The Framework that *obj* is. Raises ValueError when its status is none of ours."""
-    meta = obj["metadata"]
-    return Framework(
-        name=FrameworkName(meta["name"]),
-        namespace=meta["namespace"],
-        uid=meta["uid"],
-        generation=meta["generation"],
-        # What cannot be run may not even be readable.
-        spec=FrameworkSpec(roles=()) if fault else spec_from_json(obj["spec"], meta.get("annotations")),
-        status=status_from_json(obj.get("status") or {}),
-        deleting="deletionTimestamp" in meta,
-        fault=fault,
-    )
-
-
-def _digest(status: Mapping[str, Any] | None) -> bytes:
-    """Tells two statuses apart without keeping them."""
-    return blake2b(orjson.dumps(status or None, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()

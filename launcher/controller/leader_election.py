@@ -1,9 +1,10 @@
 """
-One leader among several launchers, by a Lease that all of them can see.
+Leader election by a Lease: one replica leads, the others wait.
 
-Nobody believes another machine's clock: a lease has run out when it has not changed for its whole length under one's
-own eyes. The leader counts from before it asked for more time, and stops while there is some left, so the two never
-overlap. What it had sent by then has those last seconds to arrive, or its precondition fails.
+The clocks of other machines are not compared. A candidate considers a lease expired after it has observed no change of
+it for its whole duration. The leader counts its term from the moment before it sent the last successful renewal, and
+the term (renew deadline) is shorter than the lease. So two terms never overlap. A write that was sent before the end
+of a term has the remaining seconds of the lease to arrive, or its precondition fails.
 """
 
 import asyncio
@@ -13,17 +14,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from launcher.core.errors import LauncherError, NotFound
+from launcher.core.json_access import as_object
 from launcher.core.replicas import as_int
-from launcher.core.validation.pod_template import as_object
+from launcher.store.backoff import wait_or_timeout
 from launcher.store.fenced_store import LeaderTerm
 from launcher.store.interface import LEASES, Object, Store
 
+log = logging.getLogger(__name__)
 
-def new_lease(namespace: str, name: str) -> Object:
-    """A lease that nobody holds."""
+LEASE_NAME: Final = "framework-launcher"
+
+
+def _new_lease(namespace: str, name: str) -> Object:
+    """Returns a lease without a holder."""
     return {
         "apiVersion": LEASES.api_version,
         "kind": LEASES.kind,
@@ -32,41 +38,41 @@ def new_lease(namespace: str, name: str) -> Object:
     }
 
 
-def holder_of(lease: Object) -> str:
-    """Who holds the lease; empty when nobody does."""
+def _holder_identity(lease: Object) -> str:
+    """Returns the identity of the holder; empty without one."""
     return str(_spec(lease).get("holderIdentity") or "")
 
 
-def seconds_of(lease: Object, default: float) -> float:
-    """For how long the holder's word counts: the holder says so itself, since it gives up by its own settings."""
+def _lease_duration_seconds(lease: Object, default: float) -> float:
+    """Returns the duration that the holder wrote, which may differ from the settings of this replica."""
     seconds = _spec(lease).get("leaseDurationSeconds") or default
     return seconds if isinstance(seconds, int | float) else default
 
 
-def held(lease: Object, identity: str, seconds: float, now: float) -> Object:
-    """The lease in the hands of *identity*, from now on or still."""
-    before = _spec(lease)
-    mine = before.get("holderIdentity") == identity
-    began = before.get("acquireTime") if mine else None
-    changes = as_int(before.get("leaseTransitions"))
-    first = not before.get("acquireTime")
+def _acquired_lease(lease: Object, identity: str, seconds: float, now: float) -> Object:
+    """Returns the lease as acquired or renewed by *identity*."""
+    spec = _spec(lease)
+    is_renewal = spec.get("holderIdentity") == identity
+    was_never_held = not spec.get("acquireTime")
+    transitions = as_int(spec.get("leaseTransitions"))
     return lease | {
-        "spec": before
+        "spec": spec
         | {
             "holderIdentity": identity,
             "leaseDurationSeconds": max(1, math.ceil(seconds)),
-            "acquireTime": began or _spelt(now),
-            "renewTime": _spelt(now),
-            "leaseTransitions": changes if mine or first else changes + 1,
+            "acquireTime": (spec.get("acquireTime") if is_renewal else None) or _micro_time(now),
+            "renewTime": _micro_time(now),
+            "leaseTransitions": transitions if is_renewal or was_never_held else transitions + 1,
         }
     }
 
 
-def given_back(lease: Object, now: float) -> Object:
-    """The lease without a holder, for anybody to take at once."""
-    # A second is the least that Kubernetes allows, and whoever comes does not wait for an empty name.
+def _released_lease(lease: Object, now: float) -> Object:
+    """Returns the lease without a holder, which any candidate may acquire at once."""
+    # One second is the minimum that Kubernetes accepts.
     return lease | {
-        "spec": _spec(lease) | {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _spelt(now)}
+        "spec": _spec(lease)
+        | {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time(now)}
     }
 
 
@@ -74,48 +80,43 @@ def _spec(lease: Object) -> Object:
     return as_object(lease.get("spec"))
 
 
-def _spelt(now: float) -> str:
-    """``2026-01-31T12:00:00.000000Z``: Kubernetes reads these times in no other spelling."""
+def _micro_time(now: float) -> str:
+    """Formats a Kubernetes MicroTime: ``2026-01-31T12:00:00.000000Z``, always with six digits."""
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-log = logging.getLogger(__name__)
-
-NAME = "framework-launcher"
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimings:
-    """How long things take, in seconds."""
+    """Durations of the leader election, with the names and defaults of client-go."""
 
-    #: Others wait for so long after the last sign of life.
-    lease: float = 15.0
-    #: The leader stops working so long after the last sign of life that got through.
-    renew: float = 10.0
-    #: Between two tries to get or to keep the lease.
-    retry: float = 2.0
+    #: Candidates wait this long after the last observed renewal.
+    lease_duration_seconds: float = 15.0
+    #: The leader stops this long after its last successful renewal.
+    renew_deadline_seconds: float = 10.0
+    #: Between two attempts to acquire or renew the lease.
+    retry_period_seconds: float = 2.0
 
 
 class Worker(Protocol):
-    """What the leader does."""
+    """Runs while its replica leads."""
 
     async def run(self) -> None:
-        """Work until ``stop``, then bring it to a good end; end at once when cancelled."""
+        """Runs until ``stop``, then finishes work in progress; ends at once when cancelled."""
 
     def stop(self) -> None:
-        """Take nothing more on."""
+        """Makes ``run`` start no new work and return."""
 
 
 def boot_clock() -> float:
-    """Seconds on a clock that nobody can set, and that goes on while the machine sleeps, where there is one."""
+    """Seconds on a clock that cannot be set and that includes suspend, where available."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class LeaderElector:
     """
-    Waits for the lease, and works while it has it.
+    Acquires the lease, and runs a worker while it holds it.
 
-    The store should have a connection to spare: a lease that cannot be renewed in time because of other calls is lost.
+    *store* should have a connection of its own: a renewal that waits for other requests can miss its deadline.
     """
 
     def __init__(
@@ -125,22 +126,22 @@ class LeaderElector:
         namespace: str,
         identity: str,
         clock: Callable[[], float],
-        chance: Callable[[], float],
-        name: str = NAME,
-        durations: LeaseTimings | None = None,
-        steady: Callable[[], float] = boot_clock,
+        jitter: Callable[[], float],
+        name: str = LEASE_NAME,
+        timings: LeaseTimings | None = None,
+        monotonic: Callable[[], float] = boot_clock,
     ) -> None:
-        """*identity* is this process's alone, never that of an earlier one."""
+        """*identity* must be unique to this process: a restarted replica has another one."""
         self._store, self._namespace, self._name = store, namespace, name
-        self._identity, self._clock, self._chance, self._steady = identity, clock, chance, steady
-        self._durations = durations or LeaseTimings()
+        self._identity, self._clock, self._jitter, self._monotonic = identity, clock, jitter, monotonic
+        self._timings = timings or LeaseTimings()
         self._stopping = asyncio.Event()
         self._term: LeaderTerm | None = None
-        #: The lease as we have just written it, while nobody is known to have written it since.
-        self._ours: Object | None = None
-        #: What the lease last said, and when that was first seen.
-        self._seen: Object = new_lease(namespace, name)
-        self._seen_at = 0.0
+        #: The response to this replica's last write, from which the next renewal is made; None: read the lease first.
+        self._written: Object | None = None
+        #: The last lease with a changed spec, and the time when it was first observed.
+        self._observed: Object = _new_lease(namespace, name)
+        self._observed_at = 0.0
 
     @property
     def is_leader(self) -> bool:
@@ -148,141 +149,149 @@ class LeaderElector:
 
     @property
     def holder(self) -> str:
-        """Who leads as far as is known; empty when nobody does."""
-        return holder_of(self._seen)
+        """The identity of the observed holder; empty without one."""
+        return _holder_identity(self._observed)
 
     def stop(self) -> None:
-        """Let the work come to its end, give the lease back, and have ``run`` return."""
+        """Stops the worker, releases the lease when the worker has returned, and makes ``run`` return."""
         self._stopping.set()
 
-    async def run(self, begin: Callable[[LeaderTerm], Worker]) -> None:
+    async def run(self, new_worker: Callable[[LeaderTerm], Worker]) -> None:
         """
-        Lead whenever it is our turn, until ``stop``.
+        Runs for leader until ``stop``, and runs a new worker during each term.
 
-        Each time, *begin* makes a new worker: nothing that an earlier one knew is kept. One whose term ends too early
-        is cancelled, for what it knows may be old. Cancelled itself, it cancels the worker and gives the lease back.
+        A worker is cancelled when its term ends before it returns, because its state may be outdated. If ``run`` is
+        cancelled, it cancels the worker and releases the lease.
         """
         while not self._stopping.is_set():
-            term = await self._taken()
+            term = await self._acquire()
             if term is not None:
-                await self._lead(term, begin(term))
+                await self._lead(term, new_worker(term))
             else:
-                await self._pause()
+                await self._wait_before_retry()
 
-    async def _taken(self) -> LeaderTerm | None:
-        """A term of ours, if the lease can be had now."""
-        until = await self._ask(self._durations.renew / 2)
-        return None if until is None else LeaderTerm(until, self._steady)
+    async def _acquire(self) -> LeaderTerm | None:
+        """Returns a new term, or None if the lease could not be acquired."""
+        until = await self._acquire_or_renew(self._timings.renew_deadline_seconds / 2)
+        return None if until is None else LeaderTerm(until, self._monotonic)
 
-    async def _pause(self) -> None:
-        # Somewhat different ones, so that those who wait do not all come at once.
-        seconds = self._durations.retry * (1 + self._chance()) / 2
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        except TimeoutError:
-            pass
+    async def _wait_before_retry(self) -> None:
+        # With jitter, so that candidates do not send their requests at the same time.
+        seconds = self._timings.retry_period_seconds * (1 + self._jitter()) / 2
+        await wait_or_timeout(self._stopping, seconds)
 
     async def _lead(self, term: LeaderTerm, worker: Worker) -> None:
         self._term = term
         log.info("leading", extra={"lease": self._name, "identity": self._identity})
         try:
             async with asyncio.TaskGroup() as group:
-                working = group.create_task(worker.run())
-                keeping = group.create_task(self._keep(term))
-                passing = group.create_task(self._pass_on(worker))
-                await asyncio.wait({working, keeping}, return_when=asyncio.FIRST_COMPLETED)
-                for task in (working, keeping, passing):
+                worker_task = group.create_task(worker.run())
+                renew_task = group.create_task(self._renew_until_lost(term))
+                stop_task = group.create_task(self._stop_worker(worker))
+                await asyncio.wait({worker_task, renew_task}, return_when=asyncio.FIRST_COMPLETED)
+                for task in (worker_task, renew_task, stop_task):
                     task.cancel()
         finally:
             if term.is_open:
-                await self._give_back()
+                await self._release()
             term.close()
-            self._ours = None
+            self._written = None
             log.info("no longer leading", extra={"lease": self._name, "identity": self._identity})
 
-    async def _pass_on(self, worker: Worker) -> None:
+    async def _stop_worker(self, worker: Worker) -> None:
         await self._stopping.wait()
         worker.stop()
 
-    async def _keep(self, term: LeaderTerm) -> None:
-        """Renew the lease, until that has not worked for too long or somebody else has it."""
-        pause = self._until_next(term)
+    async def _renew_until_lost(self, term: LeaderTerm) -> None:
+        """Renews the lease. Returns when the renew deadline has passed or another replica holds the lease."""
+        delay = self._seconds_to_renewal(term)
         while True:
-            await asyncio.sleep(min(pause, term.left))
+            await asyncio.sleep(min(delay, term.remaining_seconds))
             if not term.is_open:
                 break
-            until = await self._ask(min(self._durations.renew / 2, term.left))
+            timeout_seconds = min(self._timings.renew_deadline_seconds / 2, term.remaining_seconds)
+            until = await self._acquire_or_renew(timeout_seconds)
             if until is not None:
                 term.extend(until)
-                pause = self._until_next(term)
+                delay = self._seconds_to_renewal(term)
                 continue
             if self.holder != self._identity:
                 break
-            pause = self._durations.retry / 4  # it is ours as far as we know, and time is short
+            # The lease was not observed to be lost, and the deadline is near.
+            delay = self._timings.retry_period_seconds / 4
         term.close()
         log.warning("leadership lost", extra={"lease": self._name, "holder": self.holder})
 
-    def _until_next(self, term: LeaderTerm) -> float:
-        """Seconds to the next renewal: counted from one asking to the next, however long the answer took."""
-        return max(0.0, self._durations.retry - (self._durations.renew - term.left))
+    def _seconds_to_renewal(self, term: LeaderTerm) -> float:
+        """Returns the seconds until the next renewal, one retry period after the last request was sent."""
+        since_request = self._timings.renew_deadline_seconds - term.remaining_seconds
+        return max(0.0, self._timings.retry_period_seconds - since_request)
 
-    async def _ask(self, patience: float) -> float | None:
-        """How long the lease is ours, counted from before it was asked for; None when it is not, or nobody knows."""
+    async def _acquire_or_renew(self, timeout_seconds: float) -> float | None:
+        """
+        Acquires or renews the lease.
+
+        Returns the end of the term, counted from before the request; None if another replica holds the lease or the
+        outcome is unknown.
+        """
         try:
-            async with asyncio.timeout(patience):
-                lease = self._ours or await self._read()
-                self._ours = None  # whatever comes in between, it is read again
-                if not self._is_free:
+            async with asyncio.timeout(timeout_seconds):
+                lease = self._written or await self._read()
+                self._written = None  # read again unless the write below succeeds
+                if not self._can_acquire:
                     return None
-                until = self._steady() + self._durations.renew
-                self._ours = await self._write(
-                    held(lease, self._identity, self._durations.lease, self._clock())
+                until = self._monotonic() + self._timings.renew_deadline_seconds
+                duration = self._timings.lease_duration_seconds
+                self._written = await self._write(
+                    _acquired_lease(lease, self._identity, duration, self._clock())
                 )
-                self._see(self._ours)
+                self._observe(self._written)
                 return until
         except (LauncherError, TimeoutError) as error:
-            log.info("lease not written", extra={"lease": self._name, "why": str(error) or "no answer"})
+            log.info("lease not written", extra={"lease": self._name, "error": str(error) or "timeout"})
             return None
 
     async def _read(self) -> Object:
-        """The lease as it is now; a new one when there is none."""
+        """Returns the stored lease, or a new one if none exists."""
         try:
             lease = await self._store.get(LEASES, self._namespace, self._name)
         except NotFound:
-            # Not seen as free: whoever deleted it has not told its holder, who makes it anew.
-            return new_lease(self._namespace, self._name)
-        self._see(lease)
+            # Not observed as released: its holder has not stopped, and creates it again.
+            return _new_lease(self._namespace, self._name)
+        self._observe(lease)
         return lease
 
     async def _write(self, lease: Object) -> Object:
-        """The lease as stored, unless somebody else has changed it: then it raises Conflict or AlreadyExists."""
+        """Returns the stored lease. Raises Conflict or AlreadyExists if another client wrote it since it was read."""
         if "resourceVersion" in lease["metadata"]:
             return await self._store.update(LEASES, lease)
         return await self._store.create(LEASES, lease)
 
-    def _see(self, lease: Object) -> None:
-        if lease.get("spec") != self._seen.get("spec"):
-            if holder_of(lease) != self.holder:
+    def _observe(self, lease: Object) -> None:
+        if lease.get("spec") != self._observed.get("spec"):
+            if _holder_identity(lease) != self.holder:
                 log.info(
-                    "the lease has a new holder",
-                    extra={"lease": self._name, "holder": holder_of(lease) or None},
+                    "lease has a new holder",
+                    extra={"lease": self._name, "holder": _holder_identity(lease) or None},
                 )
-            self._seen, self._seen_at = lease, self._steady()
+            self._observed, self._observed_at = lease, self._monotonic()
 
     @property
-    def _is_free(self) -> bool:
-        """Whether it may be ours: still, or because nobody holds it, or because its holder has been silent."""
+    def _can_acquire(self) -> bool:
+        """Whether this replica holds the lease, or it has no holder, or it has expired."""
         if self.holder in ("", self._identity):
             return True
-        return self._steady() - self._seen_at > seconds_of(self._seen, self._durations.lease)
+        unchanged_seconds = self._monotonic() - self._observed_at
+        return unchanged_seconds > _lease_duration_seconds(
+            self._observed, self._timings.lease_duration_seconds
+        )
 
-    async def _give_back(self) -> None:
-        """The lease is free at once, if it is still ours; else it runs out by itself."""
+    async def _release(self) -> None:
+        """Releases the lease if this replica still holds it. After an error it expires."""
         try:
-            async with asyncio.timeout(self._durations.renew / 2):
+            async with asyncio.timeout(self._timings.renew_deadline_seconds / 2):
                 lease = await self._read()
-                if holder_of(lease) == self._identity:
-                    self._see(await self._write(given_back(lease, self._clock())))
+                if _holder_identity(lease) == self._identity:
+                    self._observe(await self._write(_released_lease(lease, self._clock())))
         except (LauncherError, TimeoutError) as error:
-            log.warning("lease not given back", extra={"lease": self._name, "why": str(error) or "no answer"})
+            log.warning("lease not released", extra={"lease": self._name, "error": str(error) or "timeout"})

@@ -1,4 +1,4 @@
-"""Carries out what a plan says, and feeds back to the desk what came of it."""
+"""Executes the actions of a plan and records their results in the FrameworkState."""
 
 import asyncio
 import logging
@@ -15,17 +15,12 @@ from launcher.core.errors import (
     TooManyRequests,
     Unavailable,
 )
+from launcher.core.events import ObjectEvent
 from launcher.core.failures.classifier import creation_failure
 from launcher.core.names import PodIdentityKey, pod_name
-from launcher.core.planning.actions import (
-    Action,
-    CreatePod,
-    DeleteFramework,
-    DeletePod,
-    ListPodsLive,
-    ObjectEvent,
-)
-from launcher.core.pods.observed_pod import pod_from_json
+from launcher.core.planning import messages
+from launcher.core.planning.actions import Action, CreatePod, DeleteFramework, DeletePod, ListPodsLive
+from launcher.core.pods.observed_pod import is_deleted, pod_from_json
 from launcher.core.spec import PodName
 from launcher.store.informer import Informer
 from launcher.store.interface import FRAMEWORKS, PODS, DeleteOptions, Object, Propagation, Store, version_of
@@ -33,211 +28,211 @@ from launcher.store.selectors import Selector
 
 log = logging.getLogger(__name__)
 
+_PAGE_SIZE = 500
+
 
 class PodControl:
     """
-    Does things to pods, a bounded number at a time.
+    Creates and deletes pods, with a limited number of concurrent calls.
 
-    What a write answers is known to everybody at once, through the pod informer. What does not work now is put on the
-    desk for later; what never will is told to the planner.
+    Responses go to the pod informer, so that they are observed at once. Calls that fail are retried later; creations
+    that can never succeed complete their task attempt.
     """
 
     def __init__(
-        self, store: Store, pods: Informer, calls: int, attendants: Sequence[AttemptHook] = ()
+        self, store: Store, pods: Informer, max_calls: int, hooks: Sequence[AttemptHook] = ()
     ) -> None:
-        self._store, self._pods, self._attendants = store, pods, attendants
-        self._slots = asyncio.Semaphore(calls)
-        self._width = calls
-        #: On the loop's clock: the store has asked everybody to leave it alone until then.
-        self._rests_until = 0.0
+        self._store, self._pods, self._hooks = store, pods, hooks
+        self._max_calls = max_calls
+        self._slots = asyncio.Semaphore(max_calls)
+        #: On the event loop's clock: no calls before this time, as the store requested with Retry-After.
+        self._paused_until = 0.0
 
-    async def execute(self, desk: FrameworkState, actions: Sequence[Action]) -> None:
-        """Take all of these actions."""
-        desk.blocked_roles.clear()
-        if desk.needs_preparing or any(isinstance(action, CreatePod) for action in actions):
-            actions = await self._prepare(desk, actions)
-        todo = iter(actions)
+    async def execute(self, state: FrameworkState, actions: Sequence[Action]) -> None:
+        """Executes all actions. Only unexpected errors are raised."""
+        state.retry.unblock_roles()
+        if state.needs_preparation or any(isinstance(action, CreatePod) for action in actions):
+            actions = await self._prepare(state, actions)
+        remaining = iter(actions)
         if len(actions) == 1:
-            await self._take_each(desk, todo)
+            await self._execute_each(state, remaining)
         elif actions:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(self._width, len(actions))):
-                    group.create_task(self._take_each(desk, todo))
+                for _ in range(min(self._max_calls, len(actions))):
+                    group.create_task(self._execute_each(state, remaining))
 
-    async def finish(self, desk: FrameworkState) -> None:
-        """The Framework has completed: let go of what only its pods needed; what cannot go now goes with it."""
-        for attendant in self._attendants:
+    async def finish(self, state: FrameworkState) -> None:
+        """Runs the hooks of a completed Framework. Objects that a failed hook leaves are deleted with the Framework."""
+        for hook in self._hooks:
             try:
-                await attendant.finish(desk.framework)
+                await hook.finish(state.framework)
             except LauncherError as error:
-                log.warning("something is left behind", extra={"framework": desk.key, "why": str(error)})
+                log.warning("cleanup failed", extra={"framework": state.key, "error": str(error)})
 
-    async def _prepare(self, desk: FrameworkState, actions: Sequence[Action]) -> Sequence[Action]:
-        """What can be done of these: pods are created only when all is there that they need."""
+    async def _prepare(self, state: FrameworkState, actions: Sequence[Action]) -> Sequence[Action]:
+        """Runs the hooks. Returns the actions to execute: no creations if a hook failed."""
         try:
-            await desk.prepare(self._attendants)
+            await state.prepare(self._hooks)
         except LauncherError as error:
-            self.apply_retry_after(desk, error)
-            waiting = [action for action in actions if isinstance(action, CreatePod)]
-            for action in waiting[:1]:
-                self._tell(desk, action, error)
-            for action in waiting:
-                self._retry_later(desk, pod_name(desk.framework.name, action.role, action.index), error)
+            self.apply_retry_after(state, error)
+            creations = [action for action in actions if isinstance(action, CreatePod)]
+            for action in creations[:1]:
+                self._add_creation_event(state, action, error)
+            for action in creations:
+                self._retry_creation(state, pod_name(state.framework.name, action.role, action.index), error)
             return [action for action in actions if not isinstance(action, CreatePod)]
         return actions
 
-    def apply_retry_after(self, desk: FrameworkState, error: LauncherError) -> None:
-        """Leave the store alone for as long as it asks for: with this Framework, and with what is done to any pods."""
+    def apply_retry_after(self, state: FrameworkState, error: LauncherError) -> None:
+        """Pauses this Framework, and all calls for pods, for as long as the store requested."""
         if isinstance(error, TooManyRequests):
-            rests_until = asyncio.get_running_loop().time() + error.retry_after
-            self._rests_until = max(self._rests_until, rests_until)
-            desk.retry_at = max(desk.retry_at, rests_until)
+            until = asyncio.get_running_loop().time() + error.retry_after
+            self._paused_until = max(self._paused_until, until)
+            state.retry.delay_until(until)
 
-    def _is_resting(self, desk: FrameworkState) -> bool:
-        if self._rests_until <= asyncio.get_running_loop().time():
+    def _is_paused(self, state: FrameworkState) -> bool:
+        if self._paused_until <= asyncio.get_running_loop().time():
             return False
-        desk.retry_at = max(desk.retry_at, self._rests_until)
+        state.retry.delay_until(self._paused_until)
         return True
 
-    async def confirm_creations(self, desk: FrameworkState) -> None:
-        """Find out what became of creations whose answers were lost."""
-        for name in sorted(desk.unconfirmed_creations):
+    async def confirm_creations(self, state: FrameworkState) -> None:
+        """Reads the pods whose creation had an unknown outcome."""
+        for name in state.retry.unconfirmed_creations:
             try:
-                await self._look_up(desk, name)
+                await self._read_pod(state, name)
             except NotFound:
-                desk.planner.attempt_state.enqueue(name)
-            desk.unconfirmed_creations.discard(name)
+                state.requeue_task(name)
+            state.retry.creation_confirmed(name)
 
-    async def refresh_pods(self, desk: FrameworkState) -> None:
-        """Everybody knows this Framework's pods as the store itself has them now."""
-        namespace, framework = desk.key
-        there: set[str] = set()
-        token = None
+    async def refresh_pods(self, state: FrameworkState) -> None:
+        """Lists this Framework's pods from the store and passes them to the informer."""
+        namespace, framework = state.key
+        listed: set[str] = set()
+        continue_token = None
         while True:
             page = await self._store.list(
                 PODS,
                 namespace,
-                Selector.labelled({PodIdentityKey.FRAMEWORK_NAME: framework}),
-                limit=500,
-                token=token,
+                Selector.for_labels({PodIdentityKey.FRAMEWORK_NAME: framework}),
+                limit=_PAGE_SIZE,
+                continue_token=continue_token,
             )
             for obj in page.items:
-                there.add(obj["metadata"]["name"])
+                listed.add(obj["metadata"]["name"])
                 self._pods.upsert(obj)
-            token = page.continue_token
-            if token is None:
+            continue_token = page.continue_token
+            if continue_token is None:
                 break
-        for name in [name for name in desk.planner.attempt_state.pods if name not in there]:
+        for name in [name for name in state.pod_names if name not in listed]:
             self._pods.remove((namespace, name), page.version)
 
-    async def _take_each(self, desk: FrameworkState, todo: "Iterator[Action]") -> None:
-        for action in todo:
+    async def _execute_each(self, state: FrameworkState, actions: Iterator[Action]) -> None:
+        for action in actions:
             async with self._slots:
-                await self._take(desk, action)
-            # A store that answers at once must not keep everybody else from their turn.
+                await self._execute(state, action)
+            # A store that never waits must not starve other tasks.
             await asyncio.sleep(0)
 
-    async def _take(self, desk: FrameworkState, action: Action) -> None:
-        log.debug("taking action", extra={"framework": desk.key, "action": action})
+    async def _execute(self, state: FrameworkState, action: Action) -> None:
+        log.debug("executing action", extra={"framework": state.key, "action": action})
         match action:
             case CreatePod():
-                await self._create(desk, action)
+                await self._create(state, action)
             case DeletePod():
-                await self._delete(desk, action)
+                await self._delete(state, action)
             case DeleteFramework():
-                await self._delete_framework(desk)
+                await self._delete_framework(state)
             case ListPodsLive():
-                raise ValueError("a question is not an action")
+                raise ValueError("ListPodsLive is not executed by PodControl")
 
-    async def _create(self, desk: FrameworkState, action: CreatePod) -> None:
-        name = pod_name(desk.framework.name, action.role, action.index)
-        if action.role in desk.blocked_roles or self._is_resting(desk):
-            desk.retry_pods.add(name)  # it would hear the same
+    async def _create(self, state: FrameworkState, action: CreatePod) -> None:
+        name = pod_name(state.framework.name, action.role, action.index)
+        if state.retry.is_blocked(action.role) or self._is_paused(state):
+            state.retry.retry_pod(name)  # it would be rejected for the same reason
             return
-        manifest = desk.manifest(action)
+        manifest = state.manifest(action)
         if manifest is None:
-            desk.planner.attempt_state.enqueue(name)
+            state.requeue_task(name)
             return
         try:
             self._pods.upsert(await self._store.create(PODS, manifest))
         except AlreadyExists:
-            await self._handle_name_conflict(desk, name)
+            await self._handle_name_conflict(state, name)
         except OutcomeUnknown as error:
-            desk.unconfirmed_creations.add(name)
-            self._retry_later(desk, name, error)
+            state.retry.creation_unconfirmed(name)
+            self._retry_creation(state, name, error)
         except LauncherError as error:
-            refusal = creation_failure(error)
-            if refusal is not None:
-                desk.planner.attempt_state.reject_creation(name, refusal)
+            rejection = creation_failure(error)
+            if rejection is not None:
+                state.creation_rejected(name, rejection)
                 return
-            self._tell(desk, action, error)
-            desk.blocked_roles.add(action.role)
-            self._retry_later(desk, name, error)
+            self._add_creation_event(state, action, error)
+            state.retry.block_role(action.role)
+            self._retry_creation(state, name, error)
 
-    async def _handle_name_conflict(self, desk: FrameworkState, name: PodName) -> None:
-        """A pod of ours becomes known, and the plan says what to do about it; anybody else's is waited for."""
+    async def _handle_name_conflict(self, state: FrameworkState, name: PodName) -> None:
+        """Observes the existing pod if this Framework owns it; otherwise waits until it is deleted."""
         try:
-            obj = await self._look_up(desk, name)
+            obj = await self._read_pod(state, name)
         except (NotFound, Unavailable) as error:
-            self._retry_later(desk, name, error)
+            self._retry_creation(state, name, error)
             return
-        if pod_from_json(obj).owner != desk.uid:
-            desk.planner.attempt_state.set_creation_message(
-                name, f"waits: a pod named {name} is there already, and it is not this Framework's"
-            )
-            desk.retry_pods.add(name)
+        if pod_from_json(obj).owner != state.uid:
+            state.creation_delayed(name, f"Waiting: pod {name} already exists and belongs to another owner.")
 
-    async def _look_up(self, desk: FrameworkState, name: PodName) -> Object:
-        obj = await self._store.get(PODS, desk.key[0], name)
+    async def _read_pod(self, state: FrameworkState, name: PodName) -> Object:
+        obj = await self._store.get(PODS, state.key[0], name)
         if PodIdentityKey.FRAMEWORK_NAME in (obj["metadata"].get("labels") or {}):
             self._pods.upsert(obj)
         return obj
 
-    async def _delete(self, desk: FrameworkState, action: DeletePod) -> None:
-        key = (desk.key[0], action.name)
-        if self._is_resting(desk):
-            desk.retry_pods.add(action.name)
+    async def _delete(self, state: FrameworkState, action: DeletePod) -> None:
+        key = (state.key[0], action.name)
+        if self._is_paused(state):
+            state.retry.retry_pod(action.name)
             return
-        how = DeleteOptions(uid=action.uid, grace=0 if action.force else None)
+        options = DeleteOptions(uid=action.uid, grace=0 if action.force else None)
         try:
-            left = await self._store.delete(PODS, *key, how)
+            deleted = await self._store.delete(PODS, *key, options)
         except NotFound:
-            known = desk.planner.attempt_state.pods.get(action.name)
-            if known is not None and known.uid == action.uid:
-                self._pods.remove(key, known.version)
+            observed = state.pod(action.name)
+            if observed is not None and observed.uid == action.uid:
+                self._pods.remove(key, observed.version)
         except (Conflict, Unavailable) as error:
-            log.info("pod not deleted", extra={"pod": key, "why": str(error)})
-            self.apply_retry_after(desk, error)
-            desk.retry_pods.add(action.name)
+            log.info("pod not deleted", extra={"pod": key, "error": str(error)})
+            self.apply_retry_after(state, error)
+            state.retry.retry_pod(action.name)
         else:
-            if "deletionTimestamp" in left["metadata"]:
-                self._pods.upsert(left)
+            if is_deleted(deleted):
+                self._pods.upsert(deleted)
                 if action.force:
-                    desk.retry_pods.add(action.name)  # until it is really gone
+                    state.retry.retry_pod(action.name)  # until it no longer exists
             else:
-                self._pods.remove(key, version_of(left))
+                self._pods.remove(key, version_of(deleted))
 
-    async def _delete_framework(self, desk: FrameworkState) -> None:
-        # As it was when its time was over: who has edited it since may have given it more.
-        how = DeleteOptions(uid=desk.uid, version=desk.version, propagation=Propagation.FOREGROUND)
+    async def _delete_framework(self, state: FrameworkState) -> None:
+        # Of this version only: an edit since then may have set a longer ttlSecondsAfterFinished.
+        options = DeleteOptions(
+            uid=state.uid, version=state.writer.version, propagation=Propagation.FOREGROUND
+        )
         try:
-            await self._store.delete(FRAMEWORKS, *desk.key, how)
+            await self._store.delete(FRAMEWORKS, *state.key, options)
         except NotFound as error:
-            log.info("framework is gone already", extra={"framework": desk.key, "why": str(error)})
+            log.info("framework already deleted", extra={"framework": state.key, "error": str(error)})
         except (Conflict, Unavailable) as error:
-            log.info("framework not deleted", extra={"framework": desk.key, "why": str(error)})
-            self.apply_retry_after(desk, error)
-            desk.failed = True
+            log.info("framework not deleted", extra={"framework": state.key, "error": str(error)})
+            self.apply_retry_after(state, error)
+            state.retry.retry_reconcile()
 
-    def _tell(self, desk: FrameworkState, action: CreatePod, error: LauncherError) -> None:
-        """An event for the first pod of a role; a store that has too much to do is not given more."""
-        if action.role not in desk.blocked_roles and not isinstance(error, TooManyRequests):
-            task = f"task {action.role}[{action.index}]"
-            desk.planner.attempt_state.notices.append(
-                ObjectEvent("FailedCreate", f"{task}: its pod cannot be created yet: {error}", warning=True)
+    def _add_creation_event(self, state: FrameworkState, action: CreatePod, error: LauncherError) -> None:
+        """Adds an event for the first pod of a role; none for an overloaded store, which would get another request."""
+        if not state.retry.is_blocked(action.role) and not isinstance(error, TooManyRequests):
+            task = messages.task_name(action.role, action.index)
+            state.add_event(
+                ObjectEvent("FailedCreate", f"Error creating pod for task {task}: {error}", warning=True)
             )
 
-    def _retry_later(self, desk: FrameworkState, name: PodName, error: LauncherError) -> None:
-        self.apply_retry_after(desk, error)
-        desk.planner.attempt_state.set_creation_message(name, f"its pod cannot be created yet: {error}")
-        desk.retry_pods.add(name)
+    def _retry_creation(self, state: FrameworkState, name: PodName, error: LauncherError) -> None:
+        self.apply_retry_after(state, error)
+        state.creation_delayed(name, f"Error creating pod, retrying: {error}")

@@ -1,4 +1,4 @@
-"""What becomes of somebody else's object: a Framework, and what its user should know."""
+"""The result of a conversion to a Framework, and access to the fields of the converted object."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from launcher.core.validation.field_errors import forbidden, invalid, type_inval
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A Framework as a user would write it, and a line for everything that no longer means quite the same."""
+    """A Framework as a user would write it, and a note for each difference in behaviour."""
 
     framework: dict[str, Any]
     notes: tuple[str, ...] = ()
@@ -18,74 +18,82 @@ class Conversion:
 
 T = TypeVar("T")
 
-NO_COUNTERPART = "a Framework has nothing that does the same; leave it out"
+NO_COUNTERPART = "not supported by Frameworks; remove it"
 
-_WORDS: Mapping[type, str] = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer"}
+_TYPE_NAMES: Mapping[type, str] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+}
 
 
 class Fields:
-    """The fields of one object that nobody has asked for yet. What is wrong with one is added to *problems*."""
+    """The fields of one object that have not been read yet. Errors are added to *errors*."""
 
-    def __init__(self, obj: Mapping[str, Any], path: str, problems: list[FieldError]) -> None:
-        self._left, self.path, self.problems = dict(obj), path, problems
+    def __init__(self, obj: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
+        self._unread, self.path, self.errors = dict(obj), path, errors
 
-    def at(self, name: str) -> str:
-        """Where that field stands."""
+    def path_of(self, name: str) -> str:
+        """The path of a field."""
         return f"{self.path}.{name}" if self.path else name
 
     def take(self, name: str, kind: type[T]) -> T | None:
-        """The value, which is gone then; None if there is none, or none of that kind."""
-        value = self._left.pop(name, None)
+        """Removes and returns the value; None if it is absent or of another type."""
+        value = self._unread.pop(name, None)
         if value is None:
             return None
         if type(value) is not kind:
-            self.problems.append(type_invalid(self.at(name), value, f"must be of type {_WORDS[kind]}"))
+            self.errors.append(
+                type_invalid(self.path_of(name), value, f"must be of type {_TYPE_NAMES[kind]}")
+            )
             return None
         return value
 
     def text_or_number(self, name: str) -> str | None:
-        """A word that may be a number, written as either."""
-        return str(self.take(name, int)) if type(self._left.get(name)) is int else self.take(name, str)
+        """A value that may be a string or an integer, as a string."""
+        return str(self.take(name, int)) if type(self._unread.get(name)) is int else self.take(name, str)
 
     def count(self, name: str, maximum: int | None = None) -> int | None:
-        """A number of at least 0, and of at most *maximum*."""
+        """An integer of at least 0 and at most *maximum*."""
         value = self.take(name, int)
         if value is not None and value < 0:
-            self.problems.append(invalid(self.at(name), value, "must be at least 0"))
+            self.errors.append(invalid(self.path_of(name), value, "must be at least 0"))
             return None
         if value is not None and maximum is not None and value > maximum:
-            self.problems.append(invalid(self.at(name), value, f"must be at most {maximum}"))
+            self.errors.append(invalid(self.path_of(name), value, f"must be at most {maximum}"))
             return None
         return value
 
-    def word(self, name: str, words: Sequence[str], default: str) -> str:
-        """One of these words."""
+    def choice(self, name: str, choices: Sequence[str], default: str) -> str:
+        """A value that must be one of *choices*."""
         value = self.take(name, str)
         if value is None:
             return default
-        if value not in words:
-            self.problems.append(unsupported(self.at(name), value, filter(None, words)))
+        if value not in choices:
+            self.errors.append(unsupported(self.path_of(name), value, filter(None, choices)))
             return default
         return value
 
     def inner(self, name: str) -> "Fields":
-        """The fields of an object inside; those of none if it is not there."""
-        return Fields(self.take(name, dict) or {}, self.at(name), self.problems)
+        """The fields of a nested object; empty if it is absent."""
+        return Fields(self.take(name, dict) or {}, self.path_of(name), self.errors)
 
     def ignore(self, *names: str) -> None:
-        """Pass over what means nothing to whoever writes such an object."""
+        """Removes fields that have no effect."""
         for name in names:
-            self._left.pop(name, None)
+            self._unread.pop(name, None)
 
-    def complain(self, problem: FieldError) -> None:
-        self.problems.append(problem)
+    def add_error(self, error: FieldError) -> None:
+        self.errors.append(error)
 
     def __contains__(self, name: str) -> bool:
-        return self._left.get(name) is not None
+        return self._unread.get(name) is not None
 
     def finish(self) -> None:
-        """Refuse by name whatever has not been asked for."""
-        for name, value in self._left.items():
+        """Reports all fields that have not been read as unsupported."""
+        for name, value in self._unread.items():
             if value is not None:
-                self.complain(forbidden(self.at(name), NO_COUNTERPART))
-        self._left = {}
+                self.add_error(forbidden(self.path_of(name), NO_COUNTERPART))
+        self._unread = {}

@@ -1,4 +1,4 @@
-"""Any object that can be moved in, as the Framework that it becomes."""
+"""Converts any supported object to a Framework."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,79 +14,78 @@ from launcher.core.validation.field_errors import unsupported
 
 Json = dict[str, Any]
 
-#: The kinds of Kubeflow's that can be moved in, each with its way.
+#: The supported job kinds of Kubeflow with their converters.
 FAMILIES: tuple[tuple[JobFamily, Callable[[Json], Conversion]], ...] = (
-    (TFJOBS, tfjob.framework_of),
-    (pytorchjob.PYTORCHJOBS, pytorchjob.framework_of),
-    (mpijob.MPIJOBS, mpijob.framework_of),
-    (xgboostjob.XGBOOSTJOBS, xgboostjob.framework_of),
-    (jaxjob.JAXJOBS, jaxjob.framework_of),
+    (TFJOBS, tfjob.convert),
+    (pytorchjob.PYTORCHJOBS, pytorchjob.convert),
+    (mpijob.MPIJOBS, mpijob.convert),
+    (xgboostjob.XGBOOSTJOBS, xgboostjob.convert),
+    (jaxjob.JAXJOBS, jaxjob.convert),
 )
-#: What only a server writes into an object, and what it makes of it.
-_SERVERS_OWN = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
+#: Metadata that an API server sets.
+_SERVER_METADATA = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
 
 
-def objects_in(value: Any, where: str = "") -> Iterator[tuple[str, Json]]:
+def objects_in(value: Any, prefix: str = "") -> Iterator[tuple[str, Json]]:
     """
-    The objects in a document: itself, or those of a list, as kubectl prints it; each with what its fields begin with.
+    The objects in a document, which may be a list as printed by kubectl, each with the prefix of its fields.
 
     Raises InvalidObject.
     """
     match value:
         case {"kind": str() as kind, "items": [*items]} if kind.endswith("List"):
-            for at, item in enumerate(items):
-                yield from objects_in(item, f"{where}items[{at}].")
+            for index, item in enumerate(items):
+                yield from objects_in(item, f"{prefix}items[{index}].")
         case dict():
-            yield where, value
+            yield prefix, value
         case _:
-            raise InvalidObject("it has to be an object with apiVersion, kind, metadata and spec")
+            raise InvalidObject("must be an object with apiVersion, kind, metadata and spec")
 
 
-def framework_for(obj: Json) -> Conversion:
+def convert_to_framework(obj: Json) -> Conversion:
     """
-    The Framework that *obj* becomes.
+    Converts *obj* to a Framework.
 
-    Raises InvalidObject with everything that is wrong or has no counterpart. Of a Framework nothing is checked here:
-    its rules do that.
+    Raises InvalidObject with all errors and unsupported fields. Frameworks are not validated here.
     """
     version, kind = obj.get("apiVersion"), obj.get("kind")
-    way = _WAYS.get((version, kind)) if isinstance(version, str) and isinstance(kind, str) else None
-    if way is None:
-        raise InvalidObject((_unknown(version, kind),))
-    return way(obj)
+    convert = _CONVERTERS.get((version, kind)) if isinstance(version, str) and isinstance(kind, str) else None
+    if convert is None:
+        raise InvalidObject((_unknown_kind_error(version, kind),))
+    return convert(obj)
 
 
-def _unknown(version: Any, kind: Any) -> FieldError:
-    if versions := [known for known, name in _WAYS if name == kind]:
+def _unknown_kind_error(version: Any, kind: Any) -> FieldError:
+    if versions := [version_of_kind for version_of_kind, name in _CONVERTERS if name == kind]:
         return unsupported("apiVersion", version, versions)
-    return unsupported("kind", kind, dict.fromkeys(name for _, name in _WAYS))
+    return unsupported("kind", kind, dict.fromkeys(name for _, name in _CONVERTERS))
 
 
 def _framework(obj: Json) -> Conversion:
-    return Conversion(_as_written(obj))
+    return Conversion(_without_server_fields(obj))
 
 
-def _second(obj: Json) -> Conversion:
-    framework = to_launcher_group(_as_written(obj))
+def _frameworkcontroller(obj: Json) -> Conversion:
+    framework = to_launcher_group(_without_server_fields(obj))
     match obj.get("spec"):
         case {"cleanPodPolicy": str()}:
             return Conversion(framework)
         case _:
-            note = f"cleanPodPolicy: {CLEAN}, as FrameworkController has it; Running keeps ended pods and their logs"
+            note = f"cleanPodPolicy: {CLEAN}, as in FrameworkController; Running keeps terminated pods and their logs"
             return Conversion(framework, (note,))
 
 
-def _as_written(obj: Json) -> Json:
-    """The object as its user would write it, whoever it was read from."""
-    kept = {name: value for name, value in obj.items() if name != "status"}
+def _without_server_fields(obj: Json) -> Json:
+    """The object without status and metadata of an API server."""
+    result = {name: value for name, value in obj.items() if name != "status"}
     metadata = obj.get("metadata")
     if isinstance(metadata, dict):
-        kept["metadata"] = {name: value for name, value in metadata.items() if name not in _SERVERS_OWN}
-    return kept
+        result["metadata"] = {name: value for name, value in metadata.items() if name not in _SERVER_METADATA}
+    return result
 
 
-_WAYS: Mapping[tuple[str, str], Callable[[Json], Conversion]] = {
+_CONVERTERS: Mapping[tuple[str, str], Callable[[Json], Conversion]] = {
     (API_VERSION, KIND): _framework,
-    (SECOND_API_VERSION, KIND): _second,
-    **{(version, family.kind): way for family, way in FAMILIES for version in family.versions},
+    (SECOND_API_VERSION, KIND): _frameworkcontroller,
+    **{(version, family.kind): convert for family, convert in FAMILIES for version in family.versions},
 }

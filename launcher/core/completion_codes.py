@@ -1,21 +1,21 @@
 """
-How an attempt ended, as a value: the predefined completion codes, and completionStatus on the wire.
+Completion codes of attempts.
 
-Codes below zero are the launcher's own words: -1xx was nobody's fault and may work another time, -2xx never
-will, -3xx nobody knows. Codes above zero are exit codes of containers, three of which carry a meaning that the
-program in the container and the launcher have agreed upon.
+Negative codes are set by the launcher: -1xx for transient failures, -2xx for permanent ones, -3xx for unknown ones.
+Positive codes are exit codes of containers. Three of them are predefined: with these a program reports the type of
+its failure.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import lru_cache
-from sys import intern
-from typing import Any
+
+from launcher.core.timestamps import Time, parse_rfc3339
 
 
 class Attribute(StrEnum):
-    """What is known of a failure. A failure without any is one of which nothing is known."""
+    """Attributes of a failure. A failure without attributes is of unknown type."""
 
     TRANSIENT = "Transient"
     PERMANENT = "Permanent"
@@ -31,7 +31,7 @@ _PERMANENT: Attributes = frozenset({Attribute.PERMANENT})
 
 
 class Code(IntEnum):
-    """Every code that the launcher itself gives out."""
+    """The predefined codes."""
 
     SUCCEEDED = 0
     CONTAINER_TRANSIENT = 200
@@ -55,13 +55,13 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a code stands for."""
+    """The phrase and the attributes of a code."""
 
     phrase: str
     attributes: Attributes
 
 
-#: Every code has its meaning here; a test counts them.
+#: The meaning of every predefined code; a test checks that none is missing.
 PREDEFINED: Mapping[int, Meaning] = {
     Code.SUCCEEDED: Meaning("Succeeded", _NONE),
     Code.CONTAINER_TRANSIENT: Meaning("ContainerTransientFailed", _TRANSIENT),
@@ -83,46 +83,59 @@ PREDEFINED: Mapping[int, Meaning] = {
     Code.POD_CREATION_UNKNOWN_ERROR: Meaning("PodCreationUnknownError", _NONE),
 }
 
-#: The phrase of every exit code that no rule knows.
+#: The phrase of an exit code that no rule matches.
 UNRECOGNIZED = "ContainerUnrecognizedFailed"
 
 
 def is_reserved(code: int) -> bool:
-    """True for a code that configuration may not define: the launcher gives it out itself, or may one day."""
+    """Whether configuration may not define *code*, since it is or may become predefined."""
     return -999 <= code <= 0 or 200 <= code <= 219
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerDetail:
-    """How one container ended; *code* is 0 also for one that has not."""
+class ContainerTermination:
+    """The termination of one container; *code* is also 0 if it has not terminated."""
 
     name: str
     code: int = 0
     reason: str = ""
     message: str = ""
     signal: int = 0
+    #: Set while a pod's status is classified, and not stored in the Framework's status.
+    terminated: bool = False
+    finished: str = ""
+
+    @property
+    def finished_at(self) -> Time:
+        """The time of its termination; 0 if unknown."""
+        try:
+            return parse_rfc3339(self.finished)
+        except ValueError:
+            return 0
 
 
 @dataclass(frozen=True, slots=True)
 class PodDetail:
-    """How a pod ended, in its own words: init containers first, then the others."""
+    """The termination of a pod: init containers first, then the others."""
 
     reason: str = ""
     message: str = ""
-    containers: tuple[ContainerDetail, ...] = ()
+    containers: tuple[ContainerTermination, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """How an attempt ended."""
+    """The completion of an attempt."""
 
     code: int
     phrase: str
     failed: bool
     attributes: Attributes = _NONE
     diagnostics: str = ""
-    #: Only where it was read from a pod that ended by itself.
+    #: Set only if the attempt completed because its pod terminated.
     pod: PodDetail | None = None
+    #: The failure rule that matched the pod, such as ``task.podFailureSpec[0]``; empty if none did.
+    rule: str = ""
 
     @property
     def succeeded(self) -> bool:
@@ -136,81 +149,12 @@ class Completion:
 
 @lru_cache(maxsize=512)
 def interned(completion: Completion) -> Completion:
-    """An equal Completion, the same one for most who ask: of 100,000 tasks many end alike."""
+    """An equal Completion, shared by most callers: of 100,000 tasks many complete alike."""
     return completion
 
 
 def completion_for(code: int, diagnostics: str, pod: PodDetail | None = None) -> Completion:
-    """The Completion of one of the launcher's own codes."""
+    """The Completion of a predefined code."""
     meaning = PREDEFINED[code]
     failed = code != Code.SUCCEEDED
     return interned(Completion(int(code), meaning.phrase, failed, meaning.attributes, diagnostics, pod))
-
-
-def pod_to_json(pod: PodDetail) -> dict[str, Any]:
-    """The ``pod`` part of completionStatus; what is empty is left out, but for a container's name and code."""
-    containers = [_container_to_json(container) for container in pod.containers]
-    return _without_empty({"reason": pod.reason, "message": pod.message, "containers": containers})
-
-
-def completion_to_json(completion: Completion) -> dict[str, Any]:
-    """The completionStatus of an attempt."""
-    status: dict[str, Any] = {
-        "code": completion.code,
-        "phrase": completion.phrase,
-        "type": {
-            "name": "Failed" if completion.failed else "Succeeded",
-            "attributes": [attribute.value for attribute in Attribute if attribute in completion.attributes],
-        },
-        "diagnostics": completion.diagnostics,
-    }
-    if completion.pod is not None:
-        status["pod"] = pod_to_json(completion.pod)
-    return status
-
-
-def completion_from_json(status: Mapping[str, Any]) -> Completion:
-    """The Completion that a completionStatus tells of; keys and attributes unknown to us are passed over."""
-    kind = status.get("type") or {}
-    pod = status.get("pod")
-    return interned(
-        Completion(
-            code=status["code"],
-            phrase=intern(status.get("phrase") or ""),
-            failed=kind.get("name") != "Succeeded",
-            attributes=_attributes(tuple(kind.get("attributes") or ())),
-            diagnostics=status.get("diagnostics") or "",
-            pod=None if pod is None else _pod_from_json(pod),
-        )
-    )
-
-
-@lru_cache(maxsize=64)
-def _attributes(names: tuple[str, ...]) -> Attributes:
-    return frozenset(attribute for attribute in Attribute if attribute in names)
-
-
-def _container_to_json(container: ContainerDetail) -> dict[str, Any]:
-    told = {"reason": container.reason, "message": container.message, "signal": container.signal}
-    return {"name": container.name, **_without_empty(told), "code": container.code}
-
-
-def _pod_from_json(pod: Mapping[str, Any]) -> PodDetail:
-    return PodDetail(
-        reason=intern(pod.get("reason") or ""),
-        message=pod.get("message") or "",
-        containers=tuple(
-            ContainerDetail(
-                name=intern(container.get("name") or ""),
-                code=container.get("code") or 0,
-                reason=intern(container.get("reason") or ""),
-                message=container.get("message") or "",
-                signal=container.get("signal") or 0,
-            )
-            for container in pod.get("containers") or ()
-        ),
-    )
-
-
-def _without_empty(members: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in members.items() if value}

@@ -1,4 +1,4 @@
-"""A Framework with nothing left open that its user may want to see, as it is stored."""
+"""Defaults of a Framework, which are written to the stored object."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,24 +10,24 @@ Json = dict[str, Any]
 _RETRY = {"fancyRetryPolicy": False, "maxRetryCount": 0}
 
 
-def defaulted(obj: Mapping[str, Any]) -> Json:
+def with_defaults(obj: Mapping[str, Any]) -> Json:
     """
-    The object with its defaults written out, and without the nulls that mean absent; *obj* is not changed.
+    The object with its defaults and without nulls; *obj* is not modified.
 
-    A pod template is the user's own and stays the very object that it was. The order of roles stays open: written
-    out, it would keep a role from being removed.
+    Pod templates are not changed or copied. The order of roles gets no default, which would prevent the removal of a
+    role.
     """
     metadata = _labels_without_null(_present(obj["metadata"]))
     return {**_present(obj), "metadata": metadata, "spec": _spec(obj["spec"])}
 
 
-def _spec(given: Mapping[str, Any]) -> Json:
+def _spec(fields: Mapping[str, Any]) -> Json:
     spec = {
         "executionType": ExecutionType.START.value,
         "cleanPodPolicy": CleanPodPolicy.RUNNING.value,
-        **_present(given),
-        "retryPolicy": _retry(given),
-        "taskRoles": [_role(role) for role in given.get("taskRoles") or ()],
+        **_present(fields),
+        "retryPolicy": _retry(fields),
+        "taskRoles": [_role(role) for role in fields.get("taskRoles") or ()],
     }
     if "gang" in spec:
         spec["gang"] = _present(spec["gang"])
@@ -40,13 +40,13 @@ def _spec(given: Mapping[str, Any]) -> Json:
     return spec
 
 
-def _role(given: Mapping[str, Any]) -> Json:
+def _role(fields: Mapping[str, Any]) -> Json:
     role = {
         "taskNumber": 0,
         "background": False,
-        **_present(given),
-        "frameworkAttemptCompletionPolicy": _completion(given.get("frameworkAttemptCompletionPolicy") or {}),
-        "task": _task(given.get("task") or {}),
+        **_present(fields),
+        "frameworkAttemptCompletionPolicy": _completion(fields.get("frameworkAttemptCompletionPolicy") or {}),
+        "task": _task(fields.get("task") or {}),
     }
     if "startAfter" in role:
         running = {"condition": StartCondition.RUNNING.value}
@@ -54,15 +54,15 @@ def _role(given: Mapping[str, Any]) -> Json:
     return role
 
 
-def _task(given: Mapping[str, Any]) -> Json:
-    return {**_present(given), "retryPolicy": _retry(given)}
+def _task(fields: Mapping[str, Any]) -> Json:
+    return {**_present(fields), "retryPolicy": _retry(fields)}
 
 
-def _completion(given: Mapping[str, Any]) -> Json:
+def _completion(fields: Mapping[str, Any]) -> Json:
     policy = {
-        **_present(given),
-        "minFailedTaskCount": threshold(given.get("minFailedTaskCount"), 1),
-        "minSucceededTaskCount": threshold(given.get("minSucceededTaskCount"), -1),
+        **_present(fields),
+        "minFailedTaskCount": threshold(fields.get("minFailedTaskCount"), 1),
+        "minSucceededTaskCount": threshold(fields.get("minSucceededTaskCount"), -1),
     }
     indexes = policy.get("succeededIndexes", "")
     if not isinstance(indexes, str):

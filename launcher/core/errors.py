@@ -1,25 +1,25 @@
 """
-What can go wrong, and whose turn it is then.
+Errors raised on purpose, grouped by who has to act.
 
 * LauncherError
   * RequestError          the caller's: change the request
-    * BadRequest            it cannot be understood
-    * Forbidden             a rule of the place says no (quota, policy, namespace going away)
+    * BadRequest            it cannot be parsed
+    * Forbidden             not allowed by quota, policy or a terminating namespace
     * NotFound              there is no such object
-    * AlreadyExists         there is one already
-    * Conflict              the object is not the one, or not in the state, that the caller had in mind
-    * Expired               that version is no longer known: list again
-    * InvalidObject         it breaks rules, each told as a Problem
-    * TooLarge              it is over a limit
-  * Unavailable           nobody's: nothing has changed, and the same call may work later
-    * TooManyRequests       the same call may work after a pause
-    * DiskFull              free space on the disk of the store
-    * NotServed             the store does not know this kind of object, or not yet
-    * OutcomeUnknown        the call may or may not have taken effect: read before calling again
-  * StoreCorrupted           the admin's: data on disk that must not be touched before somebody has looked
+    * AlreadyExists         there is already an object of that name
+    * Conflict              the object is not the one, or not in the state, that the caller expects
+    * Expired               the resource version is too old: list again
+    * InvalidObject         validation errors, each a FieldError
+    * TooLarge              it exceeds a limit
+  * Unavailable           transient: nothing has changed, retry the same call later
+    * TooManyRequests       retry the same call after a delay
+    * DiskFull              the disk of the store is full
+    * NotServed             the store does not serve this kind of object, or not yet
+    * OutcomeUnknown        the call may or may not have taken effect: read the object before retrying
+  * StoreCorrupted        the admin's: data on disk that must not be changed before an inspection
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class LauncherError(Exception):
@@ -27,15 +27,15 @@ class LauncherError(Exception):
 
 
 class RequestError(LauncherError):
-    """The caller's turn: the same request can never succeed."""
+    """The caller has to change the request: the same request cannot succeed."""
 
 
 class BadRequest(RequestError):
-    """The request cannot be understood."""
+    """The request cannot be parsed."""
 
 
 class Forbidden(RequestError):
-    """A rule of the place forbids it: quota, policy, a namespace that is going away."""
+    """Not allowed by quota, policy or a terminating namespace."""
 
 
 class NotFound(RequestError):
@@ -43,15 +43,15 @@ class NotFound(RequestError):
 
 
 class AlreadyExists(RequestError):
-    """An object of that name is there already; nothing has changed."""
+    """An object of that name already exists; nothing has changed."""
 
 
 class Conflict(RequestError):
-    """The object is not in the state that the caller had in mind; nothing has changed."""
+    """The object is not in the state that the caller expects; nothing has changed."""
 
 
 class Expired(RequestError):
-    """That version is no longer known. *token*, if any, goes on with a list that may have gaps."""
+    """The resource version is too old. *token*, if any, continues the list, which may then have gaps."""
 
     def __init__(self, message: str, token: str | None = None) -> None:
         super().__init__(message)
@@ -59,12 +59,15 @@ class Expired(RequestError):
 
 
 class TooLarge(RequestError):
-    """The request or what it would store is over a limit."""
+    """The request, or the object that it would store, exceeds a limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
-    """One broken rule: where, what is wrong, and the way out."""
+#: The maximum number of errors that are reported for one object, to keep responses small.
+MAX_REPORTED_ERRORS = 100
+
+
+class FieldError(NamedTuple):
+    """One validation error: the field, and a message that names the remedy."""
 
     field: str
     message: str
@@ -78,19 +81,19 @@ class FieldError:
 
 
 class InvalidObject(RequestError):
-    """The object breaks rules, all of them told at once."""
+    """The object is invalid; all errors are reported at once."""
 
-    def __init__(self, problems: "tuple[FieldError, ...] | str") -> None:
-        self.errors = (FieldError("", problems),) if isinstance(problems, str) else problems
+    def __init__(self, errors: "tuple[FieldError, ...] | str") -> None:
+        self.errors = (FieldError("", errors),) if isinstance(errors, str) else errors
         super().__init__("; ".join(map(str, self.errors)))
 
 
 class Unavailable(LauncherError):
-    """Nobody's turn: nothing has changed, and the same call may work later."""
+    """Transient: nothing has changed, and the same call may succeed later."""
 
 
 class TooManyRequests(Unavailable):
-    """The same call may work after *retry_after* seconds."""
+    """The same call may succeed after *retry_after* seconds."""
 
     def __init__(self, message: str, retry_after: float = 1.0) -> None:
         super().__init__(message)
@@ -98,16 +101,16 @@ class TooManyRequests(Unavailable):
 
 
 class DiskFull(Unavailable):
-    """The disk of the store has no room for what would be stored."""
+    """The disk of the store is full."""
 
 
 class NotServed(Unavailable):
-    """Objects of this kind are not known, or not yet: an admin installs what defines them."""
+    """Objects of this kind are not served, or not yet: an admin has to install their definition."""
 
 
 class OutcomeUnknown(Unavailable):
-    """The call may or may not have taken effect: read before calling again."""
+    """The call may or may not have taken effect: read the object before retrying."""
 
 
 class StoreCorrupted(LauncherError):
-    """The admin's turn: data on disk that must not be touched before somebody has looked."""
+    """The admin has to act: data on disk must not be changed before an inspection."""

@@ -1,4 +1,4 @@
-"""A Framework as the plan takes it in: who it is, what is wanted of it, what has happened to it."""
+"""A Framework as the planner reads it: identity, spec and status."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from launcher.core.status import FrameworkStatus
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """One Framework at one moment."""
+    """One version of a Framework."""
 
     name: FrameworkName
     namespace: str
@@ -16,7 +16,7 @@ class Framework:
     generation: int
     spec: FrameworkSpec
     status: FrameworkStatus | None = None
-    #: Somebody has asked for its deletion.
+    #: It has a deletionTimestamp.
     deleting: bool = False
-    #: Why the spec as it is stored cannot be run; then ``spec`` is not it, and nothing new is begun.
+    #: Errors of the stored spec. If there are any, ``spec`` is the last valid one, and no pods are created.
     fault: str = ""

@@ -1,21 +1,24 @@
 """
-A Framework as it was sent, read and checked: the object to store and what to warn about, or all that is wrong.
+Parses and validates Frameworks: the object to store with its warnings, or all errors.
 
-Bytes go through syntax and limits (``decode``, ``json_text``, ``yaml_text``), the envelope, shape and sense
-(``schema``, ``validate``), unknown fields (``unknown``) and defaults (``defaults``). ``places`` finds the lines.
+Steps: syntax and limits (``parsing``), apiVersion and kind, schema and rules (``validation``), unknown fields
+(``validation.unknown_fields``), defaults (``defaults``).
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from launcher.core.defaults import defaulted
+from launcher.core.defaults import with_defaults
 from launcher.core.errors import BadRequest, InvalidObject
 from launcher.core.names import API_VERSION, KIND
 from launcher.core.parsing.decoder import Decoded, Media, decode_utf8
 from launcher.core.parsing.json_reader import read_json
+from launcher.core.parsing.yaml_reader import read_yaml
 from launcher.core.serialization.frameworkcontroller import SECOND_API_VERSION
+from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.core.validation.field_errors import (
     duplicate_field,
     quote_value,
@@ -26,79 +29,105 @@ from launcher.core.validation.field_errors import (
 from launcher.core.validation.framework import validation_errors, validation_warnings
 from launcher.core.validation.unknown_fields import unknown_fields, without_unknown
 
-#: How the versions of others begin that can become Frameworks, and the way out for those who bring such an object.
-_CONVERTED = (SECOND_API_VERSION, "kubeflow.org/")
-_CONVERT = "; launcher convert prints the Framework that it becomes"
+#: Prefixes of the apiVersions of objects that can be converted to Frameworks.
+_CONVERTIBLE = (SECOND_API_VERSION, "kubeflow.org/")
+_CONVERT_HINT = "; convert it with: launcher convert FILE"
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A valid Framework with its defaults, and what its user should know about it."""
+    """A valid Framework with its defaults, and warnings for its user."""
 
     object: dict[str, Any]
     warnings: tuple[str, ...]
 
 
-def parse_framework(data: bytes, *, media: Media, strict: bool = False) -> Manifest:
+def framework_manifest(
+    decoded: Decoded,
+    *,
+    strict: bool = False,
+    reported: Collection[str] = (),
+    policy: AdmissionPolicy | None = None,
+) -> Manifest:
     """
-    The Framework that *data* spells, without any status.
+    Returns the valid Framework in a decoded value, without any status.
 
-    Raises TooLarge, BadRequest when it cannot be read, InvalidObject with every broken rule. Unknown and duplicate
-    fields are warnings, or broken rules when *strict*.
+    Raises BadRequest, InvalidObject with every violated rule, also of the *policy*. Unknown and duplicate fields are
+    warnings, or errors if *strict*. Messages that were *reported* before are neither.
     """
-    decoded = _read(decode_utf8(data), media)
-    manifest = _checked(decoded, strict)
+    manifest = _validate(decoded, strict, reported, policy)
     manifest.object.pop("status", None)
     return manifest
 
 
+def copy_as_decoded(obj: dict[str, Any]) -> Decoded:
+    """Returns a copy of *obj*, within the limits of the decoder. Raises BadRequest."""
+    try:
+        return read_json(orjson.dumps(obj).decode())
+    except orjson.JSONEncodeError as error:
+        raise BadRequest(f"must be plain JSON: {error}") from error
+
+
+def parse_framework(data: bytes, *, media: Media, strict: bool = False) -> Manifest:
+    """
+    The Framework in *data*, without its status.
+
+    Raises TooLarge, BadRequest when it cannot be parsed, InvalidObject with all validation errors. Unknown and
+    duplicate fields are warnings, or errors when *strict*.
+    """
+    return framework_manifest(_read(decode_utf8(data), media), strict=strict)
+
+
 def validate_framework(obj: dict[str, Any], *, strict: bool = False) -> Manifest:
     """
-    The same for an object that has been read already; its status is kept.
+    As ``parse_framework``, for a parsed object; its status is kept.
 
-    What comes back shares nothing with *obj*, so that neither is changed by the other's holder.
+    The result shares no data with *obj*.
     """
-    try:
-        copy = read_json(orjson.dumps(obj).decode()).value
-    except orjson.JSONEncodeError as error:
-        raise BadRequest(f"it is no plain JSON: {error}") from error
+    copy = copy_as_decoded(obj).value
     status = copy.pop("status", None)
-    manifest = _checked(Decoded(copy), strict)
+    manifest = _validate(Decoded(copy), strict)
     if status is not None:
         manifest.object["status"] = status
     return manifest
 
 
 def _read(text: str, media: Media) -> Decoded:
-    if media is Media.JSON:
-        return read_json(text)
-    # Slow to import, and whoever speaks JSON alone does without.
-    from launcher.core.parsing.yaml_reader import read_yaml
-
-    return read_yaml(text)
+    return read_json(text) if media is Media.JSON else read_yaml(text)
 
 
-def _checked(decoded: Decoded, strict: bool) -> Manifest:
-    obj = _enveloped(decoded.value)
-    findings = (*map(duplicate_field, decoded.duplicates), *(unknown := unknown_fields(obj)))
-    problems = (*validation_errors(obj), *(strict_errors(findings) if strict else ()))
-    if problems:
-        raise InvalidObject(truncate_errors(problems))
+def _validate(
+    decoded: Decoded, strict: bool, reported: Collection[str] = (), policy: AdmissionPolicy | None = None
+) -> Manifest:
+    obj = _check_kind(decoded.value)
+    unknown = unknown_fields(obj)
+    findings = [
+        finding
+        for finding in (*map(duplicate_field, decoded.duplicates), *unknown)
+        if finding.message not in reported
+    ]
+    errors = validation_errors(obj, policy)
+    if strict:
+        fields = {error.field for error in errors}
+        errors += tuple(error for error in strict_errors(findings) if error.field not in fields)
+    if errors:
+        raise InvalidObject(truncate_errors(errors))
     known = without_unknown(obj) if unknown else obj
-    return Manifest(defaulted(known), (*(finding.message for finding in findings), *validation_warnings(obj)))
+    warnings = [text for text in validation_warnings(obj) if text not in reported]
+    return Manifest(with_defaults(known), (*(finding.message for finding in findings), *warnings))
 
 
-def _enveloped(value: Any) -> dict[str, Any]:
-    """The value, if it says that it is a Framework. Raises BadRequest, InvalidObject when it is another kind."""
+def _check_kind(value: Any) -> dict[str, Any]:
+    """The value, if it is a Framework by apiVersion and kind. Raises BadRequest, or InvalidObject for another kind."""
     if not isinstance(value, dict):
-        raise BadRequest("it has to be one object with apiVersion, kind, metadata and spec")
+        raise BadRequest("must be a single object with apiVersion, kind, metadata and spec")
     version, kind = value.get("apiVersion"), value.get("kind")
     if version != API_VERSION:
-        given = "missing" if version is None else quote_value(version)
-        way_out = _CONVERT if str(version).startswith(_CONVERTED) else ""
-        raise BadRequest(f"apiVersion is {given}, and it has to be {quote_value(API_VERSION)}{way_out}")
+        found_version = "missing" if version is None else quote_value(version)
+        hint = _CONVERT_HINT if str(version).startswith(_CONVERTIBLE) else ""
+        raise BadRequest(f"apiVersion is {found_version}; must be {quote_value(API_VERSION)}{hint}")
     if kind is None:
-        raise BadRequest(f"kind is missing, and it has to be {quote_value(KIND)}")
+        raise BadRequest(f"kind is missing; must be {quote_value(KIND)}")
     if kind != KIND:
         raise InvalidObject((unsupported("kind", kind, [KIND]),))
     return value

@@ -1,8 +1,8 @@
 """
-What things are called: pods, labels, annotations, environment variables, and the uids that we derive.
+Names of pods, labels, annotations and environment variables, and derived uids.
 
-The FC_ names are those that FrameworkController's users know. Nothing is ever read back from a pod's name: whose
-pod it is stands in its labels and annotations, and the name has to agree.
+The FC_ names are those of FrameworkController. A pod's identity is read from its labels and annotations, never parsed
+from its name; the name only has to match.
 """
 
 import re
@@ -17,14 +17,19 @@ from launcher.core.spec import FrameworkName, PodName, RoleName
 
 API_VERSION = "launcher.microsoft.com/v1"
 KIND = "Framework"
-#: The init container and the volume that a pod gets by ``spec.discovery``.
+#: The init container and the volume that ``spec.discovery`` adds to a pod.
 DISCOVERY = "launcher-discovery"
+#: Annotations on each pod of a gang: an identifier shared by its pods, and the number of pods scheduled together.
+GANG_ANNOTATION = "launcher.microsoft.com/gang"
+GANG_MIN_ANNOTATION = "launcher.microsoft.com/gang-min"
+#: The label on each pod of a gang that a cluster schedules: the backend.
+BACKEND_LABEL = "launcher.microsoft.com/gang-backend"
 
 
 class PodIdentityKey(StrEnum):
-    """What a pod carries to say whose it is, in the order in which its containers see it."""
+    """Keys of a pod's identity in its labels, annotations and environment, in the order of the environment."""
 
-    # Stable over retries and rescale; a pod template may also use these as {{NAME}}.
+    # Stable across retries and rescaling; a pod template may also use these as {{NAME}}.
     FRAMEWORK_NAMESPACE = "FC_FRAMEWORK_NAMESPACE"
     FRAMEWORK_NAME = "FC_FRAMEWORK_NAME"
     TASKROLE_NAME = "FC_TASKROLE_NAME"
@@ -41,10 +46,10 @@ class PodIdentityKey(StrEnum):
     TASK_ATTEMPT_ID = "FC_TASK_ATTEMPT_ID"
 
 
-#: Written ``{{FC_TASK_INDEX}}`` in a pod template, replaced by its value in every pod.
+#: Replaced by its value wherever a pod template contains ``{{FC_TASK_INDEX}}`` and so on.
 PLACEHOLDERS = tuple(PodIdentityKey)[:6]
 
-#: The marks by which Services and lists select pods.
+#: The keys that are also labels, for selectors.
 LABELS = (
     PodIdentityKey.FRAMEWORK_NAME,
     PodIdentityKey.TASKROLE_NAME,
@@ -53,11 +58,11 @@ LABELS = (
     PodIdentityKey.TASK_ATTEMPT_ID,
 )
 
-#: Known only inside a container, because the pod's uid is given out when it is created.
+#: Set only inside containers: the pod's uid is assigned when the pod is created.
 POD_UID_VARIABLE = "FC_POD_UID"
 TASK_ATTEMPT_INSTANCE_UID_VARIABLE = "FC_TASK_ATTEMPT_INSTANCE_UID"
 
-#: Every uid that we derive comes from this one; changed, running pods would no longer be known as ours.
+#: The uuid namespace of all derived uids. Must not change: existing pods are recognised by their uids.
 _NAMESPACE = bytes.fromhex("5a0c1bb87c335a8b9a556d1f2f0f8a3e")
 _FRAMEWORK = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _ROLE = re.compile(r"[a-z0-9]{1,63}")
@@ -66,48 +71,48 @@ _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def task_name(framework: FrameworkName, role: RoleName, index: int) -> str:
-    """``mnist-worker-0``: what one task is called, whatever becomes of its attempts."""
+    """``mnist-worker-0``; the same for all attempts of the task."""
     return f"{framework}-{role}-{index}"
 
 
 def pod_name(framework: FrameworkName, role: RoleName, index: int) -> PodName:
-    """The name of every pod that serves this task; one name, so never two at once."""
+    """The name of every pod of this task. All attempts share it, so two pods can never exist at once."""
     return PodName(task_name(framework, role, index))
 
 
 def config_map_name(framework: FrameworkName) -> str:
-    """What the attempt's ConfigMap would be called. There is none, but old scripts expect the name."""
+    """The name of the attempt's ConfigMap in FrameworkController. There is none here, but scripts expect the name."""
     return f"{framework}-attempt"
 
 
 def role_selector(framework: FrameworkName, role: RoleName) -> str:
-    """Which pods serve tasks of this role, as a label selector."""
+    """The label selector of the pods of this role."""
     return f"{PodIdentityKey.FRAMEWORK_NAME}={framework},{PodIdentityKey.TASKROLE_NAME}={role}"
 
 
 def attempt_uid(framework_uid: str, attempt_id: int) -> str:
-    """The uid of one try of the whole Framework."""
-    return _derived(f"attempt/{attempt_id}", framework_uid)
+    """The uid of one Framework attempt."""
+    return _derived_uid(f"attempt/{attempt_id}", framework_uid)
 
 
 def role_uid(framework_uid: str, attempt_id: int, role: RoleName) -> str:
-    """The uid of one role within one try of the Framework."""
-    return _derived(f"role/{attempt_id}/{role}", framework_uid)
+    """The uid of one role within one Framework attempt."""
+    return _derived_uid(f"role/{attempt_id}/{role}", framework_uid)
 
 
 def task_uid(framework_uid: str, attempt_id: int, role: RoleName, index: int, incarnation: int) -> str:
-    """The uid of a task: the same over its retries, another once a rescale has replaced it."""
-    return _derived(f"task/{attempt_id}/{role}/{index}/{incarnation}", framework_uid)
+    """The uid of a task: the same for all its attempts, a new one after a rescale has replaced it."""
+    return _derived_uid(f"task/{attempt_id}/{role}/{index}/{incarnation}", framework_uid)
 
 
 def instance_uid(attempt_id: int, uid: str) -> str:
-    """``0_<uid>``: one concrete instance of an attempt."""
+    """``0_<uid>``: the id of one instance of an attempt."""
     return f"{attempt_id}_{uid}"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskIdentity:
-    """Which attempt of which task a pod serves."""
+    """The task attempt that a pod belongs to."""
 
     framework: FrameworkName
     role: RoleName
@@ -119,42 +124,42 @@ class TaskIdentity:
 
 def task_identity(pod: Mapping[str, Any]) -> TaskIdentity | None:
     """
-    Whom the pod serves, by its labels and annotations; None if one is missing, malformed or not as its name says.
+    The pod's identity from its labels and annotations; None if one is missing, malformed or does not match its name.
 
-    Anybody can write labels: whose pod it is, its controller's uid decides.
+    Every client can write labels: ownership is decided by the uid of the pod's controller reference.
     """
     metadata = pod.get("metadata") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    marks = (
-        *[labels.get(mark) for mark in LABELS],
+    values = (
+        *[labels.get(key) for key in LABELS],
         annotations.get(PodIdentityKey.TASK_UID),
         metadata.get("name"),
     )
-    return _membership(*marks) if all(isinstance(mark, str) for mark in marks) else None
+    return _task_identity(*values) if all(isinstance(value, str) for value in values) else None
 
 
-# A pod is looked at with each of its changes, and these never do.
+# Computed for every update of a pod, from values that never change.
 @lru_cache(maxsize=2**14)
-def _membership(
+def _task_identity(
     framework: str, role: str, index: str, framework_attempt: str, task_attempt: str, uid: str, name: str
 ) -> TaskIdentity | None:
     if not (_FRAMEWORK.fullmatch(framework) and _ROLE.fullmatch(role) and _UID.fullmatch(uid)):
         return None
     if not all(map(_NUMBER.fullmatch, (index, framework_attempt, task_attempt))):
         return None
-    of = TaskIdentity(
+    identity = TaskIdentity(
         FrameworkName(framework), RoleName(role), int(index), int(framework_attempt), int(task_attempt), uid
     )
-    return of if name == pod_name(of.framework, of.role, of.index) else None
+    return identity if name == pod_name(identity.framework, identity.role, identity.index) else None
 
 
-def _derived(what: str, framework_uid: str) -> str:
+def _derived_uid(name: str, framework_uid: str) -> str:
     """
-    The uuid5 of *what* within the Framework, as text.
+    The uuid5 of *name* within the Framework, as text.
 
-    Written out because every pod needs one, and three times faster than by way of ``uuid.UUID``.
+    Computed here since every pod needs one, and this is three times faster than ``uuid.UUID``.
     """
-    # The uid comes last: it is the one part that others write, so nothing after it can be mistaken.
-    digest = sha1(_NAMESPACE + f"{what}/{framework_uid}".encode(), usedforsecurity=False).hexdigest()
+    # The uid comes last: it is the only part that users can write, so it cannot change the meaning of what follows.
+    digest = sha1(_NAMESPACE + f"{name}/{framework_uid}".encode(), usedforsecurity=False).hexdigest()
     variant = "89ab"[int(digest[16], 16) & 3]
     return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"

@@ -1,4 +1,4 @@
-"""What the user asked for, complete and checked: nothing here is open or optional that the engine must decide."""
+"""The typed spec of a Framework, validated and with all defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ PodName = NewType("PodName", str)
 
 
 class ExecutionType(StrEnum):
-    """What the user wants of the Framework as a whole."""
+    """Whether the Framework waits, runs or is stopped."""
 
     CREATE = "Create"
     START = "Start"
@@ -19,7 +19,7 @@ class ExecutionType(StrEnum):
 
 
 class CleanPodPolicy(StrEnum):
-    """Which pods are deleted when an attempt is over and no other follows."""
+    """Which pods are deleted when the last attempt completes."""
 
     NONE = "None"
     RUNNING = "Running"
@@ -27,42 +27,42 @@ class CleanPodPolicy(StrEnum):
 
 
 class StartCondition(StrEnum):
-    """What a task of another role must have reached before this role starts."""
+    """The state that tasks of another role must reach before this role starts."""
 
     RUNNING = "Running"
     READY = "Ready"
     SUCCEEDED = "Succeeded"
 
 
-#: ``maxRetryCount`` values with a meaning of their own.
+#: Special values of ``maxRetryCount``.
 RETRY_ALWAYS = -2
 RETRY_ANY_FAILURE = -1
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When a finished attempt is followed by another."""
+    """When a completed attempt is retried."""
 
     fancy: bool = False
     max_retries: int = 0
-    #: Only a failure with one of these exit codes is retried; None: the exit code does not matter. Of a pod that has
-    #: none, such as one that was evicted, the rest decides.
+    #: Only failures with one of these exit codes are retried; None: any exit code. They do not apply to a pod without
+    #: an exit code, such as an evicted one.
     exit_codes: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionPolicy:
-    """When the tasks of one role end the whole attempt; -1 is never."""
+    """When the tasks of one role complete the Framework attempt; -1 is never."""
 
     min_failed: int = 1
     min_succeeded: int = -1
-    #: Success of every one of these tasks ends the attempt with success; empty: no such rule.
+    #: The attempt succeeds when all of these tasks have succeeded; empty: no such rule.
     succeeded_indexes: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class StartAfter:
-    """This role's pods wait until *at_least* tasks (None: all) of *role* have reached *condition*."""
+    """Pods of this role wait until *at_least* tasks (None: all) of *role* have reached *condition*."""
 
     role: RoleName
     condition: StartCondition = StartCondition.RUNNING
@@ -71,12 +71,16 @@ class StartAfter:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """All or nothing: *min_tasks* (None: all) are placed together, or none is."""
+    """Gang scheduling: at least *min_tasks* (None: all) are scheduled together, or none."""
 
     timeout_seconds: int | None = None
     min_tasks: int | None = None
-    #: Where the cluster has queues: in which one it waits.
+    #: The queue of the gang scheduler, if it has queues.
     queue: str = ""
+
+
+#: In ``discovery.ports``: each task of the role chooses a free port of its node.
+AUTO_PORT = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +91,9 @@ class Discovery:
     ports: Mapping[RoleName, int | str] = field(default_factory=dict)
     #: Wait also until the tasks of all roles that are created earlier listen on their ports.
     wait_for_ports: bool = False
-    #: Who waits for longer fails, and says for whom; None: never.
+    #: A task that waits for longer fails and reports the missing peers; None: no limit.
     timeout_seconds: int | None = None
-    #: Of the init container; empty: that of the pod's first container.
+    #: The image of the init container; empty: that of the pod's first container.
     image: str = ""
 
 
@@ -99,22 +103,24 @@ class TaskRole:
 
     name: RoleName
     tasks: int
-    #: The PodTemplateSpec as the user wrote it: ``metadata`` and ``spec``, unknown fields kept.
+    #: The PodTemplateSpec as the user wrote it, with unknown fields.
     pod: Mapping[str, Any]
     completion: CompletionPolicy = CompletionPolicy()
     retry: RetryPolicy = RetryPolicy()
     start_after: tuple[StartAfter, ...] = ()
-    #: True: never counts towards completion (tensorboard and the like).
+    #: Does not count towards completion, such as TensorBoard.
     background: bool = False
-    #: A pod that takes longer to go is removed by force; None: never.
+    #: A pod whose deletion takes longer is force deleted; None: never.
     graceful_deletion_seconds: int | None = None
     #: A pod that stays Pending for longer fails its attempt; None: never.
     pending_deadline_seconds: int | None = None
+    #: Failure rules as the user wrote them, in FrameworkController's format; they precede those of the cluster.
+    pod_failure_spec: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FrameworkSpec:
-    """The whole wish."""
+    """The spec of a Framework."""
 
     roles: tuple[TaskRole, ...]
     execution: ExecutionType = ExecutionType.START

@@ -1,4 +1,4 @@
-"""What has happened so far: the states of Frameworks and tasks, the legal steps between them, and the record."""
+"""The status of Frameworks and tasks: states, legal transitions, attempts and retries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from launcher.core.timestamps import Time
 
 
 class State(StrEnum):
-    """Where a Framework's attempt, or a task's, stands."""
+    """The state of a Framework or of a task."""
 
     CREATION_PENDING = "AttemptCreationPending"
     CREATION_REQUESTED = "AttemptCreationRequested"
@@ -25,12 +25,12 @@ class State(StrEnum):
 
 _S = State
 
-#: Every legal step of a task, and no other. The diagram in the README is drawn from this table.
+#: All legal transitions of a task. The diagram in docs/retries-and-completion.md is drawn from this table.
 TASK_STEPS: Mapping[State, frozenset[State]] = {
-    # The pod is in sight, or it can never be had, or it is no longer wanted.
+    # The pod was created, or it cannot be created, or it is no longer needed.
     _S.CREATION_PENDING: frozenset({_S.CREATION_REQUESTED, _S.ATTEMPT_COMPLETED}),
     _S.CREATION_REQUESTED: frozenset({_S.PREPARING, _S.ATTEMPT_COMPLETED}),
-    # A pod that ended and is not tried again counts at once; it stays for its logs.
+    # A finished pod that is not retried completes the attempt at once; it is kept for its logs.
     _S.PREPARING: frozenset({_S.RUNNING, _S.DELETION_PENDING, _S.DELETING, _S.ATTEMPT_COMPLETED}),
     _S.RUNNING: frozenset({_S.PREPARING, _S.DELETION_PENDING, _S.DELETING, _S.ATTEMPT_COMPLETED}),
     _S.DELETION_PENDING: frozenset({_S.DELETION_REQUESTED, _S.DELETING, _S.ATTEMPT_COMPLETED}),
@@ -40,7 +40,7 @@ TASK_STEPS: Mapping[State, frozenset[State]] = {
     _S.COMPLETED: frozenset(),
 }
 
-#: Every legal step of a Framework. It has no object of its own to request, so two of the nine names are not used.
+#: All legal transitions of a Framework. It requests no object of its own, so two of the nine states are not used.
 FRAMEWORK_STEPS: Mapping[State, frozenset[State]] = {
     _S.CREATION_PENDING: frozenset({_S.PREPARING, _S.DELETING, _S.ATTEMPT_COMPLETED}),
     _S.PREPARING: frozenset({_S.RUNNING, _S.DELETION_PENDING, _S.DELETING}),
@@ -54,13 +54,13 @@ FRAMEWORK_STEPS: Mapping[State, frozenset[State]] = {
 
 @dataclass(frozen=True, slots=True)
 class RetryStatus:
-    """How often it was tried again."""
+    """The retries of a Framework or task so far."""
 
     total: int = 0
     accountable: int = 0
     #: Seconds between the end of an attempt and the next one; set only while a retry is scheduled.
     delay: int | None = None
-    #: Retries in a row that each came soon after a start: how far the back-off has grown.
+    #: Consecutive retries of short attempts, which determine the back-off.
     consecutive_quick_retries: int = 0
 
 
@@ -69,7 +69,7 @@ NO_RETRIES = RetryStatus()
 
 @dataclass(frozen=True, slots=True)
 class TaskAttempt:
-    """The current try of a task, and the pod that serves it."""
+    """The current attempt of a task, and its pod."""
 
     start_time: Time
     run_time: Time | None = None
@@ -79,13 +79,42 @@ class TaskAttempt:
     ip: str | None = None
     host_ip: str | None = None
     completion: Completion | None = None
-    #: The pod answers its readiness probe; known only while it is in sight, so never stored.
+    #: The pod passes its readiness probe; known only while the pod is observed, so never stored.
     ready: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
+class CompletedAttempt:
+    """An earlier attempt of a task: it completed and was retried."""
+
+    id: int
+    start_time: Time
+    completion_time: Time
+    #: The code and the phrase of its completion.
+    code: int
+    phrase: str
+    #: The cause as a clause: ``container main exited with code 7``.
+    reason: str
+    #: Whether the retry counts towards maxRetryCount, and why it was permitted.
+    counted: bool
+    retry_reason: str
+    #: The number of counted retries that remained; None: unlimited.
+    retries_left: int | None = None
+    run_time: Time | None = None
+    pod_uid: str | None = None
+    node: str | None = None
+    #: Exit code of the container that failed; None if there was none.
+    exit_code: int | None = None
+    signal: int = 0
+    #: The failure rule that matched; empty if none did.
+    rule: str = ""
+    #: Why the retry does not count; empty if it does.
+    uncounted_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """One task, from its creation on."""
+    """The status of one task."""
 
     index: int
     start_time: Time
@@ -95,12 +124,14 @@ class TaskStatus:
     run_time: Time | None = None
     completion_time: Time | None = None
     retry: RetryStatus = NO_RETRIES
-    #: Removed by a scale-down; it never comes back, a later scale-up makes a new task.
+    #: Removed by a scale-down; a later scale-up creates a new task.
     deletion_pending: bool = False
-    #: Tells apart tasks of one index: 0 from the attempt's start, n from the n-th rescale.
+    #: Distinguishes tasks of one index: 0 if created with the attempt, n if created by the n-th rescale.
     incarnation: int = 0
-    #: Why it is where it is, for people.
+    #: The reason for the state, for users.
     message: str = ""
+    #: The latest attempts before the current one, oldest first; older ones are only counted, by ``retry.total``.
+    history: tuple[CompletedAttempt, ...] = ()
 
     @property
     def succeeded(self) -> bool:
@@ -108,13 +139,13 @@ class TaskStatus:
 
 
 def was_scheduled(task: TaskStatus) -> bool:
-    """Whether the task's pod was given a node in its current try. Who has run was, whoever told."""
+    """Whether the current attempt's pod was scheduled. A pod that has run was, even if its node was never observed."""
     attempt = task.attempt
     return attempt.node is not None or attempt.run_time is not None or task.succeeded
 
 
 def new_task(index: int, now: Time, incarnation: int = 0) -> TaskStatus:
-    """A task that nothing has happened to yet."""
+    """The status of a new task."""
     return TaskStatus(
         index=index, start_time=now, transition_time=now, attempt=TaskAttempt(now), incarnation=incarnation
     )
@@ -122,17 +153,17 @@ def new_task(index: int, now: Time, incarnation: int = 0) -> TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class RoleStatus:
-    """The tasks of one role, by index."""
+    """The tasks of one role, ordered by index."""
 
     name: RoleName
     tasks: tuple[TaskStatus, ...]
-    #: Kept from the spec, so that it outlives the role's removal from there.
+    #: Copied from the spec, so that it is known after the role was removed from the spec.
     graceful_deletion_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """The task that ended the attempt, and by which rule."""
+    """The task that completed the Framework attempt, and the rule that applied."""
 
     message: str
     role: RoleName | None = None
@@ -141,7 +172,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class FrameworkAttempt:
-    """The current try of the whole Framework."""
+    """The current attempt of the Framework."""
 
     id: int
     start_time: Time
@@ -149,26 +180,26 @@ class FrameworkAttempt:
     completion_time: Time | None = None
     completion: Completion | None = None
     trigger: Trigger | None = None
-    #: How many rescales have added tasks in this attempt.
+    #: Number of rescales that added tasks in this attempt.
     rescales: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One standard condition, as ``kubectl wait --for=condition=…`` reads it."""
+    """A condition as Kubernetes defines it."""
 
     type: str
     status: bool
     since: Time
     reason: str
     message: str = ""
-    #: The generation that it is about, where that is not the one of the whole status.
+    #: The observed generation, if it differs from that of the status.
     generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FrameworkStatus:
-    """Everything that has happened to a Framework and still matters."""
+    """The status of a Framework."""
 
     start_time: Time
     transition_time: Time

@@ -1,9 +1,9 @@
 """
-Jobs of somebody else's kind, run by Frameworks: each has one, which follows it, and its status tells how that goes.
+Runs jobs of other kinds, such as TFJobs, as Frameworks: one Framework per job, whose progress is the job's status.
 
-The Framework is owned by its job and has its name. It is made when the job is there, changed when the job's spec is,
-and gone while the job is suspended. A Framework of that name that belongs to nobody, or to another, is left alone; one
-of a deleted job of that name is waited for.
+The Framework is owned by its job and has the same name. It is created with the job, updated with the job's spec, and
+deleted while the job is suspended. A Framework of that name with another owner, or none, is not changed. If it
+belongs to a deleted job of the same name, the job waits until the garbage collector has removed it.
 """
 
 import asyncio
@@ -11,27 +11,27 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from launcher.core.errors import AlreadyExists, Conflict, FieldError, InvalidObject, LauncherError, NotFound
+from launcher.core.errors import AlreadyExists, Conflict, FieldError, InvalidObject, NotFound
+from launcher.core.events import ObjectEvent
 from launcher.core.manifest import validate_framework
 from launcher.core.owner_references import controller_of, controller_reference
-from launcher.core.planning.actions import ObjectEvent
+from launcher.core.pods.observed_pod import is_deleted
 from launcher.core.timestamps import parse_rfc3339
-from launcher.job_kinds.job_kind import FOREIGN, JOB_KIND, JobKind, convert_job, translated
-from launcher.job_kinds.job_progress import NOTHING_YET, Progress, progress_of
+from launcher.job_kinds.job_kind import JOB_KIND_LABEL, JOB_KINDS, JobKind, convert_job, translate_error
+from launcher.job_kinds.job_progress import NO_PROGRESS, Progress, progress_of
 from launcher.job_kinds.job_status import (
     StatusContext,
-    blocked,
+    blocked_status,
     is_finished,
-    looked,
-    running,
-    same,
+    is_same,
+    running_status,
     status_events,
-    suspended,
+    suspended_status,
+    with_reconcile_time,
 )
 from launcher.job_kinds.ownership import JobKindOwnership
-from launcher.store.backoff import ExponentialBackoff
 from launcher.store.event_recorder import EventRecorder
-from launcher.store.informer import EventHandlerFuncs, Informer
+from launcher.store.informer import EventHandlerFuncs, SharedInformers
 from launcher.store.interface import (
     FRAMEWORKS,
     DeleteOptions,
@@ -44,307 +44,291 @@ from launcher.store.interface import (
 )
 from launcher.store.object_errors import object_errors
 from launcher.store.selectors import Selector
-from launcher.store.work_queue import WorkQueue
+from launcher.store.work_queue import WorkQueue, retry_on_error, run_workers
 
 log = logging.getLogger(__name__)
 
-#: On a Framework: the generation of the job that it was last made to follow.
-GENERATION = "launcher.microsoft.com/job-generation"
+#: Annotation of a Framework: the generation of the job that it was last updated to.
+GENERATION_ANNOTATION = "launcher.microsoft.com/job-generation"
 
 _WORKERS = 4
 _COMPONENT, _RECONCILER = "job-controller", "job-reconciler"
-#: However far away the end of a job's time is: look again after this many seconds, should the clock have jumped.
-_LONGEST_NAP = 600.0
+#: Maximum delay before a TTL is checked again, in case the clock is set.
+_MAX_RECHECK_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class _ObservedFramework:
-    """A Framework, as far as its job is concerned."""
+    """The fields of a Framework that its job depends on."""
 
     uid: str
     owner: str
-    #: The kind and the name of the owner.
+    #: Kind and name of the owner.
     owned_by: tuple[str, str]
     generation: str
-    is_going: bool
+    is_deleting: bool
     progress: Progress
 
 
 @dataclass(frozen=True, slots=True)
 class _DesiredFramework:
-    """What a job of that uid and generation wants: a Framework, or to be left alone, or nothing that can be done."""
+    """The Framework that a job specifies, or the errors of the job."""
 
-    of: tuple[str, int]
+    #: Uid and generation of the job.
+    job_version: tuple[str, int]
     framework: Object
-    #: Seconds for which the job is kept after its end; None: for ever.
-    ttl: int | None = None
-    problems: tuple[FieldError, ...] = ()
+    #: Seconds after its completion when the job is deleted; None: never.
+    ttl_seconds: int | None = None
+    errors: tuple[FieldError, ...] = ()
 
     @property
-    def is_held(self) -> bool:
-        return not self.problems and self.framework["spec"]["executionType"] == "Create"
+    def is_suspended(self) -> bool:
+        return not self.errors and self.framework["spec"]["executionType"] == "Create"
 
 
 class JobController:
-    """Keeps a Framework for each job of one kind, and the status of each job true."""
+    """Reconciles the jobs of one kind: a Framework for each, and their status."""
 
     def __init__(
         self,
         store: Store,
-        foreign: JobKind,
+        job_kind: JobKind,
         *,
         clock: Callable[[], float],
-        chance: Callable[[], float],
-        forbidden: Callable[[Object], Sequence[FieldError]],
+        jitter: Callable[[], float],
+        policy_errors: Callable[[Object], Sequence[FieldError]],
+        informers: SharedInformers | None = None,
     ) -> None:
-        """*forbidden* tells what a Framework asks for and may not: jobs also come past everybody who would refuse."""
-        self._store, self._foreign, self._clock, self._forbidden = store, foreign, clock, forbidden
-        self._queue: WorkQueue[Key] = WorkQueue()
+        """*policy_errors* checks Frameworks again, since jobs can be stored without admission."""
+        self._store, self._job_kind, self._clock, self._policy_errors = store, job_kind, clock, policy_errors
+        self._queue: WorkQueue[Key] = WorkQueue("job")
         self._jobs: dict[Key, Object] = {}
-        self._known: dict[Key, _ObservedFramework] = {}
-        self._wishes: dict[Key, _DesiredFramework] = {}
-        self._pauses: dict[Key, ExponentialBackoff] = {}
-        self._events = EventRecorder(store, clock, foreign.family.operator)
-        ours = Selector.labelled({JOB_KIND: foreign.family.kind})
-        self._frameworks = Informer(
-            store,
-            FRAMEWORKS,
-            EventHandlerFuncs(self.framework_seen, self.framework_gone),
-            ours,
-            chance=chance,
-            component=_COMPONENT,
+        self._observed: dict[Key, _ObservedFramework] = {}
+        self._desired: dict[Key, _DesiredFramework] = {}
+        self._events = EventRecorder(store, clock, job_kind.family.operator)
+        job_frameworks = Selector.for_labels({JOB_KIND_LABEL: job_kind.family.kind})
+        #: None if *informers* are run by the caller.
+        self._own_informers = (
+            SharedInformers(store, jitter=jitter, select_on_server=True) if informers is None else None
         )
-        self._told = Informer(
-            store,
-            foreign.kind,
-            EventHandlerFuncs(self.job_seen, self.job_gone),
-            chance=chance,
+        informers = informers or self._own_informers
+        assert informers is not None
+        # Frameworks first: no job is observed before its Framework.
+        self._frameworks = informers.add_event_handler(
+            FRAMEWORKS,
+            EventHandlerFuncs(self.on_framework_upsert, self.on_framework_delete),
             component=_COMPONENT,
+            selector=job_frameworks,
+        )
+        self._job_informer = informers.add_event_handler(
+            job_kind.kind, EventHandlerFuncs(self.on_job_upsert, self.on_job_delete), component=_COMPONENT
         )
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Runs until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._events.run())
-            group.create_task(self._frameworks.run())
-            # First, so that no job is looked at without its Framework.
+            if self._own_informers is not None:
+                group.create_task(self._own_informers.run())
             await self._frameworks.synced.wait()
-            group.create_task(self._told.run())
-            for _ in range(_WORKERS):
-                group.create_task(self._work())
+            reconcile = retry_on_error(self._queue, self.reconcile, _RECONCILER, self._job_kind.plural)
+            group.create_task(run_workers(self._queue, reconcile, _WORKERS))
 
-    # What the informers tell.
+    # Event handlers.
 
-    def job_seen(self, key: Key, job: Object) -> None:
+    def on_job_upsert(self, key: Key, job: Object) -> None:
         self._jobs[key] = job
         self._queue.add(key)
 
-    def job_gone(self, key: Key) -> None:
-        for shelf in (self._jobs, self._wishes, self._pauses):
-            shelf.pop(key, None)
+    def on_job_delete(self, key: Key) -> None:
+        for cache in (self._jobs, self._desired):
+            cache.pop(key, None)
         self._queue.forget(key)
-        object_errors.resolve(_RECONCILER, self._foreign.plural, key)
+        object_errors.resolve(_RECONCILER, self._job_kind.plural, key)
 
-    def framework_seen(self, key: Key, obj: Object) -> None:
+    def on_framework_upsert(self, key: Key, obj: Object) -> None:
         meta = obj["metadata"]
         owner = controller_of(meta)
-        self._known[key] = _ObservedFramework(
+        self._observed[key] = _ObservedFramework(
             meta["uid"],
             owner.get("uid", ""),
             (owner.get("kind", ""), owner.get("name", "")),
-            (meta.get("annotations") or {}).get(GENERATION, ""),
-            "deletionTimestamp" in meta,
+            (meta.get("annotations") or {}).get(GENERATION_ANNOTATION, ""),
+            is_deleted(obj),
             progress_of(obj),
         )
         self._queue.add(key)
 
-    def framework_gone(self, key: Key) -> None:
-        self._known.pop(key, None)
+    def on_framework_delete(self, key: Key) -> None:
+        self._observed.pop(key, None)
         self._queue.add(key)
 
-    # Work.
+    # Reconcile.
 
-    async def _work(self) -> None:
-        while (key := await self._queue.get()) is not None:
-            try:
-                await self._attend(key)
-            finally:
-                self._queue.done(key)
-
-    async def _attend(self, key: Key) -> None:
-        """Look at one job; whatever goes wrong stays with it."""
-        try:
-            await self._look(key)
-        except LauncherError as error:
-            log.info("job could not be worked on", extra={"job": key, "why": str(error)})
-            self._later(key)
-        except Exception as error:  # a bug shows on one job, and must not end the others
-            object_errors.record(_RECONCILER, self._foreign.plural, key, error)
-            self._later(key)
-        else:
-            self._pauses.pop(key, None)
-            object_errors.resolve(_RECONCILER, self._foreign.plural, key)
-
-    def _later(self, key: Key) -> None:
-        pauses = self._pauses.setdefault(key, ExponentialBackoff(first=0.1, most=30.0))
-        self._queue.add_after(key, pauses.next_delay())
-
-    async def _look(self, key: Key) -> None:
+    async def reconcile(self, key: Key) -> None:
+        """Creates, updates or deletes the Framework of one job, and updates its status. Raises LauncherError."""
         job = self._jobs.get(key)
-        if job is None or "deletionTimestamp" in job["metadata"]:
+        if job is None or is_deleted(job):
             return
-        wish, known = self._wish(key, job), self._known.get(key)
+        desired, observed = self._desired_framework(key, job), self._observed.get(key)
         if is_finished(_status(job)):
-            await self._expire(job, wish)
-        elif known is not None and known.owner != job["metadata"]["uid"]:
-            if known.owned_by == (self._foreign.kind.kind, key[1]):
+            await self._expire(job, desired)
+        elif observed is not None and observed.owner != job["metadata"]["uid"]:
+            if observed.owned_by == (self._job_kind.kind.kind, key[1]):
                 return  # that of a deleted job of this name: the garbage collector removes it
-            await self._block(job, "NameTaken", _taken(key))
-        elif wish.is_held and (known is None or known.progress.end is None):
-            await self._suspend(job, known)
-        elif known is not None and known.is_going and known.progress.end is None:
-            return  # it is heard of again when that is gone
-        elif known is not None:
-            await self._follow(job, known, wish)
-        elif wish.problems:
-            await self._block(job, "Invalid", "; ".join(map(str, wish.problems)))
+            await self._block(job, "NameTaken", _name_conflict(key))
+        elif desired.is_suspended and (observed is None or observed.progress.end is None):
+            await self._suspend(job, observed)
+        elif observed is not None and observed.is_deleting and observed.progress.end is None:
+            return  # reconciled again after the deletion
+        elif observed is not None:
+            await self._update(job, observed, desired)
+        elif desired.errors:
+            await self._block(job, "Invalid", "; ".join(map(str, desired.errors)))
         else:
-            await self._begin(job, wish)
+            await self._create(job, desired)
 
-    def _wish(self, key: Key, job: Object) -> _DesiredFramework:
-        of = (job["metadata"]["uid"], job["metadata"]["generation"])
-        wish = self._wishes.get(key)
-        if wish is None or wish.of != of:
-            wish = self._wishes[key] = self._wish_of(job, of)
-        return wish
+    def _desired_framework(self, key: Key, job: Object) -> _DesiredFramework:
+        job_version = (job["metadata"]["uid"], job["metadata"]["generation"])
+        desired = self._desired.get(key)
+        if desired is None or desired.job_version != job_version:
+            desired = self._desired[key] = self._convert(job, job_version)
+        return desired
 
-    def _wish_of(self, job: Object, of: tuple[str, int]) -> _DesiredFramework:
+    def _convert(self, job: Object, job_version: tuple[str, int]) -> _DesiredFramework:
         try:
-            framework = validate_framework(convert_job(self._foreign, job).framework).object
-            problems = tuple(self._forbidden(framework))
+            framework = validate_framework(convert_job(self._job_kind, job).framework).object
+            errors = tuple(self._policy_errors(framework))
         except InvalidObject as error:
-            framework, problems = {}, error.errors
-        if problems:
-            told = tuple(translated(self._foreign, job, problem) for problem in problems)
-            return _DesiredFramework(of, {}, problems=told)
-        # It goes with its job, and not before: how it ended has to be told first.
+            framework, errors = {}, error.errors
+        if errors:
+            job_errors = tuple(translate_error(self._job_kind, job, error) for error in errors)
+            return _DesiredFramework(job_version, {}, errors=job_errors)
+        # It is deleted with its job, after the job's status has been updated.
         ttl = framework["spec"].pop("ttlSecondsAfterFinished", None)
-        return _DesiredFramework(of, _marked(framework, job, self._foreign), ttl)
+        return _DesiredFramework(job_version, _owned(framework, job, self._job_kind), ttl)
 
-    async def _begin(self, job: Object, wish: _DesiredFramework) -> None:
-        """The job has its Framework, unless somebody else's has that name."""
+    async def _create(self, job: Object, desired: _DesiredFramework) -> None:
+        """Creates the Framework, unless another one has that name."""
         try:
-            self._frameworks.upsert(await self._store.create(FRAMEWORKS, wish.framework))
+            self._frameworks.upsert(await self._store.create(FRAMEWORKS, desired.framework))
         except AlreadyExists:
             key = key_of(job)
             live = await self._store.get(FRAMEWORKS, *key)
             owner = controller_of(live["metadata"])
             if owner.get("uid") != job["metadata"]["uid"]:
-                if (owner.get("kind"), owner.get("name")) != (self._foreign.kind.kind, key[1]):
-                    await self._block(job, "NameTaken", _taken(key))
-                raise Conflict(_taken(key)) from None  # nobody tells when it has gone: it is tried again
-            # Somebody took the label by which it is found.
-            mark = MergePatch({"metadata": {"labels": {JOB_KIND: self._foreign.family.kind}}})
-            self._frameworks.upsert(await self._store.patch(FRAMEWORKS, *key, mark))
+                if (owner.get("kind"), owner.get("name")) != (self._job_kind.kind.kind, key[1]):
+                    await self._block(job, "NameTaken", _name_conflict(key))
+                raise Conflict(_name_conflict(key)) from None  # retried, because its deletion is not observed
+            # The label that the informer selects was removed.
+            patch = MergePatch({"metadata": {"labels": {JOB_KIND_LABEL: self._job_kind.family.kind}}})
+            self._frameworks.upsert(await self._store.patch(FRAMEWORKS, *key, patch))
             return
-        await self._tell(job, running(self._story(job), _status(job), NOTHING_YET))
+        await self._update_status(job, running_status(self._status_context(job), _status(job), NO_PROGRESS))
 
-    async def _follow(self, job: Object, known: _ObservedFramework, wish: _DesiredFramework) -> None:
-        """The Framework is as the job wants it, and the job knows how far that has come."""
-        if known.generation != str(job["metadata"]["generation"]):
-            if wish.problems:
+    async def _update(self, job: Object, observed: _ObservedFramework, desired: _DesiredFramework) -> None:
+        """Updates the Framework to the job's spec, and the job's status to the Framework's progress."""
+        if observed.generation != str(job["metadata"]["generation"]):
+            if desired.errors:
                 self._events.record(
-                    job, [ObjectEvent("Invalid", "; ".join(map(str, wish.problems)), warning=True)]
+                    job, [ObjectEvent("Invalid", "; ".join(map(str, desired.errors)), warning=True)]
                 )
             else:
-                await self._change(job, known, wish)
-        await self._tell(job, running(self._story(job), _status(job), known.progress))
+                await self._update_spec(job, observed, desired)
+        await self._update_status(
+            job, running_status(self._status_context(job), _status(job), observed.progress)
+        )
 
-    async def _change(self, job: Object, known: _ObservedFramework, wish: _DesiredFramework) -> None:
+    async def _update_spec(
+        self, job: Object, observed: _ObservedFramework, desired: _DesiredFramework
+    ) -> None:
         live = await self._store.get(FRAMEWORKS, *key_of(job))
-        if live["metadata"]["uid"] != known.uid:
-            return  # it is heard of
+        if live["metadata"]["uid"] != observed.uid:
+            return  # reconciled again when the informer observes it
         annotations = {
             **(live["metadata"].get("annotations") or {}),
-            GENERATION: str(job["metadata"]["generation"]),
+            GENERATION_ANNOTATION: str(job["metadata"]["generation"]),
         }
-        # Who has stopped the Framework itself has ended the job with it.
+        # A Framework that a user stopped stays stopped.
         stopped = {"executionType": "Stop"} if live["spec"].get("executionType") == "Stop" else {}
         new = {
             **live,
             "metadata": {**live["metadata"], "annotations": annotations},
-            "spec": {**wish.framework["spec"], **stopped},
+            "spec": {**desired.framework["spec"], **stopped},
         }
         self._frameworks.upsert(await self._store.update(FRAMEWORKS, new))
 
-    async def _suspend(self, job: Object, known: _ObservedFramework | None) -> None:
-        """The job has no Framework, and so no pods."""
-        if known is not None and not known.is_going:
-            how = DeleteOptions(uid=known.uid, propagation=Propagation.FOREGROUND)
+    async def _suspend(self, job: Object, observed: _ObservedFramework | None) -> None:
+        """Deletes the Framework and its pods."""
+        if observed is not None and not observed.is_deleting:
+            options = DeleteOptions(uid=observed.uid, propagation=Propagation.FOREGROUND)
             try:
-                await self._store.delete(FRAMEWORKS, *key_of(job), how)
+                await self._store.delete(FRAMEWORKS, *key_of(job), options)
             except NotFound as error:
-                log.info("framework is gone already", extra={"job": key_of(job), "why": str(error)})
-        await self._tell(job, suspended(self._story(job), _status(job)))
+                log.info("framework already deleted", extra={"job": key_of(job), "error": str(error)})
+        await self._update_status(job, suspended_status(self._status_context(job), _status(job)))
 
-    async def _block(self, job: Object, reason: str, why: str) -> None:
-        await self._tell(job, blocked(self._story(job), _status(job), reason, why))
+    async def _block(self, job: Object, reason: str, message: str) -> None:
+        status = blocked_status(self._status_context(job), _status(job), reason, message)
+        await self._update_status(job, status)
 
-    async def _expire(self, job: Object, wish: _DesiredFramework) -> None:
-        """A finished job goes when its time after the end is over, and takes its Framework along."""
-        ended = _status(job).get("completionTime")
-        if wish.ttl is None or ended is None:
+    async def _expire(self, job: Object, desired: _DesiredFramework) -> None:
+        """Deletes a finished job and its Framework after its TTL."""
+        completion_time = _status(job).get("completionTime")
+        if desired.ttl_seconds is None or completion_time is None:
             return
-        left = parse_rfc3339(ended) + wish.ttl - self._clock()
-        if left > 0:
-            self._queue.add_after(key_of(job), min(left, _LONGEST_NAP))
+        remaining = parse_rfc3339(completion_time) + desired.ttl_seconds - self._clock()
+        if remaining > 0:
+            self._queue.add_after(key_of(job), min(remaining, _MAX_RECHECK_SECONDS))
             return
         meta = job["metadata"]
-        # As it was when its time was over: who has edited it since may have given it more.
-        how = DeleteOptions(
+        # Only this version: an update may have extended the TTL.
+        options = DeleteOptions(
             uid=meta["uid"], version=int(meta["resourceVersion"]), propagation=Propagation.FOREGROUND
         )
         try:
-            await self._store.delete(self._foreign.kind, *key_of(job), how)
+            await self._store.delete(self._job_kind.kind, *key_of(job), options)
         except NotFound as error:
-            log.info("job is gone already", extra={"job": key_of(job), "why": str(error)})
+            log.info("job already deleted", extra={"job": key_of(job), "error": str(error)})
 
-    async def _tell(self, job: Object, status: Object) -> None:
-        """Store the status, if it is another one."""
-        if same(_status(job), status):
+    async def _update_status(self, job: Object, status: Object) -> None:
+        """Updates the status, if it has changed."""
+        if is_same(_status(job), status):
             return
         saved = await self._store.update_status(
-            self._foreign.kind, {**job, "status": looked(status, int(self._clock()))}
+            self._job_kind.kind, {**job, "status": with_reconcile_time(status, int(self._clock()))}
         )
-        self._told.upsert(saved)
+        self._job_informer.upsert(saved)
         self._events.record(job, status_events(_status(job), status))
 
-    def _story(self, job: Object) -> StatusContext:
+    def _status_context(self, job: Object) -> StatusContext:
         namespace, name = key_of(job)
-        return StatusContext(self._foreign, namespace, name, int(self._clock()))
+        return StatusContext(self._job_kind, namespace, name, int(self._clock()))
 
 
-def _marked(framework: Object, job: Object, foreign: JobKind) -> Object:
-    """The Framework, with whose it is."""
-    meta, theirs = framework["metadata"], job["metadata"]
-    owner = controller_reference(foreign.kind.api_version, foreign.kind.kind, theirs["name"], theirs["uid"])
+def _owned(framework: Object, job: Object, job_kind: JobKind) -> Object:
+    """Returns the Framework with owner reference, label and annotation of its job."""
+    meta, job_metadata = framework["metadata"], job["metadata"]
+    owner = controller_reference(
+        job_kind.kind.api_version, job_kind.kind.kind, job_metadata["name"], job_metadata["uid"]
+    )
     return {
         **framework,
         "metadata": {
-            "name": theirs["name"],
-            "namespace": theirs["namespace"],
-            "labels": {**(meta.get("labels") or {}), JOB_KIND: foreign.family.kind},
-            "annotations": {**(meta.get("annotations") or {}), GENERATION: str(theirs["generation"])},
+            "name": job_metadata["name"],
+            "namespace": job_metadata["namespace"],
+            "labels": {**(meta.get("labels") or {}), JOB_KIND_LABEL: job_kind.family.kind},
+            "annotations": {
+                **(meta.get("annotations") or {}),
+                GENERATION_ANNOTATION: str(job_metadata["generation"]),
+            },
             "ownerReferences": [owner],
         },
     }
 
 
-def _taken(key: Key) -> str:
-    return (
-        f"there is a Framework called {key[1]} already, and it is not this job's; delete that Framework, or give the "
-        "job another name"
-    )
+def _name_conflict(key: Key) -> str:
+    return f"Framework {key[1]} already exists and is not owned by this job. Delete it or rename the job."
 
 
 def _status(job: Object) -> Object:
@@ -353,27 +337,29 @@ def _status(job: Object) -> Object:
 
 
 class ClusterJobs:
-    """One mirror for each kind that is ours, each time made anew: nothing that an earlier one knew is kept."""
+    """Runs a new JobController for each job kind while the launcher owns the kind."""
 
-    def __init__(self, own: JobKindOwnership, begin: Callable[[JobKind], JobController]) -> None:
-        self._own, self._begin = own, begin
+    def __init__(
+        self, ownership: JobKindOwnership, new_controller: Callable[[JobKind], JobController]
+    ) -> None:
+        self._ownership, self._new_controller = ownership, new_controller
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Runs until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for foreign in FOREIGN:
-                group.create_task(self._keep(foreign))
+            for job_kind in JOB_KINDS:
+                group.create_task(self._run_while_owned(job_kind))
 
-    async def _keep(self, foreign: JobKind) -> None:
+    async def _run_while_owned(self, job_kind: JobKind) -> None:
         while True:
-            await self._own.turned(foreign, ours=True)
-            working = asyncio.create_task(self._begin(foreign).run())
-            leaving = asyncio.create_task(self._own.turned(foreign, ours=False))
+            await self._ownership.wait_until(job_kind, owned=True)
+            controller_task = asyncio.create_task(self._new_controller(job_kind).run())
+            release_task = asyncio.create_task(self._ownership.wait_until(job_kind, owned=False))
             try:
-                await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([controller_task, release_task], return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for task in (working, leaving):
+                for task in (controller_task, release_task):
                     task.cancel()
-                await asyncio.wait([working, leaving])
-            if not working.cancelled():
-                await working  # raises what it has failed with
+                await asyncio.wait([controller_task, release_task])
+            if not controller_task.cancelled():
+                await controller_task  # raises its error

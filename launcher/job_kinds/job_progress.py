@@ -1,6 +1,6 @@
-"""How far the Framework of a job has come, in the words of the job: how many replicas run, and how it all ended."""
+"""The progress of a job, derived from the status of its Framework."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +9,13 @@ from launcher.core.serialization.status_json import status_from_json
 from launcher.core.spec import RoleName
 from launcher.core.status import FrameworkStatus, RoleStatus, State, TaskStatus
 
-#: Ends that tasks have because the whole has ended, or because they are no longer wanted.
-_NOT_ITS_OWN = frozenset({int(Code.FRAMEWORK_ATTEMPT_COMPLETION), int(Code.DELETE_TASK_REQUESTED)})
+#: Completion codes of tasks that were stopped with the attempt, or by a scale-down.
+_STOPPED = frozenset({int(Code.FRAMEWORK_ATTEMPT_COMPLETION), int(Code.DELETE_TASK_REQUESTED)})
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCounts:
-    """Replicas of one type: those that run, and those that ended by themselves. Others are only waited for."""
+    """Replicas of one type: running, succeeded and failed ones. Pending ones are not counted."""
 
     active: int = 0
     succeeded: int = 0
@@ -24,7 +24,7 @@ class ReplicaCounts:
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """How the whole ended, and which role decided it, if one did."""
+    """The result of the job, and the role that triggered it, if any."""
 
     succeeded: bool
     message: str
@@ -33,32 +33,32 @@ class JobEnd:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What has become of a job so far."""
+    """The progress of a job."""
 
     counts: Mapping[RoleName, ReplicaCounts]
-    #: How many replicas of each role failed and do not run again yet, though they will.
+    #: Number of replicas per role that failed and will be restarted.
     restarting: Mapping[RoleName, int]
     end: JobEnd | None = None
 
 
-NOTHING_YET = Progress({}, {})
+NO_PROGRESS = Progress({}, {})
 
 
 def progress_of(framework: Mapping[str, Any]) -> Progress:
-    """What the status of *framework* tells. Raises ValueError when that is none of ours."""
+    """Parses the status of *framework*. Raises ValueError if it cannot be parsed."""
     status = status_from_json(framework.get("status") or {})
     if status is None:
-        return NOTHING_YET
-    restarting = {role.name: sum(map(_restarts, role.tasks)) for role in status.roles}
+        return NO_PROGRESS
+    restarting = {role.name: sum(map(_is_restarting, role.tasks)) for role in status.roles}
     return Progress(
         {role.name: _count(role) for role in status.roles},
         {role: number for role, number in restarting.items() if number},
-        _end_of(status),
+        _job_end(status),
     )
 
 
-def _end_of(status: FrameworkStatus) -> JobEnd | None:
-    """An attempt is the only one of its job, so that its end is that of the whole as soon as it is known."""
+def _job_end(status: FrameworkStatus) -> JobEnd | None:
+    """The result of the only attempt, as soon as it is known."""
     end, trigger = status.attempt.completion, status.attempt.trigger
     if end is None or end.code == Code.FRAMEWORK_EXTERNAL_DELETED:
         return None
@@ -72,16 +72,16 @@ def _count(role: RoleStatus) -> ReplicaCounts:
     )
 
 
-def _number(tasks: Iterable[TaskStatus], holds: Any) -> int:
-    return sum(map(holds, tasks))
+def _number(tasks: Iterable[TaskStatus], predicate: Callable[[TaskStatus], bool]) -> int:
+    return sum(map(predicate, tasks))
 
 
 def _is_active(task: TaskStatus) -> bool:
     end = task.attempt.completion
     if end is None:
         return task.state is State.RUNNING
-    # It ran when the whole came to its end.
-    return end.code in _NOT_ITS_OWN and task.attempt.run_time is not None
+    # It was running when the attempt completed.
+    return end.code in _STOPPED and task.attempt.run_time is not None
 
 
 def _has_succeeded(task: TaskStatus) -> bool:
@@ -89,12 +89,12 @@ def _has_succeeded(task: TaskStatus) -> bool:
 
 
 def _has_failed(task: TaskStatus) -> bool:
-    """Whether its pod has failed, or it can have no other."""
+    """Whether its pod failed, or it completed as failed without a pod."""
     end = task.attempt.completion
     return _is_failure(end) and (task.state is State.COMPLETED or (end is not None and end.pod is not None))
 
 
-def _restarts(task: TaskStatus) -> bool:
+def _is_restarting(task: TaskStatus) -> bool:
     if task.state is State.COMPLETED or task.deletion_pending:
         return False
     end = task.attempt.completion
@@ -102,4 +102,4 @@ def _restarts(task: TaskStatus) -> bool:
 
 
 def _is_failure(end: Completion | None) -> bool:
-    return end is not None and end.failed and end.code not in _NOT_ITS_OWN
+    return end is not None and end.failed and end.code not in _STOPPED

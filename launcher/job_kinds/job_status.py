@@ -1,195 +1,204 @@
-"""The status of a job, in the words and in the order in which the training operator tells it."""
+"""The status of a job, with the conditions, messages and order of the training operator."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.core.planning.actions import ObjectEvent
+from launcher.core.events import ObjectEvent
+from launcher.core.spec import RoleName
 from launcher.core.timestamps import Time, format_rfc3339
 from launcher.job_kinds.job_kind import JobKind, type_name
 from launcher.job_kinds.job_progress import JobEnd, Progress, ReplicaCounts
 
 Json = dict[str, Any]
 
-#: The last condition of a job that cannot be run as long as somebody does not change something. The operator has none.
+#: The condition of a job that cannot run until its spec or its cluster changes. The training operator has none.
 BLOCKED = "Blocked"
 _LABEL = "training.kubeflow.org/"
-#: Conditions of which only one is there at a time.
-_EITHER = ("Running", "Restarting", BLOCKED)
-_ENDS = ("Succeeded", "Failed")
+#: Mutually exclusive conditions.
+_EXCLUSIVE = ("Running", "Restarting", BLOCKED)
+_FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
 class StatusContext:
-    """Whose status is told, and when."""
+    """The job, and the current time."""
 
-    foreign: JobKind
+    job_kind: JobKind
     namespace: str
     name: str
     now: Time
 
     @property
-    def called(self) -> str:
-        return f"{self.foreign.family.kind} {self.namespace}/{self.name}"
+    def job_name(self) -> str:
+        return f"{self.job_kind.family.kind} {self.namespace}/{self.name}"
 
 
 def is_finished(status: Mapping[str, Any]) -> bool:
-    """Whether the job has come to its end: nothing of its status changes any more."""
-    return any(_holds(status, end) for end in _ENDS)
+    """Whether the job is finished; its status no longer changes."""
+    return any(_is_true(status, type_) for type_ in _FINISHED)
 
 
-def running(story: StatusContext, status: Json, progress: Progress) -> Json:
-    """The status of a job whose Framework has come that far."""
+def running_status(context: StatusContext, status: Json, progress: Progress) -> Json:
+    """The status of a job with that progress."""
     if is_finished(status):
         return status
-    new = _resumed(story, _begun(story, status))
-    new = {**new, "replicaStatuses": _replicas(story, progress)}
+    new = _with_resume(context, _with_start(context, status))
+    new = {**new, "replicaStatuses": _replicas(context, progress)}
     if progress.end is not None:
-        return _finished(story, new, progress, progress.end)
+        return _finished_status(context, new, progress, progress.end)
     if progress.restarting:
-        who = ", ".join(f"{number} {type_name(role)}" for role, number in progress.restarting.items())
-        return _told(story, new, "Restarting", f"is restarting because {who} replica(s) failed.")
-    if _leads(story.foreign, progress).active:
-        return _told(story, new, "Running", "is running.")
-    return _without(new, BLOCKED)
+        replicas = ", ".join(f"{number} {type_name(role)}" for role, number in progress.restarting.items())
+        return _with_condition(
+            context, new, "Restarting", f"is restarting because {replicas} replica(s) failed."
+        )
+    if _leading_replicas(context.job_kind, progress).active:
+        return _with_condition(context, new, "Running", "is running.")
+    return _without_condition(new, BLOCKED)
 
 
-def suspended(story: StatusContext, status: Json) -> Json:
-    """The status of a job that has no Framework, since it is not to run for now."""
+def suspended_status(context: StatusContext, status: Json) -> Json:
+    """The status of a suspended job, which has no Framework."""
     if is_finished(status):
         return status
-    new = _without(_begun(story, status, starts=False), BLOCKED)
+    new = _without_condition(_with_start(context, status, is_starting=False), BLOCKED)
     new = {name: value for name, value in new.items() if name != "replicaStatuses"}
     if _condition(new, "Running") is not None or _condition(new, "Restarting") is not None:
-        new = _told(story, new, "Running", "is suspended.", "Suspended", holds=False)
-    return _told(story, new, "Suspended", "is suspended.")
+        new = _with_condition(context, new, "Running", "is suspended.", "Suspended", is_true=False)
+    return _with_condition(context, new, "Suspended", "is suspended.")
 
 
-def blocked(story: StatusContext, status: Json, reason: str, why: str) -> Json:
-    """The status of a job that cannot be run, with the way out."""
+def blocked_status(context: StatusContext, status: Json, reason: str, message: str) -> Json:
+    """The status of a job that cannot run."""
     if is_finished(status):
         return status
-    return _told(story, _begun(story, status), BLOCKED, f"is not run: {why}", reason)
+    return _with_condition(context, _with_start(context, status), BLOCKED, f"cannot run: {message}", reason)
 
 
 def status_events(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ObjectEvent, ...]:
-    """What has to be told of the way from one status to the next."""
-    known = [(each["type"], each["status"], each["reason"]) for each in _conditions(before)]
+    """Events for the conditions that changed."""
+    unchanged = [(old["type"], old["status"], old["reason"]) for old in _conditions(before)]
     return tuple(
-        ObjectEvent(each["reason"], each["message"], warning=each["type"] in ("Failed", BLOCKED))
-        for each in _conditions(after)
-        if (each["type"], each["status"], each["reason"]) not in known
-        and (each["type"] != "Running" or each["status"] == "True")
+        ObjectEvent(new["reason"], new["message"], warning=new["type"] in ("Failed", BLOCKED))
+        for new in _conditions(after)
+        if (new["type"], new["status"], new["reason"]) not in unchanged
+        and (new["type"] != "Running" or new["status"] == "True")
     )
 
 
-def same(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether the two tell the same, whenever somebody last looked."""
-    return {**before, _LOOKED: None} == {**after, _LOOKED: None}
+def is_same(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether the statuses are equal except for the time of the last reconcile."""
+    return {**before, _RECONCILE_TIME: None} == {**after, _RECONCILE_TIME: None}
 
 
-def looked(status: Json, now: Time) -> Json:
-    """The status with the time at which it was written."""
-    return {**status, _LOOKED: format_rfc3339(now)}
+def with_reconcile_time(status: Json, now: Time) -> Json:
+    """The status with the time of the reconcile."""
+    return {**status, _RECONCILE_TIME: format_rfc3339(now)}
 
 
-_LOOKED = "lastReconcileTime"
+_RECONCILE_TIME = "lastReconcileTime"
 
 
-def _begun(story: StatusContext, status: Json, *, starts: bool = True) -> Json:
+def _with_start(context: StatusContext, status: Json, *, is_starting: bool = True) -> Json:
     new = status
     if _condition(new, "Created") is None:
-        new = _told(story, new, "Created", "is created.")
-    if starts and "startTime" not in new:
-        new = {**new, "startTime": format_rfc3339(story.now)}
+        new = _with_condition(context, new, "Created", "is created.")
+    if is_starting and "startTime" not in new:
+        new = {**new, "startTime": format_rfc3339(context.now)}
     return new
 
 
-def _resumed(story: StatusContext, status: Json) -> Json:
-    if not _holds(status, "Suspended"):
+def _with_resume(context: StatusContext, status: Json) -> Json:
+    if not _is_true(status, "Suspended"):
         return status
-    new = {**status, "startTime": format_rfc3339(story.now)}
-    return _told(story, new, "Suspended", "is resumed.", "Resumed", holds=False)
+    new = {**status, "startTime": format_rfc3339(context.now)}
+    return _with_condition(context, new, "Suspended", "is resumed.", "Resumed", is_true=False)
 
 
-def _finished(story: StatusContext, status: Json, progress: Progress, end: JobEnd) -> Json:
-    new = {**status, "completionTime": format_rfc3339(story.now)}
+def _finished_status(context: StatusContext, status: Json, progress: Progress, end: JobEnd) -> Json:
+    new = {**status, "completionTime": format_rfc3339(context.now)}
     if end.succeeded:
-        done = {
-            role: ReplicaCounts(0, each.active + each.succeeded, each.failed)
-            for role, each in progress.counts.items()
+        counts = {
+            role: ReplicaCounts(0, count.active + count.succeeded, count.failed)
+            for role, count in progress.counts.items()
         }
-        new["replicaStatuses"] = _replicas(story, Progress(done, {}))
-        return _told(story, new, "Succeeded", "successfully completed.")
+        new["replicaStatuses"] = _replicas(context, Progress(counts, {}))
+        return _with_condition(context, new, "Succeeded", "successfully completed.")
     failed = progress.counts.get(end.role, ReplicaCounts()).failed if end.role is not None else 0
-    because = f" because {failed} {type_name(end.role)} replica(s) failed" if end.role and failed else ""
-    return _told(story, new, "Failed", f"has failed{because}: {end.message}")
+    cause = f" because {failed} {type_name(end.role)} replica(s) failed" if end.role and failed else ""
+    return _with_condition(context, new, "Failed", f"has failed{cause}: {end.message}")
 
 
-def _replicas(story: StatusContext, progress: Progress) -> Json:
-    return {type_name(role): _replica(story, role, count) for role, count in progress.counts.items()}
+def _replicas(context: StatusContext, progress: Progress) -> Json:
+    return {type_name(role): _replica(context, role, count) for role, count in progress.counts.items()}
 
 
-def _replica(story: StatusContext, role: str, count: ReplicaCounts) -> Json:
-    marks = {"job-name": story.name, "operator-name": story.foreign.family.operator, "replica-type": role}
+def _replica(context: StatusContext, role: str, count: ReplicaCounts) -> Json:
+    labels = {
+        "job-name": context.name,
+        "operator-name": context.job_kind.family.operator,
+        "replica-type": role,
+    }
     numbers = {"active": count.active, "succeeded": count.succeeded, "failed": count.failed}
-    selector = ",".join(f"{_LABEL}{name}={value}" for name, value in marks.items())
+    selector = ",".join(f"{_LABEL}{name}={value}" for name, value in labels.items())
     return {**{name: number for name, number in numbers.items() if number}, "selector": selector}
 
 
-def _leads(foreign: JobKind, progress: Progress) -> ReplicaCounts:
-    """The replicas by which it is told whether the job runs: those in charge, or else the workers."""
-    for role in (*foreign.family.chiefs, "worker"):
-        for known, count in progress.counts.items():
-            if known == role:
-                return count
+def _leading_replicas(job_kind: JobKind, progress: Progress) -> ReplicaCounts:
+    """The replicas that decide whether the job is Running: the chief, or else the workers."""
+    for role in (*job_kind.family.chiefs, "worker"):
+        if (count := progress.counts.get(RoleName(role))) is not None:
+            return count
     return ReplicaCounts()
 
 
-# Conditions: one of each type; what is new stands last, for that is where people look.
+# Conditions: one of each type, the latest last, as in the training operator.
 
 
-def _told(
-    story: StatusContext, status: Json, type_: str, words: str, reason: str = "", *, holds: bool = True
+def _with_condition(
+    context: StatusContext, status: Json, type_: str, message: str, reason: str = "", *, is_true: bool = True
 ) -> Json:
-    """The status with that condition, unless it says as much already."""
-    truth, reason = "True" if holds else "False", f"{story.foreign.family.kind}{reason or type_}"
-    known = _condition(status, type_)
-    message = f"{story.called} {words}"
-    if known is not None and (known["status"], known["reason"]) == (truth, reason):
-        message = message if type_ == BLOCKED else known["message"]
-        if message == known["message"]:
-            return status
-    now = format_rfc3339(story.now)
-    turned = known["lastTransitionTime"] if known is not None and known["status"] == truth else now
+    """The status with that condition; unchanged if it has it already."""
+    value, reason = "True" if is_true else "False", f"{context.job_kind.family.kind}{reason or type_}"
+    old = _condition(status, type_)
+    text = f"{context.job_name} {message}"
+    unchanged = old is not None and (old["status"], old["reason"]) == (value, reason)
+    if old is not None and unchanged and (type_ != BLOCKED or text == old["message"]):
+        return status
+    now = format_rfc3339(context.now)
+    transition_time = old["lastTransitionTime"] if old is not None and old["status"] == value else now
     condition = {
         "type": type_,
-        "status": truth,
+        "status": value,
         "reason": reason,
-        "message": message,
+        "message": text,
         "lastUpdateTime": now,
-        "lastTransitionTime": turned,
+        "lastTransitionTime": transition_time,
     }
-    dropped = {type_, *(_EITHER if type_ in _EITHER else ()), *((BLOCKED,) if type_ in _ENDS else ())}
+    replaced_types = {
+        type_,
+        *(_EXCLUSIVE if type_ in _EXCLUSIVE else ()),
+        *((BLOCKED,) if type_ in _FINISHED else ()),
+    }
     others = [
-        _ended(each, now) if type_ in _ENDS else each
-        for each in _conditions(status)
-        if each["type"] not in dropped
+        _after_finish(other, now) if type_ in _FINISHED else other
+        for other in _conditions(status)
+        if other["type"] not in replaced_types
     ]
     return {**status, "conditions": [*others, condition]}
 
 
-def _ended(condition: Json, now: str) -> Json:
-    """A job that has ended does not run."""
+def _after_finish(condition: Json, now: str) -> Json:
+    """The condition after the job has finished: no longer Running."""
     if condition["type"] != "Running" or condition["status"] != "True":
         return condition
     return {**condition, "status": "False", "lastUpdateTime": now, "lastTransitionTime": now}
 
 
-def _without(status: Json, type_: str) -> Json:
+def _without_condition(status: Json, type_: str) -> Json:
     if _condition(status, type_) is None:
         return status
-    return {**status, "conditions": [each for each in _conditions(status) if each["type"] != type_]}
+    return {**status, "conditions": [other for other in _conditions(status) if other["type"] != type_]}
 
 
 def _conditions(status: Mapping[str, Any]) -> Sequence[Json]:
@@ -197,9 +206,9 @@ def _conditions(status: Mapping[str, Any]) -> Sequence[Json]:
 
 
 def _condition(status: Mapping[str, Any], type_: str) -> Json | None:
-    return next((each for each in _conditions(status) if each.get("type") == type_), None)
+    return next((condition for condition in _conditions(status) if condition.get("type") == type_), None)
 
 
-def _holds(status: Mapping[str, Any], type_: str) -> bool:
-    known = _condition(status, type_)
-    return known is not None and known.get("status") == "True"
+def _is_true(status: Mapping[str, Any], type_: str) -> bool:
+    condition = _condition(status, type_)
+    return condition is not None and condition.get("status") == "True"

@@ -1,106 +1,115 @@
-"""Which kinds of jobs are ours to run in a cluster: those that it knows by a definition of ours, and of nobody else."""
+"""The job kinds that the launcher runs in a cluster: those with its own CustomResourceDefinition."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 
 from launcher.core.errors import Forbidden, LauncherError, NotFound, NotServed
-from launcher.job_kinds.job_kind import FOREIGN, JobKind
+from launcher.job_kinds.job_kind import JOB_KINDS, JobKind
 from launcher.job_kinds.schema import OWN_LABEL
 from launcher.store.backoff import ExponentialBackoff
-from launcher.store.interface import Object, ResourceKind, Store
+from launcher.store.interface import Discover, ResourceKind, Store
 
 log = logging.getLogger(__name__)
-
-#: Gives what the API server answers to a GET of that path.
-Ask = Callable[[str], Awaitable[Object]]
 
 DEFINITIONS = ResourceKind(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
-#: Seconds after which the cluster is asked again.
-_PAUSE = 60.0
+#: Seconds between checks.
+_INTERVAL_SECONDS = 60.0
 
 
 class KindOwner(StrEnum):
-    """Who runs jobs of a kind."""
+    """The operator that runs jobs of a kind."""
 
-    OURS = "ours"
-    OTHERS = "another operator's"
-    NOBODYS = "nobody's"
+    LAUNCHER = "launcher"
+    OTHER = "another operator"
+    NONE = "none"
 
 
 class JobKindOwnership:
-    """Looks at the cluster now and then, and knows which jobs are ours."""
+    """Checks periodically which job kinds the launcher owns."""
 
     def __init__(
-        self, ask: Ask, store: Store, foreign: Sequence[JobKind] = FOREIGN, *, pause: float = _PAUSE
+        self,
+        discover: Discover,
+        store: Store,
+        job_kinds: Sequence[JobKind] = JOB_KINDS,
+        *,
+        interval_seconds: float = _INTERVAL_SECONDS,
     ) -> None:
-        self._ask, self._store, self._foreign, self._pause = ask, store, foreign, pause
-        self._whose: dict[str, KindOwner] = {}
+        self._discover, self._store, self._job_kinds, self._interval_seconds = (
+            discover,
+            store,
+            job_kinds,
+            interval_seconds,
+        )
+        self._owners: dict[str, KindOwner] = {}
         self._changed = asyncio.Event()
 
-    def are_ours(self, foreign: JobKind) -> bool:
-        """Whether jobs of that kind are ours to run, as far as is known."""
-        return self._whose.get(foreign.kind.resource) is KindOwner.OURS
+    def is_owned(self, job_kind: JobKind) -> bool:
+        """Whether the launcher runs jobs of that kind, as of the last check."""
+        return self._owners.get(job_kind.kind.resource) is KindOwner.LAUNCHER
 
-    async def turned(self, foreign: JobKind, *, ours: bool) -> None:
-        """Return when jobs of that kind are ours, or no longer are."""
-        while self.are_ours(foreign) is not ours:
+    async def wait_until(self, job_kind: JobKind, *, owned: bool) -> None:
+        """Waits until ``is_owned`` equals *owned*."""
+        while self.is_owned(job_kind) is not owned:
             self._changed.clear()
             await self._changed.wait()
 
     async def run(self) -> None:
-        """Look until cancelled."""
-        pauses = ExponentialBackoff(first=1.0, most=self._pause)
+        """Checks until cancelled."""
+        backoff = ExponentialBackoff(initial=1.0, maximum=self._interval_seconds)
         while True:
-            if all([await self._is_seen(foreign) for foreign in self._foreign]):
-                pauses.reset()
-                await asyncio.sleep(self._pause)
+            if all([await self._check(job_kind) for job_kind in self._job_kinds]):
+                backoff.reset()
+                await asyncio.sleep(self._interval_seconds)
             else:
-                await asyncio.sleep(pauses.next_delay())
+                await asyncio.sleep(backoff.next_delay())
 
-    async def _is_seen(self, foreign: JobKind) -> bool:
-        """Whether it could be found out whose jobs of that kind are."""
+    async def _check(self, job_kind: JobKind) -> bool:
+        """Updates the owner of one kind; False when the cluster could not be read."""
         try:
-            self._found(foreign, await self._look(foreign))
+            self._set_owner(job_kind, await self._read_owner(job_kind))
         except LauncherError as error:
-            log.debug("cannot see whose jobs are", extra={"kind": foreign.kind.kind, "why": str(error)})
+            log.debug("owner of job kind not read", extra={"kind": job_kind.kind.kind, "error": str(error)})
             return False
         return True
 
-    async def _look(self, foreign: JobKind) -> KindOwner:
+    async def _read_owner(self, job_kind: JobKind) -> KindOwner:
         try:
-            there = await self._ask(f"/apis/{foreign.kind.api_version}")
+            resources = (await self._discover(f"/apis/{job_kind.kind.api_version}")).get("resources")
         except NotServed:
-            return KindOwner.NOBODYS
-        if all(one.get("name") != foreign.plural for one in there.get("resources") or ()):
-            return KindOwner.NOBODYS
+            return KindOwner.NONE
+        if all(resource.get("name") != job_kind.plural for resource in resources or ()):
+            return KindOwner.NONE
         try:
-            definition = await self._store.get(DEFINITIONS, "", foreign.kind.resource)
+            definition = await self._store.get(DEFINITIONS, "", job_kind.kind.resource)
         except Forbidden:
-            # Whoever installs our definition gives us the right to read it.
-            return KindOwner.OTHERS
+            # The component that installs the launcher's definition also allows reading it.
+            return KindOwner.OTHER
         except NotFound:
-            return KindOwner.NOBODYS
+            return KindOwner.NONE
         labels = definition["metadata"].get("labels") or {}
-        return KindOwner.OURS if OWN_LABEL.items() <= labels.items() else KindOwner.OTHERS
+        return KindOwner.LAUNCHER if OWN_LABEL.items() <= labels.items() else KindOwner.OTHER
 
-    def _found(self, foreign: JobKind, whose: KindOwner) -> None:
-        resource = foreign.kind.resource
-        if self._whose.get(resource) is whose:
+    def _set_owner(self, job_kind: JobKind, owner: KindOwner) -> None:
+        resource = job_kind.kind.resource
+        if self._owners.get(resource) is owner:
             return
-        self._whose[resource] = whose
+        self._owners[resource] = owner
         self._changed.set()
-        component = f"deploy/kubernetes/components/{foreign.singular}"
-        match whose:
-            case KindOwner.OURS:
-                log.info("jobs are run as Frameworks", extra={"kind": foreign.kind.kind})
-            case KindOwner.OTHERS:
+        component = f"deploy/kubernetes/components/{job_kind.singular}"
+        match owner:
+            case KindOwner.LAUNCHER:
+                log.info("jobs of this kind are run as Frameworks", extra={"kind": job_kind.kind.kind})
+            case KindOwner.OTHER:
                 log.warning(
-                    "jobs are left alone: another operator serves their kind",
-                    extra={"kind": foreign.kind.kind, "definition": resource, "to_take_over": component},
+                    "job kind is served by another operator, not handled",
+                    extra={"kind": job_kind.kind.kind, "definition": resource, "component": component},
                 )
-            case KindOwner.NOBODYS:
-                log.debug("jobs are not served", extra={"kind": foreign.kind.kind, "to_serve": component})
+            case KindOwner.NONE:
+                log.debug(
+                    "job kind not installed", extra={"kind": job_kind.kind.kind, "component": component}
+                )

@@ -1,15 +1,15 @@
 """
-Where containers are started: the port that the agent speaks to.
+The container runtime interface that the node agent uses.
 
-A run is one start of one container; a restart is another run. A run has an id that its caller chooses, and all that
-is known of a run stays known under that id, whatever becomes of the launcher, until it is forgotten. So a caller that
-does not know whether an earlier call went through makes the same call again.
+A run is one start of one container; a restart is another run. The caller chooses the run's id, and the runtime retains
+a run under its id until it is removed, even if the launcher restarts. So a caller that does not know whether an earlier
+call succeeded repeats it.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NewType, Protocol
+from typing import NewType, Protocol, Self
 
 from launcher.core.errors import LauncherError
 
@@ -18,7 +18,7 @@ RunId = NewType("RunId", str)
 
 
 class StartFailed(LauncherError):
-    """The container cannot be started as it is asked for; *reason* is one CamelCase word, as the kubelet's are."""
+    """The container cannot be started with its configuration; *reason* is one of the kubelet's CamelCase reasons."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -27,20 +27,20 @@ class StartFailed(LauncherError):
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """Something of this machine that stands at *target* inside the container."""
+    """A file or directory of this machine that is mounted at *target* inside the container."""
 
     #: Without symbolic links: a link that appears in it later makes the start fail.
     source: Path
     #: Absolute; need not exist on this machine.
     target: str
     read_only: bool = False
-    #: The pod names the source itself, so the launcher's own files may not be reached through it.
+    #: The pod names the source itself, so the launcher's own files must not be reachable through it.
     host_path: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceLimits:
-    """What a run may use; None is as much as there is."""
+    """The resource limits of a run; None is unlimited."""
 
     #: Bytes.
     memory: int | None = None
@@ -52,9 +52,9 @@ class ResourceLimits:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What a run's programs may do."""
+    """The privileges of a run's programs."""
 
-    #: By their names without ``CAP_``; None for all that the launcher has itself.
+    #: Capabilities without ``CAP_``; None for all that the launcher has itself.
     capabilities: Collection[str] | None = None
     no_new_privileges: bool = False
     #: System calls are filtered as container engines do by default.
@@ -63,18 +63,18 @@ class Confinement:
 
 @dataclass(frozen=True, slots=True)
 class ContainerConfig:
-    """One run of a container, ready to be started: nothing is left to look up."""
+    """One run of a container, ready to be started: all references are resolved."""
 
     id: RunId
     image: str
     #: Not empty; the first is searched for in the PATH of *environment*, inside the container.
     argv: Sequence[str]
     environment: Mapping[str, str]
-    #: Its log goes there; ``launcher.node.logs.container_logs`` knows the files by their names.
+    #: The log file; ``launcher.node.logs.container_logs`` defines its path.
     log: Path
-    #: Logs of the same group share a budget: those of one Framework, or of one pod that belongs to none.
+    #: Logs of the same group share a budget: those of one Framework, or of one pod without a Framework.
     log_group: str = ""
-    #: Inside the container.
+    #: The working directory inside the container.
     directory: str = "/"
     mounts: Sequence[Mount] = ()
     user: int | None = None
@@ -83,78 +83,102 @@ class ContainerConfig:
     read_only_root: bool = False
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     confinement: Confinement = field(default_factory=Confinement)
-    #: The name of the machine as its programs see it; empty for the machine's own.
+    #: The host name inside the container; empty for that of the machine.
     hostname: str = ""
-    #: How likely the kernel kills it when memory runs out, up to 1000; None is as likely as the launcher.
+    #: The kernel's oom_score_adj, up to 1000 (killed first); None for that of the launcher.
     oom_score: int | None = None
+
+
+#: Reasons of an exit, those of container engines and of the kubelet.
+COMPLETED, ERROR, OOM_KILLED = "Completed", "Error", "OOMKilled"
+#: The program could not be started.
+START_ERROR = "StartError"
+STATUS_UNKNOWN = "ContainerStatusUnknown"
+#: The exit code of a killed container, which is reported also for an exit that was not observed.
+_KILLED = 137
 
 
 @dataclass(frozen=True, slots=True)
 class ExitStatus:
-    """How a run ended."""
+    """How a run of a container ended: ``terminated`` in the pod's status."""
 
-    #: 128 and the signal's number after a signal, as container engines tell it.
+    #: 128 + n after signal n, as container engines report it.
     exit_code: int
+    reason: str
     #: Seconds since 1970.
-    at: float
-    out_of_memory: bool = False
-    #: The end was not seen, and the exit code is made up (137): the keeper of the run was killed itself.
-    is_estimated: bool = False
+    finished_at: float
+    #: The termination message.
+    message: str = ""
+
+    @classmethod
+    def of_process(cls, exit_code: int, finished_at: float, *, out_of_memory: bool = False) -> Self:
+        """The exit of a process, with the reason that the kubelet reports for it."""
+        reason = OOM_KILLED if out_of_memory else ERROR if exit_code else COMPLETED
+        return cls(exit_code, reason, finished_at)
+
+    @classmethod
+    def unknown(cls, finished_at: float) -> Self:
+        """An exit that was not observed, for instance because the shim was killed itself."""
+        return cls(_KILLED, STATUS_UNKNOWN, finished_at, "The exit of the container was not observed")
+
+    @property
+    def is_unknown(self) -> bool:
+        return self.reason == STATUS_UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerRun:
-    """What is known of a run."""
+    """The state of a run."""
 
     id: RunId
     #: Seconds since 1970.
     started: float
     #: None while it runs.
     ended: ExitStatus | None = None
-    #: How many of its processes the kernel has killed because the run exceeded its memory limit.
+    #: The number of its processes that the kernel killed because the run exceeded its memory limit.
     oom_kills: int = 0
 
 
 class Runtime(Protocol):
-    """Starts and ends runs. Every method may raise Unavailable: the same call may work later."""
+    """Starts and ends runs. Every method may raise Unavailable: the same call may succeed later."""
 
-    async def start(self, order: ContainerConfig) -> ContainerRun:
+    async def start(self, config: ContainerConfig) -> ContainerRun:
         """
-        The run, started; or, when a run of that id is known already, that one as it is.
+        Start the run, unless it exists, and return it.
 
-        Raises StartFailed; then nothing of it is left.
+        Raises StartFailed, in which case no run exists.
         """
         ...
 
     def runs(self) -> Mapping[RunId, ContainerRun]:
-        """Every run that is known, as last heard of."""
+        """All runs, in their last observed state."""
         ...
 
     def exits(self) -> AsyncIterator[ContainerRun]:
         """
-        Every run that ends from now on, or has a process killed for memory.
+        Yield every run that ends, or of which a process is killed for memory.
 
-        One reader at a time; after an interruption, look at ``runs`` again.
+        One reader at a time; after an interruption, read ``runs`` again.
         """
         ...
 
     async def signal(self, run: RunId, number: int) -> None:
-        """Send the signal to every process of the run; none is left after SIGKILL. Nothing happens if it is over."""
+        """Sends the signal to every process of the run; SIGKILL ends them all. Does nothing if the run has ended."""
         ...
 
-    async def execute(self, run: RunId, argv: Sequence[str], *, within: float) -> tuple[int, bytes]:
+    async def execute(self, run: RunId, argv: Sequence[str], *, timeout_seconds: float) -> tuple[int, bytes]:
         """
-        Exit code and the first output of a command inside a running container, killed after *within* seconds.
+        Execute a command in a running container. Returns its exit code and the beginning of its output.
 
-        Exit code 124 is a command that took too long, 126 and 127 one that could not be started, also because the
-        run is over.
+        It is killed after *timeout_seconds*: exit code 124. 126 and 127 are commands that could not be started, also
+        because the run has ended.
         """
         ...
 
     async def remove(self, run: RunId) -> None:
-        """Drop all that is known of a run that is over. Its log stays."""
+        """Removes a run that has ended; its log stays. Raises Conflict while it is running."""
         ...
 
-    def unsupported_features(self, order: ContainerConfig) -> Sequence[str]:
-        """What this machine goes without that the order asks for, each one sentence for people."""
+    def unsupported_features(self, config: ContainerConfig) -> Sequence[str]:
+        """Features of *config* that this machine does not support, one sentence each."""
         ...

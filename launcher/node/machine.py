@@ -1,92 +1,109 @@
-"""This machine: its name and address, and how much of it we may use. Asks the kernel; nothing goes over a network."""
+"""The name, address, resources and users of this machine, read without network access."""
 
 import os
+import pwd
 import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-#: Addresses set aside for documentation: a route to them tells which of our addresses others would see.
-_ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+#: Addresses reserved for documentation: the route to them determines this machine's outgoing address.
+_REMOTE_ADDRESSES = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 _LOOPBACK = "127.0.0.1"
 _ROOT = Path("/")
 
 
 def name() -> str:
-    """The host name, made one that Kubernetes allows for a node."""
+    """The host name, converted to a valid node name."""
     return valid_name(socket.gethostname())
 
 
 def valid_name(text: str) -> str:
-    """*text* in small letters, digits, hyphens and dots; ``localhost`` if nothing of it is left."""
+    """*text* reduced to lower-case letters, digits, hyphens and dots; ``localhost`` if nothing remains."""
     parts = (re.sub(r"[^a-z0-9-]+", "-", part)[:63].strip("-") for part in text.lower().split("."))
     return ".".join(part for part in parts if part)[:253].strip("-.") or "localhost"
 
 
 def address() -> str:
-    """The address by which this machine reaches others; loopback where it reaches nobody."""
-    for family, elsewhere in _ELSEWHERE:
+    """The outgoing address of this machine; loopback without a network."""
+    for family, remote in _REMOTE_ADDRESSES:
         try:
-            # Connecting a datagram socket picks a route and sends nothing.
+            # Connecting a datagram socket selects a route and sends nothing.
             with socket.socket(family, socket.SOCK_DGRAM) as probe:
-                probe.connect((elsewhere, 9))
-                found: str = probe.getsockname()[0]
+                probe.connect((remote, 9))
+                result: str = probe.getsockname()[0]
         except OSError:
             continue
-        return found
+        return result
     return _LOOPBACK
 
 
 def cpus(root: Path = _ROOT) -> float:
-    """How many CPUs we may use: those of our affinity, or fewer where our control group says so."""
+    """The CPUs that this process may use: its affinity, limited by its cgroup."""
     limits = [len(os.sched_getaffinity(0)) + 0.0]
-    for group in _groups(root):
-        quota, _, period = _words(group / "cpu.max").partition(" ")
+    for group in _cgroups(root):
+        quota, _, period = _read(group / "cpu.max").partition(" ")
         if quota.isdigit() and period.strip().isdigit() and int(period):
             limits.append(int(quota) / int(period))
     return min(limits)
 
 
 def memory(root: Path = _ROOT) -> int:
-    """How many bytes of memory we may use: the machine's, or fewer where our control group says so."""
-    found = re.search(r"^MemTotal:\s+(\d+) kB", _words(root / "proc/meminfo"), re.MULTILINE)
-    limits = [int(found[1]) * 1024] if found else []
-    limits += [int(most) for group in _groups(root) if (most := _words(group / "memory.max")).isdigit()]
+    """The bytes of memory that this process may use: the machine's, limited by its cgroup."""
+    match = re.search(r"^MemTotal:\s+(\d+) kB", _read(root / "proc/meminfo"), re.MULTILINE)
+    limits = [int(match[1]) * 1024] if match else []
+    limits += [int(limit) for group in _cgroups(root) if (limit := _read(group / "memory.max")).isdigit()]
     return min(limits, default=1 << 30)
 
 
 def gpus(root: Path = _ROOT) -> int:
-    """How many NVIDIA GPUs the driver shows."""
-    listed = root / "proc/driver/nvidia/gpus"
-    if listed.is_dir():
-        return sum(1 for _ in listed.iterdir())
+    """The number of NVIDIA GPUs."""
+    driver = root / "proc/driver/nvidia/gpus"
+    if driver.is_dir():
+        return sum(1 for _ in driver.iterdir())
     devices = root / "dev"
     return sum(bool(re.fullmatch(r"nvidia\d+", device.name)) for device in devices.glob("nvidia*"))
 
 
 def info(root: Path = _ROOT) -> dict[str, str]:
-    """What ``status.nodeInfo`` says of the machine itself."""
+    """The fields of ``status.nodeInfo`` about the machine."""
     system = os.uname()
-    release = re.search(r'^PRETTY_NAME="?([^"\n]*)', _words(root / "etc/os-release"), re.MULTILINE)
+    release = re.search(r'^PRETTY_NAME="?([^"\n]*)', _read(root / "etc/os-release"), re.MULTILINE)
     return {
         "architecture": architecture(system.machine),
-        "bootID": _words(root / "proc/sys/kernel/random/boot_id"),
+        "bootID": _read(root / "proc/sys/kernel/random/boot_id"),
         "kernelVersion": system.release,
-        "machineID": _words(root / "etc/machine-id"),
+        "machineID": _read(root / "etc/machine-id"),
         "operatingSystem": system.sysname.lower(),
         "osImage": release[1] if release else system.sysname,
-        "systemUUID": _words(root / "etc/machine-id"),
+        "systemUUID": _read(root / "etc/machine-id"),
     }
 
 
+def home_directory(user: int | None) -> str:
+    """The home directory of the user, None for that of this process; the root directory for an unknown user."""
+    try:
+        return pwd.getpwuid(os.geteuid() if user is None else user).pw_dir
+    except KeyError:
+        return "/"
+
+
+def primary_group(user: int) -> int:
+    """The user's primary group; root's for an unknown user, like container engines."""
+    try:
+        return pwd.getpwuid(user).pw_gid
+    except KeyError:
+        return 0
+
+
 def architecture(machine: str) -> str:
-    """The kernel's name of a processor as Kubernetes writes it."""
+    """Converts the kernel's name of an architecture to that of Kubernetes."""
     return {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}.get(machine, machine)
 
 
-def _groups(root: Path) -> Iterator[Path]:
-    """The directories of our control group and of those around it; every one of them may set a limit."""
-    for line in _words(root / "proc/self/cgroup").splitlines():
+def _cgroups(root: Path) -> Iterator[Path]:
+    """The directories of this process's cgroup and its ancestors; each of them may set a limit."""
+    for line in _read(root / "proc/self/cgroup").splitlines():
         number, _, path = line.split(":", 2)
         if number == "0":
             group = Path(path.lstrip("/"))
@@ -94,8 +111,8 @@ def _groups(root: Path) -> Iterator[Path]:
                 yield root / "sys/fs/cgroup" / part
 
 
-def _words(file: Path) -> str:
-    """The text of a file; nothing where it cannot be read."""
+def _read(file: Path) -> str:
+    """The text of a file; empty if it cannot be read."""
     try:
         return file.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

@@ -1,15 +1,15 @@
 """
-The nodes of local mode: as they are configured, and as Node objects in the store.
+The nodes of local mode: their configuration, and their Node objects in the store.
 
 A node is written ``NAME[,PART…]``. The parts are
 
-* ``ip=127.0.0.5``: its address; without one, 127.0.0.2 and so on,
-* ``cpu=8``, ``memory=16Gi``, ``pods=50``, ``ephemeral-storage=10Gi``, ``hugepages-2Mi=1Gi``: what it has,
+* ``ip=127.0.0.5``: its address; by default 127.0.0.2 and so on,
+* ``cpu=8``, ``memory=16Gi``, ``pods=50``, ``ephemeral-storage=10Gi``, ``hugepages-2Mi=1Gi``: its capacity,
 * ``nvidia.com/gpu=4``: any other resource. A key with a domain and a whole number is one, unless the domain is
   Kubernetes' own (``kubernetes.io``, ``k8s.io`` and those below them),
-* ``taint=KEY[=VALUE]:EFFECT``, as often as wanted,
-* ``KEY=VALUE``: everything else is a label, except for a number with the word for a resource, such as ``gpu=4``, which
-  is an error; ``label:KEY=VALUE`` is a label without any doubt.
+* ``taint=KEY[=VALUE]:EFFECT``, repeatable,
+* ``KEY=VALUE``: a label, except for a number with an alias of a resource, such as ``gpu=4``, which is an error;
+  ``label:KEY=VALUE`` is always a label.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from importlib.metadata import version
 from typing import Final
 
 from launcher.core.errors import AlreadyExists, LauncherError, NotFound
+from launcher.core.json_access import as_list, as_object
 from launcher.core.quantity import quantity
 from launcher.core.timestamps import format_rfc3339
 from launcher.core.validation.names import label_key_fault, label_value_fault, name_fault
-from launcher.core.validation.pod_template import as_list, as_object
 from launcher.node import machine
 from launcher.scheduling.cluster_state import Taint
 from launcher.store.backoff import ExponentialBackoff
@@ -36,19 +36,19 @@ from launcher.store.object_errors import object_errors
 log = logging.getLogger(__name__)
 
 #: The default of the kubelet; `pods=` of a node overrides it.
-MOST_PODS: Final = 110
+MAX_PODS: Final = 110
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
-#: Seconds between two signs of life. Node and store are one program, so nobody waits for the sign.
-HEARTBEAT: Final = 300.0
+#: Seconds between two heartbeats. Node and store are one program, so no component waits for a heartbeat.
+HEARTBEAT_SECONDS: Final = 300.0
 
 #: The release of Kubernetes whose pods these nodes run.
 KUBERNETES: Final = "v1.34.0"
 
 _CONDITIONS = (
-    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "memory is not watched here"),
-    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "disks are not watched here"),
-    ("PIDPressure", "False", "KubeletHasSufficientPID", "process numbers are not watched here"),
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "memory pressure is not monitored"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "disk pressure is not monitored"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "PID pressure is not monitored"),
     ("Ready", "True", "KubeletReady", "the launcher runs pods on this node"),
 )
 _PLAIN_RESOURCES = re.compile(r"cpu|memory|pods|ephemeral-storage|hugepages-.+")
@@ -57,8 +57,8 @@ _TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^=:]*))?:(?P<effect>[A-Za-z]+)
 _WHOLE = re.compile(r"[0-9]+")
 
 
-#: Words that users write for a resource, and its name; as the key of a number they are no labels.
-_RESOURCE_WORDS = {
+#: Aliases that users write for a resource; as the key of a number they are rejected.
+_RESOURCE_ALIASES = {
     "gpu": "nvidia.com/gpu",
     "gpus": "nvidia.com/gpu",
     "nvidia": "nvidia.com/gpu",
@@ -76,55 +76,55 @@ _RESOURCE_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """A node as it is configured."""
+    """The configuration of a node."""
 
     name: str
-    #: Empty until it is given one.
+    #: Empty until one is assigned.
     address: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    #: Quantities, as they were written.
+    #: Quantities as configured.
     capacity: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
 
 
 def this_machine() -> NodeSpec:
-    """A node with this machine's own name, address and size."""
+    """A node with this machine's name, address and resources."""
     cpus = machine.cpus()
     capacity = {
         "cpu": str(int(cpus)) if cpus == int(cpus) else f"{int(cpus * 1000)}m",
         "memory": f"{machine.memory() // 1024}Ki",
-        "pods": str(MOST_PODS),
+        "pods": str(MAX_PODS),
     }
     if gpus := machine.gpus():
         capacity["nvidia.com/gpu"] = str(gpus)
     return NodeSpec(machine.name(), machine.address(), capacity=capacity)
 
 
-def named_nodes(texts: Sequence[str]) -> tuple[NodeSpec, ...]:
+def parse_nodes(texts: Sequence[str]) -> tuple[NodeSpec, ...]:
     """
-    The nodes that these texts write, each with an address of its own.
+    The nodes of these texts, each with its own address.
 
-    What a text leaves open of cpu, memory and pods is as on this machine. Raises ValueError, which names the part.
+    cpu, memory and pods default to those of this machine. Raises ValueError, which names the part.
     """
     specs = [parse(text) for text in texts]
-    for what, values in (
+    for part, values in (
         ("name", [spec.name for spec in specs]),
         ("ip", [spec.address for spec in specs if spec.address]),
     ):
         for value in values:
             if values.count(value) > 1:
-                raise ValueError(f"{what} {value!r} is given to two nodes: each needs one of its own")
+                raise ValueError(f"{part} {value!r} is used by two nodes: each needs its own")
     free = _free_addresses({spec.address for spec in specs})
-    here = this_machine().capacity
-    common = {name: here[name] for name in ("cpu", "memory", "pods")}
+    machine_capacity = this_machine().capacity
+    defaults = {name: machine_capacity[name] for name in ("cpu", "memory", "pods")}
     return tuple(
-        replace(spec, address=spec.address or next(free), capacity=common | dict(spec.capacity))
+        replace(spec, address=spec.address or next(free), capacity=defaults | dict(spec.capacity))
         for spec in specs
     )
 
 
 def _free_addresses(taken: set[str]) -> Iterator[str]:
-    """Loopback addresses; 127.0.0.1 is left to the machine itself."""
+    """Loopback addresses except 127.0.0.1, which is that of the machine."""
     first = int(ipaddress.IPv4Address("127.0.0.2"))
     return (
         text for number in range(1 << 16) if (text := str(ipaddress.IPv4Address(first + number))) not in taken
@@ -132,21 +132,21 @@ def _free_addresses(taken: set[str]) -> Iterator[str]:
 
 
 def parse(text: str) -> NodeSpec:
-    """The node that *text* writes, as the module says. Raises ValueError, which names the part and the way out."""
+    """The node of *text*, in the format of the module docstring. Raises ValueError with the part and a correction."""
     name, *parts = [entry.strip() for entry in text.split(",")]
     if not name or "=" in name:
         raise ValueError(f"{text!r} must begin with the node's name, such as gpu-1,cpu=8,memory=16Gi")
     if fault := name_fault(name):
-        raise ValueError(f"{name!r} is no name for a node: {fault}")
+        raise ValueError(f"{name!r} is not a valid node name: {fault}")
     address, labels, capacity, taints = "", {}, {}, []
     for entry in parts:
-        marked = entry.startswith("label:")
+        is_label = entry.startswith("label:")
         key, sign, value = entry.removeprefix("label:").partition("=")
         if not sign or not key:
             raise ValueError(f"node {name}: {entry!r} must be written KEY=VALUE")
         if key in labels or key in capacity or (key == "ip" and address):
-            raise ValueError(f"node {name}: {key} is given twice")
-        if marked:
+            raise ValueError(f"node {name}: {key} is set twice")
+        if is_label:
             labels[key] = _label(name, key, value)
         elif key == "ip":
             address = _address(name, value)
@@ -155,7 +155,7 @@ def parse(text: str) -> NodeSpec:
         elif _is_resource(key, value):
             capacity[key] = _amount(name, key, value)
         else:
-            _check_word(name, key, value)
+            _check_alias(name, key, value)
             labels[key] = _label(name, key, value)
     return NodeSpec(name, address, labels, capacity, tuple(taints))
 
@@ -167,13 +167,13 @@ def _is_resource(key: str, value: str) -> bool:
     return bool(sign and _WHOLE.fullmatch(value)) and not _KUBERNETES.fullmatch(domain)
 
 
-def _check_word(name: str, key: str, value: str) -> None:
-    """Raise ValueError for a number with the word for a resource, which nobody means as a label."""
-    meant = _RESOURCE_WORDS.get(key.lower())
-    if meant is not None and value[:1].isdecimal():
+def _check_alias(name: str, key: str, value: str) -> None:
+    """Raises ValueError for a number with an alias of a resource, which is not meant as a label."""
+    resource = _RESOURCE_ALIASES.get(key.lower())
+    if resource is not None and value[:1].isdecimal():
         part = f"{key}={value}"
         raise ValueError(
-            f"node {name}: {part!r} is no resource; write {meant}={value}, or label:{part} for a label"
+            f"node {name}: {part!r} is not a resource; write {resource}={value}, or label:{part} for a label"
         )
 
 
@@ -201,10 +201,10 @@ def _label(name: str, key: str, value: str) -> str:
 
 
 def _taint(name: str, text: str) -> Taint:
-    found = _TAINT.fullmatch(text)
-    if found is None:
+    match = _TAINT.fullmatch(text)
+    if match is None:
         raise ValueError(f"node {name}: taint={text}: write taint=KEY=VALUE:EFFECT or taint=KEY:EFFECT")
-    key, value, effect = found["key"], found["value"] or "", found["effect"]
+    key, value, effect = match["key"], match["value"] or "", match["effect"]
     if effect not in EFFECTS:
         raise ValueError(f"node {name}: taint={text}: the effect must be one of {', '.join(EFFECTS)}")
     if fault := label_key_fault(key) or label_value_fault(value):
@@ -213,37 +213,37 @@ def _taint(name: str, text: str) -> Taint:
 
 
 class NodeRegistration:
-    """Keeps the Node objects as the configuration has them. Others may cordon a node; all else is the keeper's."""
+    """Writes the configured Node objects. Other clients may only cordon a node; their other changes are overwritten."""
 
     def __init__(self, store: Store, specs: Sequence[NodeSpec], clock: Callable[[], float]) -> None:
         self._store, self._clock = store, clock
         self._specs = {spec.name: spec for spec in specs}
         self._info = machine.info()
-        self._pauses = ExponentialBackoff(first=0.2, most=30.0)
+        self._backoff = ExponentialBackoff(initial=0.2, maximum=30.0)
 
     async def run(self) -> None:
-        """Bring the store in line now and at every heartbeat, until cancelled."""
+        """Writes the nodes now and at every heartbeat, until cancelled."""
         while True:
             try:
-                await self._bring_in_line()
-                self._pauses.reset()
-                pause = HEARTBEAT
+                await self._reconcile()
+                self._backoff.reset()
+                delay = HEARTBEAT_SECONDS
             except LauncherError as error:
-                pause = self._pauses.next_delay()
-                log.warning("nodes not registered", extra={"why": str(error)})
-            await asyncio.sleep(pause)
+                delay = self._backoff.next_delay()
+                log.warning("nodes not registered", extra={"error": str(error)})
+            await asyncio.sleep(delay)
 
-    async def _bring_in_line(self) -> None:
+    async def _reconcile(self) -> None:
         stored = {node["metadata"]["name"]: node for node in (await self._store.list(NODES)).items}
         for name, node in stored.items():
             if name not in self._specs:
-                with object_errors.handling("node-keeper", NODES.plural, ("", name)):
+                with object_errors.handling("node-registration", NODES.plural, ("", name)):
                     await self._remove(node)
         for name, spec in self._specs.items():
             await self._register(spec, stored.get(name))
 
     async def _remove(self, node: Object) -> None:
-        """The garbage collector ends the pods that were on it."""
+        """Deletes the node; the garbage collector deletes its pods."""
         meta = node["metadata"]
         log.info("node is no longer configured", extra={"node": meta["name"]})
         with suppress(NotFound):
@@ -260,7 +260,7 @@ class NodeRegistration:
         await self._store.update_status(NODES, {**stored, "status": self._status(spec, stored)})
 
     def _node(self, spec: NodeSpec, stored: Object | None) -> Object:
-        own = {
+        default_labels = {
             "kubernetes.io/arch": self._info["architecture"],
             "kubernetes.io/hostname": spec.name,
             "kubernetes.io/os": self._info["operatingSystem"],
@@ -278,7 +278,7 @@ class NodeRegistration:
             "metadata": {
                 **(stored["metadata"] if stored is not None else {}),
                 "name": spec.name,
-                "labels": own | dict(spec.labels),
+                "labels": default_labels | dict(spec.labels),
             },
             "spec": node_spec,
             "status": self._status(spec, stored),
@@ -305,7 +305,7 @@ class NodeRegistration:
     def _conditions(self, stored: Object | None) -> list[Object]:
         now = format_rfc3339(int(self._clock()))
         conditions = map(as_object, as_list(as_object((stored or {}).get("status")).get("conditions")))
-        before = {str(one.get("type")): one for one in conditions}
+        existing = {str(condition.get("type")): condition for condition in conditions}
         return [
             {
                 "type": kind,
@@ -313,7 +313,7 @@ class NodeRegistration:
                 "reason": reason,
                 "message": message,
                 "lastHeartbeatTime": now,
-                "lastTransitionTime": before.get(kind, {}).get("lastTransitionTime", now),
+                "lastTransitionTime": existing.get(kind, {}).get("lastTransitionTime", now),
             }
             for kind, status, reason, message in _CONDITIONS
         ]

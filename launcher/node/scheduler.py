@@ -1,9 +1,9 @@
 """
-The scheduler of local mode: gives pods their nodes, and tells those that must wait why.
+Scheduler of local mode: binds pods to nodes and reports why others are pending.
 
-It hears of pods and nodes, lets the ``Placer`` decide, and writes what was decided, many pods at a time. A pod that was
-given a node counts as being there before that is written; where a write fails, the pod is read, and waits again if it
-did not get there. All that is known can be read from the store, so nothing is lost with the program.
+Informers feed the ``SchedulingEngine``; its decisions are written many at a time. A pod counts as bound before the
+write; if the write fails, the pod is read again and becomes pending again unless it was bound. All state can be
+rebuilt from the store after a restart.
 """
 
 import asyncio
@@ -13,285 +13,284 @@ from dataclasses import dataclass
 from typing import Final
 
 from launcher.core.errors import LauncherError, NotFound
-from launcher.core.planning.actions import ObjectEvent
-from launcher.core.pods.observed_pod import has_terminated
+from launcher.core.events import ObjectEvent
+from launcher.core.pods.observed_pod import has_terminated, node_name
 from launcher.core.timestamps import format_rfc3339
-from launcher.scheduling.cluster_state import facts_of
+from launcher.scheduling.cluster_state import node_attributes
 from launcher.scheduling.engine import COMPONENT, Binding, SchedulingEngine
 from launcher.scheduling.pod_info import (
-    SCHEDULED,
+    POD_SCHEDULED,
     SCHEDULER_NAME,
     PodView,
     ScheduledCondition,
-    gang_of,
-    guest_of,
-    is_schedulable,
-    view_of,
+    gang_membership,
+    needs_node,
+    pod_info,
+    pod_view,
 )
-from launcher.store.backoff import ExponentialBackoff
+from launcher.store.backoff import ExponentialBackoff, wait_or_timeout
 from launcher.store.event_recorder import EventRecorder
-from launcher.store.informer import EventHandlerFuncs, Informer
+from launcher.store.informer import EventHandlerFuncs, SharedInformers
 from launcher.store.interface import NODES, PODS, Key, MergePatch, Object, Store
 from launcher.store.object_errors import object_errors
 
 log = logging.getLogger(__name__)
 
-#: Writes under way at the same time; the store commits them together.
-_WRITES: Final = 256
-#: Pods decided on before others get their turn.
-_AT_ONCE: Final = 64
-#: Seconds after which pods that wait are told what has changed about the reason.
-_TELL_AGAIN: Final = 60.0
+#: Concurrent writes; the store commits them together.
+_CONCURRENT_WRITES: Final = 256
+#: Number of decisions before the event loop runs other tasks.
+_BATCH_SIZE: Final = 64
+#: Interval at which the conditions of pending pods are updated.
+_CONDITION_REFRESH_SECONDS: Final = 60.0
 _GATED: Final = ScheduledCondition(
     "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """One pod that has no node yet."""
+class _UnscheduledPod:
+    """A pod without a node."""
 
     view: PodView
-    #: Why it is not even tried; None for a pod that waits in line.
-    held: ScheduledCondition | None = None
+    #: The reason why it is not passed to the engine; None for a pending pod.
+    blocked_by: ScheduledCondition | None = None
 
 
 class Scheduler:
-    """Gives pods their nodes until cancelled."""
+    """Schedules pods until cancelled."""
 
     def __init__(
-        self, store: Store, *, events: EventRecorder, clock: Callable[[], float], patience: float = 60.0
+        self,
+        store: Store,
+        informers: SharedInformers,
+        *,
+        events: EventRecorder,
+        clock: Callable[[], float],
+        reserve_after: float = 60.0,
     ) -> None:
-        """Room is kept for a pod that has waited *patience* seconds. Who runs *events* is the caller's choice."""
+        """
+        Capacity is reserved for pods pending for *reserve_after* seconds.
+
+        The caller runs *informers* and *events*.
+        """
         self._store, self._events, self._clock = store, events, clock
-        self._placer = SchedulingEngine(patience)
-        self._known: dict[Key, _Known] = {}
-        self._nodes = Informer(store, NODES, _Nodes(self), component=COMPONENT)
-        self._pods = Informer(
-            store, PODS, EventHandlerFuncs(self.pod_seen, self.pod_gone), component=COMPONENT
+        self._engine = SchedulingEngine(reserve_after)
+        self._unscheduled: dict[Key, _UnscheduledPod] = {}
+        self._nodes = informers.add_event_handler(
+            NODES, EventHandlerFuncs(self.on_node_upsert, self.on_node_delete), component=COMPONENT
         )
-        self._news = asyncio.Event()
-        self._tell_at = 0.0
-        self._jobs: asyncio.Queue[Binding | Key] = asyncio.Queue()
-        #: Whether the writers have little enough to do for more to be decided.
-        self._idle = asyncio.Event()
-        #: Pods about which something is to be told, and is not yet.
-        self._telling: set[Key] = set()
-        self._pauses = ExponentialBackoff(first=0.05, most=10.0)
+        self._pods = informers.add_event_handler(
+            PODS, EventHandlerFuncs(self.on_pod_upsert, self.on_pod_delete), component=COMPONENT
+        )
+        self._changed = asyncio.Event()
+        self._refresh_at = 0.0
+        self._writes: asyncio.Queue[Binding | Key] = asyncio.Queue()
+        #: Set while the queue of writes is short enough for more decisions.
+        self._writers_available = asyncio.Event()
+        #: Pods with a queued condition write.
+        self._queued_conditions: set[Key] = set()
+        self._backoff = ExponentialBackoff(initial=0.05, maximum=10.0)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._nodes.run())
-            # First, so that nobody is told that there are none.
+            # All nodes, so that no pod is reported unschedulable for lack of nodes; and all pods, because otherwise
+            # nodes seem to have more free than they have.
             await self._nodes.synced.wait()
-            group.create_task(self._pods.run())
-            # Before all pods are known, a node may look emptier than it is.
             await self._pods.synced.wait()
-            for _ in range(_WRITES):
-                group.create_task(self._write())
+            for _ in range(_CONCURRENT_WRITES):
+                group.create_task(self._run_writer())
             while True:
-                await self._decide()
+                await self._schedule()
                 await self._wait()
 
     async def _wait(self) -> None:
-        """Return when something has changed, or the time has come to look again."""
+        """Waits for a change or for the next decision time."""
         now = self._clock()
-        next_look = self._placer.next_look(now)
-        seconds = min(next_look - now, _TELL_AGAIN) if next_look is not None else _TELL_AGAIN
-        try:
-            async with asyncio.timeout(max(seconds, 0.01)):
-                await self._news.wait()
-        except TimeoutError:
-            pass
-        self._news.clear()
+        next_decision_at = self._engine.next_decision_at(now)
+        seconds = (
+            min(next_decision_at - now, _CONDITION_REFRESH_SECONDS)
+            if next_decision_at is not None
+            else _CONDITION_REFRESH_SECONDS
+        )
+        await wait_or_timeout(self._changed, max(seconds, 0.01))
+        self._changed.clear()
 
-    async def _decide(self) -> None:
-        while found := self._placer.decide(self._clock(), _AT_ONCE):
-            for binding in found:
-                self._jobs.put_nowait(binding)
-            self._idle.clear()
-            await self._idle.wait()
-        for key in list(self._placer.untold()):
-            self._tell(key)
-        if (now := self._clock()) >= self._tell_at:
-            self._tell_at = now + _TELL_AGAIN
-            for key in list(self._placer.waiting()):
-                self._tell(key)
+    async def _schedule(self) -> None:
+        while bindings := self._engine.schedule(self._clock(), _BATCH_SIZE):
+            for binding in bindings:
+                self._writes.put_nowait(binding)
+            self._writers_available.clear()
+            await self._writers_available.wait()
+        for key in list(self._engine.take_newly_rejected()):
+            self._enqueue_condition(key)
+        if (now := self._clock()) >= self._refresh_at:
+            self._refresh_at = now + _CONDITION_REFRESH_SECONDS
+            for key in list(self._engine.pending()):
+                self._enqueue_condition(key)
 
-    def _tell(self, key: Key) -> None:
-        """Have the pod told why it has no node, unless it was."""
-        if key not in self._telling and self._to_tell(key) is not None:
-            self._telling.add(key)
-            self._jobs.put_nowait(key)
+    def _enqueue_condition(self, key: Key) -> None:
+        """Queues a write of the pod's condition if it is outdated."""
+        if key not in self._queued_conditions and self._condition_to_write(key) is not None:
+            self._queued_conditions.add(key)
+            self._writes.put_nowait(key)
 
-    # What the informers tell.
+    # Event handlers.
 
-    def node_seen(self, node: Object) -> None:
-        self._placer.set_node(facts_of(node))
-        self._news.set()
+    def on_node_upsert(self, _key: Key, node: Object) -> None:
+        self._engine.set_node(node_attributes(node))
+        self._changed.set()
 
-    def node_gone(self, name: str) -> None:
-        self._placer.drop_node(name)
-        self._news.set()
+    def on_node_delete(self, key: Key) -> None:
+        self._engine.remove_node(key[1])
+        self._changed.set()
 
-    def pod_seen(self, key: Key, pod: Object) -> None:
+    def on_pod_upsert(self, key: Key, pod: Object) -> None:
         if has_terminated(pod):
-            self._see_over(key, pod)
-        elif (node := pod["spec"].get("nodeName")) is not None:
-            self._see_placed(key, pod, node)
-        elif is_schedulable(pod):
-            self._see_waiting(key, pod)
+            self._observe_terminated(key, pod)
+        elif (node := node_name(pod)) is not None:
+            self._observe_bound(key, pod, node)
+        elif needs_node(pod):
+            self._observe_pending(key, pod)
         else:
-            self.pod_gone(key)
-        self._news.set()
+            self.on_pod_delete(key)
+        self._changed.set()
 
-    def _see_over(self, key: Key, pod: Object) -> None:
-        self._known.pop(key, None)
+    def _observe_terminated(self, key: Key, pod: Object) -> None:
+        self._unscheduled.pop(key, None)
         try:
-            gang = gang_of(pod) if pod["spec"].get("nodeName") else None
+            gang = gang_membership(pod) if node_name(pod) else None
         except ValueError:
-            gang = None  # it never was one of a gang
-        self._placer.end(key, gang)
+            gang = None  # invalid annotations: it was never scheduled as part of a gang
+        self._engine.pod_completed(key, gang)
 
-    def _see_placed(self, key: Key, pod: Object, node: str) -> None:
-        self._known.pop(key, None)
-        if not self._placer.knows(pod, node):
+    def _observe_bound(self, key: Key, pod: Object, node: str) -> None:
+        self._unscheduled.pop(key, None)
+        if not self._engine.is_known(pod, node):
             try:
-                self._placer.pod_bound(guest_of(pod), node)
+                self._engine.pod_bound(pod_info(pod), node)
             except ValueError as error:
-                log.warning("pod on a node cannot be counted", extra={"pod": key, "why": str(error)})
-                self._placer.leave(key)
+                log.warning("invalid pod on a node ignored", extra={"pod": key, "error": str(error)})
+                self._engine.remove_pod(key)
 
-    def _see_waiting(self, key: Key, pod: Object) -> None:
-        before, view = self._known.get(key), view_of(pod)
+    def _observe_pending(self, key: Key, pod: Object) -> None:
+        before, view = self._unscheduled.get(key), pod_view(pod)
         if view.missing_scheduler and (before is None or before.view.uid != view.uid):
             self._events.record(pod, [_scheduler_not_found(view.missing_scheduler)])
-        held, guest = _GATED if view.gated else None, None
+        blocked_by, info = _GATED if view.gated else None, None
         try:
-            guest = guest_of(pod)
+            info = pod_info(pod)
         except ValueError as error:
-            held = ScheduledCondition("Unschedulable", f"the pod cannot be read: {error}")
-        self._known[key] = _Known(view, held)
-        if held is not None or guest is None:
-            self._placer.leave(key)
-            self._tell(key)
+            blocked_by = ScheduledCondition("Unschedulable", f"invalid pod: {error}")
+        self._unscheduled[key] = _UnscheduledPod(view, blocked_by)
+        if blocked_by is not None or info is None:
+            self._engine.remove_pod(key)
+            self._enqueue_condition(key)
             return
-        # It has waited from the moment at which it could go, if that was seen.
-        released = before is not None and before.view.uid == view.uid and before.held is not None
-        self._placer.add_pending(guest, view.priority, self._clock() if released else view.created)
+        # Waiting time counts from the removal of the scheduling gates, if that was observed.
+        released = before is not None and before.view.uid == view.uid and before.blocked_by is not None
+        self._engine.add_pending(info, view.priority, self._clock() if released else view.created)
 
-    def pod_gone(self, key: Key) -> None:
-        self._known.pop(key, None)
-        self._placer.leave(key)
-        self._news.set()
+    def on_pod_delete(self, key: Key) -> None:
+        self._unscheduled.pop(key, None)
+        self._engine.remove_pod(key)
+        self._changed.set()
 
-    # What is written.
+    # Writes.
 
-    async def _write(self) -> None:
+    async def _run_writer(self) -> None:
         while True:
-            job = await self._jobs.get()
-            if self._jobs.qsize() < _WRITES:
-                self._idle.set()
-            key = job.guest.key if isinstance(job, Binding) else job
+            write = await self._writes.get()
+            if self._writes.qsize() < _CONCURRENT_WRITES:
+                self._writers_available.set()
+            key = write.pod.key if isinstance(write, Binding) else write
             try:
-                await (self._bind(job) if isinstance(job, Binding) else self._write_answer(job))
-            except Exception as error:  # the pod is left alone until it changes; others get their nodes
+                await (self._bind(write) if isinstance(write, Binding) else self._write_condition(write))
+            except Exception as error:  # this pod is ignored until it changes; others are scheduled
                 object_errors.record(COMPONENT, PODS.plural, key, error)
-                self._telling.discard(key)
-                self.pod_gone(key)
+                self._queued_conditions.discard(key)
+                self.on_pod_delete(key)
 
     async def _bind(self, binding: Binding) -> None:
-        guest, (namespace, name) = binding.guest, binding.guest.key
-        known = self._known.get(guest.key)
-        if known is None or known.view.uid != guest.uid:
-            self._placer.forget_assumed(guest)
+        pod, (namespace, name) = binding.pod, binding.pod.key
+        unscheduled = self._unscheduled.get(pod.key)
+        if unscheduled is None or unscheduled.view.uid != pod.uid:
+            self._engine.forget_assumed(pod)
             return
         change = {
-            "metadata": {"uid": guest.uid, "resourceVersion": known.view.version},
+            "metadata": {"uid": pod.uid, "resourceVersion": unscheduled.view.version},
             "spec": {"nodeName": binding.node},
         }
         try:
-            answer = await self._store.patch(PODS, namespace, name, MergePatch(change))
+            updated = await self._store.patch(PODS, namespace, name, MergePatch(change))
         except LauncherError as error:
-            log.info("pod not bound", extra={"pod": guest.key, "node": binding.node, "why": str(error)})
-            await self._read_again(guest.key)
-            self._placer.forget_assumed(guest)
-            self._news.set()
+            log.info("pod binding failed", extra={"pod": pod.key, "node": binding.node, "error": str(error)})
+            await self._refresh_pod(pod.key)
+            self._engine.forget_assumed(pod)
+            self._changed.set()
             return
-        self._pauses.reset()
-        self._pods.upsert(answer)
+        self._backoff.reset()
+        self._pods.upsert(updated)
         notice = ObjectEvent("Scheduled", f"Successfully assigned {namespace}/{name} to {binding.node}")
-        self._events.record(answer, [notice])
+        self._events.record(updated, [notice])
 
-    async def _read_again(self, key: Key) -> None:
-        """Know the pod as it is in the store now, however long it takes to be told."""
+    async def _refresh_pod(self, key: Key) -> None:
+        """Reads the pod from the store into the informer; retries until that succeeds."""
         while True:
-            await asyncio.sleep(self._pauses.next_delay())
+            await asyncio.sleep(self._backoff.next_delay())
             try:
                 self._pods.upsert(await self._store.get(PODS, *key))
             except NotFound:
-                return  # the watch will tell, and whoever comes next under that name
+                return  # the watch reports the deletion
             except LauncherError as error:
-                log.warning("pod not read", extra={"pod": key, "why": str(error)})
+                log.warning("pod read failed", extra={"pod": key, "error": str(error)})
             else:
                 return
 
-    def _to_tell(self, key: Key) -> ScheduledCondition | None:
-        """What the pod's condition should say and does not."""
-        known = self._known.get(key)
-        if known is None:
+    def _condition_to_write(self, key: Key) -> ScheduledCondition | None:
+        """Returns the condition that the pod should have, or None if it has it."""
+        unscheduled = self._unscheduled.get(key)
+        if unscheduled is None:
             return None
-        told = known.held
-        if told is None:
-            answer = self._placer.unschedulable_reason(key)
-            told = ScheduledCondition("Unschedulable", answer) if answer is not None else None
-        return told if told != known.view.told else None
+        condition = unscheduled.blocked_by
+        if condition is None:
+            message = self._engine.unschedulable_reason(key)
+            condition = ScheduledCondition("Unschedulable", message) if message is not None else None
+        return condition if condition != unscheduled.view.condition else None
 
-    async def _write_answer(self, key: Key) -> None:
-        """Why there is no node for the pod, into its status and an event."""
-        known, told = self._known.get(key), self._to_tell(key)
-        self._telling.discard(key)
-        if known is None or told is None:
+    async def _write_condition(self, key: Key) -> None:
+        """Writes the reason why the pod is pending into its status and an event."""
+        unscheduled, condition = self._unscheduled.get(key), self._condition_to_write(key)
+        self._queued_conditions.discard(key)
+        if unscheduled is None or condition is None:
             return
-        since = known.view.told_since or format_rfc3339(int(self._clock()))
-        condition = {
-            "type": SCHEDULED,
+        since = unscheduled.view.condition_since or format_rfc3339(int(self._clock()))
+        written = {
+            "type": POD_SCHEDULED,
             "status": "False",
-            "reason": told.reason,
-            "message": told.message,
+            "reason": condition.reason,
+            "message": condition.message,
             "lastTransitionTime": since,
         }
         change = {
-            "metadata": {"resourceVersion": known.view.version},
-            "status": {"conditions": [*known.view.conditions, condition]},
+            "metadata": {"resourceVersion": unscheduled.view.version},
+            "status": {"conditions": [*unscheduled.view.conditions, written]},
         }
         try:
-            answer = await self._store.patch(PODS, *key, MergePatch(change), subresource="status")
+            updated = await self._store.patch(PODS, *key, MergePatch(change), subresource="status")
         except LauncherError as error:
-            log.info("pod not told", extra={"pod": key, "why": str(error)})
-            await self._read_again(key)
-            self._tell(key)
+            log.info("PodScheduled condition not written", extra={"pod": key, "error": str(error)})
+            await self._refresh_pod(key)
+            self._enqueue_condition(key)
             return
-        self._pauses.reset()
-        self._pods.upsert(answer)
-        if told != _GATED:
-            self._events.record(answer, [ObjectEvent("FailedScheduling", told.message, warning=True)])
+        self._backoff.reset()
+        self._pods.upsert(updated)
+        if condition != _GATED:
+            self._events.record(updated, [ObjectEvent("FailedScheduling", condition.message, warning=True)])
 
 
 def _scheduler_not_found(name: str) -> ObjectEvent:
     message = (
-        f'spec.schedulerName "{name}" names a scheduler that does not exist in local mode: '
-        f"the pod is placed by {SCHEDULER_NAME}"
+        f'Scheduler "{name}" (spec.schedulerName) does not exist in local mode; '
+        f"the pod is scheduled by {SCHEDULER_NAME}."
     )
     return ObjectEvent("SchedulerNotFound", message, warning=True)
-
-
-class _Nodes:
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-
-    def on_upsert(self, _key: Key, obj: Object) -> None:
-        self._scheduler.node_seen(obj)
-
-    def on_delete(self, key: Key) -> None:
-        self._scheduler.node_gone(key[1])

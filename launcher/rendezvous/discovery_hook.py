@@ -1,4 +1,4 @@
-"""What every pod gets so that it can ask for its peers, and the init container that asks on behalf of its user."""
+"""The hook that adds discovery to pods: environment variables, and the init container of ``spec.discovery``."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,123 +14,125 @@ from launcher.core.names import (
     PodIdentityKey,
 )
 from launcher.core.pods.overlay import PodOverlay
-from launcher.core.spec import Discovery, FrameworkSpec, RoleName, TaskRole
-from launcher.rendezvous.handler import address_of
-from launcher.rendezvous.peer_tracker import AUTO, earlier_than
-from launcher.rendezvous.programs import command
+from launcher.core.spec import AUTO_PORT, Discovery, FrameworkSpec, RoleName, TaskRole
+from launcher.rendezvous.container_programs import program_command
+from launcher.rendezvous.handler import attempt_url
+from launcher.rendezvous.peer_tracker import preceding_roles
 from launcher.rendezvous.tokens import Tokens
 
 log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-#: What the init container takes over of the user's first container: whom it runs as, and of its share what every
-#: container has to name where there are quotas.
-_IDENTITY = ("runAsUser", "runAsGroup", "runAsNonRoot", "seccompProfile", "seLinuxOptions")
-_SHARE = ("cpu", "memory", "ephemeral-storage")
-_HARMLESS = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+#: Fields of the security context that the init container copies from the first container.
+_COPIED_SECURITY_FIELDS = ("runAsUser", "runAsGroup", "runAsNonRoot", "seccompProfile", "seLinuxOptions")
+_RESTRICTED_SECURITY_FIELDS = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+#: Resources that the init container copies from the first container, because quotas may require them.
+_COPIED_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 
 @dataclass(frozen=True, slots=True)
 class LauncherEndpoint:
-    """Where pods find the launcher, and whose word on its certificate they are to take, as PEM; empty: as ever."""
+    """The URL of the launcher for pods, and the CA certificates for it as PEM; empty: those of the image."""
 
     url: str
-    authority: str = ""
+    ca_bundle: str = ""
 
 
 class DiscoveryHook:
-    """An attendant that lets the tasks of a Framework find each other."""
+    """An attempt hook with which the tasks of a Framework find each other."""
 
-    def __init__(self, tokens: Tokens, where: Callable[[], Awaitable[LauncherEndpoint]]) -> None:
-        self._tokens, self._where = tokens, where
-        #: What the log has told of, and need not tell again.
-        self._told = ""
+    def __init__(self, tokens: Tokens, endpoint: Callable[[], Awaitable[LauncherEndpoint]]) -> None:
+        self._tokens, self._endpoint = tokens, endpoint
+        #: The last logged error, which is not logged again.
+        self._logged_error = ""
 
     async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, PodOverlay]:
-        """What the pods of each role get. Raises LauncherError while it cannot be had, if it was asked for."""
+        """Returns the additions to the pods of each role. Raises LauncherError if discovery is requested but fails."""
         try:
             variables = await self._variables(framework, attempt)
         except RequestError as error:
-            # An admin has to do something first. Who did not ask for discovery need not wait for that.
+            # An admin has to act. Frameworks without spec.discovery do not wait for that.
             if framework.spec.discovery is not None:
                 raise
-            if self._told != (why := str(error)):
-                log.warning("pods cannot ask for their peers", extra={"why": why})
-                self._told = why
+            if str(error) != self._logged_error:
+                self._logged_error = str(error)
+                log.warning("rendezvous unavailable for pods", extra={"error": self._logged_error})
             return {}
-        return {role.name: _extras(framework.spec, role, variables) for role in framework.spec.roles}
+        return {role.name: _overlay(framework.spec, role, variables) for role in framework.spec.roles}
 
     async def finish(self, framework: Framework) -> None:
-        """Nothing is left behind."""
+        """Does nothing: no objects were created."""
 
     async def _variables(self, framework: Framework, attempt: int) -> list[Json]:
-        where = await self._where()
-        token = await self._tokens.token(framework.uid, attempt)
-        given = {
-            "LAUNCHER_RENDEZVOUS": address_of(where.url, framework.namespace, framework.name, attempt),
+        endpoint = await self._endpoint()
+        token = await self._tokens.create_token(framework.uid, attempt)
+        values = {
+            "LAUNCHER_RENDEZVOUS": attempt_url(endpoint.url, framework.namespace, framework.name, attempt),
             "LAUNCHER_TOKEN": token,
-            **({"LAUNCHER_CA": where.authority} if where.authority else {}),
+            **({"LAUNCHER_CA": endpoint.ca_bundle} if endpoint.ca_bundle else {}),
         }
-        return [{"name": name, "value": value} for name, value in given.items()]
+        return [{"name": name, "value": value} for name, value in values.items()]
 
 
-def _extras(spec: FrameworkSpec, role: TaskRole, variables: list[Json]) -> PodOverlay:
+def _overlay(spec: FrameworkSpec, role: TaskRole, variables: list[Json]) -> PodOverlay:
     discovery = spec.discovery
     if discovery is None:
         return PodOverlay(variables=variables)
     mount = {"name": DISCOVERY, "mountPath": discovery.mount_path}
-    pod = role.pod.get("spec") or {}
+    pod_spec = role.pod.get("spec") or {}
     return PodOverlay(
         variables=variables,
         mounts=[mount],
         spec={
-            "initContainers": [_asking(spec, discovery, role, variables, mount)],
+            "initContainers": [_init_container(spec, discovery, role, variables, mount)],
             "volumes": [{"name": DISCOVERY, "emptyDir": {}}],
         },
-        # Else a pod in its node's network would not know the names of Services, and so not find the launcher.
-        defaults={"dnsPolicy": "ClusterFirstWithHostNet"} if pod.get("hostNetwork") else {},
+        # With the default policy a pod with hostNetwork cannot resolve the Service of the launcher.
+        defaults={"dnsPolicy": "ClusterFirstWithHostNet"} if pod_spec.get("hostNetwork") else {},
     )
 
 
-def _asking(
+def _init_container(
     spec: FrameworkSpec, discovery: Discovery, role: TaskRole, variables: list[Json], mount: Json
 ) -> Json:
-    """The init container."""
     first = ((role.pod.get("spec") or {}).get("containers") or [{}])[0] or {}
     image = discovery.image or first.get("image") or ""
-    policy = None if discovery.image else first.get("imagePullPolicy")
-    share = {
-        kind: {name: amounts[name] for name in _SHARE if name in amounts}
+    pull_policy = None if discovery.image else first.get("imagePullPolicy")
+    resources = {
+        kind: {name: amounts[name] for name in _COPIED_RESOURCES if name in amounts}
         for kind, amounts in (first.get("resources") or {}).items()
         if kind in ("requests", "limits") and amounts
     }
-    identity = first.get("securityContext") or {}
+    security = first.get("securityContext") or {}
     return {
         "name": DISCOVERY,
         **({"image": image} if image else {}),
-        **({"imagePullPolicy": policy} if policy else {}),
-        "command": list(command("rendezvous.sh")),
-        "env": [*_who(), *variables, *_orders(spec, discovery, role.name)],
-        **({"resources": share} if share else {}),
+        **({"imagePullPolicy": pull_policy} if pull_policy else {}),
+        "command": list(program_command("rendezvous.sh")),
+        "env": [*_identity_variables(), *variables, *_program_variables(spec, discovery, role.name)],
+        **({"resources": resources} if resources else {}),
         "volumeMounts": [mount],
-        "securityContext": {**{name: identity[name] for name in _IDENTITY if name in identity}, **_HARMLESS},
-        # Whom it waited for in vain is then part of the pod's status.
+        "securityContext": {
+            **{name: security[name] for name in _COPIED_SECURITY_FIELDS if name in security},
+            **_RESTRICTED_SECURITY_FIELDS,
+        },
+        # After a timeout the status of the pod names the missing tasks.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 
 
-def _who() -> list[Json]:
-    """The variables by which every container knows whose it is."""
-    marks = [
+def _identity_variables() -> list[Json]:
+    """Returns the variables with the identity of the pod, which every container has."""
+    from_annotations = [
         {
-            "name": mark.value,
-            "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{mark.value}']"}},
+            "name": key.value,
+            "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{key.value}']"}},
         }
-        for mark in PodIdentityKey
+        for key in PodIdentityKey
     ]
     return [
-        *marks,
+        *from_annotations,
         {"name": POD_UID_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
         {
             "name": TASK_ATTEMPT_INSTANCE_UID_VARIABLE,
@@ -139,14 +141,14 @@ def _who() -> list[Json]:
     ]
 
 
-def _orders(spec: FrameworkSpec, discovery: Discovery, role: RoleName) -> list[Json]:
-    """What the program in the init container is to do."""
-    orders = {"LAUNCHER_MOUNT": discovery.mount_path}
+def _program_variables(spec: FrameworkSpec, discovery: Discovery, role: RoleName) -> list[Json]:
+    """Returns the options of ``rendezvous.sh``."""
+    values = {"LAUNCHER_MOUNT": discovery.mount_path}
     if discovery.timeout_seconds is not None:
-        orders["LAUNCHER_TIMEOUT"] = str(discovery.timeout_seconds)
-    if discovery.ports.get(role) == AUTO:
-        orders["LAUNCHER_PORT"] = AUTO
+        values["LAUNCHER_TIMEOUT"] = str(discovery.timeout_seconds)
+    if discovery.ports.get(role) == AUTO_PORT:
+        values["LAUNCHER_PORT"] = AUTO_PORT
     if discovery.wait_for_ports:
-        earlier = [name for name in earlier_than(spec, role) if name in discovery.ports]
-        orders["LAUNCHER_WAIT_PORTS"] = " ".join(earlier)
-    return [{"name": name, "value": value} for name, value in orders.items()]
+        roles = [name for name in preceding_roles(spec, role) if name in discovery.ports]
+        values["LAUNCHER_WAIT_PORTS"] = " ".join(roles)
+    return [{"name": name, "value": value} for name, value in values.items()]

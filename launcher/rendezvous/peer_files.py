@@ -1,14 +1,13 @@
 """
-What the tasks of an attempt are told, as files that shells and programs read.
+The addresses of the tasks of an attempt, as files for shells and programs.
 
-Each is made once, whoever asks. Where askers differ, most of a file is still the same for all: it comes in pieces, and
-only the last few bytes are anybody's own.
+A file is a sequence of segments. All segments but the last few bytes are the same for all tasks, and are generated and
+compressed once.
 """
 
 import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -25,59 +24,9 @@ from launcher.core.pods.peer_variables import (
     world_size,
 )
 from launcher.core.spec import FrameworkSpec, RoleName
-from launcher.rendezvous.peer_tracker import Peer, PeerList
+from launcher.rendezvous.peer_tracker import Peer, PeerList, TaskId
 
-#: Names no file, no time and no system, as nobody needs to know them.
-_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
-#: A last block with nothing in it.
-_END = b"\x03\x00"
-#: Bytes from which on a piece is one that many share.
-_SHARED = 1024
-
-
-class Packer:
-    """
-    Packs answers that are made of pieces; a piece that many share is packed once.
-
-    Each piece is packed for itself, to a whole number of bytes and without a word about the others, so that packed
-    pieces can stand one behind the other.
-    """
-
-    def __init__(self) -> None:
-        self._packed: dict[bytes, bytes] = {}
-        #: The checksum after a piece, by the one before; kept only for what every answer begins with.
-        self._sums: dict[tuple[int, bytes], int] = {}
-
-    def gzip(self, pieces: Sequence[bytes]) -> list[bytes]:
-        """The pieces as one gzip file, again in pieces."""
-        packed, checksum, at_beginning = [_HEAD], 0, True
-        for piece in pieces:
-            if len(piece) < _SHARED:
-                at_beginning = False
-                packed.append(_deflated(piece, zlib.Z_BEST_SPEED))
-            else:
-                packed.append(self._once(piece))
-            checksum = self._sum(checksum, piece) if at_beginning else zlib.crc32(piece, checksum)
-        size = sum(map(len, pieces)) % 2**32
-        return [*packed, _END + checksum.to_bytes(4, "little") + size.to_bytes(4, "little")]
-
-    def _once(self, piece: bytes) -> bytes:
-        if piece not in self._packed:
-            self._packed[piece] = _deflated(piece, zlib.Z_DEFAULT_COMPRESSION)
-        return self._packed[piece]
-
-    def _sum(self, before: int, piece: bytes) -> int:
-        if (before, piece) not in self._sums:
-            self._sums[before, piece] = zlib.crc32(piece, before)
-        return self._sums[before, piece]
-
-
-def _deflated(piece: bytes, level: int) -> bytes:
-    packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH)
-
-
-Pieces = tuple[bytes, ...]
+Segments = tuple[bytes, ...]
 
 CONFIG_FILE = "configfile"
 HOSTS_ENV = "hosts.env"
@@ -86,38 +35,37 @@ HOST_FILE = "hostfile"
 TF_CONFIG = "tf_config.json"
 INJECTOR = "injector.sh"
 FRAMEWORK = "framework.json"
-#: What ``all`` stands for: a Framework of many tasks is large, and who needs it can ask for it.
-ALL = (CONFIG_FILE, HOSTS_JSON, HOST_FILE, TF_CONFIG, HOSTS_ENV)
-NAMES = (*ALL, INJECTOR, FRAMEWORK)
+#: The files of ``format=all``. A Framework of many tasks is large, so it is sent only on request.
+DISCOVERY_FILES = (CONFIG_FILE, HOSTS_JSON, HOST_FILE, TF_CONFIG, HOSTS_ENV)
+FILE_NAMES = (*DISCOVERY_FILES, INJECTOR, FRAMEWORK)
 
-#: Characters of the longest variable that programs can be started with; the kernel takes 131,071.
-_LONGEST = 100_000
-#: The first and the last line of ``configfile``, where there are such roles.
+#: Longer variables are not exported; the kernel accepts 131,071 characters.
+_MAX_EXPORTED_CHARACTERS = 100_000
+#: The roles on the first and on the last line of ``configfile``.
 _FIRST_LINE, _LAST_LINE = RoleName("worker"), RoleName("ps")
-#: Starts the others of an MPI job, and is none of them.
-_LAUNCHER = "launcher"
-#: Stands for the index of whoever asks.
-_GAP = "\0"
+#: The role that starts the processes of an MPI job; it is not one of the hosts.
+_MPI_LAUNCHER = "launcher"
+#: Replaced by the index of the task.
+_INDEX_PLACEHOLDER = "\0"
+
+#: Without file name, time and system.
+_GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+#: An empty final block.
+_GZIP_FINAL_BLOCK = b"\x03\x00"
+#: Smaller segments are not cached.
+_MIN_CACHED_BYTES = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class TaskId:
-    """The task that asks."""
+class PeerFiles:
+    """The files for one peer list."""
 
-    role: RoleName
-    index: int
-
-
-class Files:
-    """The files about one roster."""
-
-    def __init__(self, roster: PeerList, spec: FrameworkSpec) -> None:
-        self.roster = roster
+    def __init__(self, peer_list: PeerList, spec: FrameworkSpec) -> None:
+        self.peer_list = peer_list
+        self.gzip_cache = GzipCache()
         self._spec = spec
-        self._tf_configs: dict[RoleName, Pieces] = {}
-        self._headed: dict[tuple[str, bytes], bytes] = {}
-        self.packer = Packer()
-        self._makers: Mapping[str, Callable[[TaskId | None], Pieces]] = {
+        self._tf_configs: dict[RoleName, Segments] = {}
+        self._first_segments: dict[tuple[str, bytes], bytes] = {}
+        self._generators: Mapping[str, Callable[[TaskId | None], Segments]] = {
             CONFIG_FILE: lambda _: (self._config_file,),
             HOSTS_JSON: lambda _: (self._hosts_json,),
             HOST_FILE: lambda _: (self._host_file,),
@@ -126,140 +74,150 @@ class Files:
             TF_CONFIG: self._tf_config,
         }
 
-    def pieces(self, name: str, asker: TaskId | None) -> Pieces:
-        """The file of that name for *asker*; none where there is nothing to tell him."""
-        return self._makers[name](asker)
+    def segments(self, name: str, task: TaskId | None) -> Segments:
+        """Returns a file for *task*; no segments if the file does not apply to it. Raises BadRequest."""
+        return self._generators[name](task)
 
-    def together(self, files: Iterable[tuple[str, Pieces]]) -> Iterator[bytes]:
-        """Several files in one text, each below a line with its name; those of which there is nothing are left out."""
-        for name, pieces in files:
-            if pieces:
-                # One piece, and the same one each time.
-                key = (name, pieces[0])
-                if key not in self._headed:
-                    self._headed[key] = f"==> {name} <==\n".encode() + pieces[0]
-                yield self._headed[key]
-                yield from pieces[1:]
+    def concatenated(self, files: Iterable[tuple[str, Segments]]) -> Iterator[bytes]:
+        """Yields several files as one text, each after a line with its name; files without segments are left out."""
+        for name, segments in files:
+            if segments:
+                # The same object each time, so that it is compressed once.
+                key = (name, segments[0])
+                if key not in self._first_segments:
+                    self._first_segments[key] = f"==> {name} <==\n".encode() + segments[0]
+                yield self._first_segments[key]
+                yield from segments[1:]
 
     @cached_property
-    def _peers(self) -> list[RolePeers]:
-        """As others write them: an IPv6 address in brackets."""
+    def _role_peers(self) -> list[RolePeers]:
+        """The peers of each role, with IPv6 addresses in brackets."""
         return [
-            RolePeers(role, [_bracketed(peer) for peer in peers], [peer.port for peer in peers])
-            for role, peers in self.roster.roles.items()
+            RolePeers(role, [_url_host(peer) for peer in peers], [peer.port for peer in peers])
+            for role, peers in self.peer_list.roles.items()
         ]
 
     @cached_property
-    def _ranked(self) -> list[tuple[RoleName, Sequence[Peer]]]:
-        """The roles that are counted through, in that order."""
+    def _ranked_roles(self) -> list[tuple[RoleName, Sequence[Peer]]]:
+        """The roles whose tasks have ranks, in the order of the ranks."""
         ranks = first_ranks(self._spec)
-        found = [(role, peers) for role, peers in self.roster.roles.items() if role in ranks]
-        return sorted(found, key=lambda pair: ranks[pair[0]])
+        ranked = [(role, peers) for role, peers in self.peer_list.roles.items() if role in ranks]
+        return sorted(ranked, key=lambda pair: ranks[pair[0]])
 
     @cached_property
     def _hosts_json(self) -> bytes:
-        roster = self.roster
-        return _line(
+        peer_list = self.peer_list
+        return _json_line(
             {
-                "generation": roster.generation,
-                "namespace": roster.namespace,
-                "framework": roster.framework,
-                "attempt": roster.attempt,
-                "roles": {role: [_told(peer) for peer in peers] for role, peers in roster.roles.items()},
-                **({"later": list(roster.later)} if roster.later else {}),
+                "generation": peer_list.generation,
+                "namespace": peer_list.namespace,
+                "framework": peer_list.framework,
+                "attempt": peer_list.attempt,
+                "roles": {
+                    role: [_peer_json(peer) for peer in peers] for role, peers in peer_list.roles.items()
+                },
+                **({"later": list(peer_list.dependent_roles)} if peer_list.dependent_roles else {}),
             }
         )
 
     @cached_property
     def _config_file(self) -> bytes:
-        place = {_FIRST_LINE: 0, _LAST_LINE: 2}
-        lines = sorted(self._peers, key=lambda each: place.get(each.role, 1))
-        return "".join(f"{','.join(each.addresses())}\n" for each in lines).encode()
+        order = {_FIRST_LINE: 0, _LAST_LINE: 2}
+        roles = sorted(self._role_peers, key=lambda each: order.get(each.role, 1))
+        return "".join(f"{','.join(each.addresses())}\n" for each in roles).encode()
 
     @cached_property
     def _host_file(self) -> bytes:
-        hosts = [peer.ip for role, peers in self._ranked if role != _LAUNCHER for peer in peers]
+        hosts = [peer.ip for role, peers in self._ranked_roles if role != _MPI_LAUNCHER for peer in peers]
         return "".join(f"{host} slots=1\n" for host in hosts).encode()
 
     @cached_property
     def _injector(self) -> bytes:
         lines = ["#!/bin/bash"]
-        for role, peers in self.roster.roles.items():
-            name, hosts = f"FB_{role.upper()}", [_bracketed(peer) for peer in peers]
-            addresses = ",".join(f"{host}:${{{name}_PORT}}" for host in hosts)
+        for role, peers in self.peer_list.roles.items():
+            prefix, hosts = f"FB_{role.upper()}", [_url_host(peer) for peer in peers]
+            addresses = ",".join(f"{host}:${{{prefix}_PORT}}" for host in hosts)
             for variable, value in (
-                (f"{name}_IPS", ",".join(peer.ip for peer in peers)),
-                (f"{name}_ADDRESSES", addresses),
+                (f"{prefix}_IPS", ",".join(peer.ip for peer in peers)),
+                (f"{prefix}_ADDRESSES", addresses),
             ):
-                lines += [_set(variable, f'"{value}"'), f'echo "{variable}=${variable}"']
-        return "".join(f"{line}\n" for line in lines).encode()
+                lines += [_assignment(variable, f'"{value}"'), f'echo "{variable}=${variable}"']
+        return _text(lines)
 
-    def _hosts_env(self, asker: TaskId | None) -> Pieces:
-        return (self._env_of_all,) if asker is None else (self._env_of_all, self._env_of(asker))
+    def _hosts_env(self, task: TaskId | None) -> Segments:
+        return (
+            (self._shared_variables,) if task is None else (self._shared_variables, self._variables_of(task))
+        )
 
     @cached_property
-    def _env_of_all(self) -> bytes:
-        lines = [f"export LAUNCHER_GENERATION={self.roster.generation}"]
-        for name, value in host_variables(self._peers):
-            # As the manual has it, and as other systems do.
-            lines += [_set(name.lower(), shlex.quote(value)), _set(name, f'"${name.lower()}"', len(value))]
-        lines += [_set(name, shlex.quote(value)) for name, value in self._master()]
-        return "".join(f"{line}\n" for line in lines).encode()
+    def _shared_variables(self) -> bytes:
+        lines = [f"export LAUNCHER_GENERATION={self.peer_list.generation}"]
+        for name, value in host_variables(self._role_peers):
+            # The manual uses lower case, other systems upper case.
+            lines += [
+                _assignment(name.lower(), shlex.quote(value)),
+                _assignment(name, f'"${name.lower()}"', len(value)),
+            ]
+        lines += [_assignment(name, shlex.quote(value)) for name, value in self._master_variables()]
+        return _text(lines)
 
-    def _master(self) -> Iterator[tuple[str, str]]:
+    def _master_variables(self) -> Iterator[tuple[str, str]]:
         ranks = first_ranks(self._spec)
         first = min(ranks, key=lambda role: ranks[role], default=None)
-        if first in self.roster.roles:
-            plain = (
-                RolePeers(role, [p.ip for p in peers], [p.port for p in peers])
-                for role, peers in self._ranked
+        if first in self.peer_list.roles:
+            yield from master_variables(
+                RolePeers(role, [peer.ip for peer in peers], [peer.port for peer in peers])
+                for role, peers in self._ranked_roles
             )
-            yield from master_variables(plain)
 
-    def _env_of(self, asker: TaskId) -> bytes:
+    def _variables_of(self, task: TaskId) -> bytes:
         ranks, size = first_ranks(self._spec), world_size(self._spec)
         lines = []
-        if asker.role in ranks:
-            own = rank_variables(str(ranks[asker.role] + asker.index), size)
-            lines += [_set(name, str(value)) for name, value in own]
-        port = self._peer(asker).port
+        if task.role in ranks:
+            variables = rank_variables(str(ranks[task.role] + task.index), size)
+            lines += [_assignment(name, str(value)) for name, value in variables]
+        port = self._peer(task).port
         if port is not None:
-            lines.append(_set("LAUNCHER_PORT", str(port)))
-        if (discovery := self._spec.discovery) is not None and (config := self._tf_config(asker)):
+            lines.append(_assignment("LAUNCHER_PORT", str(port)))
+        if (discovery := self._spec.discovery) is not None and (config := self._tf_config(task)):
             file = shlex.quote(f"{discovery.mount_path.rstrip('/')}/{TF_CONFIG}")
-            if sum(map(len, config)) <= _LONGEST:
+            if sum(map(len, config)) <= _MAX_EXPORTED_CHARACTERS:
                 lines.append(f'if [ -r {file} ]; then TF_CONFIG="$(cat {file})"; export TF_CONFIG; fi')
-        return "".join(f"{line}\n" for line in lines).encode()
+        return _text(lines)
 
-    def _peer(self, asker: TaskId) -> Peer:
-        peers = self.roster.roles.get(asker.role, ())
-        if asker.index >= len(peers):
-            raise BadRequest(f"task: there is no task {asker.role}/{asker.index} in this Framework")
-        return peers[asker.index]
+    def _peer(self, task: TaskId) -> Peer:
+        peers = self.peer_list.roles.get(task.role, ())
+        if task.index >= len(peers):
+            raise BadRequest(f"task: {task.role}/{task.index} does not exist in this Framework")
+        return peers[task.index]
 
-    def _tf_config(self, asker: TaskId | None) -> Pieces:
-        if asker is None:
+    def _tf_config(self, task: TaskId | None) -> Segments:
+        if task is None:
             return ()
-        if asker.role not in self._tf_configs:
-            text = tf_config_of(self._peers, asker.role, _GAP)
-            self._tf_configs[asker.role] = tuple(text.encode().split(_GAP.encode())) if text else ()
-        pieces = self._tf_configs[asker.role]
-        return (pieces[0], str(asker.index).encode() + pieces[1] + b"\n") if pieces else ()
+        if task.role not in self._tf_configs:
+            text = tf_config_of(self._role_peers, task.role, _INDEX_PLACEHOLDER)
+            self._tf_configs[task.role] = (
+                tuple(text.encode().split(_INDEX_PLACEHOLDER.encode())) if text else ()
+            )
+        segments = self._tf_configs[task.role]
+        return (segments[0], str(task.index).encode() + segments[1] + b"\n") if segments else ()
 
 
-def framework_file(framework: Mapping[str, Any], roster: PeerList) -> bytes:
-    """The Framework as FrameworkController's barrier leaves it: every listed task has its address."""
+def framework_json(framework: Mapping[str, Any], peer_list: PeerList) -> bytes:
+    """Returns the Framework as FrameworkController's barrier writes it: its status has the address of every task."""
     status = framework.get("status") or {}
     attempt = status.get("attemptStatus") or {}
-    roles = [_addressed(role, roster) for role in attempt.get("taskRoleStatuses") or ()]
+    roles = [_with_addresses(role, peer_list) for role in attempt.get("taskRoleStatuses") or ()]
     if not roles:
-        return _line(framework)
-    return _line({**framework, "status": {**status, "attemptStatus": {**attempt, "taskRoleStatuses": roles}}})
+        return _json_line(framework)
+    return _json_line(
+        {**framework, "status": {**status, "attemptStatus": {**attempt, "taskRoleStatuses": roles}}}
+    )
 
 
-def _addressed(role: Mapping[str, Any], roster: PeerList) -> Mapping[str, Any]:
-    # The status is saved a moment after an address is known.
-    peers = {peer.index: peer for peer in roster.roles.get(role.get("name") or RoleName(""), ())}
+def _with_addresses(role: Mapping[str, Any], peer_list: PeerList) -> Mapping[str, Any]:
+    # An address is known shortly before it is written to the status.
+    peers = {peer.index: peer for peer in peer_list.roles.get(role.get("name") or RoleName(""), ())}
     tasks = role.get("taskStatuses")
     if not tasks:
         return role
@@ -273,19 +231,65 @@ def _with_address(task: Mapping[str, Any], peer: Peer | None) -> Mapping[str, An
     return {**task, "attemptStatus": {**attempt, "podIP": peer.ip, "podHostIP": peer.host_ip}}
 
 
-def _told(peer: Peer) -> dict[str, Any]:
-    told = {"index": peer.index, "ip": peer.ip, "hostIP": peer.host_ip, "host": peer.pod}
-    return told if peer.port is None else {**told, "port": peer.port}
+def _peer_json(peer: Peer) -> dict[str, Any]:
+    fields = {"index": peer.index, "ip": peer.ip, "hostIP": peer.host_ip, "host": peer.pod}
+    return fields if peer.port is None else {**fields, "port": peer.port}
 
 
-def _bracketed(peer: Peer) -> str:
+def _url_host(peer: Peer) -> str:
     return f"[{peer.ip}]" if ":" in peer.ip else peer.ip
 
 
-def _set(name: str, value: str, length: int | None = None) -> str:
-    """A line that sets the variable, for programs too if they can still be started with it."""
-    return f"{'export ' if (length or len(value)) <= _LONGEST else ''}{name}={value}"
+def _assignment(name: str, value: str, length: int | None = None) -> str:
+    """Returns a line that sets the variable, and exports it unless a process could not be started with it."""
+    return f"{'export ' if (length or len(value)) <= _MAX_EXPORTED_CHARACTERS else ''}{name}={value}"
 
 
-def _line(value: object) -> bytes:
+def _text(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _json_line(value: object) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class GzipCache:
+    """
+    Compresses texts that consist of segments; a large segment is compressed once.
+
+    Each segment is compressed independently and to a whole number of bytes, so compressed segments can be concatenated.
+    """
+
+    def __init__(self) -> None:
+        self._compressed: dict[bytes, bytes] = {}
+        #: The checksum after a segment, by the checksum before it; only for the segments with which all texts begin.
+        self._checksums: dict[tuple[int, bytes], int] = {}
+
+    def compress(self, segments: Sequence[bytes]) -> list[bytes]:
+        """Returns the segments of one gzip file."""
+        compressed, checksum, all_cached = [_GZIP_HEADER], 0, True
+        for segment in segments:
+            if len(segment) < _MIN_CACHED_BYTES:
+                all_cached = False
+                compressed.append(_deflate(segment, zlib.Z_BEST_SPEED))
+            else:
+                compressed.append(self._cached(segment))
+            checksum = self._checksum(checksum, segment) if all_cached else zlib.crc32(segment, checksum)
+        size = sum(map(len, segments)) % 2**32
+        trailer = checksum.to_bytes(4, "little") + size.to_bytes(4, "little")
+        return [*compressed, _GZIP_FINAL_BLOCK + trailer]
+
+    def _cached(self, segment: bytes) -> bytes:
+        if segment not in self._compressed:
+            self._compressed[segment] = _deflate(segment, zlib.Z_DEFAULT_COMPRESSION)
+        return self._compressed[segment]
+
+    def _checksum(self, previous: int, segment: bytes) -> int:
+        if (previous, segment) not in self._checksums:
+            self._checksums[previous, segment] = zlib.crc32(segment, previous)
+        return self._checksums[previous, segment]
+
+
+def _deflate(segment: bytes, level: int) -> bytes:
+    compressor = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return compressor.compress(segment) + compressor.flush(zlib.Z_FULL_FLUSH)

@@ -1,7 +1,7 @@
 """
-Who is there of an attempt: the address of each task, and who is still missing.
+The addresses of the tasks of one attempt, and the tasks that have none yet.
 
-Nobody is told of a role whose pods start only after his own have: he would wait for those who wait for him.
+A task does not wait for roles that start after its own; that would deadlock.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.core.names import TaskIdentity, task_identity
-from launcher.core.owner_references import controller_of
+from launcher.core.owner_references import controller_uid
+from launcher.core.pods.observed_pod import is_deleted, node_name
 from launcher.core.serialization.spec_json import spec_from_json
-from launcher.core.spec import FrameworkName, FrameworkSpec, PodName, RoleName
+from launcher.core.spec import AUTO_PORT, FrameworkName, FrameworkSpec, PodName, RoleName
 from launcher.core.status import State
 
-#: On a pod: the port that its task has taken on its node.
-PORT = "launcher.microsoft.com/port"
-AUTO = "auto"
-#: More retries than an attempt sees: a rescale counts for more than all of them.
-_RESCALE = 1_000_000
-_OVER = frozenset(
+#: The annotation of a pod with the port that its task reserved on its node.
+PORT_ANNOTATION = "launcher.microsoft.com/port"
+#: More than the retries of all tasks of an attempt, so that every rescale increases the generation.
+_RESCALE_WEIGHT = 1_000_000
+_ENDED_STATES = frozenset(
     {
         State.DELETION_PENDING,
         State.DELETION_REQUESTED,
@@ -29,55 +29,64 @@ _OVER = frozenset(
     }
 )
 
-#: Roles that somebody is not told of.
+#: Roles that start after the role of a task; their addresses are not part of its peer list.
 DependentRoles = frozenset[RoleName]
 
 
 @dataclass(frozen=True, slots=True)
+class TaskId:
+    """A task of a Framework."""
+
+    role: RoleName
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
 class Peer:
-    """Where one task is."""
+    """The address of one task."""
 
     index: int
     ip: str
     host_ip: str
     pod: PodName
-    #: Where it listens, if that is known.
+    #: None if unknown.
     port: int | None
-    #: Which try of the task this is; each may have another address.
+    #: The attempt of the task; each may have another address.
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class PeerList:
-    """Every task's address, of all roles but the later ones."""
+    """The addresses of all tasks, without those of dependent roles."""
 
     namespace: str
     framework: FrameworkName
     attempt: int
-    #: Grows whenever a task is retried or the Framework rescaled: the same for every launcher that looks.
+    #: Increased by every retry of a task and every rescale; the same in all replicas of the launcher.
     generation: int
     #: In the order of the spec.
     roles: Mapping[RoleName, Sequence[Peer]]
-    later: tuple[RoleName, ...] = ()
+    #: Roles that are left out.
+    dependent_roles: tuple[RoleName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RendezvousTarget:
-    """Whose addresses are wanted: a Framework in its current attempt."""
+    """A Framework in its current attempt."""
 
     namespace: str
     name: FrameworkName
     uid: str
     spec: FrameworkSpec
     attempt: int = 0
-    #: How often it was rescaled in this attempt.
+    #: Number of rescales in this attempt.
     rescales: int = 0
-    #: The attempt has ended, or is about to.
-    over: bool = False
+    #: Whether the attempt has ended or its deletion is pending.
+    ended: bool = False
 
 
-def wanted_from_json(obj: Mapping[str, Any]) -> RendezvousTarget:
-    """What is wanted of that Framework. Raises ValueError when it cannot be read."""
+def target_from_json(obj: Mapping[str, Any]) -> RendezvousTarget:
+    """Parses a Framework. Raises ValueError if that is not possible."""
     metadata, status = obj["metadata"], obj.get("status") or {}
     attempt = status.get("attemptStatus") or {}
     try:
@@ -88,76 +97,78 @@ def wanted_from_json(obj: Mapping[str, Any]) -> RendezvousTarget:
             spec=spec_from_json(obj["spec"], metadata.get("annotations")),
             attempt=int(attempt.get("id") or 0),
             rescales=int(attempt.get("rescaleCount") or 0),
-            over="deletionTimestamp" in metadata or status.get("state") in _OVER,
+            ended=is_deleted(obj) or status.get("state") in _ENDED_STATES,
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{type(error).__name__} {error}") from error
 
 
-def later_than(spec: FrameworkSpec, role: RoleName | None) -> DependentRoles:
-    """The roles whose pods start only after those of *role* have, directly or by way of others; None is nobody's."""
+def dependent_roles(spec: FrameworkSpec, role: RoleName | None) -> DependentRoles:
+    """Returns the roles that start after *role*, directly or through other roles; none for None."""
     found: set[RoleName] = set()
-    reached = [role]
-    while reached:
-        awaited = reached.pop()
+    pending = [role]
+    while pending:
+        dependency = pending.pop()
         for other in spec.roles:
-            if other.name not in found and any(after.role == awaited for after in other.start_after):
+            if other.name not in found and any(after.role == dependency for after in other.start_after):
                 found.add(other.name)
-                reached.append(other.name)
+                pending.append(other.name)
     return frozenset(found)
 
 
-def earlier_than(spec: FrameworkSpec, role: RoleName) -> tuple[RoleName, ...]:
+def preceding_roles(spec: FrameworkSpec, role: RoleName) -> tuple[RoleName, ...]:
     """
-    The roles whose tasks may be waited for until they listen, by tasks of *role* that do not run before.
+    Returns the roles whose ports a task of *role* may wait for before it runs.
 
-    They stand before it in one order of all roles, that of their creation, so nobody waits in a circle.
+    They precede it in one order of all roles, that of their creation, so no roles wait for each other.
     """
-    named = {each.name: each for each in spec.roles}
-    left = [named[name] for name in (spec.role_sequence or named) if name in named]
+    roles = {each.name: each for each in spec.roles}
+    remaining = [roles[name] for name in (spec.role_sequence or roles) if name in roles]
     order: list[RoleName] = []
-    while left:
-        waiting = {each.name for each in left}
-        free = (each for each in left if waiting.isdisjoint(after.role for after in each.start_after))
-        first = next(free, left[0])
+    while remaining:
+        names = {each.name for each in remaining}
+        startable = (each for each in remaining if names.isdisjoint(after.role for after in each.start_after))
+        first = next(startable, remaining[0])
         order.append(first.name)
-        left.remove(first)
-    return tuple(name for name in order[: order.index(role)] if not named[name].background)
+        remaining.remove(first)
+    return tuple(name for name in order[: order.index(role)] if not roles[name].background)
 
 
 @dataclass(frozen=True, slots=True)
 class PeerPod:
-    """One pod, as far as it matters."""
+    """The fields of a pod that determine the address of its task."""
 
-    pod: PodName
+    name: PodName
     uid: str
+    #: The uid of the Framework that controls it.
     owner: str
-    of: TaskIdentity
+    task: TaskIdentity
     node: str = ""
     ip: str = ""
     host_ip: str = ""
-    told: int | None = None
+    #: The port of its annotation.
+    port: int | None = None
     deleting: bool = False
 
 
-def seen_from_json(obj: Mapping[str, Any]) -> PeerPod | None:
-    """The pod; None if it does not say whose it is."""
-    of = task_identity(obj)
-    if of is None:
+def peer_pod_from_json(obj: Mapping[str, Any]) -> PeerPod | None:
+    """Parses a pod. Returns None if it does not identify its task."""
+    task = task_identity(obj)
+    if task is None:
         return None
     metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     host_ip = status.get("hostIP") or ""
     return PeerPod(
-        pod=PodName(metadata["name"]),
+        name=PodName(metadata["name"]),
         uid=metadata["uid"],
-        owner=controller_of(metadata).get("uid", ""),
-        of=of,
-        node=spec.get("nodeName") or "",
-        # In the node's network a pod has the node's address, whether it knows already or not.
+        owner=controller_uid(obj),
+        task=task,
+        node=node_name(obj) or "",
+        # With hostNetwork the pod has the address of its node, even if podIP is not set yet.
         ip=status.get("podIP") or (host_ip if spec.get("hostNetwork") else ""),
         host_ip=host_ip,
-        told=_port((metadata.get("annotations") or {}).get(PORT)),
-        deleting="deletionTimestamp" in metadata,
+        port=_port((metadata.get("annotations") or {}).get(PORT_ANNOTATION)),
+        deleting=is_deleted(obj),
     )
 
 
@@ -168,116 +179,116 @@ def _port(text: object) -> int | None:
 
 
 class PeerTracker:
-    """The tasks of one Framework's current attempt as they come and go."""
+    """The pods of one Framework, and the addresses of the tasks of its current attempt."""
 
     def __init__(self) -> None:
-        self.wanted: RendezvousTarget | None = None
+        self.target: RendezvousTarget | None = None
         self._pods: dict[str, PeerPod] = {}
         self._tasks: dict[RoleName, int] = {}
         self._peers: dict[RoleName, dict[int, Peer]] = {}
 
-    def expect(self, wanted: RendezvousTarget) -> None:
-        """From now on *wanted* says who belongs to it."""
-        self.wanted = wanted
-        self._tasks = {role.name: role.tasks for role in wanted.spec.roles}
-        self._peers = {role.name: {} for role in wanted.spec.roles}
-        for seen in self._pods.values():
-            self._count(seen)
+    def set_target(self, target: RendezvousTarget) -> None:
+        """Sets the Framework and the attempt whose tasks are tracked."""
+        self.target = target
+        self._tasks = {role.name: role.tasks for role in target.spec.roles}
+        self._peers = {role.name: {} for role in target.spec.roles}
+        for pod in self._pods.values():
+            self._add_peer(pod)
 
-    def see(self, seen: PeerPod) -> bool:
-        """Take in a pod; whether that changes anything for anybody."""
-        before = self._pods.get(seen.pod)
-        self._pods[seen.pod] = seen
-        if seen == before:
+    def upsert(self, pod: PeerPod) -> bool:
+        """Adds or updates a pod. Returns whether it has changed."""
+        previous = self._pods.get(pod.name)
+        self._pods[pod.name] = pod
+        if pod == previous:
             return False
-        if before is not None:
-            self._uncount(before)
-        self._count(seen)
+        if previous is not None:
+            self._remove_peer(previous)
+        self._add_peer(pod)
         return True
 
-    def lose(self, pod: str) -> None:
-        """The pod is no longer there."""
-        if (before := self._pods.pop(pod, None)) is not None:
-            self._uncount(before)
+    def delete(self, name: str) -> None:
+        """Removes a pod."""
+        if (pod := self._pods.pop(name, None)) is not None:
+            self._remove_peer(pod)
 
-    def doubts(self, seen: PeerPod) -> bool:
-        """Whether such a pod means that the Framework may be another than is known."""
-        wanted = self.wanted
-        if wanted is None:
+    def contradicts_target(self, pod: PeerPod) -> bool:
+        """Whether the pod is a sign that the Framework has changed since it was read."""
+        target = self.target
+        if target is None:
             return False
-        is_old = seen.owner == wanted.uid and seen.of.framework_attempt < wanted.attempt
-        return seen.deleting or not (self._fits(seen) or is_old)
+        is_older_attempt = pod.owner == target.uid and pod.task.framework_attempt < target.attempt
+        return pod.deleting or not (self._belongs_to_target(pod) or is_older_attempt)
 
     def pod(self, name: str) -> PeerPod | None:
-        """The pod of that name, if it serves this attempt."""
-        seen = self._pods.get(name)
-        return seen if seen is not None and self._fits(seen) and not seen.deleting else None
+        """Returns the pod if it belongs to the current attempt and is not being deleted."""
+        pod = self._pods.get(name)
+        return pod if pod is not None and self._belongs_to_target(pod) and not pod.deleting else None
 
     def pods_with_port(self) -> Iterator[PeerPod]:
-        """Every pod that has told its port."""
-        return (seen for seen in self._pods.values() if seen.told is not None)
+        """Yields the pods that have reserved a port."""
+        return (pod for pod in self._pods.values() if pod.port is not None)
 
-    def missing(self, later: DependentRoles) -> Iterator[tuple[RoleName, int]]:
-        """Role and index of each task without an address, but for the *later* roles."""
-        for role in self.wanted.spec.roles if self.wanted is not None else ():
-            there = self._peers[role.name]
-            if role.name not in later and len(there) < role.tasks:
-                yield from ((role.name, index) for index in range(role.tasks) if index not in there)
+    def missing(self, excluded: DependentRoles) -> Iterator[TaskId]:
+        """Yields the tasks without an address, except those of *excluded* roles."""
+        for role in self.target.spec.roles if self.target is not None else ():
+            peers = self._peers[role.name]
+            if role.name not in excluded and len(peers) < role.tasks:
+                yield from (TaskId(role.name, index) for index in range(role.tasks) if index not in peers)
 
-    def roster(self, later: DependentRoles) -> PeerList | None:
-        """What is told to those for whom these roles come *later*; None while somebody is missing."""
-        wanted = self.wanted
-        if wanted is None:
+    def peer_list(self, excluded: DependentRoles) -> PeerList | None:
+        """Returns the addresses of all tasks except those of *excluded* roles; None while one is missing."""
+        target = self.target
+        if target is None:
             return None
-        roles = [role for role in wanted.spec.roles if role.name not in later]
+        roles = [role for role in target.spec.roles if role.name not in excluded]
         if any(len(self._peers[role.name]) < role.tasks for role in roles):
             return None
-        found = {
+        peers = {
             role.name: tuple(self._peers[role.name][index] for index in range(role.tasks)) for role in roles
         }
-        retries = sum(peer.attempt for peers in found.values() for peer in peers)
+        retries = sum(peer.attempt for of_role in peers.values() for peer in of_role)
         return PeerList(
-            namespace=wanted.namespace,
-            framework=wanted.name,
-            attempt=wanted.attempt,
-            generation=1 + wanted.rescales * _RESCALE + retries,
-            roles=found,
-            later=tuple(role.name for role in wanted.spec.roles if role.name in later),
+            namespace=target.namespace,
+            framework=target.name,
+            attempt=target.attempt,
+            generation=1 + target.rescales * _RESCALE_WEIGHT + retries,
+            roles=peers,
+            dependent_roles=tuple(role.name for role in target.spec.roles if role.name in excluded),
         )
 
-    def _fits(self, seen: PeerPod) -> bool:
-        wanted = self.wanted
-        if wanted is None or (seen.owner, seen.of.framework_attempt) != (wanted.uid, wanted.attempt):
+    def has_auto_port(self, role: RoleName) -> bool:
+        """Whether the tasks of the role choose their ports themselves."""
+        return self._configured_port(role) == AUTO_PORT
+
+    def _configured_port(self, role: RoleName) -> int | str | None:
+        discovery = self.target.spec.discovery if self.target is not None else None
+        return discovery.ports.get(role) if discovery is not None else None
+
+    def _belongs_to_target(self, pod: PeerPod) -> bool:
+        target = self.target
+        if target is None or (pod.owner, pod.task.framework_attempt) != (target.uid, target.attempt):
             return False
-        return seen.of.index < self._tasks.get(seen.of.role, 0)
+        return pod.task.index < self._tasks.get(pod.task.role, 0)
 
-    def _count(self, seen: PeerPod) -> None:
-        if self._fits(seen) and (peer := self._peer(seen)) is not None:
-            self._peers[seen.of.role][seen.of.index] = peer
+    def _add_peer(self, pod: PeerPod) -> None:
+        if self._belongs_to_target(pod) and (peer := self._peer(pod)) is not None:
+            self._peers[pod.task.role][pod.task.index] = peer
 
-    def _uncount(self, seen: PeerPod) -> None:
-        if self._fits(seen):
-            self._peers[seen.of.role].pop(seen.of.index, None)
+    def _remove_peer(self, pod: PeerPod) -> None:
+        if self._belongs_to_target(pod):
+            self._peers[pod.task.role].pop(pod.task.index, None)
 
-    def _peer(self, seen: PeerPod) -> Peer | None:
-        """Where the pod's task is; None while that is not known, or about to change."""
-        assert self.wanted is not None
-        discovery = self.wanted.spec.discovery
-        port = discovery.ports.get(seen.of.role) if discovery is not None else None
-        if port == AUTO:
-            port = seen.told
-        if seen.deleting or not seen.ip or (port is None and self.is_auto(seen.of.role)):
+    def _peer(self, pod: PeerPod) -> Peer | None:
+        """Returns the address of the pod's task; None while it is incomplete or the pod is being deleted."""
+        is_auto = self.has_auto_port(pod.task.role)
+        port = pod.port if is_auto else self._configured_port(pod.task.role)
+        if pod.deleting or not pod.ip or (is_auto and port is None):
             return None
         return Peer(
-            index=seen.of.index,
-            ip=seen.ip,
-            host_ip=seen.host_ip or seen.ip,
-            pod=seen.pod,
+            index=pod.task.index,
+            ip=pod.ip,
+            host_ip=pod.host_ip or pod.ip,
+            pod=pod.name,
             port=port if isinstance(port, int) else None,
-            attempt=seen.of.task_attempt,
+            attempt=pod.task.task_attempt,
         )
-
-    def is_auto(self, role: RoleName | None) -> bool:
-        """Whether tasks of that role find their ports themselves."""
-        discovery = self.wanted.spec.discovery if self.wanted is not None else None
-        return discovery is not None and role is not None and discovery.ports.get(role) == AUTO

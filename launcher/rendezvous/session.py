@@ -1,8 +1,8 @@
 """
-Where the tasks of one Framework wait for each other's addresses.
+The rendezvous session of one Framework: requests that wait for the addresses of its tasks.
 
-However many wait, the pods are followed once, and what is told is made once. The Framework itself is read when the room
-opens, and again when its pods are no longer those that one would expect: it is large, and changes with every task.
+All requests share one watch of the pods and one set of files. The Framework is large and changes with every task, so
+it is read when the session starts, and again when its pods are not the expected ones.
 """
 
 import asyncio
@@ -20,16 +20,17 @@ from launcher.core.errors import (
 from launcher.core.names import PodIdentityKey, pod_name
 from launcher.core.serialization.index_ranges import INDEXES_END
 from launcher.core.spec import FrameworkName
-from launcher.rendezvous.peer_files import Files, TaskId, framework_file
+from launcher.rendezvous.peer_files import PeerFiles, framework_json
 from launcher.rendezvous.peer_tracker import (
-    PORT,
+    PORT_ANNOTATION,
     DependentRoles,
     PeerPod,
     PeerTracker,
     RendezvousTarget,
-    later_than,
-    seen_from_json,
-    wanted_from_json,
+    TaskId,
+    dependent_roles,
+    peer_pod_from_json,
+    target_from_json,
 )
 from launcher.store.backoff import ExponentialBackoff
 from launcher.store.informer import Informer
@@ -39,299 +40,304 @@ from launcher.store.selectors import Selector
 
 log = logging.getLogger(__name__)
 
-#: How errors call the rendezvous.
+#: The component of recorded errors.
 COMPONENT = "rendezvous"
-#: Seconds between two looks at the Framework, at least.
-_PACE = 1.0
-#: Seconds after which somebody who comes has it looked at again.
-_OLD = 30.0
-#: Seconds that a room may take to open.
-_OPENING = 15.0
-#: Who may wait at one time for each task of a Framework.
+#: Seconds between two reads of the Framework, at least.
+_MIN_READ_INTERVAL_SECONDS = 1.0
+#: A new request has the Framework read again if it was read longer ago.
+_MAX_AGE_SECONDS = 30.0
+#: Limit for the first read, and for the reservation of a port.
+_START_TIMEOUT_SECONDS = 15.0
+#: Limit of waiting requests per task.
 _WAITERS_PER_TASK = 8
-#: Of those who are missing, so many are named.
-_NAMED = 20
+#: Limit of the missing tasks that a response names.
+_MAX_NAMED_TASKS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class PeerRequest:
-    """What somebody wants to know, and who he is: his token has been checked."""
+    """A request for addresses, with a verified token."""
 
+    #: The uid and the attempt in the token.
     uid: str
     attempt: int
-    asker: TaskId | None = None
-    #: Only what is newer than this generation.
+    #: The task that sends the request, if it is known.
+    task: TaskId | None = None
+    #: Only a newer generation is returned.
     after: int = 0
-    #: The port that he has taken.
+    #: The port that the task has chosen.
     port: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MissingPeers:
-    """Those who were still waited for when the time was up; only the first of them are named."""
+    """The tasks without an address when the request timed out: the first of them, and the number of all."""
 
-    names: tuple[str, ...]
+    tasks: tuple[TaskId, ...]
     count: int
 
 
 class RendezvousSession:
     """
-    One Framework's room; ``run`` keeps it open.
+    The waiting requests of one Framework; ``run`` watches its pods.
 
-    Everything that waits in it is woken when there is something new to tell, and by nothing else.
+    A waiting request continues when its files are ready, when the Framework was read, and when the session is closed.
     """
 
     def __init__(self, store: Store, key: Key) -> None:
         self._store, self._key = store, key
-        self._attendance = PeerTracker()
+        self._tracker = PeerTracker()
         self._informer = Informer(
-            store,
-            PODS,
-            self,
-            Selector.labelled({PodIdentityKey.FRAMEWORK_NAME: key[1]}),
-            namespace=key[0],
-            component=COMPONENT,
+            store, PODS, Selector.for_labels({PodIdentityKey.FRAMEWORK_NAME: key[1]}), namespace=key[0]
         )
-        self._files: dict[DependentRoles, Files] = {}
-        #: Nothing has happened since these were made.
-        self._fresh = False
-        self._texts: dict[int, bytes] = {}
-        #: Why nobody is told anything any more.
-        self._trouble: Unavailable | None = None
-        self._gone = False
-        #: When the Framework was last read, on the loop's clock.
+        self._informer.add_event_handler(self, component=COMPONENT)
+        self._files: dict[DependentRoles, PeerFiles] = {}
+        #: Whether the files are those of the current pods.
+        self._files_current = False
+        #: The content of framework.json, by generation; only the last one is kept.
+        self._framework_json: dict[int, bytes] = {}
+        #: The response to all requests after the session was closed.
+        self._closed: Unavailable | None = None
+        self._framework_deleted = False
+        #: Time of the last read of the Framework, by the clock of the event loop.
         self._read_at = float("-inf")
         self._must_read = True
-        self._dirty, self._opened, self._was_read = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._dirty.set()
-        #: Who waits for something to be told, by whom he is not told of.
-        self._waiting: dict[DependentRoles, asyncio.Event] = {}
-        #: Who waits for the pod of that name to be in sight.
-        self._expected: dict[str, asyncio.Event] = {}
-        #: Ports of nodes that are being written down, by whom.
-        self._taken: dict[tuple[str, int], str] = {}
-        #: How many wait.
+        #: Set when pods have changed or the Framework must be read.
+        self._changed = asyncio.Event()
+        self._changed.set()
+        #: Set when the Framework and all pods were read once, or the session was closed.
+        self._started = asyncio.Event()
+        #: Set after the next read of the Framework.
+        self._next_read = asyncio.Event()
+        #: Set when the files for requests with these dependent roles are ready.
+        self._files_ready: dict[DependentRoles, asyncio.Event] = {}
+        #: Set when the pod of that name is observed.
+        self._pod_observed: dict[str, asyncio.Event] = {}
+        #: Ports of nodes whose annotation is being written, with the uids of the pods.
+        self._reserved_ports: dict[tuple[str, int], str] = {}
+        #: Number of waiting requests.
         self.waiters = 0
 
     async def run(self) -> None:
-        """Follow the Framework until cancelled."""
+        """Watches the Framework's pods until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._informer.run())
-            await self._work()
+            await self._handle_changes()
 
     @property
-    def most_waiters(self) -> int:
-        """How many may wait at one time: some for each task, since its containers may ask too."""
-        wanted = self._attendance.wanted
-        tasks = INDEXES_END if wanted is None else sum(role.tasks for role in wanted.spec.roles)
+    def max_waiters(self) -> int:
+        """Limit of waiting requests: several per task, since every container of its pod may send one."""
+        target = self._tracker.target
+        tasks = INDEXES_END if target is None else sum(role.tasks for role in target.spec.roles)
         return _WAITERS_PER_TASK * tasks + _WAITERS_PER_TASK
 
-    def close(self, why: Unavailable) -> None:
-        """From now on everybody hears just that."""
-        self._trouble = why
-        self._opened.set()
+    def close(self, error: Unavailable) -> None:
+        """Fails all waiting and all further requests with *error*."""
+        self._closed = error
+        self._started.set()
         self._wake_all()
 
-    async def answer(self, ask: PeerRequest, seconds: float) -> Files | MissingPeers:
+    async def wait_for_peers(self, request: PeerRequest, wait_seconds: float) -> PeerFiles | MissingPeers:
         """
-        The files about all whom the asker waits for, or who is missing of them after so many *seconds*.
+        Returns the files when all tasks have addresses, or the missing tasks after *wait_seconds*.
 
-        Raises NotFound when the Framework is gone, Forbidden when the attempt is over, Unavailable, and Conflict when
-        another task of the node has taken the port.
+        Raises NotFound if the Framework was deleted, Forbidden if the attempt has ended, Unavailable, and Conflict if
+        another task of the node has reserved the port.
         """
         self.waiters += 1
         try:
-            await self._open(ask)
-            async with asyncio.timeout(seconds):
-                while (files := self._files_for(ask)) is None:
-                    await self._waiting.setdefault(self._later(ask), asyncio.Event()).wait()
+            await self._prepare(request)
+            async with asyncio.timeout(wait_seconds):
+                while (files := self._files_for(request)) is None:
+                    excluded = self._dependent_roles(request)
+                    await self._files_ready.setdefault(excluded, asyncio.Event()).wait()
                 return files
         except TimeoutError:
-            return self._missing(ask)
+            return self._missing_peers(request)
         finally:
             self.waiters -= 1
 
-    async def framework(self, files: Files) -> bytes:
-        """The Framework as a file, with the addresses that *files* tell of; read once for all. Raises LauncherError."""
-        generation = files.roster.generation
-        if generation not in self._texts:
+    async def framework_json(self, files: PeerFiles) -> bytes:
+        """Returns the Framework with the addresses in *files*; read once per generation. Raises LauncherError."""
+        generation = files.peer_list.generation
+        if generation not in self._framework_json:
             obj = await self._store.get(FRAMEWORKS, *self._key)
-            self._texts = {generation: framework_file(obj, files.roster)}
-        return self._texts[generation]
-
-    # What the informer tells.
+            self._framework_json = {generation: framework_json(obj, files.peer_list)}
+        return self._framework_json[generation]
 
     def on_upsert(self, key: Key, obj: Object) -> None:
-        """A pod has come or changed."""
-        pod = seen_from_json(obj)
+        """Event handler: a pod was added or updated."""
+        pod = peer_pod_from_json(obj)
         if pod is None:
-            self._attendance.lose(key[1])
-            self._change()
+            self._tracker.delete(key[1])
+            self._pods_changed()
             return
-        if not self._attendance.see(pod):
+        if not self._tracker.upsert(pod):
             return
-        if self._attendance.doubts(pod):
+        if self._tracker.contradicts_target(pod):
             self._must_read = True
-        if (expected := self._expected.pop(pod.pod, None)) is not None:
-            expected.set()
-        self._change()
+        if (observed := self._pod_observed.pop(pod.name, None)) is not None:
+            observed.set()
+        self._pods_changed()
 
     def on_delete(self, key: Key) -> None:
-        """A pod is no longer there."""
-        self._attendance.lose(key[1])
+        """Event handler: a pod was deleted."""
+        self._tracker.delete(key[1])
         self._must_read = True
-        self._change()
+        self._pods_changed()
 
-    # Inside.
+    def _pods_changed(self) -> None:
+        self._files_current = False
+        self._changed.set()
 
-    def _change(self) -> None:
-        self._fresh = False
-        self._dirty.set()
-
-    async def _work(self) -> None:
-        """Find out what there is to tell, again and again."""
-        loop, pauses = asyncio.get_running_loop(), ExponentialBackoff(first=0.2, most=10.0)
+    async def _handle_changes(self) -> None:
+        """Reads the Framework if necessary and updates the files, after every change."""
+        loop, backoff = asyncio.get_running_loop(), ExponentialBackoff(initial=0.2, maximum=10.0)
         while True:
-            await self._dirty.wait()
-            self._dirty.clear()
+            await self._changed.wait()
+            self._changed.clear()
             if self._must_read:
-                await asyncio.sleep(self._read_at + _PACE - loop.time())
+                await asyncio.sleep(self._read_at + _MIN_READ_INTERVAL_SECONDS - loop.time())
                 try:
-                    await self._read()
+                    await self._read_framework()
                 except LauncherError as error:
-                    log.warning("framework not read", extra={"framework": self._key, "why": str(error)})
-                    self._look_again()
-                    await asyncio.sleep(pauses.next_delay())
+                    log.warning("framework not read", extra={"framework": self._key, "error": str(error)})
+                    self._request_read()
+                    await asyncio.sleep(backoff.next_delay())
                     continue
-                pauses.reset()
+                backoff.reset()
             await self._informer.synced.wait()
             with object_errors.handling(COMPONENT, FRAMEWORKS.plural, self._key):
-                self._publish()
-            self._opened.set()
+                self._update_files()
+            self._started.set()
 
-    async def _read(self) -> None:
+    async def _read_framework(self) -> None:
         self._must_read = False
         try:
             obj = await self._store.get(FRAMEWORKS, *self._key)
-            self._attendance.expect(wanted_from_json(obj))
-            self._gone = False
+            self._tracker.set_target(target_from_json(obj))
+            self._framework_deleted = False
         except NotFound:
-            self._gone = True
+            self._framework_deleted = True
         except ValueError as error:
-            # It is known as it was when it could last be read, if it ever could.
-            log.warning("framework not understood", extra={"framework": self._key, "why": str(error)})
-            self._gone = self._attendance.wanted is None
+            # The last version that could be parsed stays in use, if there was one.
+            log.warning("framework not parsed", extra={"framework": self._key, "error": str(error)})
+            self._framework_deleted = self._tracker.target is None
         self._read_at = asyncio.get_running_loop().time()
         self._wake_all()
 
-    def _publish(self) -> None:
-        """Have everything ready that can be told now, and wake those who wait for it."""
-        wanted = self._attendance.wanted
-        if wanted is not None:
-            spec = wanted.spec
-            found: dict[DependentRoles, Files] = {}
-            for later in {later_than(spec, role) for role in (None, *(each.name for each in spec.roles))}:
-                roster, known = self._attendance.roster(later), self._files.get(later)
-                if roster is not None:
-                    found[later] = (
-                        known if known is not None and known.roster == roster else Files(roster, spec)
-                    )
-            self._files, self._fresh = found, True
-            # Only those who can be told something: all the others still wait for somebody.
-            for later in found.keys() & self._waiting.keys():
-                self._waiting.pop(later).set()
+    def _update_files(self) -> None:
+        """Generates the files of all complete peer lists, and wakes the requests that wait for them."""
+        target = self._tracker.target
+        if target is None:
+            return
+        spec = target.spec
+        files: dict[DependentRoles, PeerFiles] = {}
+        for excluded in {dependent_roles(spec, role) for role in (None, *(each.name for each in spec.roles))}:
+            if (peer_list := self._tracker.peer_list(excluded)) is not None:
+                known = self._files.get(excluded)
+                if known is None or known.peer_list != peer_list:
+                    known = PeerFiles(peer_list, spec)
+                files[excluded] = known
+        self._files, self._files_current = files, True
+        for excluded in files.keys() & self._files_ready.keys():
+            self._files_ready.pop(excluded).set()
 
     def _wake_all(self) -> None:
-        """Let everybody look for himself what there is."""
-        for waiting in (*self._waiting.values(), *self._expected.values(), self._was_read):
-            waiting.set()
-        self._waiting.clear()
-        self._expected.clear()
-        self._was_read = asyncio.Event()
+        for event in (*self._files_ready.values(), *self._pod_observed.values(), self._next_read):
+            event.set()
+        self._files_ready.clear()
+        self._pod_observed.clear()
+        self._next_read = asyncio.Event()
 
-    async def _open(self, ask: PeerRequest) -> None:
-        """Return when the Framework is known as well as the asker knows it, and what he told. Raises LauncherError."""
-        came = asyncio.get_running_loop().time()
-        if came > self._read_at + _OLD:
-            self._look_again()
+    async def _prepare(self, request: PeerRequest) -> None:
+        """
+        Waits until the session has started and has read the Framework of the request, and reserves the port.
+
+        Raises LauncherError.
+        """
+        received_at = asyncio.get_running_loop().time()
+        if received_at > self._read_at + _MAX_AGE_SECONDS:
+            self._request_read()
         try:
-            async with asyncio.timeout(_OPENING):
-                await self._opened.wait()
-                if not self._is_known(ask) and self._read_at < came:
-                    self._look_again()
-                while not self._is_known(ask) and self._read_at < came and self._trouble is None:
-                    await self._was_read.wait()
-                if ask.port is not None:
-                    await self._take(ask, ask.port)
+            async with asyncio.timeout(_START_TIMEOUT_SECONDS):
+                await self._started.wait()
+                if not self._is_target_of(request) and self._read_at < received_at:
+                    self._request_read()
+                while (
+                    not self._is_target_of(request) and self._read_at < received_at and self._closed is None
+                ):
+                    await self._next_read.wait()
+                if request.port is not None:
+                    await self._reserve_port(request, request.port)
         except TimeoutError as error:
-            raise Unavailable("the Framework cannot be looked at just now; ask again") from error
+            raise Unavailable("the Framework could not be read; retry") from error
 
-    def _is_known(self, ask: PeerRequest) -> bool:
-        wanted = self._attendance.wanted
-        if self._gone or wanted is None:
+    def _is_target_of(self, request: PeerRequest) -> bool:
+        """Whether the Framework, as it was read last, is that of the request, in its attempt or a later one."""
+        target = self._tracker.target
+        if self._framework_deleted or target is None:
             return False
-        return wanted.uid == ask.uid and wanted.attempt >= ask.attempt
+        return target.uid == request.uid and target.attempt >= request.attempt
 
-    def _look_again(self) -> None:
+    def _request_read(self) -> None:
         self._must_read = True
-        self._dirty.set()
+        self._changed.set()
 
-    def _files_for(self, ask: PeerRequest) -> Files | None:
-        """What there is for the asker; None if he has to wait. Raises LauncherError when he need not."""
-        later = self._later(ask)
-        files = self._files.get(later) if self._fresh else None
-        return files if files is not None and files.roster.generation > ask.after else None
+    def _files_for(self, request: PeerRequest) -> PeerFiles | None:
+        """Returns the files for the request, or None while there are none. Raises LauncherError if it is rejected."""
+        excluded = self._dependent_roles(request)
+        files = self._files.get(excluded) if self._files_current else None
+        return files if files is not None and files.peer_list.generation > request.after else None
 
-    def _allowed(self, ask: PeerRequest) -> RendezvousTarget:
-        """The Framework, of whose current attempt the asker is. Raises LauncherError when he is not."""
-        if self._trouble is not None:
-            raise Unavailable(str(self._trouble))
-        wanted = self._attendance.wanted
-        if self._gone or wanted is None or wanted.uid != ask.uid:
+    def _target_of(self, request: PeerRequest) -> RendezvousTarget:
+        """Returns the Framework of the request. Raises LauncherError if its current attempt is another one."""
+        if self._closed is not None:
+            raise Unavailable(str(self._closed))
+        target = self._tracker.target
+        if self._framework_deleted or target is None or target.uid != request.uid:
             raise NotFound(f'{FRAMEWORKS.resource} "{self._key[1]}" not found')
-        if wanted.attempt > ask.attempt or (wanted.attempt == ask.attempt and wanted.over):
-            raise Forbidden(f"attempt {ask.attempt} of this Framework is over")
-        if wanted.attempt < ask.attempt:
-            raise Unavailable(f"attempt {ask.attempt} has not begun yet; ask again")
-        return wanted
+        if target.attempt > request.attempt or (target.attempt == request.attempt and target.ended):
+            raise Forbidden(f"attempt {request.attempt} of this Framework has ended")
+        if target.attempt < request.attempt:
+            raise Unavailable(f"attempt {request.attempt} has not started; retry")
+        return target
 
-    def _later(self, ask: PeerRequest) -> DependentRoles:
-        """The roles that the asker is not told of. Raises LauncherError when he is told nothing at all."""
-        wanted = self._allowed(ask)
-        role = None if ask.asker is None else ask.asker.role
-        if role is not None and all(each.name != role for each in wanted.spec.roles):
-            raise BadRequest(f"task: there is no role {role} in this Framework")
-        return later_than(wanted.spec, role)
+    def _dependent_roles(self, request: PeerRequest) -> DependentRoles:
+        """Returns the roles that start after that of the request. Raises LauncherError if it is rejected."""
+        target = self._target_of(request)
+        role = None if request.task is None else request.task.role
+        if role is not None and all(each.name != role for each in target.spec.roles):
+            raise BadRequest(f"task: role {role} does not exist in this Framework")
+        return dependent_roles(target.spec, role)
 
-    def _missing(self, ask: PeerRequest) -> MissingPeers:
-        names = [f"{role}/{index}" for role, index in self._attendance.missing(self._later(ask))]
-        return MissingPeers(tuple(names[:_NAMED]), len(names))
+    def _missing_peers(self, request: PeerRequest) -> MissingPeers:
+        tasks = list(self._tracker.missing(self._dependent_roles(request)))
+        return MissingPeers(tuple(tasks[:_MAX_NAMED_TASKS]), len(tasks))
 
-    async def _take(self, ask: PeerRequest, port: int) -> None:
-        """Write down on the asker's pod which *port* he has taken, so that every launcher knows it."""
-        self._allowed(ask)
-        if ask.asker is None or not self._attendance.is_auto(ask.asker.role):
-            raise BadRequest(
-                "port: only a task of a role with `auto` in spec.discovery.ports takes one; name it as task=ROLE/INDEX"
-            )
-        pod = await self._in_sight(ask, ask.asker)
-        if pod.told is not None:
-            return  # what it said first holds, as long as it is there
-        place = (pod.node, port)
-        others = {(other.node, other.told): other.uid for other in self._attendance.pods_with_port()}
-        if (others | self._taken).get(place, pod.uid) != pod.uid:
-            raise Conflict(f"port {port} of node {pod.node} is another task's: take another one")
-        self._taken[place] = pod.uid
+    async def _reserve_port(self, request: PeerRequest, port: int) -> None:
+        """Writes *port* to an annotation of the task's pod, so that every replica of the launcher knows it."""
+        self._target_of(request)
+        if request.task is None or not self._tracker.has_auto_port(request.task.role):
+            raise BadRequest("port: requires task=ROLE/INDEX of a role with `auto` in spec.discovery.ports")
+        pod = await self._observed_pod(request, request.task)
+        if pod.port is not None:
+            return  # a pod keeps its first port
+        node_port = (pod.node, port)
+        used_ports = {(other.node, other.port): other.uid for other in self._tracker.pods_with_port()}
+        if (used_ports | self._reserved_ports).get(node_port, pod.uid) != pod.uid:
+            raise Conflict(f"port {port} of node {pod.node} is used by another task; choose another port")
+        self._reserved_ports[node_port] = pod.uid
         try:
-            note = {"metadata": {"uid": pod.uid, "annotations": {PORT: str(port)}}}
-            self._informer.upsert(await self._store.patch(PODS, self._key[0], pod.pod, MergePatch(note)))
+            patch = {"metadata": {"uid": pod.uid, "annotations": {PORT_ANNOTATION: str(port)}}}
+            self._informer.upsert(await self._store.patch(PODS, self._key[0], pod.name, MergePatch(patch)))
         finally:
-            del self._taken[place]
+            del self._reserved_ports[node_port]
 
-    async def _in_sight(self, ask: PeerRequest, asker: TaskId) -> PeerPod:
-        """The asker's pod, which is there, since it asks: the watch may be a moment behind."""
-        name = pod_name(FrameworkName(self._key[1]), asker.role, asker.index)
-        while (pod := self._attendance.pod(name)) is None:
-            await self._expected.setdefault(name, asyncio.Event()).wait()
-            self._allowed(ask)
+    async def _observed_pod(self, request: PeerRequest, task: TaskId) -> PeerPod:
+        """Returns the pod of the task. It exists, since it sent the request, but the watch may be late."""
+        name = pod_name(FrameworkName(self._key[1]), task.role, task.index)
+        while (pod := self._tracker.pod(name)) is None:
+            await self._pod_observed.setdefault(name, asyncio.Event()).wait()
+            self._target_of(request)
         return pod

@@ -1,112 +1,129 @@
-"""All rooms of a launcher: one for each Framework that somebody waits for, and no others."""
+"""The rendezvous sessions of a launcher: one for each Framework with waiting requests."""
 
 import asyncio
 from dataclasses import dataclass, field
 
 from launcher.core.errors import NotFound, TooManyRequests, Unavailable
-from launcher.rendezvous.peer_files import Files
+from launcher.rendezvous.peer_files import PeerFiles
 from launcher.rendezvous.session import MissingPeers, PeerRequest, RendezvousSession
 from launcher.store.interface import FRAMEWORKS, Key, Store
 
-#: Who waits at one time, over all Frameworks; each has a connection.
-_WAITERS = 20_000
-#: Frameworks that are waited for at one time; each has a watch.
-_ROOMS = 1_000
-#: Seconds for which a room stays open when nobody is in it: pods of one Framework do not all come at once.
-_LINGER = 30.0
-_STOPPING = "the launcher is about to stop; ask again in a moment"
+#: Limit of waiting requests over all Frameworks; each has a connection.
+_MAX_WAITERS = 20_000
+#: Limit of sessions; each has a watch.
+_MAX_SESSIONS = 1_000
+#: An idle session is kept this long, because the pods of a Framework do not start at the same time.
+_IDLE_SECONDS = 30.0
+_RETRY_AFTER_SECONDS = 5.0
+_SHUTTING_DOWN = "the launcher is shutting down; retry"
 
 
 @dataclass(slots=True)
-class _Kept:
-    """A room, who keeps it open, and when it is closed if nobody comes."""
+class _ManagedSession:
+    """A session, the task that runs it, and the timer that ends it when it is idle."""
 
-    room: RendezvousSession
-    #: The uid in the token that it was opened with.
-    opened_by: str
+    session: RendezvousSession
+    #: The uid in the token that opened the session.
+    uid: str
     task: asyncio.Task[None]
-    closing: asyncio.TimerHandle | None = field(default=None)
+    idle_timer: asyncio.TimerHandle | None = field(default=None)
 
 
 class SessionManager:
-    """Opens rooms for those who come, while ``run`` runs, and closes them when all have gone."""
+    """Opens sessions on request while ``run`` runs, and ends those that are idle."""
 
     def __init__(
-        self, store: Store, *, waiters: int = _WAITERS, rooms: int = _ROOMS, linger: float = _LINGER
+        self,
+        store: Store,
+        *,
+        max_waiters: int = _MAX_WAITERS,
+        max_sessions: int = _MAX_SESSIONS,
+        idle_seconds: float = _IDLE_SECONDS,
     ) -> None:
         self._store = store
-        self._most_waiters, self._most_rooms, self._linger = waiters, rooms, linger
-        self._rooms: dict[Key, _Kept] = {}
-        self._opened_by: dict[str, Key] = {}
+        self._max_waiters, self._max_sessions, self._idle_seconds = max_waiters, max_sessions, idle_seconds
+        self._sessions: dict[Key, _ManagedSession] = {}
+        #: The sessions by the uid in the token that opened them.
+        self._keys_by_uid: dict[str, Key] = {}
         self._group: asyncio.TaskGroup | None = None
-        self._ready = asyncio.Event()
+        self._running = asyncio.Event()
         self._closed = False
 
     @property
     def waiters(self) -> int:
-        """How many wait just now."""
-        return sum(kept.room.waiters for kept in self._rooms.values())
+        """Number of waiting requests."""
+        return sum(managed.session.waiters for managed in self._sessions.values())
 
     async def run(self) -> None:
-        """Let rooms be opened until cancelled."""
+        """Runs the sessions until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            self._ready.set()
+            self._running.set()
             try:
                 await asyncio.Event().wait()
             finally:
                 self.close()
 
     def close(self) -> None:
-        """Everybody who waits or comes is told at once to ask another launcher, or later."""
+        """Fails all waiting and all further requests, so that clients retry at another replica or later."""
         self._closed = True
-        for kept in self._rooms.values():
-            kept.room.close(Unavailable(_STOPPING))
+        for managed in self._sessions.values():
+            managed.session.close(Unavailable(_SHUTTING_DOWN))
 
-    async def answer(
-        self, key: Key, ask: PeerRequest, seconds: float
-    ) -> tuple[RendezvousSession, Files | MissingPeers]:
-        """What ``Room.answer`` says, and the room. Raises TooManyRequests, beside what that raises."""
-        if self.waiters >= self._most_waiters:
-            raise TooManyRequests("too many wait for their peers at once; ask again later", retry_after=5.0)
-        await self._ready.wait()
-        kept = self._kept(key, ask.uid)
-        if kept.room.waiters >= kept.room.most_waiters:
+    async def wait_for_peers(
+        self, key: Key, request: PeerRequest, wait_seconds: float
+    ) -> tuple[RendezvousSession, PeerFiles | MissingPeers]:
+        """
+        Returns the session of the Framework and the result of its ``wait_for_peers``.
+
+        Raises what that raises, and TooManyRequests.
+        """
+        if self.waiters >= self._max_waiters:
+            raise TooManyRequests("too many waiting requests; retry later", _RETRY_AFTER_SECONDS)
+        await self._running.wait()
+        managed = self._get_or_open(key, request.uid)
+        session = managed.session
+        if session.waiters >= session.max_waiters:
             raise TooManyRequests(
-                "too many wait for the peers of this Framework at once; ask again later", retry_after=5.0
+                "too many waiting requests of this Framework; retry later", _RETRY_AFTER_SECONDS
             )
         try:
-            return kept.room, await kept.room.answer(ask, seconds)
+            return session, await session.wait_for_peers(request, wait_seconds)
         except NotFound:
-            # Nothing is kept for what does not exist.
-            if not kept.room.waiters and self._rooms.get(key) is kept:
-                self._drop(key)
+            # There are no sessions for Frameworks that do not exist.
+            if not session.waiters and self._sessions.get(key) is managed:
+                self._end(key)
             raise
         finally:
-            if not kept.room.waiters and kept.closing is None and self._rooms.get(key) is kept:
-                kept.closing = asyncio.get_running_loop().call_later(self._linger, self._drop, key)
+            if not session.waiters and managed.idle_timer is None and self._sessions.get(key) is managed:
+                loop = asyncio.get_running_loop()
+                managed.idle_timer = loop.call_later(self._idle_seconds, self._end, key)
 
-    def _kept(self, key: Key, uid: str) -> _Kept:
+    def _get_or_open(self, key: Key, uid: str) -> _ManagedSession:
         if self._closed or self._group is None:
-            raise Unavailable(_STOPPING)
-        kept = self._rooms.get(key)
-        if kept is None:
-            if uid in self._opened_by:
-                # A token is of one Framework, so it opens one room: of these two names one is wrong.
+            raise Unavailable(_SHUTTING_DOWN)
+        managed = self._sessions.get(key)
+        if managed is None:
+            if uid in self._keys_by_uid:
+                # A token is valid for one Framework, so at least one of the two names is wrong.
                 raise NotFound(f'{FRAMEWORKS.resource} "{key[1]}" not found')
-            if len(self._rooms) >= self._most_rooms:
-                raise TooManyRequests("too many Frameworks wait at once; ask again later", retry_after=5.0)
-            room = RendezvousSession(self._store, key)
-            kept = self._rooms[key] = _Kept(room, uid, self._group.create_task(room.run()))
-            self._opened_by[uid] = key
-        if kept.closing is not None:
-            kept.closing.cancel()
-            kept.closing = None
-        return kept
+            if len(self._sessions) >= self._max_sessions:
+                raise TooManyRequests(
+                    "too many Frameworks with waiting requests; retry later", _RETRY_AFTER_SECONDS
+                )
+            session = RendezvousSession(self._store, key)
+            managed = self._sessions[key] = _ManagedSession(
+                session, uid, self._group.create_task(session.run())
+            )
+            self._keys_by_uid[uid] = key
+        if managed.idle_timer is not None:
+            managed.idle_timer.cancel()
+            managed.idle_timer = None
+        return managed
 
-    def _drop(self, key: Key) -> None:
-        kept = self._rooms.pop(key)
-        del self._opened_by[kept.opened_by]
-        if kept.closing is not None:
-            kept.closing.cancel()
-        kept.task.cancel()
+    def _end(self, key: Key) -> None:
+        managed = self._sessions.pop(key)
+        del self._keys_by_uid[managed.uid]
+        if managed.idle_timer is not None:
+            managed.idle_timer.cancel()
+        managed.task.cancel()

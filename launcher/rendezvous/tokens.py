@@ -1,8 +1,8 @@
 """
-Tokens by which the pods of an attempt are known: one per attempt, of no use for any other.
+Tokens that identify the pods of one attempt of a Framework.
 
-A token says whose it is, and proves it by a code that only those can make who have the launcher's key. So nothing is
-kept of it, every replica can check it without asking anybody, and strangers cost no more than that check.
+A token contains the uid and the attempt, and a signature with the launcher's key. So tokens are not stored, every
+replica can verify them without a request, and an invalid token costs no more than the verification.
 """
 
 import asyncio
@@ -19,65 +19,63 @@ from pathlib import Path
 from launcher.core.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from launcher.store.interface import SECRETS, Object, Store
 
-#: Fetches the launcher's key. Raises LauncherError while it cannot be had.
-Key = Callable[[], Awaitable[bytes]]
+#: Returns the signing key. Raises LauncherError while it is not available.
+KeyProvider = Callable[[], Awaitable[bytes]]
 
+#: The Secret that holds the key.
+SECRET_NAME = "framework-launcher-discovery"  # noqa: S105 - its name, not its content
+_SECRET_FIELD = "key"  # noqa: S105 - its name, not its content
+_KEY_BYTES = 32
 _TOKEN = re.compile(r"([0-9]{1,10})\.([0-9a-zA-Z-]{1,64})\.([0-9a-zA-Z_-]{43})")
-_WRONG = "this token was not made by this launcher: a pod finds its own in LAUNCHER_TOKEN"
+_INVALID = "the token was not issued by this launcher; use LAUNCHER_TOKEN of the pod"
 
 
 class Tokens:
-    """Makes and reads tokens; the key is fetched when it is first needed."""
+    """Creates and verifies tokens. The key is fetched when it is first needed."""
 
-    def __init__(self, key: Key) -> None:
-        self._fetch = key
+    def __init__(self, key_provider: KeyProvider) -> None:
+        self._key_provider = key_provider
         self._key: bytes | None = None
-        self._fetching = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
-    async def token(self, uid: str, attempt: int) -> str:
-        """The token of that attempt of the Framework with that *uid*. Raises LauncherError while there is no key."""
-        return f"{attempt}.{uid}.{_code(await self._known(), uid, attempt)}"
+    async def create_token(self, uid: str, attempt: int) -> str:
+        """Returns the token of an attempt of the Framework with that *uid*. Raises LauncherError without a key."""
+        return f"{attempt}.{uid}.{_signature(await self._get_key(), uid, attempt)}"
 
     async def verify_token(self, token: str, attempt: int) -> str:
-        """The uid of the Framework whose *attempt* the token is for. Raises Forbidden if it is for nothing of that."""
-        found = _TOKEN.fullmatch(token)
-        if found is None:
-            raise Forbidden(_WRONG)
-        said, uid = int(found[1]), found[2]
-        if not hmac.compare_digest(found[3], _code(await self._known(), uid, said)):
-            raise Forbidden(_WRONG)
-        if said != attempt:
-            raise Forbidden(f"this token is for attempt {said}, not for attempt {attempt}")
+        """Returns the uid of the Framework. Raises Forbidden if the token is invalid or of another attempt."""
+        match = _TOKEN.fullmatch(token)
+        if match is None:
+            raise Forbidden(_INVALID)
+        token_attempt, uid = int(match[1]), match[2]
+        if not hmac.compare_digest(match[3], _signature(await self._get_key(), uid, token_attempt)):
+            raise Forbidden(_INVALID)
+        if token_attempt != attempt:
+            raise Forbidden(f"the token is valid for attempt {token_attempt}, not for attempt {attempt}")
         return uid
 
-    async def _known(self) -> bytes:
+    async def _get_key(self) -> bytes:
         if self._key is None:
-            async with self._fetching:
-                self._key = self._key or await self._fetch()
+            async with self._lock:
+                self._key = self._key or await self._key_provider()
         return self._key
 
 
-def _code(key: bytes, uid: str, attempt: int) -> str:
+def _signature(key: bytes, uid: str, attempt: int) -> str:
     digest = hmac.digest(key, f"rendezvous/{attempt}/{uid}".encode(), sha256)
     return urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-#: The Secret with the key.
-SECRET = "framework-launcher-discovery"  # noqa: S105 - its name, not what is in it
-_DATA = "key"
-_BYTES = 32
-
-
-def filed_key(path: Path) -> bytes:
-    """The key in that file, which only its owner can read; made if there is none. Raises OSError."""
+def key_from_file(path: Path) -> bytes:
+    """Returns the key in a file that only its owner can read; created if it does not exist. Raises OSError."""
     try:
         key = path.read_bytes()
     except FileNotFoundError:
         key = b""
-    if len(key) == _BYTES:
+    if len(key) == _KEY_BYTES:
         path.chmod(0o600)
         return key
-    key = secrets.token_bytes(_BYTES)
+    key = secrets.token_bytes(_KEY_BYTES)
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -88,38 +86,40 @@ def filed_key(path: Path) -> bytes:
     return key
 
 
-async def shared_key(store: Store, namespace: str) -> bytes:
-    """The key in the Secret, made by whichever replica comes first. Raises LauncherError."""
+async def key_from_secret(store: Store, namespace: str) -> bytes:
+    """Returns the key in the Secret, which the first replica creates. Raises LauncherError."""
     try:
-        secret = await store.get(SECRETS, namespace, SECRET)
+        secret = await store.get(SECRETS, namespace, SECRET_NAME)
     except NotFound:
         try:
             secret = await store.create(SECRETS, _new_secret(namespace))
         except AlreadyExists:
-            secret = await store.get(SECRETS, namespace, SECRET)
-    return _key_in(secret)
+            secret = await store.get(SECRETS, namespace, SECRET_NAME)
+    return _decoded_key(secret)
 
 
 def _new_secret(namespace: str) -> Object:
-    key = b64encode(secrets.token_bytes(_BYTES)).decode()
+    key = b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
     return {
         "apiVersion": SECRETS.api_version,
         "kind": SECRETS.kind,
         "metadata": {
-            "name": SECRET,
+            "name": SECRET_NAME,
             "namespace": namespace,
             "labels": {"app.kubernetes.io/name": "framework-launcher"},
         },
         "type": "Opaque",
-        "data": {_DATA: key},
+        "data": {_SECRET_FIELD: key},
     }
 
 
-def _key_in(secret: Object) -> bytes:
+def _decoded_key(secret: Object) -> bytes:
     try:
-        key = b64decode((secret.get("data") or {}).get(_DATA) or "", validate=True)
+        key = b64decode((secret.get("data") or {}).get(_SECRET_FIELD) or "", validate=True)
     except NotBase64:
         key = b""
-    if len(key) < _BYTES:
-        raise Conflict(f"the Secret {SECRET} holds no key of {_BYTES} bytes; delete it, and it is made anew")
+    if len(key) < _KEY_BYTES:
+        raise Conflict(
+            f"Secret {SECRET_NAME} has no key of {_KEY_BYTES} bytes; delete it to create a new one"
+        )
     return key

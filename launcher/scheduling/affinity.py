@@ -1,4 +1,4 @@
-"""Affinity: which nodes, and the company of which pods, a pod asks for or would like."""
+"""Node affinity and inter-pod affinity terms."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,119 +17,125 @@ _OPERATORS = {
     "Lt": Operator.LESS,
 }
 _NAME_FIELD = "metadata.name"
-#: The label that every namespace has. Namespaces need not be stored, so no other label of theirs is known.
+#: The label of every namespace. Namespaces need not be stored, so other labels of theirs are not available.
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTerm:
-    """Conditions that all hold on a node; none at all hold nowhere."""
+    """A node selector term: all requirements must match. An empty term matches no node."""
 
     labels: tuple[LabelRequirement, ...]
     fields: tuple[LabelRequirement, ...]
 
-    def holds(self, name: str, labels: Mapping[str, str]) -> bool:
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         if not self.labels and not self.fields:
             return False
-        return all(one.holds(labels) for one in self.labels) and all(
-            one.holds({_NAME_FIELD: name}) for one in self.fields
+        return all(requirement.matches(labels) for requirement in self.labels) and all(
+            requirement.matches({_NAME_FIELD: name}) for requirement in self.fields
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """Pods by their namespace and labels."""
+class PodSelector:
+    """Selects pods by namespace and labels."""
 
-    #: None is all.
+    #: None selects all namespaces.
     namespaces: frozenset[str] | None
-    #: None selects nothing.
+    #: None selects no pods.
     labels: tuple[LabelRequirement, ...] | None
 
-    def holds(self, namespace: str, labels: Mapping[str, str]) -> bool:
+    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
         return (
             self.labels is not None
             and (self.namespaces is None or namespace in self.namespaces)
-            and all(one.holds(labels) for one in self.labels)
+            and all(requirement.matches(labels) for requirement in self.labels)
         )
 
-    def label(self) -> tuple[str, str] | None:
-        """A label that every match carries, if there is one: quicker to find by."""
-        for one in self.labels or ():
-            if one.operator is Operator.IN and len(one.values) == 1:
-                return one.key, next(iter(one.values))
+    def exact_label(self) -> tuple[str, str] | None:
+        """Returns a label that every selected pod has, or None. Used as an index key."""
+        for requirement in self.labels or ():
+            if requirement.operator is Operator.IN and len(requirement.values) == 1:
+                return requirement.key, next(iter(requirement.values))
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """The pods in question, and the node label whose value says what "in the same place" means."""
+    """A pod affinity term: the selected pods and the node label that defines the topology domain."""
 
-    selection: Selection
-    topology: str
+    selector: PodSelector
+    topology_key: str
 
 
 T = TypeVar("T", NodeTerm, PodTerm)
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed(Generic[T]):
-    """What a pod would like, and how much."""
+class WeightedTerm(Generic[T]):
+    """A preferred term and its weight."""
 
     weight: int
     term: T
 
 
 def node_terms(affinity: Mapping[str, Any]) -> tuple[NodeTerm, ...] | None:
-    """The terms of which one must hold; None when there are none to hold."""
+    """Returns the required terms, of which one must match; None if there is no requirement."""
     required = affinity.get(_REQUIRED)
     if required is None:
         return None
-    return tuple(_node_term(one) for one in required.get("nodeSelectorTerms") or ())
+    return tuple(_node_term(term) for term in required.get("nodeSelectorTerms") or ())
 
 
-def preferred_nodes(affinity: Mapping[str, Any]) -> tuple[Weighed[NodeTerm], ...]:
+def preferred_nodes(affinity: Mapping[str, Any]) -> tuple[WeightedTerm[NodeTerm], ...]:
     return tuple(
-        Weighed(_weight(one), _node_term(one.get("preference") or {}))
-        for one in affinity.get(_PREFERRED) or ()
+        WeightedTerm(_weight(preference), _node_term(preference.get("preference") or {}))
+        for preference in affinity.get(_PREFERRED) or ()
     )
 
 
 def pod_terms(affinity: Mapping[str, Any], namespace: str, labels: Mapping[str, str]) -> tuple[PodTerm, ...]:
-    """The terms that all must hold, for a pod of that namespace with these labels."""
-    return tuple(_pod_term(one, namespace, labels) for one in affinity.get(_REQUIRED) or ())
+    """Returns the required terms, all of which must hold for a pod with this namespace and these labels."""
+    return tuple(_pod_term(term, namespace, labels) for term in affinity.get(_REQUIRED) or ())
 
 
 def preferred_pods(
-    near: Mapping[str, Any], apart: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
-) -> tuple[Weighed[PodTerm], ...]:
-    """The wishes of both kinds; weights of those to keep apart from are below zero."""
+    affinity: Mapping[str, Any], anti_affinity: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
+) -> tuple[WeightedTerm[PodTerm], ...]:
+    """Returns the preferred terms of both kinds; anti-affinity has negative weights."""
     return tuple(
-        Weighed(sign * _weight(one), _pod_term(one.get("podAffinityTerm") or {}, namespace, labels))
-        for sign, affinity in ((1, near), (-1, apart))
-        for one in affinity.get(_PREFERRED) or ()
+        WeightedTerm(
+            sign * _weight(preference), _pod_term(preference.get("podAffinityTerm") or {}, namespace, labels)
+        )
+        for sign, terms in ((1, affinity), (-1, anti_affinity))
+        for preference in terms.get(_PREFERRED) or ()
     )
 
 
-def _weight(wish: Mapping[str, Any]) -> int:
-    weight = wish.get("weight") or 0
+def _weight(preference: Mapping[str, Any]) -> int:
+    weight = preference.get("weight") or 0
     if not isinstance(weight, int):
-        raise ValueError(f"spec.affinity: weight {weight!r} is no whole number")
+        raise ValueError(f"spec.affinity: weight {weight!r} must be an integer")
     return weight
 
 
 def _node_term(term: Mapping[str, Any]) -> NodeTerm:
-    where = "spec.affinity.nodeAffinity"
-    fields = tuple(_requirements(term.get("matchFields") or (), where))
-    for one in fields:
-        if one.key != _NAME_FIELD or one.operator not in (Operator.IN, Operator.NOT_IN):
-            raise ValueError(f"{where}: matchFields knows {_NAME_FIELD} with In and NotIn, not {one.key!r}")
-    return NodeTerm(tuple(_requirements(term.get("matchExpressions") or (), where)), fields)
+    field_path = "spec.affinity.nodeAffinity"
+    fields = tuple(_requirements(term.get("matchFields") or (), field_path))
+    for requirement in fields:
+        if requirement.key != _NAME_FIELD or requirement.operator not in (Operator.IN, Operator.NOT_IN):
+            raise ValueError(
+                f"{field_path}: matchFields supports only {_NAME_FIELD} with In and NotIn, not {requirement.key!r}"
+            )
+    return NodeTerm(tuple(_requirements(term.get("matchExpressions") or (), field_path)), fields)
 
 
 def _pod_term(term: Mapping[str, Any], namespace: str, labels: Mapping[str, str]) -> PodTerm:
     if not isinstance(term.get("topologyKey"), str) or not term["topologyKey"]:
-        raise ValueError("spec.affinity: topologyKey is missing: write kubernetes.io/hostname for one node")
-    return PodTerm(Selection(_namespaces(term, namespace), _pod_labels(term, labels)), term["topologyKey"])
+        raise ValueError(
+            "spec.affinity: topologyKey: Required value (kubernetes.io/hostname means the same node)"
+        )
+    return PodTerm(PodSelector(_namespaces(term, namespace), _pod_labels(term, labels)), term["topologyKey"])
 
 
 def _pod_labels(term: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[LabelRequirement, ...] | None:
@@ -152,13 +158,13 @@ def _namespaces(term: Mapping[str, Any], own: str) -> frozenset[str] | None:
     requirements = _selector(selector, "namespaceSelector")
     if not requirements:
         return None
-    for one in requirements:
-        if one.key != _NAMESPACE_LABEL or one.operator is not Operator.IN:
+    for requirement in requirements:
+        if requirement.key != _NAMESPACE_LABEL or requirement.operator is not Operator.IN:
             raise ValueError(
-                f"spec.affinity: namespaceSelector can only ask for {_NAMESPACE_LABEL} with In here: "
-                "name the namespaces in namespaces"
+                f"spec.affinity: namespaceSelector supports only {_NAMESPACE_LABEL} with In: "
+                "list the namespaces in namespaces"
             )
-    return named | frozenset.intersection(*(one.values for one in requirements))
+    return named | frozenset.intersection(*(requirement.values for requirement in requirements))
 
 
 def _selector(selector: Mapping[str, Any], field: str) -> tuple[LabelRequirement, ...]:
@@ -169,19 +175,19 @@ def _selector(selector: Mapping[str, Any], field: str) -> tuple[LabelRequirement
     return (*exact, *_requirements(selector.get("matchExpressions") or (), f"spec.affinity.{field}"))
 
 
-def _requirements(expressions: Iterable[Mapping[str, Any]], where: str) -> Iterable[LabelRequirement]:
-    for one in expressions:
-        operator = _OPERATORS.get(one.get("operator", ""))
+def _requirements(expressions: Iterable[Mapping[str, Any]], field_path: str) -> Iterable[LabelRequirement]:
+    for expression in expressions:
+        operator = _OPERATORS.get(expression.get("operator", ""))
         if operator is None:
             raise ValueError(
-                f"{where}: operator {one.get('operator')!r} must be one of {', '.join(_OPERATORS)}"
+                f"{field_path}: operator {expression.get('operator')!r} must be one of {', '.join(_OPERATORS)}"
             )
-        values = frozenset(one.get("values") or ())
+        values = frozenset(expression.get("values") or ())
         if operator in (Operator.GREATER, Operator.LESS) and not _is_one_number(values):
-            raise ValueError(f"{where}: {one['operator']} takes one whole number in values")
-        if not isinstance(one["key"], str):
-            raise ValueError(f"{where}: key {one['key']!r} is no string")
-        yield LabelRequirement(one["key"], operator, values)
+            raise ValueError(f"{field_path}: {expression['operator']} requires one integer in values")
+        if not isinstance(expression["key"], str):
+            raise ValueError(f"{field_path}: key {expression['key']!r} is not a string")
+        yield LabelRequirement(expression["key"], operator, values)
 
 
 def _is_one_number(values: frozenset[str]) -> bool:

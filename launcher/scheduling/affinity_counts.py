@@ -1,134 +1,142 @@
-"""Who is where: for every selection of pods that some pod asks about, how many of them each node has."""
+"""Number of pods per node for each pod selector in use."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from launcher.scheduling.affinity import PodTerm, Selection
+from launcher.scheduling.affinity import PodSelector, PodTerm
 from launcher.store.interface import Key
 
-Counts = Mapping[str, int]
+NodeCounts = Mapping[str, int]
 Label = tuple[str, str]
 
 
-class Crowd:
-    """The pods of one selection, and those that want to be apart from them."""
+class SelectorCounts:
+    """Pods that match one selector, and pods with anti-affinity to them."""
 
-    def __init__(self, selection: Selection) -> None:
-        self.selection = selection
-        #: How many pods ask about it.
-        self.asked = 0
-        #: Node -> how many of the selected pods are there.
-        self.here: dict[str, int] = {}
-        #: Topology -> node -> how many pods are there that must not be in one place with a selected one.
-        self.shunned: dict[str, dict[str, int]] = {}
+    def __init__(self, selector: PodSelector) -> None:
+        self.selector = selector
+        #: Number of terms that use this selector.
+        self.references = 0
+        #: Node -> number of matching pods.
+        self.matching: dict[str, int] = {}
+        #: Topology key -> node -> number of pods whose anti-affinity excludes matching pods.
+        self.anti_affinity_nodes: dict[str, dict[str, int]] = {}
 
 
 class AffinityCounts:
     """
-    Every selection asked about, counted.
+    Counts for every tracked selector.
 
-    A pod that comes or goes is compared only with the selections that its labels lead to, and a new selection only
-    with the pods that its label leads to.
+    Indexes by label keep updates cheap: a pod is compared only with selectors that its labels lead to, and a new
+    selector only with pods that have its label.
     """
 
     def __init__(self) -> None:
-        self._crowds: dict[Selection, Crowd] = {}
-        self._by_label: dict[Label, dict[Selection, Crowd]] = {}
-        self._unlabelled: dict[Selection, Crowd] = {}
-        #: Every pod on a node; and by label, for the label keys that selections use.
+        self._counts: dict[PodSelector, SelectorCounts] = {}
+        self._by_label: dict[Label, dict[PodSelector, SelectorCounts]] = {}
+        self._unlabelled: dict[PodSelector, SelectorCounts] = {}
+        #: All pods with a node; and an index of them by label, for label keys that selectors use.
         self._pods: dict[Key, tuple[Mapping[str, str], str]] = {}
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {}
 
     def __bool__(self) -> bool:
-        """Whether anybody asks about anybody."""
-        return bool(self._crowds)
+        """Whether any selector is tracked."""
+        return bool(self._counts)
 
-    def ask(self, terms: Iterable[PodTerm]) -> None:
-        """Count the pods of these terms until ``forget``."""
+    def track(self, terms: Iterable[PodTerm]) -> None:
+        """Counts the pods of these terms until ``untrack``."""
         for term in terms:
-            crowd = self._crowds.get(term.selection)
-            if crowd is None:
-                crowd = self._begin(term.selection)
-            crowd.asked += 1
+            counts = self._counts.get(term.selector)
+            if counts is None:
+                counts = self._start_counting(term.selector)
+            counts.references += 1
 
-    def forget(self, terms: Iterable[PodTerm]) -> None:
+    def untrack(self, terms: Iterable[PodTerm]) -> None:
         for term in terms:
-            crowd = self._crowds[term.selection]
-            crowd.asked -= 1
-            if not crowd.asked:
-                self._end(term.selection)
+            counts = self._counts[term.selector]
+            counts.references -= 1
+            if not counts.references:
+                self._stop_counting(term.selector)
 
-    def here(self, selection: Selection) -> Counts:
-        """Node -> how many pods of a selection that was asked about; nodes without any are left out."""
-        return self._crowds[selection].here
+    def matching(self, selector: PodSelector) -> NodeCounts:
+        """Returns node -> number of matching pods, for a tracked selector. Nodes without matching pods are omitted."""
+        return self._counts[selector].matching
 
-    def shunning(self, namespace: str, labels: Mapping[str, str]) -> Iterator[tuple[str, Counts]]:
-        """Topologies, and the nodes with pods that must not be in one place with a pod of these labels."""
-        for crowd in self._of(namespace, labels):
-            yield from crowd.shunned.items()
+    def existing_anti_affinity(
+        self, namespace: str, labels: Mapping[str, str]
+    ) -> Iterator[tuple[str, NodeCounts]]:
+        """Yields topology keys, and nodes with pods whose anti-affinity excludes a pod with these labels."""
+        for counts in self._counts_matching(namespace, labels):
+            yield from counts.anti_affinity_nodes.items()
 
-    def join(self, key: Key, labels: Mapping[str, str], node: str, apart: Sequence[PodTerm]) -> None:
-        """The pod is on that node, and wants to be *apart*."""
-        self.ask(apart)
+    def add_pod(
+        self, key: Key, labels: Mapping[str, str], node: str, anti_affinity: Sequence[PodTerm]
+    ) -> None:
+        """Adds a pod that runs on *node* and has these anti-affinity terms."""
+        self.track(anti_affinity)
         self._pods[key] = labels, node
         for label, index in self._indexes.items():
             if label in labels:
                 index.setdefault(labels[label], {})[key] = None
-        for crowd in self._of(key[0], labels):
-            crowd.here[node] = crowd.here.get(node, 0) + 1
-        for term in apart:
-            shunned = self._crowds[term.selection].shunned.setdefault(term.topology, {})
-            shunned[node] = shunned.get(node, 0) + 1
+        for counts in self._counts_matching(key[0], labels):
+            counts.matching[node] = counts.matching.get(node, 0) + 1
+        for term in anti_affinity:
+            anti_affinity_nodes = self._counts[term.selector].anti_affinity_nodes.setdefault(
+                term.topology_key, {}
+            )
+            anti_affinity_nodes[node] = anti_affinity_nodes.get(node, 0) + 1
 
-    def leave(self, key: Key, labels: Mapping[str, str], node: str, apart: Sequence[PodTerm]) -> None:
-        """The opposite of ``join``, with the same arguments."""
+    def remove_pod(
+        self, key: Key, labels: Mapping[str, str], node: str, anti_affinity: Sequence[PodTerm]
+    ) -> None:
+        """Reverts ``add_pod``; takes the same arguments."""
         del self._pods[key]
         for label, index in self._indexes.items():
             if label in labels:
                 del index[labels[label]][key]
                 if not index[labels[label]]:
                     del index[labels[label]]
-        for crowd in self._of(key[0], labels):
-            _less(crowd.here, node)
-        for term in apart:
-            _less(self._crowds[term.selection].shunned[term.topology], node)
-        self.forget(apart)
+        for counts in self._counts_matching(key[0], labels):
+            _decrement(counts.matching, node)
+        for term in anti_affinity:
+            _decrement(self._counts[term.selector].anti_affinity_nodes[term.topology_key], node)
+        self.untrack(anti_affinity)
 
-    def _of(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Crowd]:
-        """The crowds that a pod with these labels belongs to."""
-        if not self._crowds:
+    def _counts_matching(self, namespace: str, labels: Mapping[str, str]) -> Iterator[SelectorCounts]:
+        """Yields the counts of all selectors that match such a pod."""
+        if not self._counts:
             return
         for label in labels.items():
-            for selection, crowd in self._by_label.get(label, {}).items():
-                if selection.holds(namespace, labels):
-                    yield crowd
-        for selection, crowd in self._unlabelled.items():
-            if selection.holds(namespace, labels):
-                yield crowd
+            for selector, counts in self._by_label.get(label, {}).items():
+                if selector.matches(namespace, labels):
+                    yield counts
+        for selector, counts in self._unlabelled.items():
+            if selector.matches(namespace, labels):
+                yield counts
 
-    def _begin(self, selection: Selection) -> Crowd:
-        crowd = self._crowds[selection] = Crowd(selection)
-        label = selection.label()
+    def _start_counting(self, selector: PodSelector) -> SelectorCounts:
+        counts = self._counts[selector] = SelectorCounts(selector)
+        label = selector.exact_label()
         if label is None:
-            self._unlabelled[selection] = crowd
+            self._unlabelled[selector] = counts
             candidates: Iterable[Key] = self._pods
         else:
-            self._by_label.setdefault(label, {})[selection] = crowd
+            self._by_label.setdefault(label, {})[selector] = counts
             candidates = self._index(label[0]).get(label[1], ())
         for key in candidates:
             labels, node = self._pods[key]
-            if selection.holds(key[0], labels):
-                crowd.here[node] = crowd.here.get(node, 0) + 1
-        return crowd
+            if selector.matches(key[0], labels):
+                counts.matching[node] = counts.matching.get(node, 0) + 1
+        return counts
 
-    def _end(self, selection: Selection) -> None:
-        del self._crowds[selection]
-        if not self._crowds:
+    def _stop_counting(self, selector: PodSelector) -> None:
+        del self._counts[selector]
+        if not self._counts:
             self._indexes.clear()
-        label = selection.label()
+        label = selector.exact_label()
         if label is None:
-            del self._unlabelled[selection]
+            del self._unlabelled[selector]
             return
-        del self._by_label[label][selection]
+        del self._by_label[label][selector]
         if not self._by_label[label]:
             del self._by_label[label]
 
@@ -142,7 +150,7 @@ class AffinityCounts:
         return index
 
 
-def _less(counts: dict[str, int], node: str) -> None:
+def _decrement(counts: dict[str, int], node: str) -> None:
     counts[node] -= 1
     if not counts[node]:
         del counts[node]

@@ -1,4 +1,4 @@
-"""How many things fit into several places at once. Pure numbers, and an exact answer as far as the steps allow."""
+"""Bin packing of pods onto nodes: exact, within a limit of search steps."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,193 +9,211 @@ from launcher.scheduling.pod_requirements import PodRequirements
 from launcher.scheduling.scheduling_queue import QueuedPod, SchedulingUnit
 from launcher.store.interface import Key
 
-#: So much of each kind.
-Amounts = tuple[int, ...]
-_Place = tuple[tuple[bool, ...], Amounts]
-_State = tuple[int, int, tuple[_Place, ...]]
+#: One amount per kind of resource.
+ResourceVector = tuple[int, ...]
+_BinState = tuple[tuple[bool, ...], ResourceVector]
+_State = tuple[int, int, tuple[_BinState, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class PackingItem:
-    """Something that goes into one of the places it may be in."""
+    """An item, and the indexes of the bins that may hold it."""
 
-    amounts: Amounts
-    places: frozenset[int]
+    amounts: ResourceVector
+    bins: frozenset[int]
 
 
 def pack(
-    things: Sequence[PackingItem], rooms: Sequence[Amounts], need: int, steps: int
+    items: Sequence[PackingItem], free: Sequence[ResourceVector], minimum: int, steps: int
 ) -> dict[int, int] | None:
     """
-    A place for at least *need* of the things, as place by thing; None when there is none, or none was found.
+    Assigns at least *minimum* of the items to bins. Returns item index -> bin index, or None if no packing was found.
 
-    There is at least one thing, and *rooms* is what each place has free. After so many *steps* it is given up; there
-    are always enough steps to put the things down once, the largest first, each where it leaves least.
+    *items* is not empty; *free* has the free amounts of each bin. The search stops after *steps*, but always has
+    enough steps for one greedy pass: largest item first, each into the fullest bin that holds it.
     """
-    search = _Search(things, rooms, need)
-    return search.run(max(steps, 2 * len(things) + 2)) if search.may_fit() else None
+    search = _Search(items, free, minimum)
+    return search.run(max(steps, 2 * len(items) + 2)) if search.can_fit() else None
 
 
 class _Search:
-    """One thing after the other, each in every place that makes a difference, until all are down."""
+    """Depth-first search over items and the bins that differ for them."""
 
-    def __init__(self, things: Sequence[PackingItem], rooms: Sequence[Amounts], need: int) -> None:
-        self._free = list(rooms)
-        self._need = need
-        whole: list[int] = [max(1, sum(kind)) for kind in zip(*rooms, strict=True)]
-        self._whole = whole
-        # Those with the least choice first, and of these the largest.
+    def __init__(self, items: Sequence[PackingItem], free: Sequence[ResourceVector], minimum: int) -> None:
+        self._free = list(free)
+        self._minimum = minimum
+        totals: list[int] = [max(1, sum(kind)) for kind in zip(*free, strict=True)]
+        self._totals = totals
+        # Items with the fewest bins first, then the largest.
         self._order = sorted(
-            range(len(things)), key=lambda number: (len(things[number].places), -_size(things[number], whole))
+            range(len(items)), key=lambda index: (len(items[index].bins), -_size(items[index], totals))
         )
-        self._things = [things[number] for number in self._order]
-        #: Places of one kind are those that no thing can tell apart, as long as they have the same free.
-        choices = dict.fromkeys(thing.places for thing in things)
-        self._kinds = [tuple(place in choice for choice in choices) for place in range(len(rooms))]
-        #: What is known to lead nowhere: how many things were dealt with, how many can be spared, what is free.
+        self._items = [items[index] for index in self._order]
+        #: Bins of one kind are interchangeable while they have the same free amounts: every item may use all or none
+        #: of them.
+        choice_sets = dict.fromkeys(item.bins for item in items)
+        self._kinds = [tuple(bin_index in choice for choice in choice_sets) for bin_index in range(len(free))]
+        #: States without a solution: number of items handled, number that may still be left out, free amounts.
         self._failed: set[_State] = set()
 
-    def may_fit(self) -> bool:
-        """Whether at least the sum of the smallest would fit into the sum of all places."""
+    def can_fit(self) -> bool:
+        """Whether the smallest items fit into the total of all bins: a necessary condition."""
         for kind, free in enumerate(zip(*self._free, strict=True)):
-            smallest = sorted(thing.amounts[kind] for thing in self._things)[: self._need]
-            if sum(smallest) > sum(max(0, each) for each in free):
+            smallest = sorted(item.amounts[kind] for item in self._items)[: self._minimum]
+            if sum(smallest) > sum(max(0, amount) for amount in free):
                 return False
-        return len(self._things) >= self._need
+        return len(self._items) >= self._minimum
 
     def run(self, steps: int) -> dict[int, int] | None:
-        #: For each thing dealt with, where it is (None: left out) and where else it could be.
+        #: For each handled item its bin (None: left out) and the remaining choices.
         trail: list[tuple[int | None, Iterator[int | None]]] = []
-        spare = len(self._things) - self._need
-        ahead = self._choices(0, spare)
+        spare = len(self._items) - self._minimum
+        choices = self._choices(0, spare)
         while steps:
             steps -= 1
-            choice = next(ahead, -1)
+            choice = next(choices, -1)
             if choice == -1:
                 self._failed.add(self._state(len(trail), spare))
                 if not trail:
                     return None
-                place, ahead = trail.pop()
-                spare += self._take_back(len(trail), place)
+                bin_index, choices = trail.pop()
+                spare += self._undo(len(trail), bin_index)
                 continue
-            trail.append((choice, ahead))
-            spare -= self._put_down(len(trail) - 1, choice)
-            if len(trail) == len(self._things):
-                return {self._order[at]: place for at, (place, _) in enumerate(trail) if place is not None}
-            is_known = self._failed and self._state(len(trail), spare) in self._failed
-            ahead = iter(()) if is_known else self._choices(len(trail), spare)
+            trail.append((choice, choices))
+            spare -= self._place(len(trail) - 1, choice)
+            if len(trail) == len(self._items):
+                return {
+                    self._order[index]: bin_index
+                    for index, (bin_index, _) in enumerate(trail)
+                    if bin_index is not None
+                }
+            has_failed = self._failed and self._state(len(trail), spare) in self._failed
+            choices = iter(()) if has_failed else self._choices(len(trail), spare)
         return None
 
-    def _choices(self, at: int, spare: int) -> Iterator[int | None]:
-        """The places for that thing that differ, the tightest first; and last, if it can be spared, none."""
-        thing = self._things[at]
-        seen: set[_Place] = set()
+    def _choices(self, index: int, spare: int) -> Iterator[int | None]:
+        """Yields the distinct bins for the item, the fullest first; finally None if the item may be left out."""
+        item = self._items[index]
+        states: set[_BinState] = set()
         fits = [
-            place
-            for place in thing.places
-            if all(free >= amount for free, amount in zip(self._free[place], thing.amounts, strict=True))
+            bin_index
+            for bin_index in item.bins
+            if all(free >= amount for free, amount in zip(self._free[bin_index], item.amounts, strict=True))
         ]
-        for place in sorted(fits, key=lambda place: (self._left(place), place)):
-            kind = self._kinds[place], self._free[place]
-            if kind not in seen:
-                seen.add(kind)
-                yield place
+        for bin_index in sorted(fits, key=lambda bin_index: (self._remaining(bin_index), bin_index)):
+            kind = self._kinds[bin_index], self._free[bin_index]
+            if kind not in states:
+                states.add(kind)
+                yield bin_index
         if spare:
             yield None
 
-    def _left(self, place: int) -> float:
-        return sum(free / whole for free, whole in zip(self._free[place], self._whole, strict=True))
+    def _remaining(self, bin_index: int) -> float:
+        return sum(free / total for free, total in zip(self._free[bin_index], self._totals, strict=True))
 
-    def _put_down(self, at: int, place: int | None) -> int:
-        """How many things this leaves out."""
-        if place is None:
+    def _place(self, index: int, bin_index: int | None) -> int:
+        """Returns the number of items left out by this choice."""
+        if bin_index is None:
             return 1
-        amounts = self._things[at].amounts
-        self._free[place] = tuple(
-            free - amount for free, amount in zip(self._free[place], amounts, strict=True)
+        amounts = self._items[index].amounts
+        self._free[bin_index] = tuple(
+            free - amount for free, amount in zip(self._free[bin_index], amounts, strict=True)
         )
         return 0
 
-    def _take_back(self, at: int, place: int | None) -> int:
-        if place is None:
+    def _undo(self, index: int, bin_index: int | None) -> int:
+        if bin_index is None:
             return 1
-        amounts = self._things[at].amounts
-        self._free[place] = tuple(
-            free + amount for free, amount in zip(self._free[place], amounts, strict=True)
+        amounts = self._items[index].amounts
+        self._free[bin_index] = tuple(
+            free + amount for free, amount in zip(self._free[bin_index], amounts, strict=True)
         )
         return 0
 
-    def _state(self, at: int, spare: int) -> _State:
-        return at, spare, tuple(sorted(zip(self._kinds, self._free, strict=True)))
+    def _state(self, index: int, spare: int) -> _State:
+        return index, spare, tuple(sorted(zip(self._kinds, self._free, strict=True)))
 
 
-def _size(thing: PackingItem, whole: Sequence[int]) -> float:
-    """The largest share of everything that it takes."""
-    return max((amount / of for amount, of in zip(thing.amounts, whole, strict=True)), default=0.0)
+def _size(item: PackingItem, totals: Sequence[int]) -> float:
+    """Returns the item's dominant share of the total."""
+    return max((amount / total for amount, total in zip(item.amounts, totals, strict=True)), default=0.0)
 
 
-#: Who goes where, by the node's name.
+#: Pod -> name of its node.
 Assignment = Mapping[Key, str]
 
-#: How long a way is looked for. Of pods that all ask for the same, one look is enough.
-STEPS: Final = 2_000
+#: Limit of search steps. For pods with equal requirements one pass is exact.
+MAX_STEPS: Final = 2_000
 
 
-def by_size(party: SchedulingUnit, facts: Iterable[NodeAttributes]) -> list[QueuedPod]:
-    """The members, those that take the largest share of a node first; of equals, those that came first."""
-    most: dict[str, int] = {}
-    for each in facts:
-        for name, amount in each.allocatable.items():
-            most[name] = max(most.get(name, 0), amount)
+def largest_first(unit: SchedulingUnit, nodes: Iterable[NodeAttributes]) -> list[QueuedPod]:
+    """Returns the members by dominant share of a node, the largest first; equal ones in order of arrival."""
+    largest: dict[str, int] = {}
+    for attributes in nodes:
+        for name, amount in attributes.allocatable.items():
+            largest[name] = max(largest.get(name, 0), amount)
     shares: dict[PodRequirements, float] = {}
-    for member in party.members:
-        demand = member.guest.demand
-        if demand not in shares:
-            taken = (amount / max(1, most.get(name, 0)) for name, amount in demand.amounts.items())
-            shares[demand] = max(taken, default=0.0)
-    return sorted(party.members, key=lambda member: (-shares[member.guest.demand], member.serial))
+    for member in unit.members:
+        requirements = member.pod.requirements
+        if requirements not in shares:
+            portions = (
+                amount / max(1, largest.get(name, 0)) for name, amount in requirements.requests.items()
+            )
+            shares[requirements] = max(portions, default=0.0)
+    return sorted(unit.members, key=lambda member: (-shares[member.pod.requirements], member.sequence_number))
 
 
-def has_affinity(party: SchedulingUnit) -> bool:
-    """Whether it matters to its pods which others are near."""
-    return any(member.guest.demand.affinity or member.guest.demand.anti_affinity for member in party.members)
+def has_affinity(unit: SchedulingUnit) -> bool:
+    """Whether any of its pods has inter-pod affinity."""
+    return any(
+        member.pod.requirements.affinity or member.pod.requirements.anti_affinity for member in unit.members
+    )
 
 
-def packed(
-    party: SchedulingUnit,
+def pack_pods(
+    unit: SchedulingUnit,
     nodes: Sequence[NodeInfo],
-    may: Callable[[QueuedPod, NodeInfo], bool],
+    is_allowed: Callable[[QueuedPod, NodeInfo], bool],
     limits: Mapping[str, NodeInfo],
 ) -> Assignment | None:
     """
-    Seats for as many as the party needs, by what they ask for alone; None when none were found.
+    Assigns at least ``min_members`` pods by their requests alone. Returns None if no packing was found.
 
-    *may* says whether a pod is let in at all, asked once for all that ask for the same. Where a node is in *limits*,
-    what has no room in that one has none on the node either.
+    *is_allowed* is called once per node for pods with equal requirements. For nodes in *limits*, a pod must also fit
+    that state of the node.
     """
-    demands = list(dict.fromkeys(member.guest.demand for member in party.members))
-    names = sorted({name for demand in demands for name in demand.amounts})
-    ports = sorted({port[:2] for demand in demands for port in demand.ports})
-    things: dict[PodRequirements, PackingItem] = {}
-    for member in party.members:
-        demand = member.guest.demand
-        if demand not in things:
-            places = frozenset(at for at, node in enumerate(nodes) if may(member, node))
-            taken = [port[:2] for port in demand.ports]
-            asked = (*(demand.amounts.get(name, 0) for name in names), *map(taken.count, ports))
-            things[demand] = PackingItem(asked, places)
-    rooms = [_free(node, limits.get(node.facts.name, node), names, ports) for node in nodes]
-    found = pack([things[member.guest.demand] for member in party.members], rooms, party.need, STEPS)
-    if found is None:
+    all_requirements = list(dict.fromkeys(member.pod.requirements for member in unit.members))
+    names = sorted({name for requirements in all_requirements for name in requirements.requests})
+    ports = sorted({port[:2] for requirements in all_requirements for port in requirements.ports})
+    items: dict[PodRequirements, PackingItem] = {}
+    for member in unit.members:
+        requirements = member.pod.requirements
+        if requirements not in items:
+            bins = frozenset(index for index, node in enumerate(nodes) if is_allowed(member, node))
+            taken_ports = [port[:2] for port in requirements.ports]
+            requested = (
+                *(requirements.requests.get(name, 0) for name in names),
+                *map(taken_ports.count, ports),
+            )
+            items[requirements] = PackingItem(requested, bins)
+    free = [_free(node, limits.get(node.attributes.name, node), names, ports) for node in nodes]
+    packing = pack(
+        [items[member.pod.requirements] for member in unit.members], free, unit.min_members, MAX_STEPS
+    )
+    if packing is None:
         return None
-    return {party.members[thing].guest.key: nodes[place].facts.name for thing, place in found.items()}
+    return {
+        unit.members[item].pod.key: nodes[bin_index].attributes.name for item, bin_index in packing.items()
+    }
 
 
-def _free(node: NodeInfo, limit: NodeInfo, names: Sequence[str], ports: Sequence[tuple[str, int]]) -> Amounts:
-    """What the node has free; a port can be had once, whatever the addresses."""
-    allocatable = node.facts.allocatable
-    taken = {port[:2] for port in (*node.ports, *limit.ports)}
+def _free(
+    node: NodeInfo, limit: NodeInfo, names: Sequence[str], ports: Sequence[tuple[str, int]]
+) -> ResourceVector:
+    """Returns the free amounts of the node. A port counts once for all addresses."""
+    allocatable = node.attributes.allocatable
+    taken_ports = {port[:2] for port in (*node.ports, *limit.ports)}
     return (
         *(allocatable.get(name, 0) - max(node.used.get(name, 0), limit.used.get(name, 0)) for name in names),
-        *(int(port not in taken) for port in ports),
+        *(int(port not in taken_ports) for port in ports),
     )

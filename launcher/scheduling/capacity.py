@@ -1,219 +1,223 @@
 """
-Whether many pods at once fit the nodes of a cluster, by what they ask for: a try, on paper.
+Checks whether a set of pods fits the nodes of a cluster at once, by simulating a scheduler.
 
-Pods are tried as a scheduler would take them, the greediest first, each on the emptiest of some nodes that it fits. So
-if all find a place here, a scheduler that takes them in that order is likely to find one too. What it looks at beside
-requests, ports, labels, taints and other pods, such as volumes, is not looked at.
+Pods are assigned by dominant share, the largest first, each to the least used of some feasible nodes. If all pods fit
+here, a scheduler that uses this order is likely to find nodes too. Only requests, ports, labels, taints and affinity
+are checked; volumes, for example, are not.
 """
 
-import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from launcher.scheduling.cluster_state import ClusterState, NodeInfo, PodInfo, facts_of
+from launcher.scheduling.cluster_state import ClusterState, NodeInfo, PodInfo, node_attributes
 from launcher.scheduling.feasibility import (
-    company_of,
+    affinity_filter_for,
     insufficient_resources,
-    is_crowded,
+    is_overcommitted,
     static_mismatch,
     unschedulable_message,
 )
-from launcher.scheduling.pod_info import guest_of
+from launcher.scheduling.pod_info import pod_info
 from launcher.scheduling.pod_requirements import PodRequirements
 from launcher.scheduling.scoring import highest_scoring
 from launcher.store.interface import Key, Object, key_of
 
-log = logging.getLogger(__name__)
-
-#: Of so many nodes that a pod fits, the best is taken; looking at all of a thousand for each of many pods takes long.
-_ENOUGH: Final = 16
+#: Number of feasible nodes that are scored per pod. Scoring all of a thousand nodes for each of many pods is slow.
+_MAX_CANDIDATES: Final = 16
 
 
 class ClusterCapacity:
-    """The nodes of a cluster and what is taken of them."""
+    """Nodes of a cluster and the resources in use."""
 
     def __init__(self) -> None:
-        self._site = ClusterState()
-        #: Where the next search begins, so that not all pods go to the first nodes.
+        self._cluster = ClusterState()
+        #: Start of the next search, so that pods are spread over all nodes.
         self._next = 0
-        #: Those that have been promised room and have no node yet, as far as is known.
-        self._promised: dict[Key, PodInfo] = {}
-        #: Something has changed since those of them who have no place were last tried.
+        #: Pods with a reservation and no observed node yet.
+        self._reserved: dict[Key, PodInfo] = {}
+        #: Whether anything changed since reserved pods without a simulated node were last assigned.
         self._has_changed = False
 
     def set_node(self, node: Object) -> None:
-        """The node is there, as its object says."""
+        """Adds or updates a node. Raises ValueError for an invalid one, which then has no capacity."""
         name = node["metadata"]["name"]
         try:
-            if not self._site.set_node(facts_of(node)):
-                return
-        except ValueError as error:
-            log.warning("node cannot be counted", extra={"node": name, "why": str(error)})
-            self.drop_node(name)
-        else:
-            self._make_way(name)
+            attributes = node_attributes(node)
+        except ValueError:
+            self.remove_node(name)
+            raise
+        if self._cluster.set_node(attributes):
+            self._node_changed(name)
 
-    def drop_node(self, name: str) -> None:
-        """The node is no longer there."""
-        self._move_out([key for key in self._promised if self._site.node_of(key) == name])
-        self._site.drop_node(name)
+    def remove_node(self, name: str) -> None:
+        """Removes a node."""
+        self._unassign([key for key in self._reserved if self._cluster.assigned_node(key) == name])
+        self._cluster.remove_node(name)
 
-    def put(self, pod: Object) -> None:
-        """The pod takes what it asks for of the node that it names."""
+    def add_pod(self, pod: Object) -> None:
+        """Records that the pod uses resources of the node in its spec. Raises ValueError for an invalid one."""
         key, node = key_of(pod), pod["spec"]["nodeName"]
-        self._promised.pop(key, None)
-        known = self._site.guest(key)
-        if known is not None and known.uid == pod["metadata"]["uid"] and self._site.node_of(key) == node:
+        self._reserved.pop(key, None)
+        current = self._cluster.pod(key)
+        if (
+            current is not None
+            and current.uid == pod["metadata"]["uid"]
+            and self._cluster.assigned_node(key) == node
+        ):
             return
+        self._cluster.remove_pod(key)
         try:
-            self._site.place(guest_of(pod), node)
-        except ValueError as error:
-            log.warning("pod on a node cannot be counted", extra={"pod": key, "why": str(error)})
-            self._site.remove(key)
-        self._make_way(node)
+            self._cluster.assign(pod_info(pod), node)
+        finally:
+            self._node_changed(node)
 
-    def drop(self, key: Key) -> None:
-        """The pod takes nothing any more."""
-        self._promised.pop(key, None)
-        self._has_changed |= self._site.remove(key) is not None
+    def remove_pod(self, key: Key) -> None:
+        """Removes the pod and its reservation."""
+        self._reserved.pop(key, None)
+        self._has_changed |= self._cluster.remove_pod(key) is not None
 
-    def reserve(self, pods: Sequence[Object], least: int) -> str | None:
+    def reserve(self, pods: Sequence[Object], minimum: int) -> str | None:
         """
-        None when there is room for *least* of these pods: it is taken, and so is room for the others that fit.
+        Reserves capacity for at least *minimum* of these pods, and for the others that fit. Returns None.
 
-        Else why there is not, and they have nothing. What is taken is so until the pod is ``put`` or ``drop``-ped.
+        If fewer fit, reserves nothing and returns the reason. A reservation is held until ``add_pod`` or
+        ``remove_pod``.
         """
         try:
-            guests = [guest for guest in map(guest_of, pods) if not self._has_node(guest)]
+            unassigned = [pod for pod in map(pod_info, pods) if not self._has_node(pod)]
         except ValueError as error:
-            return f"a pod cannot be read: {error}"
-        for guest in guests:
-            self._promised.pop(guest.key, None)
-            self._site.remove(guest.key)  # what it was promised before is not in its own way
-        self._house()
-        trial = self._seat(guests)
-        fit = len(pods) - len(guests) + len(trial.seated)
-        if fit < least:
-            trial.undo()
-            return f"{fit} of {len(pods)} tasks fit now, {least} have to: {trial.why}"
-        self._promised.update((guest.key, guest) for guest in guests)
+            return f"Invalid pod: {error}"
+        for pod in unassigned:
+            self._reserved.pop(pod.key, None)
+            self._cluster.remove_pod(pod.key)  # its earlier reservation must not count against it
+        self._reassign()
+        tentative = self._assign_all(unassigned)
+        fitting = len(pods) - len(unassigned) + len(tentative.assigned)
+        if fitting < minimum:
+            tentative.undo()
+            return f"Capacity for {fitting} of {len(pods)} tasks (minTasks {minimum}): {tentative.rejection}"
+        self._reserved.update((pod.key, pod) for pod in unassigned)
         return None
 
-    def _has_node(self, guest: PodInfo) -> bool:
-        """Whether that pod was ``put`` on one."""
-        known = self._site.guest(guest.key)
-        return known is not None and known.uid == guest.uid and guest.key not in self._promised
+    def _has_node(self, pod: PodInfo) -> bool:
+        """Whether ``add_pod`` was called for the pod."""
+        current = self._cluster.pod(pod.key)
+        return current is not None and current.uid == pod.uid and pod.key not in self._reserved
 
-    def _make_way(self, name: str) -> None:
+    def _node_changed(self, name: str) -> None:
         """
-        That node has changed, or who is there: those who were promised room there have to go elsewhere, if it is full.
+        Reassigns reservations on a node that changed or whose pods changed, if the node is now overcommitted.
 
-        A pod that was thought to go to one node and went to another takes somebody's place, and the place that it was
-        thought to take is free only as long as that somebody has not been given another.
+        A pod may be bound to another node than the simulated one and use capacity that another pod has reserved. The
+        simulated node of the first then serves the second, unless that was assigned elsewhere.
         """
         self._has_changed = True
-        node = self._site.nodes.get(name)
-        if self._site.crowds:
-            self._move_out([*self._promised])  # who may be where can have changed on all nodes
-        elif node is not None and is_crowded(node):
-            self._move_out([key for key in node.guests if key in self._promised])
+        node = self._cluster.nodes.get(name)
+        if self._cluster.affinity_counts:
+            self._unassign([*self._reserved])  # affinity may have changed on all nodes
+        elif node is not None and is_overcommitted(node):
+            self._unassign([key for key in node.pods if key in self._reserved])
 
-    def _move_out(self, keys: Iterable[Key]) -> None:
-        """Those were promised room, and have none for the moment."""
+    def _unassign(self, keys: Iterable[Key]) -> None:
+        """Removes the simulated nodes of reserved pods."""
         for key in keys:
-            self._site.remove(key)
+            self._cluster.remove_pod(key)
             self._has_changed = True
 
-    def _house(self) -> None:
-        """Whoever was promised room has it as things are now, before anybody else, as far as there is any."""
+    def _reassign(self) -> None:
+        """Assigns reserved pods without a simulated node, before any new pod."""
         if self._has_changed:
-            self._seat([guest for key, guest in self._promised.items() if self._site.guest(key) is None])
+            self._assign_all([pod for key, pod in self._reserved.items() if self._cluster.pod(key) is None])
             self._has_changed = False
 
-    def _seat(self, guests: Sequence[PodInfo]) -> "_Trial":
-        trial = _Trial(self._site, self._next)
-        greed = {demand: self._dominant_share(demand) for demand in {guest.demand for guest in guests}}
-        for guest in sorted(guests, key=lambda guest: (-greed[guest.demand], guest.key)):
-            trial.seat(guest)
-        self._next = trial.next
-        return trial
+    def _assign_all(self, pods: Sequence[PodInfo]) -> "_TentativeAssignment":
+        tentative = _TentativeAssignment(self._cluster, self._next)
+        shares = {
+            requirements: self._dominant_share(requirements)
+            for requirements in {pod.requirements for pod in pods}
+        }
+        for pod in sorted(pods, key=lambda pod: (-shares[pod.requirements], pod.key)):
+            tentative.assign(pod)
+        self._next = tentative.next
+        return tentative
 
-    def _dominant_share(self, demand: PodRequirements) -> float:
-        """The largest share of all that there is of something."""
-        return max(amount / (self._total(name) or 1) for name, amount in demand.amounts.items())
+    def _dominant_share(self, requirements: PodRequirements) -> float:
+        """Returns the largest share of any resource of the whole cluster."""
+        return max(amount / (self._total(name) or 1) for name, amount in requirements.requests.items())
 
     def _total(self, resource: str) -> int:
-        return sum(node.facts.allocatable.get(resource, 0) for node in self._site.nodes.values())
+        return sum(node.attributes.allocatable.get(resource, 0) for node in self._cluster.nodes.values())
 
 
-class _Trial:
-    """Pods put on nodes, and taken off again if it comes to nothing."""
+class _TentativeAssignment:
+    """Assignments to simulated nodes that can be reverted."""
 
-    def __init__(self, site: ClusterState, first: int) -> None:
-        self._site = site
-        self._nodes = list(site.nodes.values())
+    def __init__(self, cluster: ClusterState, first: int) -> None:
+        self._cluster = cluster
+        self._nodes = list(cluster.nodes.values())
         self.next = first
-        self.seated: list[PodInfo] = []
-        #: Why somebody had no place.
-        self.why = ""
-        #: Nodes that a demand has not been turned away by; room only gets less, so who is full stays full.
-        self._open: dict[PodRequirements, deque[NodeInfo]] = {}
-        #: What has no place at all any more.
-        self._hopeless: set[PodRequirements] = set()
+        self.assigned: list[PodInfo] = []
+        #: The reason why the first rejected pod has no node.
+        self.rejection = ""
+        #: Nodes that may still have capacity for these requirements. Capacity only shrinks, so full nodes are
+        #: dropped.
+        self._candidates: dict[PodRequirements, deque[NodeInfo]] = {}
+        #: Requirements that no node can satisfy any more.
+        self._unsatisfiable: set[PodRequirements] = set()
 
-    def seat(self, guest: PodInfo) -> None:
-        """Put the pod where it fits, if it fits anywhere."""
-        demand = guest.demand
-        self._site.crowds.ask(demand.terms)
+    def assign(self, pod: PodInfo) -> None:
+        """Assigns the pod to a feasible node, if there is one."""
+        requirements = pod.requirements
+        self._cluster.affinity_counts.track(requirements.terms)
         try:
-            if demand in self._hopeless:
+            if requirements in self._unsatisfiable:
                 return
-            fit = list(self._fit(guest))
-            if fit:
-                self._site.place(guest, highest_scoring(guest, fit, self._site).facts.name)
-                self.seated.append(guest)
+            fitting = list(self._feasible_nodes(pod))
+            if fitting:
+                self._cluster.assign(pod, highest_scoring(pod, fitting, self._cluster).attributes.name)
+                self.assigned.append(pod)
                 return
-            self.why = self.why or self._verdict(guest)
-            if not demand.affinity:  # whom it wants to be near may still come
-                self._hopeless.add(demand)
+            self.rejection = self.rejection or self._unschedulable_message(pod)
+            if not requirements.affinity:  # its affinity may be satisfied by a later pod
+                self._unsatisfiable.add(requirements)
         finally:
-            self._site.crowds.forget(demand.terms)
+            self._cluster.affinity_counts.untrack(requirements.terms)
 
-    def _fit(self, guest: PodInfo) -> Iterator[NodeInfo]:
-        """Some nodes that the pod fits."""
-        demand = guest.demand
-        nodes = self._open.get(demand)
+    def _feasible_nodes(self, pod: PodInfo) -> Iterator[NodeInfo]:
+        """Yields some feasible nodes."""
+        requirements = pod.requirements
+        nodes = self._candidates.get(requirements)
         if nodes is None:
-            nodes = self._open[demand] = deque(
-                node for node in self._nodes if static_mismatch(demand, node.facts) is None
+            nodes = self._candidates[requirements] = deque(
+                node for node in self._nodes if static_mismatch(requirements, node.attributes) is None
             )
             nodes.rotate(-self.next)
-        company = company_of(guest, self._site)
-        found = 0
+        affinity_filter = affinity_filter_for(pod, self._cluster)
+        count = 0
         for _ in range(len(nodes)):
             node = nodes.popleft()
-            if insufficient_resources(demand, node):
+            if insufficient_resources(requirements, node):
                 continue
-            # To the end of the line: the next pod looks at others first.
+            # Rotated to the end, so that the next pod starts with other nodes.
             nodes.append(node)
-            if company is None or company.refusal(node.facts) is None:
+            if affinity_filter is None or affinity_filter.mismatch(node.attributes) is None:
                 yield node
-                found += 1
-                if found == _ENOUGH:
+                count += 1
+                if count == _MAX_CANDIDATES:
                     break
-        self.next += found
+        self.next += count
 
-    def _verdict(self, guest: PodInfo) -> str:
-        company = company_of(guest, self._site)
+    def _unschedulable_message(self, pod: PodInfo) -> str:
+        affinity_filter = affinity_filter_for(pod, self._cluster)
         reasons: list[str] = []
         for node in self._nodes:
-            told = static_mismatch(guest.demand, node.facts)
-            if told is None and company is not None:
-                told = company.refusal(node.facts)
-            reasons += insufficient_resources(guest.demand, node) if told is None else [told]
-        return f"pod {guest.key[1]}: {unschedulable_message(len(self._nodes), reasons)}"
+            mismatch = static_mismatch(pod.requirements, node.attributes)
+            if mismatch is None and affinity_filter is not None:
+                mismatch = affinity_filter.mismatch(node.attributes)
+            reasons += insufficient_resources(pod.requirements, node) if mismatch is None else [mismatch]
+        return f"pod {pod.key[1]}: {unschedulable_message(len(self._nodes), reasons)}"
 
     def undo(self) -> None:
-        for guest in self.seated:
-            self._site.remove(guest.key)
+        for pod in self.assigned:
+            self._cluster.remove_pod(pod.key)

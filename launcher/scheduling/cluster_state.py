@@ -1,17 +1,18 @@
-"""The nodes and who is on them, as the scheduler counts it."""
+"""Nodes and the pods assigned to them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from launcher.core.pods.resource_requests import Amounts, thousandths
 from launcher.scheduling.affinity_counts import AffinityCounts
-from launcher.scheduling.pod_requirements import Amounts, HostPort, PodRequirements, thousandths
+from launcher.scheduling.pod_requirements import HostPort, PodRequirements
 from launcher.store.interface import Key
 
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """What keeps pods away that do not tolerate it."""
+    """A taint of a node."""
 
     key: str
     value: str
@@ -20,7 +21,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class NodeAttributes:
-    """What a Node object says of its node."""
+    """Scheduling data of a Node object."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -30,134 +31,134 @@ class NodeAttributes:
 
 
 class GangMembership(NamedTuple):
-    """What a pod of a gang carries: the gang's name, and how many of it have to be placed together."""
+    """The gang of a pod: its name, and the number of pods that must be scheduled together."""
 
     name: str
-    need: int
+    min_members: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodInfo:
-    """A pod as those see it who decide where it goes."""
+    """Scheduling data of a pod."""
 
     key: Key
     uid: str
     labels: Mapping[str, str]
-    demand: PodRequirements
-    #: Whose pod it is: pods of one group are spread. The uid of its controller, or its own.
+    requirements: PodRequirements
+    #: Pods of one group are spread over nodes. The uid of the pod's controller, or its own.
     group: str
-    #: Somebody has asked for its deletion: it will leave soon.
-    leaving: bool = False
-    #: Whom it has to be placed together with; None for a pod on its own.
+    #: Whether deletionTimestamp is set.
+    terminating: bool = False
+    #: None for a pod without a gang.
     gang: GangMembership | None = None
 
 
 class NodeInfo:
-    """One node: its facts, and what the pods on it take of it."""
+    """A node and the resources that its pods use."""
 
-    def __init__(self, facts: NodeAttributes) -> None:
-        self.facts = facts
-        self.guests: dict[Key, PodInfo] = {}
+    def __init__(self, attributes: NodeAttributes) -> None:
+        self.attributes = attributes
+        self.pods: dict[Key, PodInfo] = {}
         self.used: dict[str, int] = {}
-        #: cpu and memory as they count when nodes are compared.
-        self.counted = {"cpu": 0, "memory": 0}
+        #: cpu and memory for scoring, with defaults for pods without requests.
+        self.nonzero_requests = {"cpu": 0, "memory": 0}
         self.ports: dict[HostPort, int] = {}
 
-    def take(self, guest: PodInfo) -> None:
-        self.guests[guest.key] = guest
-        self._count(guest.demand, 1)
+    def add_pod(self, pod: PodInfo) -> None:
+        self.pods[pod.key] = pod
+        self._count(pod.requirements, 1)
 
-    def release(self, key: Key) -> None:
-        self._count(self.guests.pop(key).demand, -1)
+    def remove_pod(self, key: Key) -> None:
+        self._count(self.pods.pop(key).requirements, -1)
 
-    def _count(self, demand: PodRequirements, sign: int) -> None:
+    def _count(self, requirements: PodRequirements, sign: int) -> None:
         used = self.used
-        for name, amount in demand.amounts.items():
+        for name, amount in requirements.requests.items():
             used[name] = used.get(name, 0) + sign * amount
-        for name, amount in demand.counted.items():
-            self.counted[name] += sign * amount
-        for port in demand.ports:
-            left = self.ports.get(port, 0) + sign
-            if left:
-                self.ports[port] = left
+        for name, amount in requirements.nonzero_requests.items():
+            self.nonzero_requests[name] += sign * amount
+        for port in requirements.ports:
+            remaining = self.ports.get(port, 0) + sign
+            if remaining:
+                self.ports[port] = remaining
             else:
                 del self.ports[port]
 
 
 class ClusterState:
-    """All nodes, all pods that have one, and who keeps company with whom."""
+    """All nodes, all pods with a node, and their affinity counts."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeInfo] = {}
-        self.crowds = AffinityCounts()
-        #: Group -> node -> how many of its pods are there.
+        self.affinity_counts = AffinityCounts()
+        #: Group -> node -> number of its pods.
         self.groups: dict[str, dict[str, int]] = {}
-        #: Every pod that has a node, known or not, and the node's name.
-        self._placed: dict[Key, tuple[PodInfo, str]] = {}
+        #: All pods with a node, and the node's name. The node may be unknown.
+        self._assigned: dict[Key, tuple[PodInfo, str]] = {}
 
-    def set_node(self, facts: NodeAttributes) -> bool:
-        """Whether anything is new."""
-        known = self.nodes.get(facts.name)
-        if known is not None and known.facts == facts:
+    def set_node(self, attributes: NodeAttributes) -> bool:
+        """Adds or updates a node. Returns whether anything changed."""
+        current = self.nodes.get(attributes.name)
+        if current is not None and current.attributes == attributes:
             return False
-        node = self.nodes[facts.name] = NodeInfo(facts)
-        guests = known.guests.values() if known is not None else self._guests_of(facts.name)
-        for guest in guests:
-            node.take(guest)
+        node = self.nodes[attributes.name] = NodeInfo(attributes)
+        pods = current.pods.values() if current is not None else self._pods_on(attributes.name)
+        for pod in pods:
+            node.add_pod(pod)
         return True
 
-    def drop_node(self, name: str) -> None:
+    def remove_node(self, name: str) -> None:
         self.nodes.pop(name, None)
 
-    def _guests_of(self, node: str) -> Iterator[PodInfo]:
-        return (guest for guest, at in self._placed.values() if at == node)
+    def _pods_on(self, node: str) -> Iterator[PodInfo]:
+        return (pod for pod, assigned in self._assigned.values() if assigned == node)
 
-    def node_of(self, key: Key) -> str | None:
-        placed = self._placed.get(key)
-        return placed[1] if placed is not None else None
+    def assigned_node(self, key: Key) -> str | None:
+        assigned = self._assigned.get(key)
+        return assigned[1] if assigned is not None else None
 
-    def guest(self, key: Key) -> PodInfo | None:
-        placed = self._placed.get(key)
-        return placed[0] if placed is not None else None
+    def pod(self, key: Key) -> PodInfo | None:
+        assigned = self._assigned.get(key)
+        return assigned[0] if assigned is not None else None
 
-    def place(self, guest: PodInfo, node: str) -> None:
-        """The pod is there, and nowhere else."""
-        self.remove(guest.key)
-        self._placed[guest.key] = guest, node
+    def assign(self, pod: PodInfo, node: str) -> None:
+        """Assigns the pod to the node, and removes it from any other."""
+        self.remove_pod(pod.key)
+        self._assigned[pod.key] = pod, node
         if node in self.nodes:
-            self.nodes[node].take(guest)
-        self.crowds.join(guest.key, guest.labels, node, guest.demand.anti_affinity)
-        group = self.groups.setdefault(guest.group, {})
+            self.nodes[node].add_pod(pod)
+        self.affinity_counts.add_pod(pod.key, pod.labels, node, pod.requirements.anti_affinity)
+        group = self.groups.setdefault(pod.group, {})
         group[node] = group.get(node, 0) + 1
 
-    def remove(self, key: Key) -> PodInfo | None:
-        """The pod that no longer takes anything, if it took something."""
-        placed = self._placed.pop(key, None)
-        if placed is None:
+    def remove_pod(self, key: Key) -> PodInfo | None:
+        """Removes the pod and returns it, or None if it had no node."""
+        assigned = self._assigned.pop(key, None)
+        if assigned is None:
             return None
-        guest, at = placed
-        if at in self.nodes:
-            self.nodes[at].release(key)
-        self.crowds.leave(key, guest.labels, at, guest.demand.anti_affinity)
-        group = self.groups[guest.group]
-        group[at] -= 1
-        if not group[at]:
-            del group[at]
+        pod, node = assigned
+        if node in self.nodes:
+            self.nodes[node].remove_pod(key)
+        self.affinity_counts.remove_pod(key, pod.labels, node, pod.requirements.anti_affinity)
+        group = self.groups[pod.group]
+        group[node] -= 1
+        if not group[node]:
+            del group[node]
             if not group:
-                del self.groups[guest.group]
-        return guest
+                del self.groups[pod.group]
+        return pod
 
 
-def facts_of(node: Mapping[str, Any]) -> NodeAttributes:
-    """What the Node object says. Raises ValueError when its amounts make no sense."""
+def node_attributes(node: Mapping[str, Any]) -> NodeAttributes:
+    """Parses a Node object. Raises ValueError if its amounts are invalid."""
     meta, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
     amounts = status.get("allocatable") or status.get("capacity") or {}
     return NodeAttributes(
         name=meta["name"],
         labels=meta.get("labels") or {},
         taints=tuple(
-            Taint(str(one["key"]), str(one.get("value") or ""), str(one.get("effect") or ""))
-            for one in spec.get("taints") or ()
+            Taint(str(taint["key"]), str(taint.get("value") or ""), str(taint.get("effect") or ""))
+            for taint in spec.get("taints") or ()
         ),
         unschedulable=bool(spec.get("unschedulable")),
         allocatable=thousandths(amounts, "status.allocatable"),

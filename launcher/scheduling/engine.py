@@ -1,350 +1,389 @@
 """
-Who goes where: the scheduler's decisions, without a store, a clock or a wait.
+Scheduling decisions. Pure: no store, no clock, no waiting.
 
-Pods are tried by priority, then by how long they have waited. One that has no node now does not hold up the others,
-until it has waited so long that room is kept for it. What a pod was told stays true until something ends, leaves or
-changes; so until then nobody is tried twice, and of pods that ask for the same only the first is tried.
+Pods are scheduled by priority, then by waiting time. An unschedulable pod does not block the others until it has
+waited so long that capacity is reserved for it. A rejection stays valid until a pod or node is removed or changes:
+until then the pod is not checked again, and of pods with equal requirements only the first is checked.
 
-Pods of a gang are one party: all that it needs get their nodes in one decision, or none does. A pod that was given a
-node counts as being there at once.
+Pods of a gang are one scheduling unit: its minimum number of pods gets nodes in one decision, or none does. An
+assumed pod counts as running on its node at once.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
+from launcher.core.pods.observed_pod import is_deleted
 from launcher.scheduling.bin_packing import Assignment
 from launcher.scheduling.cluster_state import ClusterState, GangMembership, NodeAttributes, PodInfo
-from launcher.scheduling.gang_tracker import Gangs, parties_of
+from launcher.scheduling.gang_tracker import GangTracker, new_units
 from launcher.scheduling.placement import PlacementSearch
-from launcher.scheduling.reservation import Reservation, moved, reserve
+from launcher.scheduling.reservation import Reservation, move_reservation, reserve
 from launcher.scheduling.scheduling_queue import (
     EquivalenceClass,
-    LineKey,
+    EquivalenceKey,
     QueuedPod,
     Rank,
     SchedulingUnit,
-    line_key,
+    equivalence_key,
 )
 from launcher.store.interface import PODS, Key, Object, key_of
 from launcher.store.object_errors import object_errors
 
-#: How errors call the scheduler.
+#: Component name in recorded errors.
 COMPONENT = "scheduler"
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """This pod goes to that node."""
+    """The decision to run a pod on a node."""
 
-    guest: PodInfo
+    pod: PodInfo
     node: str
 
 
 class SchedulingEngine:
-    """Everything that is known of nodes and pods, and what to do about those without a node."""
+    """Cluster state and pending pods, and the decisions about them."""
 
-    def __init__(self, patience: float) -> None:
-        """After waiting *patience* seconds a party has room kept for it."""
-        self._patience = patience
-        self._site = ClusterState()
-        self._lines: dict[LineKey, EquivalenceClass] = {}
-        #: Of these, the lines of pods that want to be near others.
-        self._near: dict[EquivalenceClass, None] = {}
-        #: Every pod that waits; and those that can be tried, with their parties and lines.
-        self._waiting: dict[Key, QueuedPod] = {}
-        self._entered: dict[Key, tuple[SchedulingUnit, EquivalenceClass]] = {}
-        self._gangs = Gangs()
-        #: Pods that were given a node, until somebody has seen them there.
+    def __init__(self, reserve_after: float) -> None:
+        """After *reserve_after* seconds of waiting, capacity is reserved for a unit."""
+        self._reserve_after = reserve_after
+        self._cluster = ClusterState()
+        self._equivalence_classes: dict[EquivalenceKey, EquivalenceClass] = {}
+        #: The classes whose pods have required pod affinity.
+        self._with_affinity: dict[EquivalenceClass, None] = {}
+        #: All pending pods; and those that can be scheduled, with their unit and class.
+        self._pending: dict[Key, QueuedPod] = {}
+        self._queued: dict[Key, tuple[SchedulingUnit, EquivalenceClass]] = {}
+        self._gangs = GangTracker()
+        #: Pods with an assumed node, until the binding is observed.
         self._assumed: dict[Key, QueuedPod] = {}
-        self._untold: dict[QueuedPod, None] = {}
-        self._room: Reservation | None = None
-        self._serial = 0
+        self._unreported: dict[QueuedPod, None] = {}
+        self._reservation: Reservation | None = None
+        self._last_sequence_number = 0
 
-    # What is known.
+    # Observations.
 
-    def set_node(self, facts: NodeAttributes) -> None:
-        """The node is there, as *facts* say."""
-        if self._site.set_node(facts):
-            self._nodes_changed(facts.name)
+    def set_node(self, attributes: NodeAttributes) -> None:
+        """Adds or updates a node."""
+        if self._cluster.set_node(attributes):
+            self._nodes_changed(attributes.name)
 
-    def drop_node(self, name: str) -> None:
-        """The node is no longer there."""
-        self._site.drop_node(name)
+    def remove_node(self, name: str) -> None:
+        """Removes a node."""
+        self._cluster.remove_node(name)
         self._nodes_changed(name)
 
     def _nodes_changed(self, name: str) -> None:
-        if self._room is not None and self._room.is_at(name):
-            self._room = None
-        for line in self._lines.values():
-            line.refusals.clear()
-            line.is_hopeless = False
-        self._reopen()
+        if self._reservation is not None and self._reservation.has_node(name):
+            self._reservation = None
+        for equivalence_class in self._equivalence_classes.values():
+            equivalence_class.static_mismatches.clear()
+            equivalence_class.is_unsatisfiable = False
+        self._reactivate_all()
 
-    def add_pending(self, guest: PodInfo, priority: int, since: float) -> None:
-        """The pod wants a node. Said again, it changes nothing but what has changed."""
-        given = self._assumed.get(guest.key)
-        if given is not None and given.guest.uid == guest.uid:
+    def add_pending(self, pod: PodInfo, priority: int, queued_at: float) -> None:
+        """Adds or updates a pending pod. Has no effect if nothing changed."""
+        assumed = self._assumed.get(pod.key)
+        if assumed is not None and assumed.pod.uid == pod.uid:
             return
-        known = self._waiting.get(guest.key)
-        if known is not None and known.guest.uid == guest.uid:
-            if known.priority == priority and _asks_the_same(known.guest, guest):
+        current = self._pending.get(pod.key)
+        if current is not None and current.pod.uid == pod.uid:
+            if current.priority == priority and _same_requirements(current.pod, pod):
                 return
-            since = known.since
-        self.leave(guest.key)
-        self._serial += 1
-        self._admit(QueuedPod(guest, priority, since, self._serial))
+            queued_at = current.queued_at
+        self.remove_pod(pod.key)
+        self._last_sequence_number += 1
+        self._admit(QueuedPod(pod, priority, queued_at, self._last_sequence_number))
 
-    def _admit(self, waiting: QueuedPod) -> None:
-        self._waiting[waiting.guest.key] = waiting
-        self._untold[waiting] = None
-        if waiting.guest.gang is None:
-            self._enter(SchedulingUnit((waiting,)))
+    def _admit(self, queued: QueuedPod) -> None:
+        self._pending[queued.pod.key] = queued
+        self._unreported[queued] = None
+        if queued.pod.gang is None:
+            self._enqueue(SchedulingUnit((queued,)))
         else:
-            self._gangs.wait(waiting, waiting.guest.gang)
+            self._gangs.pod_pending(queued, queued.pod.gang)
 
-    def _enter(self, party: SchedulingUnit) -> None:
-        key = line_key(party)
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = EquivalenceClass(key)
-            for demand in key.demands:
-                self._site.crowds.ask(demand.terms)
-                if demand.affinity:
-                    self._near[line] = None
-        line.add(party)
-        for member in party.members:
-            self._entered[member.guest.key] = party, line
+    def _enqueue(self, unit: SchedulingUnit) -> None:
+        key = equivalence_key(unit)
+        equivalence_class = self._equivalence_classes.get(key)
+        if equivalence_class is None:
+            equivalence_class = self._equivalence_classes[key] = EquivalenceClass(key)
+            for requirements in key.all_requirements:
+                self._cluster.affinity_counts.track(requirements.terms)
+                if requirements.affinity:
+                    self._with_affinity[equivalence_class] = None
+        equivalence_class.add(unit)
+        for member in unit.members:
+            self._queued[member.pod.key] = unit, equivalence_class
 
-    def knows(self, pod: Object, node: str) -> bool:
-        """Whether that pod has been seen on that node, with nothing new about it."""
+    def is_known(self, pod: Object, node: str) -> bool:
+        """Whether the pod has been observed on that node in the same state."""
         key, meta = key_of(pod), pod["metadata"]
-        guest = self._site.guest(key)
+        info = self._cluster.pod(key)
         return (
-            guest is not None
-            and guest.uid == meta["uid"]
-            and guest.leaving == ("deletionTimestamp" in meta)
-            and guest.labels == (meta.get("labels") or {})
-            and self._site.node_of(key) == node
+            info is not None
+            and info.uid == meta["uid"]
+            and info.terminating == is_deleted(pod)
+            and info.labels == (meta.get("labels") or {})
+            and self._cluster.assigned_node(key) == node
             and key not in self._assumed
         )
 
-    def pod_bound(self, guest: PodInfo, node: str) -> None:
-        """The pod is on that node, whoever sent it there."""
-        given = self._assumed.pop(guest.key, None)
-        if given is not None and self._site.node_of(guest.key) == node and _same(given.guest, guest):
+    def pod_bound(self, pod: PodInfo, node: str) -> None:
+        """Records that the pod runs on the node."""
+        assumed = self._assumed.pop(pod.key, None)
+        if (
+            assumed is not None
+            and self._cluster.assigned_node(pod.key) == node
+            and _same_pod(assumed.pod, pod)
+        ):
             return
-        self._stop_waiting(guest.key)
-        self._release(guest.key)
-        self._put(guest, node)
-        self._gangs.arrive(guest)
+        self._remove_pending(pod.key)
+        self._release(pod.key)
+        self._assign(pod, node)
+        self._gangs.pod_scheduled(pod)
 
-    def leave(self, key: Key) -> None:
-        """The pod is gone, or no longer wants a node."""
+    def remove_pod(self, key: Key) -> None:
+        """Removes a pod that was deleted or no longer needs a node."""
         self._assumed.pop(key, None)
-        self._stop_waiting(key)
+        self._remove_pending(key)
         self._release(key)
-        self._gangs.leave(key)
+        self._gangs.remove_pod(key)
 
-    def end(self, key: Key, gang: GangMembership | None) -> None:
-        """The pod has ended: it takes nothing any more, but whoever is of its gang is not the first of it."""
-        self.leave(key)
+    def pod_completed(self, key: Key, gang: GangMembership | None) -> None:
+        """Removes a terminated pod. It still counts as a scheduled member of its gang."""
+        self.remove_pod(key)
         if gang is not None:
-            self._gangs.end(key, gang)
+            self._gangs.add_scheduled(key, gang)
 
-    def forget_assumed(self, guest: PodInfo) -> None:
-        """The pod did not get to the node that it was given, if nobody has seen it there: it waits as before."""
-        waiting = self._assumed.get(guest.key)
-        if waiting is not None and waiting.guest is guest:
-            self.leave(guest.key)
-            self._admit(waiting)
+    def forget_assumed(self, pod: PodInfo) -> None:
+        """Makes the pod pending again after a failed binding, unless the binding was observed."""
+        queued = self._assumed.get(pod.key)
+        if queued is not None and queued.pod is pod:
+            self.remove_pod(pod.key)
+            self._admit(queued)
 
     def _release(self, key: Key) -> None:
-        """What the pod took is free again."""
-        if self._site.remove(key) is not None:
-            if self._room is not None:
-                self._room.left(key)
-            self._reopen()
+        """Releases the resources of the pod."""
+        if self._cluster.remove_pod(key) is not None:
+            if self._reservation is not None:
+                self._reservation.pod_removed(key)
+            self._reactivate_all()
 
-    def _put(self, guest: PodInfo, node: str) -> None:
-        self._site.place(guest, node)
-        if self._room is not None:
-            self._room.let_in(guest, node)
-        for line in self._near:
-            # The company that somebody has been waiting for may just have come.
-            near = (term for demand in line.key.demands for term in demand.affinity)
-            if any(term.selection.holds(guest.key[0], guest.labels) for term in near):
-                line.reopen()
+    def _assign(self, pod: PodInfo, node: str) -> None:
+        self._cluster.assign(pod, node)
+        if self._reservation is not None:
+            self._reservation.pod_assigned(pod, node)
+        for equivalence_class in self._with_affinity:
+            # The pod may satisfy the affinity of pending pods.
+            terms = (
+                term
+                for requirements in equivalence_class.key.all_requirements
+                for term in requirements.affinity
+            )
+            if any(term.selector.matches(pod.key[0], pod.labels) for term in terms):
+                equivalence_class.reactivate()
 
-    def _stop_waiting(self, key: Key) -> None:
-        waiting = self._waiting.pop(key, None)
-        if waiting is not None:
-            self._untold.pop(waiting, None)
-            self._withdraw(key)
+    def _remove_pending(self, key: Key) -> None:
+        queued = self._pending.pop(key, None)
+        if queued is not None:
+            self._unreported.pop(queued, None)
+            self._dequeue(key)
 
-    def _withdraw(self, key: Key) -> None:
-        """The party of that pod is no more; others of it may make up another."""
-        entered = self._entered.get(key)
-        if entered is None:
+    def _dequeue(self, key: Key) -> None:
+        """Removes the unit of that pod. The other members can form a new one."""
+        queued = self._queued.get(key)
+        if queued is None:
             return
-        party, line = entered
-        line.remove(party)
-        gang = self._gangs.of(key)
-        for member in party.members:
-            del self._entered[member.guest.key]
+        unit, equivalence_class = queued
+        equivalence_class.remove(unit)
+        gang = self._gangs.gang(key)
+        for member in unit.members:
+            del self._queued[member.pod.key]
             if gang is not None:
-                gang.parties.pop(member.guest.key, None)
-        if not line:
-            del self._lines[line.key]
-            self._near.pop(line, None)
-            for demand in line.key.demands:
-                self._site.crowds.forget(demand.terms)
-        if self._room is not None and self._room.party is party:
-            self._room = None
-            self._reopen()
+                gang.units.pop(member.pod.key, None)
+        if not equivalence_class:
+            del self._equivalence_classes[equivalence_class.key]
+            self._with_affinity.pop(equivalence_class, None)
+            for requirements in equivalence_class.key.all_requirements:
+                self._cluster.affinity_counts.untrack(requirements.terms)
+        if self._reservation is not None and self._reservation.unit is unit:
+            self._reservation = None
+            self._reactivate_all()
 
-    def _reopen(self) -> None:
-        for line in self._lines.values():
-            line.reopen()
+    def _reactivate_all(self) -> None:
+        for equivalence_class in self._equivalence_classes.values():
+            equivalence_class.reactivate()
 
-    def _regroup(self) -> None:
-        """Make up the parties of gangs as they have to be by now."""
-        for gang in self._gangs.touched():
-            stage = gang.due()
-            if stage is not gang.stage or not stage.one_by_one:
-                for key in list(gang.parties):
-                    self._withdraw(key)
-            gang.stage = stage
-            for party in list(parties_of(gang)):
-                self._enter(party)
-                gang.parties.update((member.guest.key, party) for member in party.members)
+    def _update_gang_units(self) -> None:
+        """Updates the scheduling units of gangs that changed."""
+        for gang in self._gangs.take_changed():
+            phase = gang.current_phase()
+            if phase is not gang.phase or not phase.one_by_one:
+                for key in list(gang.units):
+                    self._dequeue(key)
+            gang.phase = phase
+            for unit in list(new_units(gang)):
+                self._enqueue(unit)
+                gang.units.update((member.pod.key, unit) for member in unit.members)
 
-    # What to do.
+    # Decisions.
 
-    def decide(self, now: float, most: int) -> Sequence[Binding]:
+    def schedule(self, now: float, limit: int) -> Sequence[Binding]:
         """
-        About *most* pods and their nodes. Fewer: nobody else can be given a node at present.
+        Returns about *limit* bindings; fewer if no other pod can be scheduled now.
 
-        All pods of a gang are in one answer, however many.
+        All bindings of a gang are returned together, even beyond the limit.
         """
-        found: list[Binding] = []
-        self._fill(found, most)
-        while len(found) < most and self._keep_room(now):
-            self._fill(found, most)
-        return found
+        bindings: list[Binding] = []
+        self._schedule_pass(bindings, limit)
+        while len(bindings) < limit and self._update_reservation(now):
+            self._schedule_pass(bindings, limit)
+        return bindings
 
-    def _fill(self, found: list[Binding], most: int) -> None:
-        """Try all who are worth trying, as long as there are no more than *most* found."""
-        while len(found) < most and (heads := self._heads()):
-            while heads and len(found) < most:
-                _, line = heappop(heads)
-                party = line.first()
-                if party is None:
+    def _schedule_pass(self, bindings: list[Binding], limit: int) -> None:
+        """Schedules active classes until *bindings* has *limit* bindings."""
+        while len(bindings) < limit and (active := self._active_classes()):
+            while active and len(bindings) < limit:
+                _, equivalence_class = heappop(active)
+                unit = equivalence_class.next_unit()
+                if unit is None:
                     continue
                 try:
-                    if seats := self._try(party, line):
-                        found += self._give(party, seats)
-                except Exception as error:  # what is wrong with one pod must not keep others from their nodes
-                    key = party.members[0].guest.key
+                    if assignment := self._find_nodes(unit, equivalence_class):
+                        bindings += self._assume(unit, assignment)
+                except Exception as error:  # an invalid pod must not block the others
+                    key = unit.members[0].pod.key
                     object_errors.record(COMPONENT, PODS.plural, key, error)
-                    line.set_aside(party, f"the pod cannot be read: {error}")
-                if line.closed is None and (then := line.first()) is not None:
-                    heappush(heads, (then.rank, line))
+                    equivalence_class.defer(unit, f"invalid pod: {error}")
+                if (
+                    equivalence_class.rejection is None
+                    and (following := equivalence_class.next_unit()) is not None
+                ):
+                    heappush(active, (following.rank, equivalence_class))
 
-    def _heads(self) -> list[tuple[Rank, EquivalenceClass]]:
-        """The lines worth trying, as a heap."""
-        self._regroup()
-        firsts = ((line.first(), line) for line in self._lines.values() if line.closed is None)
-        heads = [(party.rank, line) for party, line in firsts if party is not None]
-        heapify(heads)
-        return heads
+    def _active_classes(self) -> list[tuple[Rank, EquivalenceClass]]:
+        """Returns the heap of classes that can be scheduled."""
+        self._update_gang_units()
+        candidates = (
+            (equivalence_class.next_unit(), equivalence_class)
+            for equivalence_class in self._equivalence_classes.values()
+            if equivalence_class.rejection is None
+        )
+        active = [
+            (unit.rank, equivalence_class) for unit, equivalence_class in candidates if unit is not None
+        ]
+        heapify(active)
+        return active
 
-    def _try(self, party: SchedulingUnit, line: EquivalenceClass) -> Assignment:
-        """Nodes for this party; or none, and the line knows why."""
-        found = PlacementSearch(self._site, self._room, line).seats(party)
-        if found.seats:
-            return found.seats
-        if found.personal:
-            line.set_aside(party, found.why)
+    def _find_nodes(self, unit: SchedulingUnit, equivalence_class: EquivalenceClass) -> Assignment:
+        """Returns nodes for the unit, or records the rejection and returns nothing."""
+        placement = PlacementSearch(self._cluster, self._reservation, equivalence_class).find(unit)
+        if placement.assignment:
+            return placement.assignment
+        if placement.depends_on_pod_labels:
+            equivalence_class.defer(unit, placement.rejection)
         else:
-            line.closed = found.why
+            equivalence_class.rejection = placement.rejection
         return {}
 
-    def _give(self, party: SchedulingUnit, seats: Assignment) -> list[Binding]:
-        given: list[Binding] = []
-        for member in party.members:
-            guest = member.guest
-            node = seats.get(guest.key)
+    def _assume(self, unit: SchedulingUnit, assignment: Assignment) -> list[Binding]:
+        assumed: list[Binding] = []
+        for member in unit.members:
+            pod = member.pod
+            node = assignment.get(pod.key)
             if node is not None:
-                self._stop_waiting(guest.key)
-                self._assumed[guest.key] = member
-                self._put(guest, node)
-                self._gangs.arrive(guest)
-                given.append(Binding(guest, node))
-        return given
+                self._remove_pending(pod.key)
+                self._assumed[pod.key] = member
+                self._assign(pod, node)
+                self._gangs.pod_scheduled(pod)
+                assumed.append(Binding(pod, node))
+        return assumed
 
-    def _keep_room(self, now: float) -> bool:
-        """Room for the first that has waited too long; True when other pods are worth trying again for that."""
-        room = self._room
-        for party, line in self._impatient(now):
-            if room is not None and room.party is party:
-                other = moved(room, self._site, now, self._patience) if now >= room.review else None
+    def _update_reservation(self, now: float) -> bool:
+        """Reserves capacity for the first overdue unit. Returns whether other pods can be scheduled again."""
+        reservation = self._reservation
+        for unit, equivalence_class in self._overdue(now):
+            if reservation is not None and reservation.unit is unit:
+                replacement = (
+                    move_reservation(reservation, self._cluster, now, self._reserve_after)
+                    if now >= reservation.review_at
+                    else None
+                )
             else:
-                other = reserve(party, self._site, now, self._patience)
-                if other is None:
-                    # Company may come; room on empty nodes will not.
-                    line.is_hopeless = line not in self._near
+                replacement = reserve(unit, self._cluster, now, self._reserve_after)
+                if replacement is None:
+                    # Affinity can still be satisfied by another pod; resources of empty nodes do not grow.
+                    equivalence_class.is_unsatisfiable = equivalence_class not in self._with_affinity
                     continue
-            if other is None:
+            if replacement is None:
                 return False
-            self._room = other
-            if room is not None:
-                self._reopen()
-            return room is not None
+            self._reservation = replacement
+            if reservation is not None:
+                self._reactivate_all()
+            return reservation is not None
         return False
 
-    def _impatient(self, now: float) -> list[tuple[SchedulingUnit, EquivalenceClass]]:
-        """Of each line the one that has waited longest, if it has waited too long, by rank."""
-        firsts = ((line.longest(), line) for line in self._lines.values() if not line.is_hopeless)
-        late = [(party, line) for party, line in firsts if party.since + self._patience <= now]
+    def _overdue(self, now: float) -> list[tuple[SchedulingUnit, EquivalenceClass]]:
+        """Returns of each class the longest waiting unit if it is overdue, by rank."""
+        candidates = (
+            (equivalence_class.longest_waiting(), equivalence_class)
+            for equivalence_class in self._equivalence_classes.values()
+            if not equivalence_class.is_unsatisfiable
+        )
+        late = [
+            (unit, equivalence_class)
+            for unit, equivalence_class in candidates
+            if unit.queued_at + self._reserve_after <= now
+        ]
         return sorted(late, key=lambda found: found[0].rank)
 
-    def next_look(self, now: float) -> float | None:
-        """When to decide again even if nothing has changed; None: not before something has."""
-        times = [line.longest().since + self._patience for line in self._lines.values()]
-        if self._room is not None:
-            times.append(self._room.review)
+    def next_decision_at(self, now: float) -> float | None:
+        """Returns the time of the next decision if nothing changes, or None."""
+        times = [
+            equivalence_class.longest_waiting().queued_at + self._reserve_after
+            for equivalence_class in self._equivalence_classes.values()
+        ]
+        if self._reservation is not None:
+            times.append(self._reservation.review_at)
         return min((time for time in times if time > now), default=None)
 
-    # What to tell.
+    # Reports.
 
     def unschedulable_reason(self, key: Key) -> str | None:
-        """Why the pod has no node; None when that is not known, or it has one."""
-        entered = self._entered.get(key)
-        if entered is not None:
-            return entered[1].answer(entered[0])
-        gang = self._gangs.of(key) if key in self._waiting else None
-        return gang.words() if gang is not None else None
+        """Returns the reason why the pod has no node; None if it was not checked yet or has a node."""
+        queued = self._queued.get(key)
+        if queued is not None:
+            return queued[1].rejection_of(queued[0])
+        gang = self._gangs.gang(key) if key in self._pending else None
+        return gang.message() if gang is not None else None
 
-    def untold(self) -> Iterator[Key]:
-        """Those that have come since the last time, and were tried, and had to wait."""
-        told = [
-            waiting
-            for waiting in self._untold
-            if waiting.guest.key in self._entered and self.unschedulable_reason(waiting.guest.key) is not None
+    def take_newly_rejected(self) -> Iterator[Key]:
+        """Yields pods that were rejected for the first time since the last call."""
+        rejected = [
+            queued
+            for queued in self._unreported
+            if queued.pod.key in self._queued and self.unschedulable_reason(queued.pod.key) is not None
         ]
-        for waiting in told:
-            del self._untold[waiting]
-            yield waiting.guest.key
+        for queued in rejected:
+            del self._unreported[queued]
+            yield queued.pod.key
 
-    def waiting(self) -> Iterator[Key]:
-        """Everybody who waits."""
-        return iter(self._waiting)
-
-
-def _asks_the_same(one: PodInfo, other: PodInfo) -> bool:
-    return one.demand is other.demand and one.labels == other.labels and one.gang == other.gang
+    def pending(self) -> Iterator[Key]:
+        """Iterates over all pending pods."""
+        return iter(self._pending)
 
 
-def _same(one: PodInfo, other: PodInfo) -> bool:
-    return one.uid == other.uid and one.labels == other.labels and one.leaving == other.leaving
+def _same_requirements(first: PodInfo, second: PodInfo) -> bool:
+    return (
+        first.requirements is second.requirements
+        and first.labels == second.labels
+        and first.gang == second.gang
+    )
+
+
+def _same_pod(first: PodInfo, second: PodInfo) -> bool:
+    return (
+        first.uid == second.uid and first.labels == second.labels and first.terminating == second.terminating
+    )

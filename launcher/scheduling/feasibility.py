@@ -1,145 +1,162 @@
-"""Whether a pod fits a node, and if not why, in kube-scheduler's words. Pure, like everything it looks at."""
+"""Checks whether a pod fits a node. Reasons have kube-scheduler's wording."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from launcher.core.pods.resource_requests import PODS_RESOURCE
 from launcher.scheduling.affinity import PodTerm
-from launcher.scheduling.affinity_counts import AffinityCounts, Counts
+from launcher.scheduling.affinity_counts import AffinityCounts, NodeCounts
 from launcher.scheduling.cluster_state import ClusterState, NodeAttributes, NodeInfo, PodInfo
-from launcher.scheduling.pod_requirements import PODS_RESOURCE, PodRequirements
+from launcher.scheduling.pod_requirements import PodRequirements
 
 UNSCHEDULABLE: Final = "node(s) were unschedulable"
-AFFINITY: Final = "node(s) didn't match Pod's node affinity/selector"
-PORTS: Final = "node(s) didn't have free ports for the requested pod ports"
-NOT_NEAR: Final = "node(s) didn't match pod affinity rules"
-NOT_APART: Final = "node(s) didn't match pod anti-affinity rules"
+NODE_AFFINITY_MISMATCH: Final = "node(s) didn't match Pod's node affinity/selector"
+PORTS_TAKEN: Final = "node(s) didn't have free ports for the requested pod ports"
+AFFINITY_MISMATCH: Final = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY_MISMATCH: Final = "node(s) didn't match pod anti-affinity rules"
 EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
-TOO_MANY: Final = "Too many pods"
-#: Ours: kube-scheduler keeps no room.
-KEPT: Final = "node(s) kept room for a pod that has waited longer"
+TOO_MANY_PODS: Final = "Too many pods"
+#: Only this launcher has reservations; kube-scheduler has no such reason.
+RESERVED: Final = "node(s) reserved for a pod that has waited longer"
 
 _UNSCHEDULABLE_TAINT: Final = ("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
-def static_mismatch(demand: PodRequirements, facts: NodeAttributes) -> str | None:
-    """Why the node would not have the pod even if it were empty; None if it would, as far as room allows."""
-    if facts.unschedulable and not _tolerates(demand, *_UNSCHEDULABLE_TAINT):
+def static_mismatch(requirements: PodRequirements, attributes: NodeAttributes) -> str | None:
+    """Returns the reason why the pod could not run on the node even if it were empty, or None."""
+    if attributes.unschedulable and not _tolerates(requirements, *_UNSCHEDULABLE_TAINT):
         return UNSCHEDULABLE
-    for taint in facts.taints:
+    for taint in attributes.taints:
         if taint.effect != "PreferNoSchedule" and not _tolerates(
-            demand, taint.key, taint.value, taint.effect
+            requirements, taint.key, taint.value, taint.effect
         ):
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-    if any(facts.labels.get(key) != value for key, value in demand.selector.items()):
-        return AFFINITY
-    if demand.nodes is not None and not any(term.holds(facts.name, facts.labels) for term in demand.nodes):
-        return AFFINITY
+    if any(attributes.labels.get(key) != value for key, value in requirements.node_selector.items()):
+        return NODE_AFFINITY_MISMATCH
+    if requirements.node_affinity is not None and not any(
+        term.matches(attributes.name, attributes.labels) for term in requirements.node_affinity
+    ):
+        return NODE_AFFINITY_MISMATCH
     return None
 
 
-def _tolerates(demand: PodRequirements, key: str, value: str, effect: str) -> bool:
-    return any(toleration.covers(key, value, effect) for toleration in demand.tolerations)
+def _tolerates(requirements: PodRequirements, key: str, value: str, effect: str) -> bool:
+    return any(toleration.covers(key, value, effect) for toleration in requirements.tolerations)
 
 
-def insufficient_resources(demand: PodRequirements, node: NodeInfo) -> Sequence[str]:
-    """What the node has too little of at present; nothing if the pod has room."""
-    used, allocatable = node.used, node.facts.allocatable
-    if node.ports and demand.ports and not _ports_free(demand, node):
-        return (PORTS,)
-    short: list[str] = []
-    for name, amount in demand.amounts.items():
+def insufficient_resources(requirements: PodRequirements, node: NodeInfo) -> Sequence[str]:
+    """Returns the reasons why the node has too little free, empty if the pod fits."""
+    used, allocatable = node.used, node.attributes.allocatable
+    if node.ports and requirements.ports and not _ports_free(requirements, node):
+        return (PORTS_TAKEN,)
+    insufficient: list[str] = []
+    for name, amount in requirements.requests.items():
         if used.get(name, 0) + amount > allocatable.get(name, 0):
-            short.append(TOO_MANY if name == PODS_RESOURCE else f"Insufficient {name}")
-    return short
+            insufficient.append(TOO_MANY_PODS if name == PODS_RESOURCE else f"Insufficient {name}")
+    return insufficient
 
 
-def is_crowded(node: NodeInfo) -> bool:
-    """Whether more is taken of the node than it has, by pods that did not come together."""
-    allocatable = node.facts.allocatable
+def is_overcommitted(node: NodeInfo) -> bool:
+    """Whether the pods on the node use more than it has; each may have been assigned without the others."""
+    allocatable = node.attributes.allocatable
     return any(amount > allocatable.get(name, 0) for name, amount in node.used.items()) or any(
         count > 1 for count in node.ports.values()
     )
 
 
-def _ports_free(demand: PodRequirements, node: NodeInfo) -> bool:
-    return not any(taken.clashes(port) for port in demand.ports for taken in node.ports)
+def _ports_free(requirements: PodRequirements, node: NodeInfo) -> bool:
+    return not any(taken.conflicts_with(port) for port in requirements.ports for taken in node.ports)
 
 
 class AffinityFilter:
-    """Where one pod may be for the sake of other pods, worked out once for all nodes."""
+    """Inter-pod affinity check of one pod, computed once for all nodes."""
 
-    def __init__(self, guest: PodInfo, site: ClusterState) -> None:
-        """The terms of *guest* have been asked about."""
-        namespace, labels, crowds = guest.key[0], guest.labels, site.crowds
-        self._near = [
-            (term.topology, _places(crowds.here(term.selection), term.topology, site))
-            for term in guest.demand.affinity
-            if not _is_first(term, namespace, labels, crowds)
+    def __init__(self, pod: PodInfo, cluster: ClusterState) -> None:
+        """The terms of *pod* must be tracked."""
+        namespace, labels, affinity_counts = pod.key[0], pod.labels, cluster.affinity_counts
+        self._affinity = [
+            (
+                term.topology_key,
+                _topology_values(affinity_counts.matching(term.selector), term.topology_key, cluster),
+            )
+            for term in pod.requirements.affinity
+            if not _is_first(term, namespace, labels, affinity_counts)
         ]
-        # The first of a group that wants to be together may go wherever there is such a place at all.
-        self._labelled = [term.topology for term in guest.demand.affinity]
-        self._apart = [
-            (term.topology, _places(crowds.here(term.selection), term.topology, site))
-            for term in guest.demand.anti_affinity
+        # A pod that matches its own affinity term may start a new topology domain, on any node with that label.
+        self._topology_keys = [term.topology_key for term in pod.requirements.affinity]
+        self._anti_affinity = [
+            (
+                term.topology_key,
+                _topology_values(affinity_counts.matching(term.selector), term.topology_key, cluster),
+            )
+            for term in pod.requirements.anti_affinity
         ]
-        self._shunned = [
-            (topology, _places(nodes, topology, site))
-            for topology, nodes in crowds.shunning(namespace, labels)
+        self._existing_anti_affinity = [
+            (topology_key, _topology_values(nodes, topology_key, cluster))
+            for topology_key, nodes in affinity_counts.existing_anti_affinity(namespace, labels)
             if nodes
         ]
 
-    def refusal(self, facts: NodeAttributes) -> str | None:
-        """Why the pod may not be there; None if it may."""
-        labels = facts.labels
-        if not all(topology in labels for topology in self._labelled):
-            return NOT_NEAR
-        if not all(labels[topology] in places for topology, places in self._near):
-            return NOT_NEAR
-        if any(labels.get(topology) in places for topology, places in self._apart):
-            return NOT_APART
-        if any(labels.get(topology) in places for topology, places in self._shunned):
+    def mismatch(self, attributes: NodeAttributes) -> str | None:
+        """Returns the reason why the pod may not run on the node, or None."""
+        labels = attributes.labels
+        if not all(topology_key in labels for topology_key in self._topology_keys):
+            return AFFINITY_MISMATCH
+        if not all(labels[topology_key] in values for topology_key, values in self._affinity):
+            return AFFINITY_MISMATCH
+        if any(labels.get(topology_key) in values for topology_key, values in self._anti_affinity):
+            return ANTI_AFFINITY_MISMATCH
+        if any(labels.get(topology_key) in values for topology_key, values in self._existing_anti_affinity):
             return EXISTING_ANTI_AFFINITY
         return None
 
 
-def company_of(guest: PodInfo, site: ClusterState) -> AffinityFilter | None:
-    """Where the pod may be for the sake of others; None when no pod, itself included, cares."""
+def affinity_filter_for(pod: PodInfo, cluster: ClusterState) -> AffinityFilter | None:
+    """Returns the filter for the pod, or None if neither it nor any other pod has affinity terms."""
     return (
-        AffinityFilter(guest, site)
-        if site.crowds or guest.demand.affinity or guest.demand.anti_affinity
+        AffinityFilter(pod, cluster)
+        if cluster.affinity_counts or pod.requirements.affinity or pod.requirements.anti_affinity
         else None
     )
 
 
-def _is_first(term: PodTerm, namespace: str, labels: Mapping[str, str], crowds: AffinityCounts) -> bool:
-    return not crowds.here(term.selection) and term.selection.holds(namespace, labels)
+def _is_first(
+    term: PodTerm, namespace: str, labels: Mapping[str, str], affinity_counts: AffinityCounts
+) -> bool:
+    return not affinity_counts.matching(term.selector) and term.selector.matches(namespace, labels)
 
 
-def _places(nodes: Counts, topology: str, site: ClusterState) -> frozenset[str]:
-    """The values of that label on these nodes."""
-    known = (site.nodes.get(name) for name in nodes)
-    values = (node.facts.labels.get(topology) for node in known if node is not None)
+def _topology_values(nodes: NodeCounts, topology_key: str, cluster: ClusterState) -> frozenset[str]:
+    """Returns the values of that label on these nodes."""
+    existing = (cluster.nodes.get(name) for name in nodes)
+    values = (node.attributes.labels.get(topology_key) for node in existing if node is not None)
     return frozenset(value for value in values if value is not None)
 
 
-def clash(one: PodInfo, here: NodeAttributes, other: PodInfo, there: NodeAttributes) -> bool:
-    """Whether these two pods cannot be on these two nodes because one wants to be apart from the other."""
-    return _keeps_off(one, here, other, there) or _keeps_off(other, there, one, here)
+def anti_affinity_conflict(
+    first: PodInfo, first_node: NodeAttributes, second: PodInfo, second_node: NodeAttributes
+) -> bool:
+    """Whether anti-affinity of either pod excludes the other, on these nodes."""
+    return _anti_affinity_matches(first, first_node, second, second_node) or _anti_affinity_matches(
+        second, second_node, first, first_node
+    )
 
 
-def _keeps_off(one: PodInfo, here: NodeAttributes, other: PodInfo, there: NodeAttributes) -> bool:
+def _anti_affinity_matches(
+    first: PodInfo, first_node: NodeAttributes, second: PodInfo, second_node: NodeAttributes
+) -> bool:
     return any(
-        term.selection.holds(other.key[0], other.labels)
-        and term.topology in here.labels
-        and here.labels[term.topology] == there.labels.get(term.topology)
-        for term in one.demand.anti_affinity
+        term.selector.matches(second.key[0], second.labels)
+        and term.topology_key in first_node.labels
+        and first_node.labels[term.topology_key] == second_node.labels.get(term.topology_key)
+        for term in first.requirements.anti_affinity
     )
 
 
 def unschedulable_message(nodes: int, reasons: Iterable[str]) -> str:
-    """``0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had …``, from every node's every reason."""
+    """Returns ``0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had …`` from all reasons of all nodes."""
     if not nodes:
         return "no nodes available to schedule pods"
-    told = sorted(f"{count} {reason}" for reason, count in Counter(reasons).items())
-    return f"0/{nodes} nodes are available: {', '.join(told)}."
+    counts = sorted(f"{count} {reason}" for reason, count in Counter(reasons).items())
+    return f"0/{nodes} nodes are available: {', '.join(counts)}."

@@ -1,9 +1,9 @@
 """
-Gangs: which pods belong to which, who of them waits, and who has been given a node.
+Gangs: their pending and scheduled pods.
 
-A gang is decided upon whole. So if one of its pods has a node, or had one and has ended, that was decided before: by
-us, or by a launcher that came no further. Those of it that wait then get their nodes one by one, as many as the gang
-needs before everybody else; and so do pods that come to it later.
+A gang is scheduled as a whole. If one of its pods has a node, or had one and terminated, the gang was scheduled
+before, maybe by a launcher that was stopped before all bindings were written. Its pending pods are then scheduled
+individually: up to the gang's minimum before all other pods, and later ones as usual.
 """
 
 from collections import Counter
@@ -15,17 +15,17 @@ from launcher.scheduling.cluster_state import GangMembership, PodInfo
 from launcher.scheduling.scheduling_queue import QueuedPod, SchedulingUnit
 from launcher.store.interface import Key
 
-#: The namespace, and the name that its pods carry.
+#: Namespace, and gang name in the annotation.
 GangKey = tuple[str, str]
 
 
 class GangPhase(Enum):
-    """How the pods of a gang that wait are to be given their nodes."""
+    """How the pending pods of a gang are scheduled."""
 
-    #: Not at all: too few of them are there.
+    #: Not yet: too few pods exist.
     GATHERING = "gathering"
     TOGETHER = "together"
-    #: One by one, and before everybody else.
+    #: Individually, before all other pods.
     COMPLETING = "completing"
     COMPLETE = "complete"
 
@@ -39,110 +39,112 @@ class GangState:
     """The pods of one gang."""
 
     key: GangKey
-    waiting: dict[Key, QueuedPod] = field(default_factory=dict)
-    #: Pods that have a node, or have ended.
-    there: set[Key] = field(default_factory=set)
-    #: The parties of those of its pods that are in one; and the stage that they were made for.
-    parties: dict[Key, SchedulingUnit] = field(default_factory=dict)
-    stage: GangPhase = GangPhase.GATHERING
-    #: How many of its pods say that so many are needed.
-    _needs: Counter[int] = field(default_factory=Counter)
+    pending: dict[Key, QueuedPod] = field(default_factory=dict)
+    #: Pods with a node, including terminated ones.
+    scheduled: set[Key] = field(default_factory=set)
+    #: The scheduling units of its pods, and the phase for which they were created.
+    units: dict[Key, SchedulingUnit] = field(default_factory=dict)
+    phase: GangPhase = GangPhase.GATHERING
+    #: min_members -> number of pods whose annotation has this value.
+    _min_member_counts: Counter[int] = field(default_factory=Counter)
 
     @property
-    def need(self) -> int:
-        """How many have to be placed together. Where pods say different things, the least: others may be outdated."""
-        return min(self._needs, default=1)
+    def min_members(self) -> int:
+        """
+        The number of pods that must be scheduled together. If annotations differ, the smallest: others may be
+        outdated.
+        """
+        return min(self._min_member_counts, default=1)
 
-    def count(self, mark: GangMembership, by: int) -> None:
-        self._needs[mark.need] += by
-        if not self._needs[mark.need]:
-            del self._needs[mark.need]
+    def count_min_members(self, membership: GangMembership, delta: int) -> None:
+        self._min_member_counts[membership.min_members] += delta
+        if not self._min_member_counts[membership.min_members]:
+            del self._min_member_counts[membership.min_members]
 
     def __bool__(self) -> bool:
-        return bool(self.waiting or self.there)
+        return bool(self.pending or self.scheduled)
 
-    def due(self) -> GangPhase:
-        """The stage that it is in by now."""
-        if self.there:
-            return GangPhase.COMPLETING if len(self.there) < self.need else GangPhase.COMPLETE
-        return GangPhase.TOGETHER if len(self.waiting) >= self.need else GangPhase.GATHERING
+    def current_phase(self) -> GangPhase:
+        """Returns the phase that follows from its pods."""
+        if self.scheduled:
+            return GangPhase.COMPLETING if len(self.scheduled) < self.min_members else GangPhase.COMPLETE
+        return GangPhase.TOGETHER if len(self.pending) >= self.min_members else GangPhase.GATHERING
 
-    def words(self) -> str:
-        """Why pods of a gang that gathers are not tried."""
-        return (
-            f"gang of {self.need}: waits for {self.need - len(self.waiting)} more of its pods to be created"
-        )
+    def message(self) -> str:
+        """Returns the reason why the pods of an incomplete gang are not scheduled."""
+        missing = self.min_members - len(self.pending)
+        return f"Gang of {self.min_members}: waiting for {missing} more pod(s) to be created."
 
 
-class Gangs:
-    """Every gang of which a pod is there."""
+class GangTracker:
+    """All gangs with at least one pod."""
 
     def __init__(self) -> None:
         self._gangs: dict[GangKey, GangState] = {}
-        self._of: dict[Key, tuple[GangState, GangMembership]] = {}
-        self._touched: dict[GangState, None] = {}
+        self._memberships: dict[Key, tuple[GangState, GangMembership]] = {}
+        self._changed: dict[GangState, None] = {}
 
-    def of(self, key: Key) -> GangState | None:
-        """The gang of that pod."""
-        known = self._of.get(key)
-        return known[0] if known is not None else None
+    def gang(self, key: Key) -> GangState | None:
+        """Returns the gang of that pod, or None."""
+        entry = self._memberships.get(key)
+        return entry[0] if entry is not None else None
 
-    def wait(self, waiting: QueuedPod, mark: GangMembership) -> None:
-        """The pod wants a node with the others of its gang."""
-        self._join(waiting.guest.key, mark).waiting[waiting.guest.key] = waiting
+    def pod_pending(self, pending: QueuedPod, membership: GangMembership) -> None:
+        """Records a pending pod."""
+        self._join(pending.pod.key, membership).pending[pending.pod.key] = pending
 
-    def arrive(self, guest: PodInfo) -> None:
-        """The pod has a node, if it is one of a gang."""
-        if guest.gang is not None:
-            self.end(guest.key, guest.gang)
+    def pod_scheduled(self, pod: PodInfo) -> None:
+        """Records that the pod has a node. No effect on pods without a gang."""
+        if pod.gang is not None:
+            self.add_scheduled(pod.key, pod.gang)
 
-    def end(self, key: Key, mark: GangMembership) -> None:
-        """The pod has a node, or has had one and ended."""
-        gang = self._join(key, mark)
-        gang.waiting.pop(key, None)
-        gang.there.add(key)
+    def add_scheduled(self, key: Key, membership: GangMembership) -> None:
+        """Records a pod that has a node, or had one and terminated."""
+        gang = self._join(key, membership)
+        gang.pending.pop(key, None)
+        gang.scheduled.add(key)
 
-    def leave(self, key: Key) -> None:
-        """The pod is no longer there."""
-        known = self._of.pop(key, None)
-        if known is None:
+    def remove_pod(self, key: Key) -> None:
+        """Removes a deleted pod."""
+        entry = self._memberships.pop(key, None)
+        if entry is None:
             return
-        gang, mark = known
-        gang.count(mark, -1)
-        gang.waiting.pop(key, None)
-        gang.there.discard(key)
-        self._touched[gang] = None
+        gang, membership = entry
+        gang.count_min_members(membership, -1)
+        gang.pending.pop(key, None)
+        gang.scheduled.discard(key)
+        self._changed[gang] = None
         if not gang:
             del self._gangs[gang.key]
 
-    def touched(self) -> Iterator[GangState]:
-        """Those whose pods may have to be given their nodes in another way than before."""
-        while self._touched:
-            gang, _ = self._touched.popitem()
+    def take_changed(self) -> Iterator[GangState]:
+        """Yields and clears the gangs whose scheduling units may have to change."""
+        while self._changed:
+            gang, _ = self._changed.popitem()
             yield gang
 
-    def _join(self, key: Key, mark: GangMembership) -> GangState:
-        known = self._of.get(key)
-        name = key[0], mark.name
-        if known is not None and (known[0].key, known[1]) == (name, mark):
-            gang = known[0]
+    def _join(self, key: Key, membership: GangMembership) -> GangState:
+        entry = self._memberships.get(key)
+        name = key[0], membership.name
+        if entry is not None and (entry[0].key, entry[1]) == (name, membership):
+            gang = entry[0]
         else:
-            self.leave(key)
+            self.remove_pod(key)
             gang = self._gangs.get(name) or self._gangs.setdefault(name, GangState(name))
-            gang.count(mark, 1)
-            self._of[key] = gang, mark
-        self._touched[gang] = None
+            gang.count_min_members(membership, 1)
+            self._memberships[key] = gang, membership
+        self._changed[gang] = None
         return gang
 
 
-def parties_of(gang: GangState) -> Iterator[SchedulingUnit]:
-    """Those of the gang who wait and are in no party yet, as they are to be placed in its stage."""
-    match gang.stage:
+def new_units(gang: GangState) -> Iterator[SchedulingUnit]:
+    """Yields scheduling units for pending pods without one, according to the gang's phase."""
+    match gang.phase:
         case GangPhase.GATHERING:
             return
         case GangPhase.TOGETHER:
-            yield SchedulingUnit(tuple(gang.waiting.values()), gang.need)
+            yield SchedulingUnit(tuple(gang.pending.values()), gang.min_members)
         case GangPhase.COMPLETING | GangPhase.COMPLETE:
-            for key, waiting in gang.waiting.items():
-                if key not in gang.parties:
-                    yield SchedulingUnit((waiting,), ahead=gang.stage is GangPhase.COMPLETING)
+            for key, pending in gang.pending.items():
+                if key not in gang.units:
+                    yield SchedulingUnit((pending,), completes_gang=gang.phase is GangPhase.COMPLETING)

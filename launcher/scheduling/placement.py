@@ -1,15 +1,15 @@
-"""The nodes as those find them who want to go there: who is there already, and what is kept for others."""
+"""Searches nodes for a scheduling unit, given the pods already assigned and the reservation."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from launcher.scheduling.bin_packing import Assignment, by_size, has_affinity, packed
+from launcher.scheduling.bin_packing import Assignment, has_affinity, largest_first, pack_pods
 from launcher.scheduling.cluster_state import ClusterState, NodeInfo, PodInfo
 from launcher.scheduling.feasibility import (
     EXISTING_ANTI_AFFINITY,
-    KEPT,
-    company_of,
+    RESERVED,
+    affinity_filter_for,
     insufficient_resources,
     static_mismatch,
     unschedulable_message,
@@ -20,198 +20,206 @@ from launcher.scheduling.scheduling_queue import EquivalenceClass, QueuedPod, Sc
 from launcher.scheduling.scoring import highest_scoring
 from launcher.store.interface import Key
 
-Choose = Callable[[PodInfo, Sequence[NodeInfo]], NodeInfo | None]
+ChooseNode = Callable[[PodInfo, Sequence[NodeInfo]], NodeInfo | None]
 
 
 @dataclass(slots=True)
 class FeasibilityReport:
-    """Which nodes a pod fits at present, and why not the others."""
+    """The nodes that a pod fits, and the reasons against the others."""
 
     fit: list[NodeInfo] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    #: What is in the way has to do with this pod's own labels: others that ask for the same need not meet it.
+    #: A reason depends on this pod's labels, so other pods with equal requirements may still fit.
     depends_on_pod_labels: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Seats for a party; or none, and why."""
+    """Nodes for a unit, or the reason why there are none."""
 
-    seats: Assignment = field(default_factory=dict)
-    why: str = ""
-    personal: bool = False
+    assignment: Assignment = field(default_factory=dict)
+    rejection: str = ""
+    depends_on_pod_labels: bool = False
 
 
 class PlacementSearch:
-    """The site and the room that is kept on it, as the first of a line finds them."""
+    """One search on the current cluster state and reservation, for a unit of an equivalence class."""
 
-    def __init__(self, site: ClusterState, room: Reservation | None, line: EquivalenceClass) -> None:
-        self._site, self._room = site, room
-        self._refusals, self._priority = line.refusals, line.key.priority
+    def __init__(
+        self, cluster: ClusterState, reservation: Reservation | None, equivalence_class: EquivalenceClass
+    ) -> None:
+        self._cluster, self._reservation = cluster, reservation
+        self._mismatches, self._priority = equivalence_class.static_mismatches, equivalence_class.key.priority
 
-    def seats(self, party: SchedulingUnit) -> Placement:
-        """Nodes for as many of the party as it needs, or for none. The site is left as it was."""
-        if len(party.members) > 1:
-            return _Table(self, self._site, party).find(self._room)
-        member = party.members[0]
-        survey = self.survey(member)
-        if survey.fit:
+    def find(self, unit: SchedulingUnit) -> Placement:
+        """Finds nodes for at least ``min_members`` pods, or none. Leaves the cluster state unchanged."""
+        if len(unit.members) > 1:
+            return _GangPlacement(self, self._cluster, unit).find(self._reservation)
+        member = unit.members[0]
+        report = self.report(member)
+        if report.fit:
             return Placement(
-                {member.guest.key: highest_scoring(member.guest, survey.fit, self._site).facts.name}
+                {member.pod.key: highest_scoring(member.pod, report.fit, self._cluster).attributes.name}
             )
-        return Placement(why=self.words(survey), personal=survey.depends_on_pod_labels)
+        return Placement(rejection=self.message(report), depends_on_pod_labels=report.depends_on_pod_labels)
 
-    def words(self, survey: FeasibilityReport) -> str:
-        return unschedulable_message(len(self._site.nodes), survey.reasons)
+    def message(self, report: FeasibilityReport) -> str:
+        return unschedulable_message(len(self._cluster.nodes), report.reasons)
 
-    def survey(self, member: QueuedPod) -> FeasibilityReport:
-        guest, room, found = member.guest, self._room, FeasibilityReport()
-        company = company_of(guest, self._site)
-        known = self._refusals_of(guest.demand)
-        for name, node in self._site.nodes.items():
-            if (why := known[name]) is not None:
-                found.reasons.append(why)
-            elif short := insufficient_resources(guest.demand, node):
-                found.reasons += short
-            elif company is not None and (why := company.refusal(node.facts)) is not None:
-                found.reasons.append(why)
-                found.depends_on_pod_labels |= why == EXISTING_ANTI_AFFINITY
-            elif room is not None and room.refuses(guest, self._priority, node):
-                found.reasons.append(KEPT)
-            elif room is not None and room.repels(guest, self._priority, node):
-                found.reasons.append(KEPT)
-                found.depends_on_pod_labels = True
+    def report(self, member: QueuedPod) -> FeasibilityReport:
+        pod, reservation, report = member.pod, self._reservation, FeasibilityReport()
+        affinity_filter = affinity_filter_for(pod, self._cluster)
+        mismatches = self._static_mismatches(pod.requirements)
+        for name, node in self._cluster.nodes.items():
+            if (rejection := mismatches[name]) is not None:
+                report.reasons.append(rejection)
+            elif insufficient := insufficient_resources(pod.requirements, node):
+                report.reasons += insufficient
+            elif (
+                affinity_filter is not None
+                and (rejection := affinity_filter.mismatch(node.attributes)) is not None
+            ):
+                report.reasons.append(rejection)
+                report.depends_on_pod_labels |= rejection == EXISTING_ANTI_AFFINITY
+            elif reservation is not None and reservation.lacks_capacity(pod, self._priority, node):
+                report.reasons.append(RESERVED)
+            elif reservation is not None and reservation.conflicts(pod, self._priority, node):
+                report.reasons.append(RESERVED)
+                report.depends_on_pod_labels = True
             else:
-                found.fit.append(node)
-        return found
+                report.fit.append(node)
+        return report
 
-    def never(self, demand: PodRequirements, node: NodeInfo) -> bool:
-        """Whether the node would not have such a pod even if it were empty."""
-        return self._refusals_of(demand)[node.facts.name] is not None
+    def is_static_mismatch(self, requirements: PodRequirements, node: NodeInfo) -> bool:
+        """Whether such a pod could not run on the node even if it were empty."""
+        return self._static_mismatches(requirements)[node.attributes.name] is not None
 
-    def _refusals_of(self, demand: PodRequirements) -> Mapping[str, str | None]:
-        """Of each node why it would not have such a pod even if it were empty; asked once, until nodes change."""
-        known = self._refusals.get(demand)
-        if known is None:
-            nodes = self._site.nodes.items()
-            known = self._refusals[demand] = {
-                name: static_mismatch(demand, node.facts) for name, node in nodes
+    def _static_mismatches(self, requirements: PodRequirements) -> Mapping[str, str | None]:
+        """Returns the static mismatch of every node; cached until nodes change."""
+        mismatches = self._mismatches.get(requirements)
+        if mismatches is None:
+            nodes = self._cluster.nodes.items()
+            mismatches = self._mismatches[requirements] = {
+                name: static_mismatch(requirements, node.attributes) for name, node in nodes
             }
-        return known
+        return mismatches
 
     @contextmanager
-    def trying(self) -> Iterator[Callable[[PodInfo, str], None]]:
-        """Inside, pods can be put on nodes for the time being."""
-        put: list[Key] = []
+    def tentative_assignments(self) -> Iterator[Callable[[PodInfo, str], None]]:
+        """Yields a function that assigns pods; on exit all assignments are reverted."""
+        assigned: list[Key] = []
 
-        def seat(guest: PodInfo, node: str) -> None:
-            put.append(guest.key)
-            self._site.place(guest, node)
-            if self._room is not None:
-                self._room.let_in(guest, node)
+        def assign(pod: PodInfo, node: str) -> None:
+            assigned.append(pod.key)
+            self._cluster.assign(pod, node)
+            if self._reservation is not None:
+                self._reservation.pod_assigned(pod, node)
 
         try:
-            yield seat
+            yield assign
         finally:
-            for key in reversed(put):
-                self._site.remove(key)
-                if self._room is not None:
-                    self._room.left(key)
+            for key in reversed(assigned):
+                self._cluster.remove_pod(key)
+                if self._reservation is not None:
+                    self._reservation.pod_removed(key)
 
 
-class _Table:
-    """The ways in which a party of several pods may find its seats, one after the other."""
+class _GangPlacement:
+    """Tries several strategies to place a unit of more than one pod."""
 
-    def __init__(self, ground: PlacementSearch, site: ClusterState, party: SchedulingUnit) -> None:
-        self._ground, self._site, self._party = ground, site, party
-        self._members = by_size(party, (node.facts for node in site.nodes.values()))
-        #: What was in the way of the first for whom there was no seat.
+    def __init__(self, search: PlacementSearch, cluster: ClusterState, unit: SchedulingUnit) -> None:
+        self._search, self._cluster, self._unit = search, cluster, unit
+        self._members = largest_first(unit, (node.attributes for node in cluster.nodes.values()))
+        #: The report of the first member without a node.
         self._obstacle: FeasibilityReport | None = None
-        self._personal = False
+        self._depends_on_pod_labels = False
 
-    def find(self, room: Reservation | None) -> Placement:
-        mine = room is not None and room.party is self._party
-        seats = self._seat(lambda guest, fit: highest_scoring(guest, fit, self._site))
-        count, obstacle = len(seats), self._obstacle
-        if not self._is_enough(seats) and room is not None and mine:
-            seats = self._seat(_as_told(room.seats))
-        if not self._is_enough(seats) and (
-            tight := self._packed({} if room is None or mine else room.promised)
+    def find(self, reservation: Reservation | None) -> Placement:
+        is_own = reservation is not None and reservation.unit is self._unit
+        assignment = self._assign_members(lambda pod, fit: highest_scoring(pod, fit, self._cluster))
+        count, obstacle = len(assignment), self._obstacle
+        if not self._is_enough(assignment) and reservation is not None and is_own:
+            assignment = self._assign_members(_fixed_choice(reservation.assignment))
+        if not self._is_enough(assignment) and (
+            packing := self._pack({} if reservation is None or is_own else reservation.planned)
         ):
-            seats = self._seat(_as_told(tight))
-        if self._is_enough(seats):
-            return Placement(seats)
-        return Placement(why=self._words(count, obstacle), personal=self._personal)
-
-    def _is_enough(self, seats: Assignment) -> bool:
-        return len(seats) >= self._party.need
-
-    def _words(self, count: int, obstacle: FeasibilityReport | None) -> str:
-        need, total = self._party.need, len(self._party.members)
-        size = f"gang of {total}" if need == total else f"gang of {total}, {need} at least"
-        return f"{size}: {count} fit now" + (
-            f"; {self._ground.words(obstacle)}" if obstacle is not None else ""
+            assignment = self._assign_members(_fixed_choice(packing))
+        if self._is_enough(assignment):
+            return Placement(assignment)
+        return Placement(
+            rejection=self._message(count, obstacle), depends_on_pod_labels=self._depends_on_pod_labels
         )
 
-    def _packed(self, limits: Mapping[str, NodeInfo]) -> Assignment | None:
-        """Wherever there is room, however tight. Of pods that all ask for the same, no other choice takes more."""
-        if len({member.guest.demand for member in self._members}) == 1 or has_affinity(self._party):
+    def _is_enough(self, assignment: Assignment) -> bool:
+        return len(assignment) >= self._unit.min_members
+
+    def _message(self, count: int, obstacle: FeasibilityReport | None) -> str:
+        min_members, total = self._unit.min_members, len(self._unit.members)
+        minimum = "" if min_members == total else f" (minimum {min_members})"
+        message = f"Gang of {total}{minimum}: {count} of {total} pods fit"
+        return f"{message}; {self._search.message(obstacle)}" if obstacle is not None else f"{message}."
+
+    def _pack(self, limits: Mapping[str, NodeInfo]) -> Assignment | None:
+        """Assigns by exact bin packing. With equal requirements it would find no more than the greedy pass."""
+        if len({member.pod.requirements for member in self._members}) == 1 or has_affinity(self._unit):
             return None
-        nodes = list(self._site.nodes.values())
-        return packed(self._party, nodes, self._may, limits)
+        nodes = list(self._cluster.nodes.values())
+        return pack_pods(self._unit, nodes, self._is_allowed, limits)
 
-    def _may(self, member: QueuedPod, node: NodeInfo) -> bool:
-        company = company_of(member.guest, self._site)
-        return not self._ground.never(member.guest.demand, node) and (
-            company is None or company.refusal(node.facts) is None
+    def _is_allowed(self, member: QueuedPod, node: NodeInfo) -> bool:
+        affinity_filter = affinity_filter_for(member.pod, self._cluster)
+        return not self._search.is_static_mismatch(member.pod.requirements, node) and (
+            affinity_filter is None or affinity_filter.mismatch(node.attributes) is None
         )
 
-    def _seat(self, choose: Choose) -> Assignment:
-        """One after the other, as many as can be had so."""
-        seats: dict[Key, str] = {}
-        left = self._members
-        with self._ground.trying() as seat:
-            while left:
-                later = self._pass(left, choose, seat, seats)
-                # Some may have waited for company that is there now.
-                if len(later) == len(left) or not any(member.guest.demand.affinity for member in later):
+    def _assign_members(self, choose: ChooseNode) -> Assignment:
+        """Assigns members one after the other and returns all that fit."""
+        assignment: dict[Key, str] = {}
+        remaining = self._members
+        with self._search.tentative_assignments() as assign:
+            while remaining:
+                unassigned = self._pass(remaining, choose, assign, assignment)
+                # The affinity of a member may be satisfied by one assigned later.
+                if len(unassigned) == len(remaining) or not any(
+                    member.pod.requirements.affinity for member in unassigned
+                ):
                     break
-                left = later
-        return seats
+                remaining = unassigned
+        return assignment
 
     def _pass(
         self,
         members: Sequence[QueuedPod],
-        choose: Choose,
-        seat: Callable[[PodInfo, str], None],
-        seats: dict[Key, str],
+        choose: ChooseNode,
+        assign: Callable[[PodInfo, str], None],
+        assignment: dict[Key, str],
     ) -> list[QueuedPod]:
-        """Those for whom there was no seat."""
-        later: list[QueuedPod] = []
-        hopeless: set[PodRequirements] = set()
+        """Returns the members that were not assigned."""
+        unassigned: list[QueuedPod] = []
+        unsatisfiable: set[PodRequirements] = set()
         for member in members:
-            guest = member.guest
-            if guest.demand in hopeless:
-                later.append(member)
+            pod = member.pod
+            if pod.requirements in unsatisfiable:
+                unassigned.append(member)
                 continue
-            survey = self._ground.survey(member)
-            node = choose(guest, survey.fit) if survey.fit else None
+            report = self._search.report(member)
+            node = choose(pod, report.fit) if report.fit else None
             if node is not None:
-                seat(guest, node.facts.name)
-                seats[guest.key] = node.facts.name
+                assign(pod, node.attributes.name)
+                assignment[pod.key] = node.attributes.name
                 continue
-            later.append(member)
-            self._obstacle = self._obstacle or survey
-            self._personal |= survey.depends_on_pod_labels
-            if not survey.fit and not survey.depends_on_pod_labels:
-                hopeless.add(guest.demand)
-        return later
+            unassigned.append(member)
+            self._obstacle = self._obstacle or report
+            self._depends_on_pod_labels |= report.depends_on_pod_labels
+            if not report.fit and not report.depends_on_pod_labels:
+                unsatisfiable.add(pod.requirements)
+        return unassigned
 
 
-def _as_told(seats: Assignment) -> Choose:
-    """These seats, if they are free."""
+def _fixed_choice(assignment: Assignment) -> ChooseNode:
+    """Returns a function that chooses the node of *assignment*, if it is feasible."""
 
-    def choose(guest: PodInfo, fit: Sequence[NodeInfo]) -> NodeInfo | None:
-        return next((node for node in fit if node.facts.name == seats.get(guest.key)), None)
+    def choose(pod: PodInfo, fit: Sequence[NodeInfo]) -> NodeInfo | None:
+        return next((node for node in fit if node.attributes.name == assignment.get(pod.key)), None)
 
     return choose

@@ -1,30 +1,29 @@
-"""A pod as the scheduler reads it from its JSON."""
+"""Scheduling data of pods, read from their JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from launcher.core.owner_references import controller_of
+from launcher.core.names import GANG_ANNOTATION, GANG_MIN_ANNOTATION
+from launcher.core.owner_references import controller_uid
+from launcher.core.pods.observed_pod import is_deleted
 from launcher.core.timestamps import parse_rfc3339
 from launcher.scheduling.cluster_state import GangMembership, PodInfo
-from launcher.scheduling.pod_requirements import demand_of
+from launcher.scheduling.pod_requirements import pod_requirements
 from launcher.store.interface import Object, key_of
 
-#: On each pod of a gang: what is the same for all of it, and for nobody else; and how many are placed together.
-GANG: Final = "launcher.microsoft.com/gang"
-GANG_MIN: Final = "launcher.microsoft.com/gang-min"
-_MOST: Final = 10**6
+_MAX_MEMBERS: Final = 10**6
 
-SCHEDULED: Final = "PodScheduled"
-#: The name that Kubernetes gives its own scheduler; there is no other in local mode.
+POD_SCHEDULED: Final = "PodScheduled"
+#: The name of the default scheduler of Kubernetes, and the only scheduler of local mode.
 SCHEDULER_NAME: Final = "default-scheduler"
-#: The classes that every cluster has; others are not stored here, and count as none.
+#: The priority classes of every cluster. Other classes are not stored and count as 0.
 _PRIORITIES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledCondition:
-    """What a pod's condition says of its way to a node."""
+    """Reason and message of a pod's PodScheduled condition."""
 
     reason: str
     message: str
@@ -32,7 +31,7 @@ class ScheduledCondition:
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """What has to be known of a pod without a node to give it one, or to tell why there is none."""
+    """What the scheduler reads from a pod without a node, except its requirements."""
 
     uid: str
     version: str
@@ -40,25 +39,25 @@ class PodView:
     priority: int
     #: Seconds since 1970.
     created: float
-    #: ``spec.schedulerName`` when it names a scheduler that does not exist here; else empty.
+    #: ``spec.schedulerName`` if that scheduler does not exist here, otherwise empty.
     missing_scheduler: str
-    #: What was last told about it; None for nothing.
-    told: ScheduledCondition | None
-    #: Since when that has been so; empty for nothing.
-    told_since: str
-    #: The other conditions.
+    #: The current PodScheduled condition, or None.
+    condition: ScheduledCondition | None
+    #: Its lastTransitionTime, or empty.
+    condition_since: str
+    #: All conditions except PodScheduled.
     conditions: Sequence[Mapping[str, Any]]
 
 
-def is_schedulable(pod: Object) -> bool:
-    """Whether the pod is to get a node, whichever scheduler it names: local mode has only one."""
-    return "deletionTimestamp" not in pod["metadata"]
+def needs_node(pod: Object) -> bool:
+    """Whether the pod has to be scheduled. Its schedulerName does not matter: local mode has one scheduler."""
+    return not is_deleted(pod)
 
 
-def view_of(pod: Object) -> PodView:
+def pod_view(pod: Object) -> PodView:
     meta, spec = pod["metadata"], pod["spec"]
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    told = next((one for one in conditions if one.get("type") == SCHEDULED), None)
+    condition = next((candidate for candidate in conditions if candidate.get("type") == POD_SCHEDULED), None)
     scheduler = spec.get("schedulerName") or SCHEDULER_NAME
     return PodView(
         uid=meta["uid"],
@@ -67,41 +66,43 @@ def view_of(pod: Object) -> PodView:
         priority=_priority(spec),
         created=parse_rfc3339(meta["creationTimestamp"]),
         missing_scheduler="" if scheduler == SCHEDULER_NAME else scheduler,
-        told=ScheduledCondition(told.get("reason") or "", told.get("message") or "")
-        if told is not None
+        condition=ScheduledCondition(condition.get("reason") or "", condition.get("message") or "")
+        if condition is not None
         else None,
-        told_since=(told or {}).get("lastTransitionTime") or "",
-        conditions=[one for one in conditions if one is not told],
+        condition_since=(condition or {}).get("lastTransitionTime") or "",
+        conditions=[candidate for candidate in conditions if candidate is not condition],
     )
 
 
 def _priority(spec: Mapping[str, Any]) -> int:
-    given = spec.get("priority")
-    if given is not None and not isinstance(given, int):
-        raise ValueError(f"spec.priority: {given!r} is no whole number")
-    return given or _PRIORITIES.get(spec.get("priorityClassName") or "", 0)
+    priority = spec.get("priority")
+    if priority is not None and not isinstance(priority, int):
+        raise ValueError(f"spec.priority: {priority!r} must be an integer")
+    return priority or _PRIORITIES.get(spec.get("priorityClassName") or "", 0)
 
 
-def guest_of(pod: Object) -> PodInfo:
-    """The pod as those see it who decide where it goes. Raises ValueError when what it asks for makes no sense."""
+def pod_info(pod: Object) -> PodInfo:
+    """Returns the pod's scheduling data. Raises ValueError if its requirements are invalid."""
     meta = pod["metadata"]
     return PodInfo(
         key=key_of(pod),
         uid=meta["uid"],
         labels=meta.get("labels") or {},
-        demand=demand_of(pod),
-        group=controller_of(meta).get("uid", meta["uid"]),
-        leaving="deletionTimestamp" in meta,
-        gang=gang_of(pod),
+        requirements=pod_requirements(pod),
+        group=controller_uid(pod) or meta["uid"],
+        terminating=is_deleted(pod),
+        gang=gang_membership(pod),
     )
 
 
-def gang_of(pod: Object) -> GangMembership | None:
-    """The gang that the pod says it belongs to; None for none. Raises ValueError when that makes no sense."""
+def gang_membership(pod: Object) -> GangMembership | None:
+    """Returns the gang named in the pod's annotations, or None. Raises ValueError if they are invalid."""
     annotations = pod["metadata"].get("annotations") or {}
-    name, need = annotations.get(GANG), annotations.get(GANG_MIN, "")
+    name, min_members = annotations.get(GANG_ANNOTATION), annotations.get(GANG_MIN_ANNOTATION, "")
     if not name:
         return None
-    if not (need.isascii() and need.isdecimal() and 0 < int(need) < _MOST):
-        raise ValueError(f"metadata.annotations[{GANG_MIN}]: {need!r} must be a number of pods, from 1 on")
-    return GangMembership(name, int(need))
+    if not (min_members.isascii() and min_members.isdecimal() and 0 < int(min_members) < _MAX_MEMBERS):
+        raise ValueError(
+            f"metadata.annotations[{GANG_MIN_ANNOTATION}]: {min_members!r} must be a number of pods, from 1 on"
+        )
+    return GangMembership(name, int(min_members))

@@ -1,14 +1,14 @@
-"""Room kept for one party that has waited too long, so that it is not passed over for ever by smaller ones."""
+"""Capacity reserved for one overdue scheduling unit, so that smaller units do not starve it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from launcher.scheduling.bin_packing import Assignment, by_size, has_affinity, packed
+from launcher.scheduling.bin_packing import Assignment, has_affinity, largest_first, pack_pods
 from launcher.scheduling.cluster_state import ClusterState, NodeInfo, PodInfo
 from launcher.scheduling.feasibility import (
-    NOT_NEAR,
+    AFFINITY_MISMATCH,
     AffinityFilter,
-    clash,
+    anti_affinity_conflict,
     insufficient_resources,
     static_mismatch,
 )
@@ -19,190 +19,208 @@ from launcher.store.interface import Key
 @dataclass(slots=True, eq=False)
 class Reservation:
     """
-    The nodes on which a party will have room as soon as enough of those end that were there before.
+    Nodes on which a unit will fit once enough of the pods there have terminated.
 
-    Others are let in only as far as they leave it that room: *promised* are the nodes as they would be with the party
-    itself and those let in since, and nobody else. When the rest has ended, the party fits.
+    Other pods are admitted only if the unit still fits beside them: *planned* contains the unit and the pods admitted
+    since. When all pods that ran there before have terminated, the unit fits.
     """
 
-    party: SchedulingUnit
-    seats: Assignment
-    #: Where there are seats: the node with nobody but the party.
+    unit: SchedulingUnit
+    assignment: Assignment
+    #: The reserved nodes with only the unit on them.
     claims: Mapping[str, NodeInfo]
-    promised: Mapping[str, NodeInfo]
-    #: When to see whether other nodes would be sooner.
-    review: float
-    #: How often the room has been moved.
+    planned: Mapping[str, NodeInfo]
+    #: When to check whether other nodes would be free earlier.
+    review_at: float
+    #: Number of moves so far.
     moves: int = 0
-    _own: frozenset[Key] = field(init=False)
-    _seated: tuple[tuple[PodInfo, str], ...] = field(init=False)
+    _own_keys: frozenset[Key] = field(init=False)
+    _assigned_pods: tuple[tuple[PodInfo, str], ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._own = frozenset(member.guest.key for member in self.party.members)
-        self._seated = tuple(
-            (member.guest, self.seats[member.guest.key])
-            for member in self.party.members
-            if member.guest.key in self.seats
+        self._own_keys = frozenset(member.pod.key for member in self.unit.members)
+        self._assigned_pods = tuple(
+            (member.pod, self.assignment[member.pod.key])
+            for member in self.unit.members
+            if member.pod.key in self.assignment
         )
 
-    def is_at(self, node: str) -> bool:
-        """Whether some of it is on that node."""
+    def has_node(self, node: str) -> bool:
+        """Whether the reservation includes that node."""
         return node in self.claims
 
-    def refuses(self, guest: PodInfo, priority: int, node: NodeInfo) -> bool:
-        """Whether that pod would take the room if it went to that node."""
-        promised = self.promised.get(node.facts.name)
-        if promised is None or self._yields_to(guest, priority):
+    def lacks_capacity(self, pod: PodInfo, priority: int, node: NodeInfo) -> bool:
+        """Whether the pod would use reserved capacity of the node."""
+        planned = self.planned.get(node.attributes.name)
+        if planned is None or self._gives_way_to(pod, priority):
             return False
-        return bool(insufficient_resources(guest.demand, promised))
+        return bool(insufficient_resources(pod.requirements, planned))
 
-    def repels(self, guest: PodInfo, priority: int, node: NodeInfo) -> bool:
-        """Whether that pod on that node would be one that the party must be apart from, or the other way round."""
-        if self._yields_to(guest, priority):
+    def conflicts(self, pod: PodInfo, priority: int, node: NodeInfo) -> bool:
+        """Whether anti-affinity excludes the pod from the node once the unit runs."""
+        if self._gives_way_to(pod, priority):
             return False
         return any(
-            clash(own, self.claims[at].facts, guest, node.facts)
-            for own, at in self._seated
-            if own.demand.anti_affinity or guest.demand.anti_affinity
+            anti_affinity_conflict(own, self.claims[claimed].attributes, pod, node.attributes)
+            for own, claimed in self._assigned_pods
+            if own.requirements.anti_affinity or pod.requirements.anti_affinity
         )
 
-    def _yields_to(self, guest: PodInfo, priority: int) -> bool:
-        return guest.key in self._own or priority > self.party.priority
+    def _gives_way_to(self, pod: PodInfo, priority: int) -> bool:
+        return pod.key in self._own_keys or priority > self.unit.priority
 
-    def let_in(self, guest: PodInfo, node: str) -> None:
-        promised = self.promised.get(node)
+    def pod_assigned(self, pod: PodInfo, node: str) -> None:
+        planned = self.planned.get(node)
         if (
-            promised is not None
-            and guest.key not in self._own
-            and not insufficient_resources(guest.demand, promised)
+            planned is not None
+            and pod.key not in self._own_keys
+            and not insufficient_resources(pod.requirements, planned)
         ):
-            promised.take(guest)
+            planned.add_pod(pod)
 
-    def left(self, key: Key) -> None:
-        for promised in self.promised.values():
-            if key in promised.guests and key not in self._own:
-                promised.release(key)
+    def pod_removed(self, key: Key) -> None:
+        for planned in self.planned.values():
+            if key in planned.pods and key not in self._own_keys:
+                planned.remove_pod(key)
 
 
-def reserve(party: SchedulingUnit, site: ClusterState, now: float, patience: float) -> Reservation | None:
-    """Room for the party where least has to end for it; None when even empty nodes would not do."""
-    seats = soonest(party, site)
-    if seats is None:
+def reserve(
+    unit: SchedulingUnit, cluster: ClusterState, now: float, reserve_after: float
+) -> Reservation | None:
+    """Reserves the nodes where the least has to terminate; None if the unit does not fit even on empty nodes."""
+    assignment = earliest_assignment(unit, cluster)
+    if assignment is None:
         return None
-    claims, promised = _claims(party, seats, site), _claims(party, seats, site)
-    return Reservation(party, seats, claims, promised, review=now + patience)
+    claims, planned = _claims(unit, assignment, cluster), _claims(unit, assignment, cluster)
+    return Reservation(unit, assignment, claims, planned, review_at=now + reserve_after)
 
 
-def moved(room: Reservation, site: ClusterState, now: float, patience: float) -> Reservation | None:
+def move_reservation(
+    reservation: Reservation, cluster: ClusterState, now: float, reserve_after: float
+) -> Reservation | None:
     """
-    The room on other nodes, if that is much sooner.
+    Returns a reservation of other nodes if they would be free much earlier, otherwise None.
 
-    Each move makes the next one later, so that at last the party stays and gets the room, as long as others end.
+    Each move doubles the time until the next, so that the unit finally keeps its nodes and gets them when pods there
+    terminate.
     """
-    other = reserve(room.party, site, now, patience * 2 ** (room.moves + 1))
-    if other is None or 2 * _to_end(other.claims, site) > _to_end(room.claims, site) or _same(room, other):
-        room.review = now + patience * 2**room.moves
+    replacement = reserve(reservation.unit, cluster, now, reserve_after * 2 ** (reservation.moves + 1))
+    if (
+        replacement is None
+        or 2 * _blocking_share(replacement.claims, cluster) > _blocking_share(reservation.claims, cluster)
+        or _same_nodes(reservation, replacement)
+    ):
+        reservation.review_at = now + reserve_after * 2**reservation.moves
         return None
-    other.moves = room.moves + 1
-    return other
+    replacement.moves = reservation.moves + 1
+    return replacement
 
 
-def _same(room: Reservation, other: Reservation) -> bool:
-    return room.claims.keys() == other.claims.keys()
+def _same_nodes(reservation: Reservation, replacement: Reservation) -> bool:
+    return reservation.claims.keys() == replacement.claims.keys()
 
 
-def soonest(party: SchedulingUnit, site: ClusterState) -> Assignment | None:
-    """Seats where least has to end before the party fits; None when it fits no empty nodes."""
-    seats = _greedy(party, site)
-    if len(seats) >= party.need:
-        return seats
-    if len(party.members) == 1 or has_affinity(party):
+def earliest_assignment(unit: SchedulingUnit, cluster: ClusterState) -> Assignment | None:
+    """Returns the nodes where the least has to terminate; None if the unit does not fit on empty nodes."""
+    assignment = _greedy(unit, cluster)
+    if len(assignment) >= unit.min_members:
+        return assignment
+    if len(unit.members) == 1 or has_affinity(unit):
         return None
-    empty = [NodeInfo(node.facts) for node in site.nodes.values()]
-    return packed(
-        party, empty, lambda member, node: static_mismatch(member.guest.demand, node.facts) is None, {}
+    empty = [NodeInfo(node.attributes) for node in cluster.nodes.values()]
+    return pack_pods(
+        unit,
+        empty,
+        lambda member, node: static_mismatch(member.pod.requirements, node.attributes) is None,
+        {},
     )
 
 
-def _greedy(party: SchedulingUnit, site: ClusterState) -> Assignment:
-    """One after the other, each where least has to end for it and those before it."""
-    ideal = _Ideal(party, site)
-    seats: dict[Key, str] = {}
-    for member in by_size(party, (node.facts for node in site.nodes.values())):
-        if len(seats) < party.need and (node := ideal.soonest(member)) is not None:
-            seats[member.guest.key] = node
-    return seats
+def _greedy(unit: SchedulingUnit, cluster: ClusterState) -> Assignment:
+    """Assigns pods one after the other, each to the node where the least has to terminate."""
+    empty_cluster = _EmptyCluster(unit, cluster)
+    assignment: dict[Key, str] = {}
+    for member in largest_first(unit, (node.attributes for node in cluster.nodes.values())):
+        if (
+            len(assignment) < unit.min_members
+            and (node := empty_cluster.earliest_assignment(member)) is not None
+        ):
+            assignment[member.pod.key] = node
+    return assignment
 
 
-class _Ideal:
-    """The site as it would be with nobody there but a party, and what of it is not so yet."""
+class _EmptyCluster:
+    """The cluster with only the unit's pods, and the cost of reaching that state."""
 
-    def __init__(self, party: SchedulingUnit, site: ClusterState) -> None:
-        self._real, self._site = site, ClusterState()
-        for node in site.nodes.values():
-            self._site.set_node(node.facts)
-        for member in party.members:
-            self._site.crowds.ask(member.guest.demand.terms)
-        self._staying = {name: _staying(node) for name, node in site.nodes.items()}
+    def __init__(self, unit: SchedulingUnit, cluster: ClusterState) -> None:
+        self._real_cluster, self._cluster = cluster, ClusterState()
+        for node in cluster.nodes.values():
+            self._cluster.set_node(node.attributes)
+        for member in unit.members:
+            self._cluster.affinity_counts.track(member.pod.requirements.terms)
+        self._without_terminating = {name: _without_terminating(node) for name, node in cluster.nodes.items()}
 
-    def soonest(self, member: QueuedPod) -> str | None:
-        """The node for that pod, which takes its seat there; None if there is none."""
-        guest = member.guest
-        here, there = AffinityFilter(guest, self._site), AffinityFilter(guest, self._real)
+    def earliest_assignment(self, member: QueuedPod) -> str | None:
+        """Assigns the pod and returns its node, or None if no node is feasible."""
+        pod = member.pod
+        own_filter, real_filter = AffinityFilter(pod, self._cluster), AffinityFilter(pod, self._real_cluster)
         possible = [
             node
-            for node in self._site.nodes.values()
-            if static_mismatch(guest.demand, node.facts) is None
-            and not insufficient_resources(guest.demand, node)
-            # Those it wants to be near may be of its party, or be there already.
-            and (why := here.refusal(node.facts)) in (None, NOT_NEAR)
-            and (why is None or there.refusal(node.facts) != NOT_NEAR)
+            for node in self._cluster.nodes.values()
+            if static_mismatch(pod.requirements, node.attributes) is None
+            and not insufficient_resources(pod.requirements, node)
+            # Its affinity may be satisfied by a pod of its unit or by one that runs already.
+            and (mismatch := own_filter.mismatch(node.attributes)) in (None, AFFINITY_MISMATCH)
+            and (mismatch is None or real_filter.mismatch(node.attributes) != AFFINITY_MISMATCH)
         ]
         if not possible:
             return None
-        node = min(possible, key=lambda node: (self._cost(guest, node), node.facts.name))
-        self._site.place(guest, node.facts.name)
-        return node.facts.name
+        node = min(possible, key=lambda node: (self._cost(pod, node), node.attributes.name))
+        self._cluster.assign(pod, node.attributes.name)
+        return node.attributes.name
 
-    def _cost(self, guest: PodInfo, node: NodeInfo) -> float:
-        """How much more has to end there if this pod comes too."""
-        staying = self._staying[node.facts.name]
-        before = _excess(node, staying)
-        node.take(guest)
-        after = _excess(node, staying)
-        node.release(guest.key)
+    def _cost(self, pod: PodInfo, node: NodeInfo) -> float:
+        """Returns how much more has to terminate on the node if this pod is added."""
+        remaining = self._without_terminating[node.attributes.name]
+        before = _overcommitted_share(node, remaining)
+        node.add_pod(pod)
+        after = _overcommitted_share(node, remaining)
+        node.remove_pod(pod.key)
         return after - before
 
 
-def _claims(party: SchedulingUnit, seats: Assignment, site: ClusterState) -> dict[str, NodeInfo]:
+def _claims(unit: SchedulingUnit, assignment: Assignment, cluster: ClusterState) -> dict[str, NodeInfo]:
     claims: dict[str, NodeInfo] = {}
-    for member in party.members:
-        name = seats.get(member.guest.key)
+    for member in unit.members:
+        name = assignment.get(member.pod.key)
         if name is not None:
-            claims.setdefault(name, NodeInfo(site.nodes[name].facts)).take(member.guest)
+            claims.setdefault(name, NodeInfo(cluster.nodes[name].attributes)).add_pod(member.pod)
     return claims
 
 
-def _to_end(claims: Mapping[str, NodeInfo], site: ClusterState) -> float:
-    """How much has to end before the claims can be met, in shares of nodes."""
-    return sum(_excess(claim, _staying(site.nodes[name])) for name, claim in claims.items())
+def _blocking_share(claims: Mapping[str, NodeInfo], cluster: ClusterState) -> float:
+    """Returns how much has to terminate before the unit fits, in shares of nodes."""
+    return sum(
+        _overcommitted_share(claim, _without_terminating(cluster.nodes[name]))
+        for name, claim in claims.items()
+    )
 
 
-def _staying(node: NodeInfo) -> NodeInfo:
-    """The node without those on their way out."""
-    staying = NodeInfo(node.facts)
-    for guest in node.guests.values():
-        if not guest.leaving:
-            staying.take(guest)
-    return staying
+def _without_terminating(node: NodeInfo) -> NodeInfo:
+    """Returns the node without its terminating pods."""
+    remaining = NodeInfo(node.attributes)
+    for pod in node.pods.values():
+        if not pod.terminating:
+            remaining.add_pod(pod)
+    return remaining
 
 
-def _excess(claim: NodeInfo, staying: NodeInfo) -> float:
-    """By how much both together are too much for the node, in shares of it."""
+def _overcommitted_share(claim: NodeInfo, remaining: NodeInfo) -> float:
+    """Returns the share by which both together exceed the node."""
     share = 0.0
     for name, amount in claim.used.items():
-        if of := claim.facts.allocatable.get(name, 0):
-            share += max(0, staying.used.get(name, 0) + amount - of) / of
-    if any(taken.clashes(port) for port in claim.ports for taken in staying.ports):
+        if allocatable := claim.attributes.allocatable.get(name, 0):
+            share += max(0, remaining.used.get(name, 0) + amount - allocatable) / allocatable
+    if any(taken.conflicts_with(port) for port in claim.ports for taken in remaining.ports):
         share += 1.0
     return share

@@ -1,4 +1,4 @@
-"""Pods that wait for a node, in lines: those in one line ask for the same, so one answer serves them all."""
+"""Queue of pending pods, by equivalence class: one decision is valid for all pods of a class."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,146 +9,150 @@ from typing import NamedTuple
 from launcher.scheduling.cluster_state import PodInfo
 from launcher.scheduling.pod_requirements import PodRequirements
 
-#: Whose turn is first: who completes a gang, higher priority, longer wait, earlier arrival.
+#: Sort key: units that complete a gang first, then higher priority, longer wait, earlier arrival.
 Rank = tuple[bool, int, float, int]
-#: What a pod asks for, and for each of its terms of nearness whether it is itself one of those it wants to be near.
-Ask = tuple[PodRequirements, tuple[bool, ...]]
+#: The requirements of a pod, and for each of its affinity terms whether the pod matches the term itself.
+RequirementsKey = tuple[PodRequirements, tuple[bool, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueuedPod:
-    """One pod that waits."""
+    """A pending pod."""
 
-    guest: PodInfo
+    pod: PodInfo
     priority: int
     #: Seconds since 1970.
-    since: float
-    #: No two pods have the same.
-    serial: int
+    queued_at: float
+    #: Unique.
+    sequence_number: int
 
 
 @dataclass(slots=True, eq=False)
 class SchedulingUnit:
-    """Those who get their nodes at the same moment: one pod, or those of a gang."""
+    """Pods that are scheduled in one decision: a single pod or the pods of a gang."""
 
     members: tuple[QueuedPod, ...]
-    #: Fewer of them are not given nodes.
-    need: int = 1
-    #: Others of its gang have their nodes already: these go before everybody else.
-    ahead: bool = False
-    #: Why there were no nodes for this party in particular; else the line's answer is its own.
-    why: str | None = None
-    #: As urgent as the least urgent of them, and here for as long as the first.
+    #: The smallest number of members that is scheduled.
+    min_members: int = 1
+    #: Whether other pods of the gang already have nodes; then the unit precedes all others.
+    completes_gang: bool = False
+    #: The reason for this unit in particular; None means the reason of its class.
+    rejection: str | None = None
+    #: Has the lowest priority of the members and the longest waiting time.
     rank: Rank = field(init=False)
 
     def __post_init__(self) -> None:
         first = self.members[0]
-        priority, since, serial = first.priority, first.since, first.serial
+        priority, queued_at, sequence_number = first.priority, first.queued_at, first.sequence_number
         if len(self.members) > 1:
             priority = min(member.priority for member in self.members)
-            since, serial = min((member.since, member.serial) for member in self.members)
-        self.rank = not self.ahead, -priority, since, serial
+            queued_at, sequence_number = min(
+                (member.queued_at, member.sequence_number) for member in self.members
+            )
+        self.rank = not self.completes_gang, -priority, queued_at, sequence_number
 
     @property
     def priority(self) -> int:
         return -self.rank[1]
 
     @property
-    def since(self) -> float:
+    def queued_at(self) -> float:
         return self.rank[2]
 
 
-class LineKey(NamedTuple):
-    """What parties of one line have in common."""
+class EquivalenceKey(NamedTuple):
+    """Identifies an equivalence class."""
 
-    #: What their pods ask for, and how many of them ask so.
-    asks: frozenset[tuple[Ask, int]]
+    #: The requirements of the members, and the number of members with each.
+    requirement_counts: frozenset[tuple[RequirementsKey, int]]
     priority: int
-    need: int
-    ahead: bool
+    min_members: int
+    completes_gang: bool
 
     @property
-    def demands(self) -> Iterable[PodRequirements]:
-        return (demand for (demand, _), _ in self.asks)
+    def all_requirements(self) -> Iterable[PodRequirements]:
+        return (requirements for (requirements, _), _ in self.requirement_counts)
 
 
-def line_key(party: SchedulingUnit) -> LineKey:
-    if len(party.members) == 1:
-        asks = frozenset(((_ask(party.members[0].guest), 1),))
+def equivalence_key(unit: SchedulingUnit) -> EquivalenceKey:
+    if len(unit.members) == 1:
+        requirement_counts = frozenset(((_requirements_key(unit.members[0].pod), 1),))
     else:
-        asks = frozenset(Counter(_ask(member.guest) for member in party.members).items())
-    return LineKey(asks, party.priority, party.need, party.ahead)
+        requirement_counts = frozenset(
+            Counter(_requirements_key(member.pod) for member in unit.members).items()
+        )
+    return EquivalenceKey(requirement_counts, unit.priority, unit.min_members, unit.completes_gang)
 
 
-def _ask(guest: PodInfo) -> Ask:
-    near = guest.demand.affinity
-    if not near:
-        return guest.demand, ()
-    return guest.demand, tuple(term.selection.holds(guest.key[0], guest.labels) for term in near)
+def _requirements_key(pod: PodInfo) -> RequirementsKey:
+    affinity = pod.requirements.affinity
+    if not affinity:
+        return pod.requirements, ()
+    return pod.requirements, tuple(term.selector.matches(pod.key[0], pod.labels) for term in affinity)
 
 
 @dataclass(slots=True, eq=False)
 class EquivalenceClass:
-    """Parties that ask for the same."""
+    """Scheduling units with equal requirements."""
 
-    key: LineKey
-    #: Why the first had no nodes. None while it is worth trying.
-    closed: str | None = None
-    #: Not even empty nodes would do, as far as is known.
-    is_hopeless: bool = False
-    #: Of each demand why nodes would not have it even if they were empty, by name; None is a node that would.
-    refusals: dict[PodRequirements, dict[str, str | None]] = field(default_factory=dict)
-    _parties: dict[SchedulingUnit, None] = field(default_factory=dict)
-    #: A party may be there more than once, and so may others of its rank that are gone.
+    key: EquivalenceKey
+    #: The reason why the first unit has no nodes. None while scheduling can be attempted.
+    rejection: str | None = None
+    #: Whether the units would not fit even on empty nodes.
+    is_unsatisfiable: bool = False
+    #: Requirements -> node -> reason against an empty node, or None.
+    static_mismatches: dict[PodRequirements, dict[str, str | None]] = field(default_factory=dict)
+    _units: dict[SchedulingUnit, None] = field(default_factory=dict)
+    #: May contain a unit more than once, and units that were removed.
     _heap: list[tuple[Rank, int, SchedulingUnit]] = field(default_factory=list)
-    _entries: int = 0
-    _aside: list[SchedulingUnit] = field(default_factory=list)
+    _pushes: int = 0
+    _deferred: list[SchedulingUnit] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self._parties)
+        return len(self._units)
 
-    def add(self, party: SchedulingUnit) -> None:
-        self._parties[party] = None
-        self._push(party)
+    def add(self, unit: SchedulingUnit) -> None:
+        self._units[unit] = None
+        self._push(unit)
 
-    def _push(self, party: SchedulingUnit) -> None:
-        self._entries += 1
-        heappush(self._heap, (party.rank, self._entries, party))
+    def _push(self, unit: SchedulingUnit) -> None:
+        self._pushes += 1
+        heappush(self._heap, (unit.rank, self._pushes, unit))
 
-    def remove(self, party: SchedulingUnit) -> None:
-        del self._parties[party]
+    def remove(self, unit: SchedulingUnit) -> None:
+        del self._units[unit]
 
-    def first(self) -> SchedulingUnit | None:
-        """The next to be tried; None when nobody is left but those set aside."""
+    def next_unit(self) -> SchedulingUnit | None:
+        """Returns the next unit to schedule, or None if only deferred units are left."""
         while self._heap:
-            party = self._heap[0][2]
-            if party in self._parties and party.why is None:
-                return party
+            unit = self._heap[0][2]
+            if unit in self._units and unit.rejection is None:
+                return unit
             heappop(self._heap)
         return None
 
-    def longest(self) -> SchedulingUnit:
-        """Who has waited longest, set aside or not. The line is not empty."""
-        first = self.first()
-        waiting = [one for one in self._aside if one in self._parties]
-        if first is not None:
-            waiting.append(first)
-        return min(waiting, key=lambda one: one.rank)
+    def longest_waiting(self) -> SchedulingUnit:
+        """Returns the longest waiting unit, deferred or not. The class must not be empty."""
+        next_unit = self.next_unit()
+        candidates = [unit for unit in self._deferred if unit in self._units]
+        if next_unit is not None:
+            candidates.append(next_unit)
+        return min(candidates, key=lambda unit: unit.rank)
 
-    def set_aside(self, party: SchedulingUnit, why: str) -> None:
-        """Try the others first: what hindered this one need not hinder them."""
-        party.why = why
-        self._aside.append(party)
+    def defer(self, unit: SchedulingUnit, rejection: str) -> None:
+        """Moves the unit behind the others: its rejection need not apply to them."""
+        unit.rejection = rejection
+        self._deferred.append(unit)
 
-    def reopen(self) -> None:
-        """Something has changed: everybody is worth trying again."""
-        self.closed = None
-        for party in self._aside:
-            party.why = None
-            if party in self._parties:
-                self._push(party)
-        self._aside.clear()
+    def reactivate(self) -> None:
+        """Makes all units schedulable again after a change."""
+        self.rejection = None
+        for unit in self._deferred:
+            unit.rejection = None
+            if unit in self._units:
+                self._push(unit)
+        self._deferred.clear()
 
-    def answer(self, party: SchedulingUnit) -> str | None:
-        """Why the party has no nodes; None while that is not known."""
-        return party.why or self.closed
+    def rejection_of(self, unit: SchedulingUnit) -> str | None:
+        """Returns the reason why the unit has no nodes, or None if it was not checked yet."""
+        return unit.rejection or self.rejection

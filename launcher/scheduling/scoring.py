@@ -1,4 +1,4 @@
-"""Which of the nodes that a pod fits it goes to. Pure, and the same for the same pods in the same order."""
+"""Selects the best of the feasible nodes. Deterministic for the same pods in the same order."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -6,109 +6,125 @@ from typing import Final
 from launcher.scheduling.cluster_state import ClusterState, NodeInfo, PodInfo
 from launcher.scheduling.pod_requirements import PodRequirements
 
-#: kube-scheduler's own weights; each kind of score is from 0 to 100.
+#: Weights of kube-scheduler; each kind of score is between 0 and 100.
 _NODE_AFFINITY: Final = 2
 _TAINTS: Final = 3
-_COMPANY: Final = 2
+_POD_AFFINITY: Final = 2
 _SPREAD: Final = 2
-#: Scores that differ by less do so only because of how they were added up.
-_EQUAL: Final = 1e-6
+#: Smaller differences are rounding errors.
+_TOLERANCE: Final = 1e-6
 
 
-def highest_scoring(guest: PodInfo, nodes: Sequence[NodeInfo], site: ClusterState) -> NodeInfo:
+def highest_scoring(pod: PodInfo, nodes: Sequence[NodeInfo], cluster: ClusterState) -> NodeInfo:
     """
-    The node with the highest score; of equals the first by name. *nodes* are all fit, and at least one.
+    Returns the node with the highest score; the first by name if scores are equal. *nodes* are feasible and not
+    empty.
 
-    What counts: much left of cpu and memory, and both evenly; what the pod would like; few taints that it would
-    rather not have; few pods of its own group.
+    Scores: free cpu and memory and their balance, preferred nodes and pods, few untolerated PreferNoSchedule taints,
+    few pods of the same group.
     """
     if len(nodes) == 1:
         return nodes[0]
-    scores = [_room(guest.demand, node) for node in nodes]
-    for weight, wishes in (
-        (_NODE_AFFINITY, _liked_nodes(guest.demand, nodes)),
-        (_COMPANY, _liked_company(guest.demand, nodes, site)),
-        (-_TAINTS, _disliked_taints(guest.demand, nodes)),
-        (-_SPREAD, _own_group(guest, nodes, site)),
+    scores = [_resource_score(pod.requirements, node) for node in nodes]
+    for weight, values in (
+        (_NODE_AFFINITY, _preferred_node_weights(pod.requirements, nodes)),
+        (_POD_AFFINITY, _preferred_pod_weights(pod.requirements, nodes, cluster)),
+        (-_TAINTS, _untolerated_soft_taints(pod.requirements, nodes)),
+        (-_SPREAD, _pods_of_group(pod, nodes, cluster)),
     ):
-        if wishes is not None:
-            _add(scores, weight, wishes)
-    highest = max(scores) - _EQUAL
-    firsts = [node for score, node in zip(scores, nodes, strict=True) if score >= highest]
-    return min(firsts, key=lambda node: node.facts.name)
+        if values is not None:
+            _add_normalized(scores, weight, values)
+    highest = max(scores) - _TOLERANCE
+    best = [node for score, node in zip(scores, nodes, strict=True) if score >= highest]
+    return min(best, key=lambda node: node.attributes.name)
 
 
-def _add(scores: list[float], weight: int, wishes: Sequence[int]) -> None:
-    """The least liked gets nothing, the most liked all, those between their share."""
-    least, most = min(wishes), max(wishes)
-    if most > least:
-        share = weight * 100 / (most - least)
-        for index, wish in enumerate(wishes):
-            scores[index] += share * (wish - least)
+def _add_normalized(scores: list[float], weight: int, values: Sequence[int]) -> None:
+    """Adds values scaled to 0…100: the lowest adds nothing, the highest the whole weight."""
+    minimum, maximum = min(values), max(values)
+    if maximum > minimum:
+        share = weight * 100 / (maximum - minimum)
+        for index, value in enumerate(values):
+            scores[index] += share * (value - minimum)
 
 
-def _room(demand: PodRequirements, node: NodeInfo) -> float:
-    """Least allocated and balanced: up to 100 for what is left of cpu and memory, up to 100 for evenness."""
-    allocatable, counted, asked = node.facts.allocatable, node.counted, demand.counted
-    cpu = _share(counted["cpu"] + asked["cpu"], allocatable.get("cpu", 0))
-    memory = _share(counted["memory"] + asked["memory"], allocatable.get("memory", 0))
+def _resource_score(requirements: PodRequirements, node: NodeInfo) -> float:
+    """Returns the sum of LeastAllocated and BalancedAllocation, each up to 100."""
+    allocatable, nonzero_requests, requested = (
+        node.attributes.allocatable,
+        node.nonzero_requests,
+        requirements.nonzero_requests,
+    )
+    cpu = _share(nonzero_requests["cpu"] + requested["cpu"], allocatable.get("cpu", 0))
+    memory = _share(nonzero_requests["memory"] + requested["memory"], allocatable.get("memory", 0))
     return 50 * (2 - cpu - memory) + 100 - 50 * abs(cpu - memory)
 
 
-def _share(used: int, of: int) -> float:
-    return min(used / of, 1.0) if of else 1.0
+def _share(used: int, total: int) -> float:
+    return min(used / total, 1.0) if total else 1.0
 
 
-def _liked_nodes(demand: PodRequirements, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
-    if not demand.preferred_nodes:
+def _preferred_node_weights(requirements: PodRequirements, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
+    if not requirements.preferred_nodes:
         return None
     return [
         sum(
-            wish.weight
-            for wish in demand.preferred_nodes
-            if wish.term.holds(node.facts.name, node.facts.labels)
+            preferred.weight
+            for preferred in requirements.preferred_nodes
+            if preferred.term.matches(node.attributes.name, node.attributes.labels)
         )
         for node in nodes
     ]
 
 
-def _liked_company(
-    demand: PodRequirements, nodes: Sequence[NodeInfo], site: ClusterState
+def _preferred_pod_weights(
+    requirements: PodRequirements, nodes: Sequence[NodeInfo], cluster: ClusterState
 ) -> Sequence[int] | None:
-    """Each wish counts once for every pod that it is about in the same place."""
-    if not demand.preferred_pods:
+    """Sums the weights of preferred terms, once per matching pod in the same topology domain."""
+    if not requirements.preferred_pods:
         return None
-    liked = [0] * len(nodes)
-    for wish in demand.preferred_pods:
-        places = _by_place(site.crowds.here(wish.term.selection), wish.term.topology, site)
+    weights = [0] * len(nodes)
+    for preferred in requirements.preferred_pods:
+        counts_by_value = _by_topology_value(
+            cluster.affinity_counts.matching(preferred.term.selector), preferred.term.topology_key, cluster
+        )
         for index, node in enumerate(nodes):
-            liked[index] += wish.weight * places.get(node.facts.labels.get(wish.term.topology, ""), 0)
-    return liked
+            weights[index] += preferred.weight * counts_by_value.get(
+                node.attributes.labels.get(preferred.term.topology_key, ""), 0
+            )
+    return weights
 
 
-def _by_place(counts: Mapping[str, int], topology: str, site: ClusterState) -> Mapping[str, int]:
-    places: dict[str, int] = {}
+def _by_topology_value(
+    counts: Mapping[str, int], topology_key: str, cluster: ClusterState
+) -> Mapping[str, int]:
+    counts_by_value: dict[str, int] = {}
     for name, count in counts.items():
-        node = site.nodes.get(name)
-        if node is not None and topology in node.facts.labels:
-            place = node.facts.labels[topology]
-            places[place] = places.get(place, 0) + count
-    return places
+        node = cluster.nodes.get(name)
+        if node is not None and topology_key in node.attributes.labels:
+            value = node.attributes.labels[topology_key]
+            counts_by_value[value] = counts_by_value.get(value, 0) + count
+    return counts_by_value
 
 
-def _disliked_taints(demand: PodRequirements, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
-    if not any(node.facts.taints for node in nodes):
+def _untolerated_soft_taints(
+    requirements: PodRequirements, nodes: Sequence[NodeInfo]
+) -> Sequence[int] | None:
+    if not any(node.attributes.taints for node in nodes):
         return None
     return [
         sum(
             taint.effect == "PreferNoSchedule"
-            and not any(one.covers(taint.key, taint.value, taint.effect) for one in demand.tolerations)
-            for taint in node.facts.taints
+            and not any(
+                toleration.covers(taint.key, taint.value, taint.effect)
+                for toleration in requirements.tolerations
+            )
+            for taint in node.attributes.taints
         )
         for node in nodes
     ]
 
 
-def _own_group(guest: PodInfo, nodes: Sequence[NodeInfo], site: ClusterState) -> Sequence[int] | None:
-    counts = site.groups.get(guest.group)
-    return None if counts is None else [counts.get(node.facts.name, 0) for node in nodes]
+def _pods_of_group(pod: PodInfo, nodes: Sequence[NodeInfo], cluster: ClusterState) -> Sequence[int] | None:
+    counts = cluster.groups.get(pod.group)
+    return None if counts is None else [counts.get(node.attributes.name, 0) for node in nodes]

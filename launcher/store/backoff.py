@@ -1,30 +1,30 @@
-"""Growing pauses between tries that fail."""
+"""Exponential back-off between failed calls."""
 
 import asyncio
 from contextlib import suppress
 
 
-async def wait_or_timeout(event: asyncio.Event, within: float | None) -> None:
-    """Return when the event is set, or so many seconds are over; None is as long as it takes."""
+async def wait_or_timeout(event: asyncio.Event, seconds: float | None) -> None:
+    """Waits until the event is set or *seconds* have passed; None waits without a limit."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(within):
+        async with asyncio.timeout(seconds):
             await event.wait()
 
 
 class ExponentialBackoff:
-    """Seconds to wait: *first*, then twice as long each time, up to *most*."""
+    """Delays in seconds: *initial*, then doubled after every failure, up to *maximum*."""
 
-    def __init__(self, first: float, most: float) -> None:
-        self._first, self._most = first, most
+    def __init__(self, initial: float, maximum: float) -> None:
+        self._initial, self._maximum = initial, maximum
         self.failures = 0
 
     def next_delay(self) -> float:
-        """How long to wait after one more failure."""
-        # Beyond 2**30 the cap has long been reached; the bound keeps the number small.
-        delay = min(self._most, self._first * (1 << min(self.failures, 30)))
+        """Counts one more failure and returns the delay before the next call."""
+        # The cap is reached long before 2**30; the bound keeps the number small.
+        delay = min(self._maximum, self._initial * (1 << min(self.failures, 30)))
         self.failures += 1
         return delay
 
     def reset(self) -> None:
-        """It worked again."""
+        """Resets the count after a success."""
         self.failures = 0

@@ -1,10 +1,9 @@
 """
-A store that takes writes only while they are ours to make.
+A store that accepts writes only during a leader term.
 
-Whoever leads may be held up at any moment: its process stopped, its machine frozen. When it goes on it still believes
-what it believed, and somebody else may have gone on in its place. So every write is held against the clock right
-before it goes out. One that was under way already is caught by its precondition: the version of what it replaces, the
-uid of what it deletes, the name of what it creates.
+A leader may be suspended at any moment, with its process or its machine. When it resumes, another replica may lead.
+Every write therefore checks the clock right before it is sent. A write already in flight is caught by its
+precondition: the version of the object it replaces, the uid of the one it deletes, the name of the one it creates.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -25,40 +24,40 @@ from launcher.store.selectors import EVERYTHING, Selector
 
 
 class LeaderTerm:
-    """One time of leading, from its beginning to the moment from which somebody else could lead."""
+    """One period of leadership, until another replica could acquire the lease."""
 
-    def __init__(self, until: float, steady: Callable[[], float]) -> None:
-        """*until* is on *steady*, a clock that nobody sets and that does not stand still while nobody looks."""
-        self._until, self._steady = until, steady
+    def __init__(self, until: float, monotonic: Callable[[], float]) -> None:
+        """*until* is a time of *monotonic*, which must advance while the machine is suspended."""
+        self._until, self._monotonic = until, monotonic
 
     @property
-    def left(self) -> float:
-        """Seconds that are left for certain; none when it is over."""
-        return max(0.0, self._until - self._steady())
+    def remaining_seconds(self) -> float:
+        """Seconds until the term ends; 0 after its end."""
+        return max(0.0, self._until - self._monotonic())
 
     @property
     def is_open(self) -> bool:
-        return self.left > 0
+        return self.remaining_seconds > 0
 
     def extend(self, until: float) -> None:
-        """It holds longer. One that is over is over for good: what is known in it may be old."""
+        """Extends the term. An expired term stays expired: observations made in it may be outdated."""
         if self.is_open:
             self._until = max(self._until, until)
 
     def close(self) -> None:
-        """It is over, now."""
+        """Ends the term now."""
         self._until = -1.0
 
 
 class FencedStore:
-    """*store* for the length of one *term*; afterwards it can only be read."""
+    """Forwards to *store*; raises Unavailable for writes after the end of the *term*."""
 
     def __init__(self, store: Store, term: LeaderTerm) -> None:
         self._store, self._term = store, term
 
     def _check(self) -> None:
         if not self._term.is_open:
-            raise Unavailable("nothing is written: another launcher may lead by now")
+            raise Unavailable("write rejected: the leader lease has expired")
 
     async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         self._check()
@@ -71,23 +70,23 @@ class FencedStore:
         self,
         kind: ResourceKind,
         namespace: str | None = None,
-        where: Selector = EVERYTHING,
+        selector: Selector = EVERYTHING,
         *,
         limit: int | None = None,
-        token: str | None = None,
+        continue_token: str | None = None,
     ) -> Page:
-        return await self._store.list(kind, namespace, where, limit=limit, token=token)
+        return await self._store.list(kind, namespace, selector, limit=limit, continue_token=continue_token)
 
     def watch(
         self,
         kind: ResourceKind,
         namespace: str | None = None,
-        where: Selector = EVERYTHING,
+        selector: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
     ) -> AsyncIterator[Change]:
-        return self._store.watch(kind, namespace, where, since=since, bookmarks=bookmarks)
+        return self._store.watch(kind, namespace, selector, since=since, bookmarks=bookmarks)
 
     async def update(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         self._check()
@@ -115,9 +114,9 @@ class FencedStore:
         kind: ResourceKind,
         namespace: str,
         name: str,
-        how: DeleteOptions = DeleteOptions(),
+        options: DeleteOptions = DeleteOptions(),
         *,
         dry_run: bool = False,
     ) -> Object:
         self._check()
-        return await self._store.delete(kind, namespace, name, how, dry_run=dry_run)
+        return await self._store.delete(kind, namespace, name, options, dry_run=dry_run)

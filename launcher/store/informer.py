@@ -1,13 +1,19 @@
-"""A mirror of one kind of object, kept true by a list and a watch, through every kind of interruption."""
+"""
+Informers: the current objects of a kind, reported to event handlers through interruptions of every sort.
+
+One informer lists and watches a kind once for all its handlers, as a SharedInformer of client-go does. It stores only
+versions: components keep what they need of the objects.
+"""
 
 import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from launcher.core.errors import Expired, RequestError, TooManyRequests, Unavailable
+from launcher.store import instrumentation
 from launcher.store.backoff import ExponentialBackoff
 from launcher.store.interface import ChangeType, Key, Object, ResourceKind, Store, Version, key_of, version_of
 from launcher.store.object_errors import object_errors
@@ -15,160 +21,253 @@ from launcher.store.selectors import EVERYTHING, Selector
 
 log = logging.getLogger(__name__)
 
-_PAGE = 500
-#: Objects of a list that are told before others get their turn.
-_AT_ONCE = 20
+_PAGE_SIZE = 500
+#: Handler calls for a list before the event loop runs other tasks.
+_HANDLED_BATCH = 20
 
 
 class EventHandler(Protocol):
-    """Who wants to know."""
+    """Receives the changes of a kind."""
 
     def on_upsert(self, key: Key, obj: Object, /) -> None:
-        """The object is there, and new or changed."""
+        """The object was added or updated."""
 
     def on_delete(self, key: Key, /) -> None:
-        """The object is no longer there."""
+        """The object was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventHandlerFuncs:
-    """A handler out of two functions, for who hears of several kinds."""
+    """An event handler made of two functions."""
 
     on_upsert: Callable[[Key, Object], None]
     on_delete: Callable[[Key], None]
 
 
+@dataclass(slots=True)
+class _Registration:
+    """A handler of an informer. One with a selector is notified of a deletion when an object stops matching."""
+
+    handler: EventHandler
+    component: str
+    selector: Selector
+    matching: set[Key] = field(default_factory=set)
+
+    def upsert(self, kind: ResourceKind, key: Key, obj: Object) -> None:
+        if self.selector is not EVERYTHING:
+            if not self.selector.matches(obj):
+                self.delete(kind, key)
+                return
+            self.matching.add(key)
+        with object_errors.handling(self.component, kind.plural, key):
+            self.handler.on_upsert(key, obj)
+
+    def delete(self, kind: ResourceKind, key: Key) -> None:
+        if self.selector is not EVERYTHING:
+            if key not in self.matching:
+                return
+            self.matching.remove(key)
+        with object_errors.handling(self.component, kind.plural, key):
+            self.handler.on_delete(key)
+
+
 class Informer:
     """
-    Tells a handler of every object, each in its newest known state.
+    Reports every object of a kind to its handlers, each in its latest observed state.
 
-    Versions of one object are told in order; one that is skipped was soon followed by a newer one.
+    Versions of one object are reported in order; a skipped one was soon followed by a newer one. An error of a handler
+    is recorded for its component and does not affect other handlers.
     """
 
     def __init__(
         self,
         store: Store,
         kind: ResourceKind,
-        handler: EventHandler,
-        where: Selector = EVERYTHING,
+        selector: Selector = EVERYTHING,
         *,
         namespace: str | None = None,
-        chance: Callable[[], float] = random.random,
-        component: str = "informer",
+        jitter: Callable[[], float] = random.random,
     ) -> None:
         """
-        Of one *namespace*, or of all. Errors of the handler are reported as those of *component*.
+        Watches one *namespace*, or all.
 
-        *chance* gives numbers from 0 to 1: not all who wait for the same store come back at the same time.
+        *jitter* returns numbers between 0 and 1, so that not all clients of a store reconnect at the same time.
         """
-        self._store, self._kind, self._where, self._handler = store, kind, where, handler
-        self._namespace, self._component = namespace, component
-        self._chance = chance
+        self._store, self._kind, self._selector = store, kind, selector
+        self._namespace = namespace
+        self._jitter = jitter
+        self._registrations: list[_Registration] = []
+        self._is_started = False
         self._versions: dict[Key, Version] = {}
-        #: Everything up to here has been heard of.
-        self._reached: Version = 0
-        #: A watch from there would have a gap.
+        #: All changes up to this version have been observed.
+        self._version: Version = 0
+        #: A watch from that version would have a gap.
         self._must_list = True
-        #: None asks for everything at once, which cannot become too old half-way.
-        self._page: int | None = _PAGE
-        self._pauses = ExponentialBackoff(first=0.2, most=30.0)
-        #: Set once the first list is through.
+        #: None requests the whole list at once, which cannot expire between two pages.
+        self._page_size: int | None = _PAGE_SIZE
+        self._backoff = ExponentialBackoff(initial=0.2, maximum=30.0)
+        #: Set after the first complete list.
         self.synced = asyncio.Event()
 
+    def add_event_handler(
+        self, handler: EventHandler, *, component: str = "informer", selector: Selector = EVERYTHING
+    ) -> None:
+        """
+        Adds a handler, which is called for every object that matches *selector*. Its errors are those of *component*.
+
+        Raises ValueError after the start: objects are not stored, so a late handler would miss some.
+        """
+        if self._is_started:
+            raise ValueError(f"handlers of {self._kind.plural} must be added before the informer runs")
+        self._registrations.append(_Registration(handler, component, selector))
+
     async def run(self) -> None:
-        """Keep the mirror true until cancelled."""
+        """Lists and watches until cancelled."""
+        self._is_started = True
         while True:
             try:
                 if self._must_list:
                     await self._list()
                 await self._watch()
+                instrumentation.watch_restarted(self._kind.plural, "Ended")
             except Expired:
+                instrumentation.watch_restarted(self._kind.plural, "Expired")
                 log.info("version expired, listing again", extra={"kind": self._kind.plural})
                 self._must_list = True
                 await self._pause()
             except (RequestError, Unavailable) as error:
-                # Rights may be given later, and a kind defined; nobody gains by our giving up.
-                log.warning(
-                    "cannot be listed or watched", extra={"kind": self._kind.plural, "why": str(error)}
-                )
+                # Permissions may be granted and a CRD installed later.
+                log.warning("list or watch failed", extra={"kind": self._kind.plural, "error": str(error)})
+                instrumentation.watch_restarted(self._kind.plural, type(error).__name__)
                 await self._pause(error.retry_after if isinstance(error, TooManyRequests) else 0.0)
 
     def upsert(self, obj: Object) -> None:
-        """A write of ours was answered with *obj*: known at once, without waiting for the watch."""
+        """Observes the result of the caller's own write at once, without waiting for the watch."""
         key = key_of(obj)
-        if key not in self._versions and self._reached >= version_of(obj):
-            return  # the watch has told of it already, and of its end
-        self._see(key, obj)
+        if key not in self._versions and self._version >= version_of(obj):
+            return  # the watch has reported it already, and its deletion
+        self._observe(key, obj)
 
     def remove(self, key: Key, version: Version) -> None:
-        """The store said that the object of that *version*, or an older one, is no longer there."""
-        known = self._versions.get(key)
-        if known is not None and known <= version:
-            self._lose(key)
+        """Observes that the object was deleted at *version*."""
+        current = self._versions.get(key)
+        if current is not None and current <= version:
+            self._observe_deleted(key)
 
-    async def _pause(self, least: float = 0.0) -> None:
-        await asyncio.sleep(max(least, self._pauses.next_delay() * (1 + self._chance()) / 2))
+    async def _pause(self, minimum: float = 0.0) -> None:
+        await asyncio.sleep(max(minimum, self._backoff.next_delay() * (1 + self._jitter()) / 2))
 
     async def _list(self) -> None:
         try:
-            there, version = await self._list_pages()
+            present, version = await self._list_pages()
         except Expired:
-            self._page = None
+            self._page_size = None
             raise
-        self._reached, self._must_list, self._page = version, False, _PAGE
-        # What is newer than the list was written after it, and a list may be an old one.
-        missing = [key for key, known in self._versions.items() if key not in there and known <= version]
-        for key in missing:
-            self._lose(key)
+        self._version, self._must_list, self._page_size = version, False, _PAGE_SIZE
+        # Newer objects were written after the list, and a list may be an old one.
+        deleted = [
+            key for key, current in self._versions.items() if key not in present and current <= version
+        ]
+        for key in deleted:
+            self._observe_deleted(key)
         self.synced.set()
 
     async def _list_pages(self) -> tuple[set[Key], Version]:
-        """What is there, and as of when. Raises Expired when the pages took too long."""
-        there: set[Key] = set()
-        token = None
+        """Returns the listed keys and the version of the list. Raises Expired if listing took too long."""
+        present: set[Key] = set()
+        continue_token = None
         while True:
             page = await self._store.list(
-                self._kind, self._namespace, self._where, limit=self._page, token=token
+                self._kind,
+                self._namespace,
+                self._selector,
+                limit=self._page_size,
+                continue_token=continue_token,
             )
-            await self._see_all(page.items, there)
-            token = page.continue_token
-            if token is None:
-                return there, page.version
+            await self._observe_all(page.items, present)
+            continue_token = page.continue_token
+            if continue_token is None:
+                return present, page.version
 
-    async def _see_all(self, items: Sequence[Object], there: set[Key]) -> None:
-        for number, item in enumerate(items, 1):
+    async def _observe_all(self, items: Sequence[Object], present: set[Key]) -> None:
+        batch = max(1, _HANDLED_BATCH // max(1, len(self._registrations)))
+        for count, item in enumerate(items, 1):
             key = key_of(item)
-            there.add(key)
-            self._see(key, item)
-            if number % _AT_ONCE == 0:
-                # A long list keeps nobody else waiting, least of all those who call the API.
+            present.add(key)
+            self._observe(key, item)
+            if count % batch == 0:
+                # A long list must not delay other tasks, above all API requests.
                 await asyncio.sleep(0)
 
     async def _watch(self) -> None:
-        """One stream of changes, to its end. A stream that ends without a word is not asked for again at once."""
+        """Observes the changes of one watch until it ends. Waits before the next one if there were none."""
         changes = self._store.watch(
-            self._kind, self._namespace, self._where, since=self._reached, bookmarks=True
+            self._kind, self._namespace, self._selector, since=self._version, bookmarks=True
         )
-        silent = True
+        empty = True
         async for change in changes:
-            silent = False
-            self._pauses.reset()
-            if change.happened is ChangeType.DELETED:
+            empty = False
+            self._backoff.reset()
+            if change.type is ChangeType.DELETED:
                 self.remove(key_of(change.object), change.version)
-            elif change.happened is not ChangeType.BOOKMARK:
-                self._see(key_of(change.object), change.object)
-            self._reached = max(self._reached, change.version)
-        if silent:
+            elif change.type is not ChangeType.BOOKMARK:
+                self._observe(key_of(change.object), change.object)
+            self._version = max(self._version, change.version)
+        if empty:
             await self._pause()
 
-    def _see(self, key: Key, obj: Object) -> None:
+    def _observe(self, key: Key, obj: Object) -> None:
         version = version_of(obj)
         if version > self._versions.get(key, 0):
             self._versions[key] = version
-            with object_errors.handling(self._component, self._kind.plural, key):
-                self._handler.on_upsert(key, obj)
+            for registration in self._registrations:
+                registration.upsert(self._kind, key, obj)
 
-    def _lose(self, key: Key) -> None:
+    def _observe_deleted(self, key: Key) -> None:
         del self._versions[key]
-        with object_errors.handling(self._component, self._kind.plural, key):
-            self._handler.on_delete(key)
+        for registration in self._registrations:
+            registration.delete(self._kind, key)
+
+
+class SharedInformers:
+    """
+    The informers of a store, shared by its components: one per kind.
+
+    With *select_on_server* there is one per kind and selector instead, so that a cluster sends only what is needed.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        jitter: Callable[[], float] = random.random,
+        select_on_server: bool = False,
+    ) -> None:
+        self._store, self._jitter, self._select_on_server = store, jitter, select_on_server
+        self._informers: dict[tuple[ResourceKind, Selector], Informer] = {}
+
+    def add_event_handler(
+        self, kind: ResourceKind, handler: EventHandler, *, component: str, selector: Selector = EVERYTHING
+    ) -> Informer:
+        """Adds a handler for objects that match *selector*, and returns its informer, which ``run`` will run."""
+        on_server = selector if self._select_on_server else EVERYTHING
+        informer = self._informers.get((kind, on_server))
+        if informer is None:
+            informer = Informer(self._store, kind, on_server, jitter=self._jitter)
+            self._informers[kind, on_server] = informer
+        informer.add_event_handler(
+            handler, component=component, selector=EVERYTHING if self._select_on_server else selector
+        )
+        return informer
+
+    async def run(self) -> None:
+        """
+        Runs all informers until cancelled.
+
+        Each starts when those added before it are synced: a component that adds pods first has all pods when it
+        receives the first Framework.
+        """
+        async with asyncio.TaskGroup() as group:
+            for informer in list(self._informers.values()):
+                group.create_task(informer.run())
+                await informer.synced.wait()

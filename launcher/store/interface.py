@@ -1,41 +1,43 @@
 """
-The one port: objects by kind, namespace and name, in Kubernetes' own verbs.
+The store interface: objects by kind, namespace and name, with the verbs of Kubernetes.
 
-Objects are plain JSON values. Whoever holds one treats it as frozen: it may be shared with other readers, so a
-change is made on a copy. Every write gives the object a new ``metadata.resourceVersion``, a number that grows over
-the whole store, and is acknowledged only when it will survive a crash.
+Objects are plain JSON values and must not be modified: they may be shared with other readers, so a change is made on
+a copy. Every write assigns a new ``metadata.resourceVersion``, a number that increases over the whole store, and is
+acknowledged only when it survives a crash.
 """
 
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from launcher.store.selectors import EVERYTHING, Selector
 
-#: One stored object, as its JSON.
+#: A stored object, as JSON.
 Object = dict[str, Any]
-#: A resourceVersion as a number; only compare versions of one store.
+#: A resourceVersion as a number. Only versions of the same store are comparable.
 Version = int
 #: Namespace and name.
 Key = tuple[str, str]
+#: Returns a discovery document of the API server, by its path. Raises NotServed, Unavailable.
+Discover = Callable[[str], Awaitable[Object]]
 
 
 def key_of(obj: Object) -> Key:
-    """Namespace and name of *obj*."""
-    # Thousands of objects share a few namespaces: one string serves them all.
+    """Returns namespace and name of *obj*."""
+    # Thousands of objects share a few namespaces: one string for all.
     return sys.intern(obj["metadata"].get("namespace", "")), obj["metadata"]["name"]
 
 
 def version_of(obj: Object) -> Version:
-    """The version of *obj* as a number."""
+    """Returns the resourceVersion of *obj* as a number."""
     return int(obj["metadata"]["resourceVersion"])
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """A kind of object: where it stands in the API, and what it is called."""
+    """A kind of object, with its group, version and plural name in the API."""
 
     group: str
     version: str
@@ -76,7 +78,7 @@ MUTATING_WEBHOOKS = ResourceKind(
 
 
 class ChangeType(StrEnum):
-    """What a Change says."""
+    """Type of a watch event."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -86,27 +88,27 @@ class ChangeType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that happened, and the object as it was then (as it last was, if deleted)."""
+    """A watch event: the object after the change, or its last state if it was deleted."""
 
-    happened: ChangeType
+    type: ChangeType
     object: Object
     version: Version
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Part of a list, or all of it, as it stood at *version*: a watch from there misses and repeats nothing."""
+    """All or part of a list at *version*. A watch from that version has no gaps and no duplicates."""
 
     items: Sequence[Object]
     version: Version
-    #: Brings the next page, at the same version; None at the end.
+    #: Requests the next page, at the same version. None on the last page.
     continue_token: str | None = None
-    #: How many come after this page, where that is known.
+    #: The number of objects after this page, if known.
     remaining: int | None = None
 
 
 class Propagation(StrEnum):
-    """What becomes of the objects that the deleted one owns."""
+    """How objects owned by the deleted one are handled."""
 
     BACKGROUND = "Background"
     FOREGROUND = "Foreground"
@@ -115,25 +117,25 @@ class Propagation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete: only that uid, only at that version, with that grace."""
+    """Preconditions and options of a deletion."""
 
     uid: str | None = None
     version: Version | None = None
-    #: Seconds that a pod may take to end; None is the pod's own wish, 0 removes it at once.
+    #: Grace period of a pod in seconds. None uses the pod's own, 0 removes it at once.
     grace: int | None = None
     propagation: Propagation | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MergePatch:
-    """RFC 7396: null deletes, lists are replaced whole."""
+    """RFC 7396: null deletes, lists are replaced."""
 
     changes: Object
 
 
 @dataclass(frozen=True, slots=True)
 class JsonPatch:
-    """RFC 6902: operations one after another, all or none."""
+    """RFC 6902: operations in order, all or none."""
 
     operations: Sequence[Object]
 
@@ -144,35 +146,35 @@ Subresource = Literal["status"]
 
 class Store(Protocol):
     """
-    Objects by kind, namespace and name, each with a version that only grows.
+    Objects by kind, namespace and name, each with an increasing version.
 
-    Every method may raise Unavailable (nothing has changed) or OutcomeUnknown (read back). ``dry_run`` checks and
-    answers as if, and changes nothing. *namespace* is ``""`` for kinds without one.
+    Every method may raise Unavailable (nothing was changed) or OutcomeUnknown (read the object again). ``dry_run``
+    validates and returns the result without storing it. *namespace* is ``""`` for cluster-scoped kinds.
     """
 
     async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
-        """The object as stored. Raises AlreadyExists, InvalidObject; then nothing has changed."""
+        """Returns the stored object. Raises AlreadyExists or InvalidObject if nothing was stored."""
         ...
 
     async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
-        """The object as it is now. Raises NotFound."""
+        """Returns the current object. Raises NotFound."""
         ...
 
     async def list(
         self,
         kind: ResourceKind,
         namespace: str | None = None,
-        where: Selector = EVERYTHING,
+        selector: Selector = EVERYTHING,
         *,
         limit: int | None = None,
-        token: str | None = None,
+        continue_token: str | None = None,
     ) -> Page:
         """
-        Everything that matches, by namespace and name; None is all namespaces.
+        Returns all matching objects, by namespace and name. None selects all namespaces.
 
-        The answer holds every write acknowledged before the call. Raises Expired when *token* is too old, BadRequest
-        when it is none of ours. A cluster orders only the items of one page so, and selects by few fields: by another,
-        it is BadRequest, here and in ``watch``.
+        The result includes every write acknowledged before the call. Raises Expired if *continue_token* is too old,
+        BadRequest if it is invalid. A cluster sorts only within a page, and supports few fields in field selectors;
+        others are BadRequest, here and in ``watch``.
         """
         ...
 
@@ -180,31 +182,31 @@ class Store(Protocol):
         self,
         kind: ResourceKind,
         namespace: str | None = None,
-        where: Selector = EVERYTHING,
+        selector: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
     ) -> AsyncIterator[Change]:
         """
-        Every change after *since*, in order, none left out.
+        Yields every change after *since*, in order and without gaps.
 
-        An object that begins to match is ADDED; one that no longer does is DELETED, in its last matching state with
-        the new version. Raises Expired when *since* is no longer known or the watcher has fallen too far behind.
-        With *bookmarks*, an occasional Change that only says which version has been reached. A watch may end at any
-        time, as connections do: another one from the last version heard of goes on without a gap.
+        An object that starts to match is ADDED; one that stops matching is DELETED, with its last matching state and
+        the new version. Raises Expired if *since* is too old or the watcher is too slow. *bookmarks* adds occasional
+        changes that only report the current version. A watch may end at any time, as connections do: another one from
+        the last observed version continues without a gap.
         """
         ...
 
     async def update(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         """
-        All but the status replaced. Raises NotFound, Conflict when the object has changed since it was read.
+        Replaces all but the status. Raises NotFound, or Conflict if the object has changed since it was read.
 
-        An update that changes nothing is answered with the stored object: same version, no Change.
+        An update without changes returns the stored object: same version, no watch event.
         """
         ...
 
     async def update_status(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
-        """The status alone replaced, under the same rules as ``update``."""
+        """Replaces the status only, otherwise like ``update``."""
         ...
 
     async def patch(
@@ -218,9 +220,9 @@ class Store(Protocol):
         dry_run: bool = False,
     ) -> Object:
         """
-        The patch applied to whatever is stored now, so that nobody else's write is lost.
+        Applies the patch to the current object, so that no concurrent write is lost.
 
-        A patch that carries ``metadata.resourceVersion`` raises Conflict when that is not the stored one.
+        A patch with ``metadata.resourceVersion`` raises Conflict if that is not the current one.
         """
         ...
 
@@ -229,13 +231,13 @@ class Store(Protocol):
         kind: ResourceKind,
         namespace: str,
         name: str,
-        how: DeleteOptions = DeleteOptions(),
+        options: DeleteOptions = DeleteOptions(),
         *,
         dry_run: bool = False,
     ) -> Object:
         """
-        The object as it last was, or as it now waits for its finalizers or its grace (deletionTimestamp set).
+        Returns the last state of the object, or its state with deletionTimestamp while finalizers or grace remain.
 
-        Raises NotFound, Conflict when a precondition of *how* does not hold.
+        Raises NotFound, or Conflict if a precondition in *options* does not hold.
         """
         ...

@@ -1,9 +1,9 @@
 """
-Errors in handling single objects: the object is skipped, and everything else goes on.
+Errors in handling single objects: the object is skipped, others are handled.
 
 An error is logged once, with its traceback, however often handling the object is retried. It is listed by
 ``/readyz?verbose`` and counted by the metric ``launcher_object_errors`` until the object is handled without an error
-or is gone. One registry serves the process, as the root logger does.
+or is deleted. There is one registry per process, as for the root logger.
 """
 
 import logging
@@ -16,37 +16,37 @@ from launcher.store.interface import Key
 
 log = logging.getLogger(__name__)
 
-#: Objects that are remembered; with more, the errors of further ones are only logged.
+#: Limit of recorded objects. Errors of further objects are only logged.
 _MAX_OBJECTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectError:
-    """The last error of one component with one object."""
+    """The last error of a component with an object."""
 
     component: str
-    #: The plural name of the kind.
+    #: Plural name of the kind.
     kind: str
     key: Key
-    #: The name of the exception's class.
+    #: Class name of the exception.
     reason: str
 
     @property
-    def called(self) -> str:
+    def description(self) -> str:
         """``scheduler: pods default/mnist-worker-0``."""
         namespace, name = self.key
         return f"{self.component}: {self.kind} {namespace and f'{namespace}/'}{name}"
 
 
 class ObjectErrors:
-    """The objects that cannot be handled at present."""
+    """The objects that currently cannot be handled."""
 
     def __init__(self) -> None:
         self._errors: dict[tuple[str, str, Key], ObjectError] = {}
 
     @contextmanager
     def handling(self, component: str, kind: str, key: Key) -> Iterator[None]:
-        """Inside, *component* handles the object. An exception ends the block, is recorded, and goes no further."""
+        """Context manager: records an exception of the block and suppresses it."""
         try:
             yield
         except Exception as error:
@@ -55,11 +55,11 @@ class ObjectErrors:
             self.resolve(component, kind, key)
 
     def record(self, component: str, kind: str, key: Key, error: Exception) -> bool:
-        """Remember the error of an object; True when it was not known already, and so was logged."""
-        known, reason = self._errors.get((component, kind, key)), type(error).__name__
-        if known is not None and known.reason == reason:
+        """Records the error of an object. Returns whether it was new and therefore logged."""
+        current, reason = self._errors.get((component, kind, key)), type(error).__name__
+        if current is not None and current.reason == reason:
             return False
-        if known is not None or len(self._errors) < _MAX_OBJECTS:
+        if current is not None or len(self._errors) < _MAX_OBJECTS:
             self._errors[component, kind, key] = ObjectError(component, kind, key, reason)
         log.error(
             "object cannot be handled and is skipped",
@@ -69,16 +69,16 @@ class ObjectErrors:
         return True
 
     def resolve(self, component: str, kind: str, key: Key) -> None:
-        """The object was handled without an error, or is gone."""
+        """Removes the error after the object was handled or deleted."""
         self._errors.pop((component, kind, key), None)
 
     def current(self) -> list[ObjectError]:
-        """The errors that last, the oldest first."""
+        """Returns the current errors, the oldest first."""
         return list(self._errors.values())
 
     def counts(self) -> Counter[tuple[str, str]]:
-        """The number of objects with an error, by component and kind."""
-        return Counter((each.component, each.kind) for each in self._errors.values())
+        """Returns the number of objects with an error, by component and kind."""
+        return Counter((entry.component, entry.kind) for entry in self._errors.values())
 
 
 #: The registry of this process.

@@ -1,4 +1,4 @@
-"""The metadata that clients may write: its shape, and every rule it breaks."""
+"""Normalization and validation of object metadata."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,9 +7,9 @@ from launcher.core.errors import BadRequest, FieldError
 from launcher.core.validation.names import label_key_fault, label_value_fault, name_fault, namespace_fault
 from launcher.store.interface import Object, ResourceKind
 
-MAX_ANNOTATIONS = 256 * 1024
-#: What the store alone decides.
-OWN_FIELDS = (
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+#: Fields that only the store sets.
+SERVER_FIELDS = (
     "uid",
     "creationTimestamp",
     "generation",
@@ -19,36 +19,36 @@ OWN_FIELDS = (
 )
 
 
-def shaped(metadata: Any) -> Object:
-    """The metadata in its one spelling: nothing empty, no owner twice. Raises BadRequest on a wrong type."""
+def normalize_metadata(metadata: Any) -> Object:
+    """Returns the metadata without empty fields and duplicate owners. Raises BadRequest on a wrong type."""
     if not isinstance(metadata, dict):
         raise BadRequest("metadata must be an object")
     result = {}
     for field, value in metadata.items():
-        read = _READERS.get(field)
-        if read is not None and value is not None:
-            value = read(field, value) or None
+        parse = _PARSERS.get(field)
+        if parse is not None and value is not None:
+            value = parse(field, value) or None
         if value is not None:
             result[field] = value
     return result
 
 
-def wrong_fields(metadata: Object) -> list[str]:
-    """The fields that have another type than they should."""
-    return [field for field, value in metadata.items() if not _is_readable(field, value)]
+def fields_with_wrong_type(metadata: Object) -> list[str]:
+    """Returns the names of fields with a wrong type."""
+    return [field for field, value in metadata.items() if not _has_right_type(field, value)]
 
 
-def _is_readable(field: str, value: Any) -> bool:
-    read = _READERS.get(field)
+def _has_right_type(field: str, value: Any) -> bool:
+    parse = _PARSERS.get(field)
     try:
-        if read is not None and value:
-            read(field, value)
+        if parse is not None and value:
+            parse(field, value)
     except BadRequest:
         return False
     return True
 
 
-def _dropped(_field: str, _value: Any) -> None:
+def _drop(_field: str, _value: Any) -> None:
     return None
 
 
@@ -81,7 +81,7 @@ def _owners(field: str, value: Any) -> list[Object]:
     return list({tuple(sorted(map(repr, owner.items()))): owner for owner in owners}.values())
 
 
-_READERS: dict[str, Callable[[str, Any], Any]] = {
+_PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "name": _string,
     "generateName": _string,
     "namespace": _string,
@@ -93,13 +93,13 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "finalizers": _strings,
     "ownerReferences": _owners,
     "managedFields": _entries,
-    # What no object keeps.
-    "selfLink": _dropped,
+    # Not stored.
+    "selfLink": _drop,
 }
 
 
-def problems_in(kind: ResourceKind, metadata: Object) -> list[FieldError]:
-    """Every rule that this metadata, already shaped, breaks."""
+def metadata_errors(kind: ResourceKind, metadata: Object) -> list[FieldError]:
+    """Returns all validation errors of normalized metadata."""
     problems = list(_name_problems(kind, metadata.get("name", ""), metadata.get("namespace", "")))
     for key, value in metadata.get("labels", {}).items():
         if fault := label_key_fault(key) or label_value_fault(value):
@@ -126,11 +126,11 @@ def _name_problems(kind: ResourceKind, name: str, namespace: str) -> Iterator[Fi
 
 def _annotation_problems(annotations: dict[str, str]) -> Iterator[FieldError]:
     for key in annotations:
-        # As in Kubernetes, an annotation's key is looked at in lower case.
+        # As in Kubernetes, annotation keys are validated in lower case.
         if fault := label_key_fault(key.lower()):
             yield FieldError("metadata.annotations", f'Invalid value: "{key}": {fault}')
-    if sum(_size(key) + _size(value) for key, value in annotations.items()) > MAX_ANNOTATIONS:
-        message = f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"
+    if sum(_size(key) + _size(value) for key, value in annotations.items()) > MAX_ANNOTATIONS_BYTES:
+        message = f"Too long: may not be more than {MAX_ANNOTATIONS_BYTES} bytes"
         yield FieldError("metadata.annotations", message, "FieldValueTooLong")
 
 
@@ -156,8 +156,10 @@ def _owner_problems(owners: list[Object]) -> Iterator[FieldError]:
                 )
         for field in ("controller", "blockOwnerDeletion"):
             if not isinstance(owner.get(field), bool | None):
-                where = f"metadata.ownerReferences[{index}].{field}"
-                yield FieldError(where, "Invalid value: must be of type boolean", "FieldValueTypeInvalid")
+                field_path = f"metadata.ownerReferences[{index}].{field}"
+                yield FieldError(
+                    field_path, "Invalid value: must be of type boolean", "FieldValueTypeInvalid"
+                )
     if sum(owner.get("controller") is True for owner in owners) > 1:
         message = "Invalid value: only one reference may have controller set to true"
         yield FieldError("metadata.ownerReferences", message)

@@ -1,4 +1,4 @@
-"""Which objects a list or a watch is about: label and field selectors, read and matched as Kubernetes does."""
+"""Label and field selectors, with the syntax and semantics of Kubernetes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from launcher.core.validation.names import label_key_fault, label_value_fault
 
 
 class Operator(StrEnum):
-    """What a label requirement asks of the label's value."""
+    """Operator of a label requirement."""
 
     IN = "in"
     NOT_IN = "notin"
@@ -23,14 +23,14 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LabelRequirement:
-    """One condition on one label."""
+    """A requirement on one label."""
 
     key: str
     operator: Operator
     values: frozenset[str] = frozenset()
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether these labels meet it; an object without the label meets NOT_IN."""
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels satisfy the requirement. A missing label satisfies NOT_IN."""
         value = labels.get(self.key)
         match self.operator:
             case Operator.IN:
@@ -42,9 +42,9 @@ class LabelRequirement:
             case Operator.ABSENT:
                 return value is None
             case Operator.GREATER | Operator.LESS:
-                return self._compares(value)
+                return self._compare(value)
 
-    def _compares(self, value: str | None) -> bool:
+    def _compare(self, value: str | None) -> bool:
         if value is None or not _INTEGER.fullmatch(value):
             return False
         (bound,) = self.values
@@ -53,35 +53,35 @@ class LabelRequirement:
 
 @dataclass(frozen=True, slots=True)
 class FieldRequirement:
-    """A dotted path that must, or must not, have a value; a field that is not there has the value ``""``."""
+    """Requires that the field at a dotted path has, or does not have, a value. A missing field has the value ``""``."""
 
     path: str
     value: str
     equal: bool = True
 
-    def holds(self, obj: Mapping[str, Any]) -> bool:
+    def matches(self, obj: Mapping[str, Any]) -> bool:
         return (_text_at(obj, self.path) == self.value) is self.equal
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Selectors; an object matches when all of them hold."""
+    """Label and field requirements. All must be satisfied."""
 
     labels: tuple[LabelRequirement, ...] = ()
     fields: tuple[FieldRequirement, ...] = ()
 
     @classmethod
-    def labelled(cls, labels: Mapping[str, str]) -> Self:
-        """Objects that carry all of these labels."""
+    def for_labels(cls, labels: Mapping[str, str]) -> Self:
+        """Selects objects that have all of these labels."""
         return cls(tuple(LabelRequirement(key, Operator.IN, frozenset({labels[key]})) for key in labels))
 
     @classmethod
-    def named(cls, name: str) -> Self:
-        """The object of that name."""
+    def for_name(cls, name: str) -> Self:
+        """Selects the object with that name."""
         return cls(fields=(FieldRequirement("metadata.name", name),))
 
     def __and__(self, other: "Selector") -> "Selector":
-        """What both select."""
+        """Selects what both select."""
         return Selector(self.labels + other.labels, self.fields + other.fields)
 
     def matches(self, obj: Mapping[str, Any]) -> bool:
@@ -89,21 +89,21 @@ class Selector:
         return self.matches_labels(labels) and self.matches_fields(obj)
 
     def matches_labels(self, labels: Mapping[str, str]) -> bool:
-        """Whether the label selectors hold; the field selectors are not asked."""
-        return all(requirement.holds(labels) for requirement in self.labels)
+        """Whether the label requirements are satisfied; field requirements are not checked."""
+        return all(requirement.matches(labels) for requirement in self.labels)
 
     def matches_fields(self, obj: Mapping[str, Any]) -> bool:
-        """Whether the field selectors hold; the label selectors are not asked."""
-        return all(requirement.holds(obj) for requirement in self.fields)
+        """Whether the field requirements are satisfied; label requirements are not checked."""
+        return all(requirement.matches(obj) for requirement in self.fields)
 
     def label_values(self) -> Iterator[tuple[str, str]]:
-        """The labels that every match carries, with their values."""
+        """Yields labels and values that every matching object has."""
         for requirement in self.labels:
             if requirement.operator is Operator.IN and len(requirement.values) == 1:
                 yield requirement.key, next(iter(requirement.values))
 
     def name(self) -> str | None:
-        """The only name that a match can have, if there is one."""
+        """Returns the only name that a matching object can have, or None."""
         for requirement in self.fields:
             if requirement.path == "metadata.name" and requirement.equal:
                 return requirement.value
@@ -114,7 +114,7 @@ EVERYTHING = Selector()
 
 
 def parse(labels: str = "", fields: str = "") -> Selector:
-    """The selectors that these texts write. Raises BadRequest, with the right syntax, when they write none."""
+    """Parses selectors. Raises BadRequest that explains the syntax."""
     return Selector(tuple(_LabelParser(labels).requirements()), tuple(_field_requirements(fields)))
 
 
@@ -129,25 +129,27 @@ _COMPARISONS = {
     "<": Operator.LESS,
 }
 _LABEL_SYNTAX = (
-    "write key, !key, key=value, key!=value, key in (a,b), key notin (a,b), key>1 or key<1, joined by commas"
+    "use key, !key, key=value, key!=value, key in (a,b), key notin (a,b), key>1 or key<1, separated by commas"
 )
-_FIELD_SYNTAX = "write path=value or path!=value, joined by commas"
+_FIELD_SYNTAX = "use path=value or path!=value, separated by commas"
 
 
 class _LabelParser:
-    """Reads a label selector from left to right."""
+    """Parses a label selector from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = _TOKEN.findall(text)
-        self._at = 0
+        self._position = 0
 
     def requirements(self) -> Iterator[LabelRequirement]:
-        while self._at < len(self._tokens):
+        while self._position < len(self._tokens):
             yield self._requirement()
-            # A comma joins; nothing may follow without one, and nothing else may be missing after one.
-            if self._at < len(self._tokens) and (self._take() != "," or self._at == len(self._tokens)):
-                raise self._wrong("a requirement is missing after a comma, or a comma before one")
+            # Requirements are separated by commas, without a trailing comma.
+            if self._position < len(self._tokens) and (
+                self._take() != "," or self._position == len(self._tokens)
+            ):
+                raise self._error("a requirement is missing after a comma, or a comma before one")
 
     def _requirement(self) -> LabelRequirement:
         absent = self._peek() == "!"
@@ -155,60 +157,60 @@ class _LabelParser:
             self._take()
         key = self._take()
         if fault := label_key_fault(key):
-            raise self._wrong(f"{key!r} is no label key: {fault}")
+            raise self._error(f"{key!r} is not a valid label key: {fault}")
         if absent or self._peek() in ("", ","):
             return LabelRequirement(key, Operator.ABSENT if absent else Operator.EXISTS)
         sign = self._take()
         if sign in ("in", "notin"):
             return LabelRequirement(key, Operator(sign), frozenset(self._set()))
         if (operator := _COMPARISONS.get(sign)) is None:
-            raise self._wrong(f"{sign!r} is no operator")
+            raise self._error(f"{sign!r} is not an operator")
         value = self._value()
         if operator in (Operator.GREATER, Operator.LESS) and not _INTEGER.fullmatch(value):
-            raise self._wrong(f"{value!r} is no whole number")
+            raise self._error(f"{value!r} is not an integer")
         return LabelRequirement(key, operator, frozenset({value}))
 
     def _set(self) -> Iterator[str]:
         if self._take() != "(":
-            raise self._wrong("a set stands in parentheses")
+            raise self._error("a set must be in parentheses")
         while True:
             yield self._value()
             if (sign := self._take()) == ")":
                 return
             if sign != ",":
-                raise self._wrong("a set is not closed")
+                raise self._error("a set is not closed")
 
     def _value(self) -> str:
         value = "" if self._peek() in _SIGNS else self._take()
         if fault := label_value_fault(value):
-            raise self._wrong(f"{value!r} is no label value: {fault}")
+            raise self._error(f"{value!r} is not a valid label value: {fault}")
         return value
 
     def _peek(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+        return self._tokens[self._position] if self._position < len(self._tokens) else ""
 
     def _take(self) -> str:
         token = self._peek()
-        self._at += 1
+        self._position += 1
         return token
 
-    def _wrong(self, what: str) -> BadRequest:
-        return BadRequest(f"label selector {self._text[:200]!r}: {what}; {_LABEL_SYNTAX}")
+    def _error(self, message: str) -> BadRequest:
+        return BadRequest(f"label selector {self._text[:200]!r}: {message}; {_LABEL_SYNTAX}")
 
 
-#: A path, a sign, and a value in which backslash, comma and equals sign stand behind a backslash.
+#: A path, an operator, and a value in which backslash, comma and equals sign are escaped by a backslash.
 _FIELD_TERM = re.compile(r"\s*([^\s=!,\\]+)\s*(==|!=|=)((?:[^\\,=]|\\[\\,=])*)")
 
 
 def _field_requirements(text: str) -> Iterator[FieldRequirement]:
-    at = 0
-    while at < len(text):
-        term = _FIELD_TERM.match(text, at)
+    position = 0
+    while position < len(text):
+        term = _FIELD_TERM.match(text, position)
         if term is None or text[term.end() : term.end() + 1] not in ("", ","):
             raise BadRequest(f"field selector {text[:200]!r}: {_FIELD_SYNTAX}")
         path, sign, value = term.groups()
         yield FieldRequirement(path, re.sub(r"\\(.)", r"\1", value), equal=sign != "!=")
-        at = term.end() + 1
+        position = term.end() + 1
 
 
 def _text_at(obj: Mapping[str, Any], path: str) -> str:

@@ -1,8 +1,8 @@
 """
-What each verb makes of an object, as the kube-apiserver does it: pure functions, from objects to objects.
+The effect of each verb on an object, as in kube-apiserver. Pure functions.
 
-``resourceVersion`` is read here, to see whether a caller knew the object as it is, but never written: the store gives
-versions. Whether a write changes anything is for the store to see, too.
+``resourceVersion`` is compared here but never set: the store assigns versions. The store also detects writes without
+changes.
 """
 
 import hashlib
@@ -11,8 +11,9 @@ from typing import Any
 import orjson
 
 from launcher.core.errors import BadRequest, Conflict, FieldError, InvalidObject
+from launcher.core.json_access import as_list, as_object
+from launcher.core.pods.observed_pod import has_terminated, is_deleted, node_name
 from launcher.core.timestamps import format_rfc3339, parse_rfc3339
-from launcher.core.validation.pod_template import as_list, as_object
 from launcher.store.interface import (
     FRAMEWORKS,
     NAMESPACES,
@@ -23,35 +24,35 @@ from launcher.store.interface import (
     Propagation,
     ResourceKind,
 )
-from launcher.store.object_metadata import OWN_FIELDS, problems_in, shaped
+from launcher.store.object_metadata import SERVER_FIELDS, metadata_errors, normalize_metadata
 
-#: What an object's status is before anybody has written one; other kinds begin without.
+#: Initial status; other kinds have none.
 _FIRST_STATUS: dict[str, Object] = {PODS.kind: {"phase": "Pending"}, NAMESPACES.kind: {"phase": "Active"}}
-_DEFAULT_GRACE = 30
-#: Longer than anything waits, and short enough for the end to have a date.
-_MOST_GRACE = 2**31 - 1
+_DEFAULT_GRACE_SECONDS = 30
+#: Longer than any real grace period, and small enough for the result to be a valid date.
+_MAX_GRACE_SECONDS = 2**31 - 1
 _GENERATED_BASE = 58
-#: No vowels, so that no words come out, and nothing that looks like something else.
+#: No vowels, to avoid words, and no characters that are easily confused.
 _GENERATED_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_LENGTH = 5
-#: Holds a namespace until the garbage collector has emptied it.
+#: Removed by the namespace controller when the namespace is empty.
 NAMESPACE_FINALIZER = "kubernetes"
-_COLLECTORS = {Propagation.FOREGROUND: "foregroundDeletion", Propagation.ORPHAN: "orphan"}
+_PROPAGATION_FINALIZERS = {Propagation.FOREGROUND: "foregroundDeletion", Propagation.ORPHAN: "orphan"}
 
 
-def normalized(kind: ResourceKind, obj: Object) -> Object:
-    """A copy that is this kind's, its metadata shaped. Raises BadRequest, or InvalidObject when it is another's."""
+def normalize(kind: ResourceKind, obj: Object) -> Object:
+    """Returns a copy with normalized metadata. Raises BadRequest, or InvalidObject if it is of another kind."""
     if not isinstance(obj, dict):
         raise BadRequest(f"a {kind.kind} must be an object")
     if obj.get("apiVersion") != kind.api_version:
         raise BadRequest(f"apiVersion must be {kind.api_version!r}, not {obj.get('apiVersion')!r}")
     if "kind" not in obj:
-        raise BadRequest(f"kind is missing: it must be {kind.kind!r}")
+        raise BadRequest(f"kind is missing; must be {kind.kind!r}")
     if obj["kind"] != kind.kind:
         raise InvalidObject((FieldError("kind", f'Invalid value: "{obj["kind"]}": must be {kind.kind}'),))
-    metadata = shaped(obj.get("metadata", {}))
+    metadata = normalize_metadata(obj.get("metadata", {}))
     if kind != FRAMEWORKS:
-        metadata.pop("managedFields", None)  # nobody owns fields of other kinds
+        metadata.pop("managedFields", None)  # fields of other kinds have no managers
     if kind.namespaced and "namespace" not in metadata:
         raise BadRequest("metadata.namespace is missing")
     if not kind.namespaced and "namespace" in metadata:
@@ -59,32 +60,32 @@ def normalized(kind: ResourceKind, obj: Object) -> Object:
     return {**obj, "metadata": metadata}
 
 
-def addressed(kind: ResourceKind, obj: Object) -> Object:
-    """As ``accepted``, of an object that must be there already. Raises BadRequest when it has no name."""
-    obj = normalized(kind, obj)
+def normalize_existing(kind: ResourceKind, obj: Object) -> Object:
+    """Like ``normalize``, for an object that must exist. Raises BadRequest if it has no name."""
+    obj = normalize(kind, obj)
     if "name" not in obj["metadata"]:
         raise BadRequest("metadata.name is missing")
     return obj
 
 
-def created(kind: ResourceKind, obj: Object, *, uid: str, now: float) -> Object:
-    """The new object. A generated name follows from *uid*: another uid, another name."""
-    obj = normalized(kind, obj)
+def prepare_create(kind: ResourceKind, obj: Object, *, uid: str, now: float) -> Object:
+    """Returns the new object. A generated name depends on *uid*."""
+    obj = normalize(kind, obj)
     metadata = obj["metadata"]
     if "resourceVersion" in metadata:
         raise BadRequest("metadata.resourceVersion must not be set on an object to be created")
-    for field in OWN_FIELDS:
+    for field in SERVER_FIELDS:
         if field in metadata:
             del metadata[field]
     if "name" not in metadata and "generateName" in metadata:
         metadata["name"] = metadata["generateName"][:_GENERATED_BASE] + _suffix(uid)
-    _refuse_if_any(problems_in(kind, metadata))
+    _raise_if_any(metadata_errors(kind, metadata))
     metadata["uid"] = uid
     metadata["creationTimestamp"] = timestamp(now)
     metadata["generation"] = 1
     if kind == NAMESPACES:
         metadata["finalizers"] = [*metadata.get("finalizers", []), NAMESPACE_FINALIZER]
-    # A node comes with its status: its own agent creates it.
+    # A node is created with its status, by its agent.
     if kind.kind != NODES.kind:
         obj.pop("status", None)
         if first := _FIRST_STATUS.get(kind.kind):
@@ -101,46 +102,43 @@ def _suffix(uid: str) -> str:
     return letters
 
 
-def updated(kind: ResourceKind, stored: Object, obj: Object) -> Object:
-    """All but the status replaced by the accepted *obj*. Raises Conflict unless that is the stored one, changed."""
+def prepare_update(kind: ResourceKind, stored: Object, obj: Object) -> Object:
+    """Replaces all but the status. Raises Conflict if *obj* is not based on the stored version."""
     _check_unchanged(kind, stored, obj["metadata"])
-    return _replaced(kind, stored, obj)
+    return _replace(kind, stored, obj)
 
 
-def patched(kind: ResourceKind, stored: Object, obj: Object) -> Object:
-    """All but the status replaced by the accepted *obj*, which a patch has made of the stored one."""
+def prepare_patch(kind: ResourceKind, stored: Object, obj: Object) -> Object:
+    """Replaces all but the status by the result of a patch."""
     _check_identity(stored, obj["metadata"])
     _check_version(kind, stored, obj["metadata"])
     if obj["metadata"].get("uid", stored["metadata"]["uid"]) != stored["metadata"]["uid"]:
         raise InvalidObject((_immutable("metadata.uid", obj["metadata"]["uid"]),))
-    return _replaced(kind, stored, obj)
+    return _replace(kind, stored, obj)
 
 
 def with_scheduled_condition(kind: ResourceKind, stored: Object, obj: Object, now: float) -> Object:
-    """*obj*, which takes the place of *stored*; a pod that has just been given its node says so in its status."""
-    if kind != PODS or not _node_of(obj) or _node_of(stored):
+    """Returns *obj*; a pod that has just been bound gets its PodScheduled condition."""
+    if kind != PODS or not node_name(obj) or node_name(stored):
         return obj
     status = as_object(obj.get("status"))
     others = [
-        one for one in as_list(status.get("conditions")) if as_object(one).get("type") != "PodScheduled"
+        condition
+        for condition in as_list(status.get("conditions"))
+        if as_object(condition).get("type") != "PodScheduled"
     ]
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": timestamp(now)}
     return {**obj, "status": {**status, "conditions": [*others, scheduled]}}
 
 
-def _node_of(pod: Object) -> str | None:
-    node: str | None = as_object(pod.get("spec")).get("nodeName")
-    return node
-
-
-def status_updated(kind: ResourceKind, stored: Object, obj: Object) -> Any:
-    """The accepted *obj*'s status, None for none. Raises Conflict unless that is the stored one, changed."""
+def prepare_status_update(kind: ResourceKind, stored: Object, obj: Object) -> Any:
+    """Returns the new status or None. Raises Conflict if *obj* is not based on the stored version."""
     _check_unchanged(kind, stored, obj["metadata"])
     return obj.get("status")
 
 
-def status_patched(kind: ResourceKind, stored: Object, obj: Object) -> Any:
-    """The status of the accepted *obj*, which a patch has made of the stored one; None for none."""
+def prepare_status_patch(kind: ResourceKind, stored: Object, obj: Object) -> Any:
+    """Returns the status after a patch, or None."""
     metadata = obj["metadata"]
     _check_identity(stored, metadata)
     _check_version(kind, stored, metadata)
@@ -150,14 +148,14 @@ def status_patched(kind: ResourceKind, stored: Object, obj: Object) -> Any:
 def _check_unchanged(kind: ResourceKind, stored: Object, metadata: Object) -> None:
     if metadata.get("resourceVersion", "0") == "0":
         message = (
-            "Invalid value: 0: must be specified for an update: read the object, change that and send it whole,"
-            " or send only the change as a patch"
+            "Invalid value: 0: must be specified for an update: read the object and send it with your changes,"
+            " or send a patch"
         )
         raise InvalidObject((FieldError("metadata.resourceVersion", message),))
     _check_version(kind, stored, metadata)
     if metadata.get("uid", stored["metadata"]["uid"]) != stored["metadata"]["uid"]:
         raise Conflict(
-            f"{_called(kind, stored)}: it has another uid, so it is another object of the same name"
+            f"{_operation_failed(kind, stored)}: its uid differs: it is another object of the same name"
         )
 
 
@@ -167,7 +165,8 @@ def _check_version(kind: ResourceKind, stored: Object, metadata: Object) -> None
         raise BadRequest(f"metadata.resourceVersion must be a number, not {version!r}")
     if version not in ("0", stored["metadata"]["resourceVersion"]):
         raise Conflict(
-            f"{_called(kind, stored)}: the object has been modified since it was read; read it again, then change that"
+            f"{_operation_failed(kind, stored)}: the object has been modified; "
+            "please apply your changes to the latest version and try again"
         )
 
 
@@ -177,7 +176,7 @@ def _check_identity(stored: Object, metadata: Object) -> None:
             raise BadRequest(f"metadata.{field} cannot be changed")
 
 
-def _called(kind: ResourceKind, stored: Object) -> str:
+def _operation_failed(kind: ResourceKind, stored: Object) -> str:
     return f'Operation cannot be fulfilled on {kind.resource} "{stored["metadata"]["name"]}"'
 
 
@@ -185,30 +184,30 @@ def _immutable(field: str, value: object) -> FieldError:
     return FieldError(field, f'Invalid value: "{value}": field is immutable')
 
 
-def _replaced(kind: ResourceKind, stored: Object, obj: Object) -> Object:
-    """*obj* in the place of *stored*, with what only the store decides kept."""
+def _replace(kind: ResourceKind, stored: Object, obj: Object) -> Object:
+    """Replaces *stored* by *obj* but keeps the fields that only the store sets."""
     old, new = stored["metadata"], obj["metadata"]
-    problems = [
+    errors = [
         _immutable(f"metadata.{field}", new[field])
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds")
         if field in new and new[field] != old.get(field)
     ]
     if "deletionTimestamp" in old:
-        late = [name for name in new.get("finalizers", []) if name not in old.get("finalizers", [])]
-        problems += [
+        added = [name for name in new.get("finalizers", []) if name not in old.get("finalizers", [])]
+        errors += [
             FieldError(
                 "metadata.finalizers",
                 f'Forbidden: no new finalizer can be added while the object is being deleted: "{name}"',
                 "FieldValueForbidden",
             )
-            for name in late
+            for name in added
         ]
-    if found := problems_in(kind, new):
-        # What is stored already may break rules that are newer, and must still be changed and deleted.
-        known = problems_in(kind, old)
-        problems += [problem for problem in found if problem not in known]
-    _refuse_if_any(problems)
-    for field in OWN_FIELDS:
+    if found := metadata_errors(kind, new):
+        # A stored object may violate newer rules; it must still be possible to change and delete it.
+        existing = metadata_errors(kind, old)
+        errors += [error for error in found if error not in existing]
+    _raise_if_any(errors)
+    for field in SERVER_FIELDS:
         new.pop(field, None)
         if field in old:
             new[field] = old[field]
@@ -217,41 +216,41 @@ def _replaced(kind: ResourceKind, stored: Object, obj: Object) -> Object:
     obj.pop("status", None)
     if "status" in stored:
         obj["status"] = stored["status"]
-    if _wish(obj) != _wish(stored):
+    if _desired_state(obj) != _desired_state(stored):
         new["generation"] = old["generation"] + 1
     return obj
 
 
-def _refuse_if_any(problems: list[FieldError]) -> None:
-    if problems:
-        raise InvalidObject(tuple(problems))
+def _raise_if_any(errors: list[FieldError]) -> None:
+    if errors:
+        raise InvalidObject(tuple(errors))
 
 
-def _wish(obj: Object) -> bytes:
-    """All but metadata and status, in one spelling: Python itself takes 1 and true for equal."""
-    return encoded({key: value for key, value in obj.items() if key not in ("metadata", "status")})
+def _desired_state(obj: Object) -> bytes:
+    """Returns all but metadata and status as canonical JSON: in Python, 1 equals true."""
+    return canonical_json({key: value for key, value in obj.items() if key not in ("metadata", "status")})
 
 
-def encoded(value: Any) -> bytes:
-    """JSON in its one spelling: equal bytes are equal values. Raises BadRequest when it is none."""
+def canonical_json(value: Any) -> bytes:
+    """Returns canonical JSON: equal bytes mean equal values. Raises BadRequest if it is not JSON."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError as error:
-        raise BadRequest(f"this cannot be written as JSON: {error}") from None
+        raise BadRequest(f"not valid JSON: {error}") from None
 
 
-def deleted(kind: ResourceKind, stored: Object, how: DeleteOptions, now: float) -> Object | None:
-    """The object as it waits for its finalizers or its grace; None when nothing holds it."""
+def prepare_delete(kind: ResourceKind, stored: Object, options: DeleteOptions, now: float) -> Object | None:
+    """Returns the object while it waits for finalizers or grace, or None if it can be removed now."""
     old = stored["metadata"]
-    _check_preconditions(kind, stored, how)
-    finalizers = _finalizers_of_deletion(old.get("finalizers", []), how.propagation)
-    ends, grace = _end(kind, stored, how.grace, now)
+    _check_preconditions(kind, stored, options)
+    finalizers = _finalizers_of_deletion(old.get("finalizers", []), options.propagation)
+    deletion_timestamp, grace = _deletion_time(kind, stored, options.grace, now)
     if not finalizers and grace == 0:
         return None
     new = {key: value for key, value in old.items() if key != "finalizers"}
     if finalizers:
         new["finalizers"] = finalizers
-    new |= {"deletionTimestamp": ends, "deletionGracePeriodSeconds": grace}
+    new |= {"deletionTimestamp": deletion_timestamp, "deletionGracePeriodSeconds": grace}
     if "deletionTimestamp" not in old:
         new["generation"] = old["generation"] + 1
     if kind == NAMESPACES:
@@ -263,67 +262,64 @@ def deleted(kind: ResourceKind, stored: Object, how: DeleteOptions, now: float) 
     return {**stored, "metadata": new}
 
 
-def is_being_deleted(obj: Object) -> bool:
-    """Whether the object was deleted, and waits for its finalizers or its grace."""
-    return "deletionTimestamp" in obj["metadata"]
-
-
 def can_be_removed(obj: Object) -> bool:
-    """Whether nothing holds this object back any more: it was deleted, and its finalizers and its grace are gone."""
+    """Whether the object was deleted and neither finalizers nor grace remain."""
     metadata = obj["metadata"]
-    return (
-        is_being_deleted(obj)
-        and not metadata.get("finalizers")
-        and metadata["deletionGracePeriodSeconds"] == 0
-    )
+    return is_deleted(obj) and not metadata.get("finalizers") and metadata["deletionGracePeriodSeconds"] == 0
 
 
-def _check_preconditions(kind: ResourceKind, stored: Object, how: DeleteOptions) -> None:
+def _check_preconditions(kind: ResourceKind, stored: Object, options: DeleteOptions) -> None:
     metadata = stored["metadata"]
-    for what, wanted, found in (
-        ("uid", how.uid, metadata["uid"]),
-        ("resourceVersion", how.version, int(metadata["resourceVersion"])),
+    for field, expected, found in (
+        ("uid", options.uid, metadata["uid"]),
+        ("resourceVersion", options.version, int(metadata["resourceVersion"])),
     ):
-        if wanted is not None and wanted != found:
-            raise Conflict(f"{_called(kind, stored)}: its {what} is {found}, and was expected to be {wanted}")
+        if expected is not None and expected != found:
+            raise Conflict(
+                f"{_operation_failed(kind, stored)}: its {field} is {found}, and was expected to be {expected}"
+            )
 
 
 def _finalizers_of_deletion(finalizers: list[str], propagation: Propagation | None) -> list[str]:
     if propagation is None:
         return finalizers
-    kept = [name for name in finalizers if name not in _COLLECTORS.values()]
-    return [*kept, _COLLECTORS[propagation]] if propagation in _COLLECTORS else kept
+    remaining = [name for name in finalizers if name not in _PROPAGATION_FINALIZERS.values()]
+    return (
+        [*remaining, _PROPAGATION_FINALIZERS[propagation]]
+        if propagation in _PROPAGATION_FINALIZERS
+        else remaining
+    )
 
 
-def _end(kind: ResourceKind, stored: Object, grace: int | None, now: float) -> tuple[str, int]:
-    """When a deleted object ends, and the grace that this is after its deletion."""
+def _deletion_time(kind: ResourceKind, stored: Object, grace: int | None, now: float) -> tuple[str, int]:
+    """Returns the deletion timestamp and the grace period in effect."""
     old = stored["metadata"]
     if grace is not None and grace < 0:
-        grace = 1  # as Kubernetes reads it
-    if "deletionTimestamp" not in old:
-        chosen = _first_grace(kind, stored, grace)
-        return timestamp(now + chosen), chosen
-    given: int = old["deletionGracePeriodSeconds"]
-    if grace is None or grace >= given:  # a grace can only be shortened
-        return old["deletionTimestamp"], given
-    began = parse_rfc3339(old["deletionTimestamp"]) - given
-    return timestamp(began + grace), grace
+        grace = 1  # as in Kubernetes
+    if not is_deleted(stored):
+        initial = _initial_grace(kind, stored, grace)
+        return timestamp(now + initial), initial
+    current: int = old["deletionGracePeriodSeconds"]
+    if grace is None or grace >= current:  # the grace period can only be shortened
+        return old["deletionTimestamp"], current
+    deleted_at = parse_rfc3339(old["deletionTimestamp"]) - current
+    return timestamp(deleted_at + grace), grace
 
 
-def _first_grace(kind: ResourceKind, stored: Object, grace: int | None) -> int:
+def _initial_grace(kind: ResourceKind, stored: Object, grace: int | None) -> int:
     if kind != PODS:
         return 0
     spec = as_object(stored.get("spec"))
-    # Nobody runs it, so nobody needs time to stop it.
-    if not spec.get("nodeName") or as_object(stored.get("status")).get("phase") in ("Succeeded", "Failed"):
+    # The pod does not run, so it needs no time to stop.
+    if not node_name(stored) or has_terminated(stored):
         return 0
     if grace is None:
         grace = spec.get("terminationGracePeriodSeconds")
     if not isinstance(grace, int):
-        return _DEFAULT_GRACE
-    return min(grace, _MOST_GRACE) if grace >= 0 else 1  # as Kubernetes reads it
+        return _DEFAULT_GRACE_SECONDS
+    return min(grace, _MAX_GRACE_SECONDS) if grace >= 0 else 1  # as in Kubernetes
 
 
 def timestamp(now: float) -> str:
-    """Seconds since 1970 as Kubernetes writes a time: whole seconds, UTC."""
+    """Formats seconds since 1970 in whole seconds, UTC."""
     return format_rfc3339(int(now))

@@ -1,4 +1,4 @@
-"""Certificates and keys: an authority of our own, what it signs, and both as PEM."""
+"""Creation of CA and serving certificates, and their PEM encoding."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,65 +11,65 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-#: Clocks differ: a certificate made now is valid since a while ago.
-_SLACK = timedelta(hours=1)
-#: As long as the field may be; clients read the other names.
-_LONGEST_COMMON_NAME = 64
+#: Clocks differ: new certificates are valid from some time ago.
+_CLOCK_SKEW = timedelta(hours=1)
+#: The limit of the field; clients use the alternative names.
+_MAX_COMMON_NAME_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """A certificate and the key that belongs to it."""
+class KeyPair:
+    """A certificate and its private key."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
 
-def new_authority(now: datetime, life: timedelta) -> Pair:
-    """An authority that has signed itself."""
+def new_authority(now: datetime, lifetime: timedelta) -> KeyPair:
+    """Creates a self-signed CA certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
-    # Each has a name of its own, so that nobody mistakes an old one for its successor.
-    name = _named(f"framework-launcher authority of {now:%Y-%m-%d %H:%M:%S}")
+    # Unique names, so that an old CA is not confused with its successor.
+    name = _common_name(f"framework-launcher authority of {now:%Y-%m-%d %H:%M:%S}")
     builder = (
-        _begun(name, key, now, now + life)
+        _builder(name, key, now, now + lifetime)
         .issuer_name(name)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
     )
-    return Pair(builder.sign(key, hashes.SHA256()), key)
+    return KeyPair(builder.sign(key, hashes.SHA256()), key)
 
 
-def new_serving(authority: Pair, names: Iterable[str], now: datetime, life: timedelta) -> Pair:
-    """A certificate for a server that is called by any of these names and addresses; it ends with its authority."""
+def new_serving(authority: KeyPair, names: Iterable[str], now: datetime, lifetime: timedelta) -> KeyPair:
+    """Creates a serving certificate for these names and addresses; it expires with its CA at the latest."""
     key = ec.generate_private_key(ec.SECP256R1())
-    spelt = sorted(names)
-    until = min(now + life, authority.certificate.not_valid_after_utc)
-    shortest = min(spelt, key=len)[:_LONGEST_COMMON_NAME]
+    sorted_names = sorted(names)
+    until = min(now + lifetime, authority.certificate.not_valid_after_utc)
+    shortest = min(sorted_names, key=len)[:_MAX_COMMON_NAME_LENGTH]
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     builder = (
-        _begun(_named(shortest), key, now, until)
+        _builder(_common_name(shortest), key, now, until)
         .issuer_name(authority.certificate.subject)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(issuer, critical=False)
-        .add_extension(x509.SubjectAlternativeName(map(_alternative, spelt)), critical=False)
+        .add_extension(x509.SubjectAlternativeName(map(_alternative, sorted_names)), critical=False)
     )
-    return Pair(builder.sign(authority.key, hashes.SHA256()), key)
+    return KeyPair(builder.sign(authority.key, hashes.SHA256()), key)
 
 
-def names_of(certificate: x509.Certificate) -> frozenset[str]:
-    """The names and addresses that a server may be called by."""
+def server_names(certificate: x509.Certificate) -> frozenset[str]:
+    """Returns the alternative names and addresses of a certificate."""
     try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return frozenset()
-    addresses = map(str, found.get_values_for_type(x509.IPAddress))
-    return frozenset((*found.get_values_for_type(x509.DNSName), *addresses))
+    addresses = map(str, extension.get_values_for_type(x509.IPAddress))
+    return frozenset((*extension.get_values_for_type(x509.DNSName), *addresses))
 
 
 def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    """Whether the one was issued by the other."""
+    """Whether *authority* issued the certificate."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
@@ -78,42 +78,42 @@ def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> 
 
 
 def read_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
-    """The certificates in a PEM text, in their order. Raises ValueError when there is none."""
+    """Parses PEM certificates in order. Raises ValueError if there are none."""
     return tuple(x509.load_pem_x509_certificates(text))
 
 
-def read_pair(certificates: bytes, key: bytes) -> Pair:
-    """The first of the certificates and the key. Raises ValueError when they are none or do not belong together."""
+def read_pair(certificates: bytes, key: bytes) -> KeyPair:
+    """Parses the first certificate and the key. Raises ValueError if they are invalid or do not match."""
     certificate = read_certificates(certificates)[0]
     try:
         secret = serialization.load_pem_private_key(key, password=None)
-    except TypeError as error:  # it is encrypted
+    except TypeError as error:  # encrypted
         raise ValueError(str(error)) from error
     if not isinstance(secret, ec.EllipticCurvePrivateKey):
-        raise ValueError("the key is of another kind than ours")
+        raise ValueError("the key is not an elliptic curve key")
     if certificate.public_key() != secret.public_key():
-        raise ValueError("the key does not belong to the certificate")
-    return Pair(certificate, secret)
+        raise ValueError("the key does not match the certificate")
+    return KeyPair(certificate, secret)
 
 
-def written_certificates(certificates: Iterable[x509.Certificate]) -> bytes:
-    """All of them as one PEM text."""
-    return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in certificates)
+def certificates_to_pem(certificates: Iterable[x509.Certificate]) -> bytes:
+    """Returns all certificates as one PEM text."""
+    return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in certificates)
 
 
-def written_key(pair: Pair) -> bytes:
-    """The key as PEM, in the clear."""
+def key_to_pem(pair: KeyPair) -> bytes:
+    """Returns the unencrypted key as PEM."""
     return pair.key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
-def time_of(now: float) -> datetime:
-    """Seconds since 1970 as certificates count time."""
+def utc_datetime(now: float) -> datetime:
+    """Converts seconds since 1970."""
     return datetime.fromtimestamp(now, UTC)
 
 
-def _begun(
+def _builder(
     name: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, until: datetime
 ) -> x509.CertificateBuilder:
     return (
@@ -121,13 +121,13 @@ def _begun(
         .subject_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SLACK)
+        .not_valid_before(now - _CLOCK_SKEW)
         .not_valid_after(until)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
 
 
-def _named(name: str) -> x509.Name:
+def _common_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 

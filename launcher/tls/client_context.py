@@ -1,4 +1,4 @@
-"""A TLS context whose certificates follow their files."""
+"""A client TLS context whose certificates follow their files."""
 
 import hashlib
 import ssl
@@ -7,10 +7,10 @@ from pathlib import Path
 
 class ClientTls:
     """
-    How connections to a cluster are made safe.
+    TLS of connections to a cluster.
 
-    Clusters rotate their certificates while programs run. ``refresh`` takes up what has changed; connections that are
-    open already go on as they are.
+    Clusters rotate certificates while programs run. ``refresh`` loads changed files; open connections are not
+    affected.
     """
 
     def __init__(
@@ -23,71 +23,74 @@ class ClientTls:
         server_name: str | None = None,
     ) -> None:
         """
-        *authority* signs the server's certificate (None: whom this machine trusts).
+        *authority* is the CA of the server (None: the CAs of this machine).
 
-        *certificate* and *key* are ours; *server_name* stands in the server's certificate if its address does not.
+        *certificate* and *key* are the client certificate; *server_name* is used if the address is not in the
+        server's certificate.
         """
         self.server_name = server_name
         self.context = ssl.create_default_context(cafile=authority)
-        # Go, which clusters are made with, takes certificates that Python from 3.13 on finds too loosely written.
+        # Clusters, written in Go, use certificates that Python 3.13 and later reject as not strict enough.
         self.context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not verify:
             self.context.check_hostname = False
             self.context.verify_mode = ssl.CERT_NONE
         self._authority, self._certificate, self._key = authority, certificate, key
-        self._seen: dict[Path, bytes] = {}
-        self._load_own()
-        self._note()
+        self._file_digests: dict[Path, bytes] = {}
+        self._load_client_certificate()
+        self._record_files()
 
     def without_client_certificate(self) -> "ClientTls":
-        """Another with the same trust, and no certificate of ours: for connections on behalf of others."""
+        """Returns a context with the same CA but no client certificate, for connections on behalf of others."""
         verify = self.context.verify_mode != ssl.CERT_NONE
         return ClientTls(self._authority, verify=verify, server_name=self.server_name)
 
     def identify(self, certificate: Path, key: Path) -> None:
-        """From the next connection on, this is our certificate."""
+        """Sets the client certificate for new connections."""
         self._certificate, self._key = certificate, key
-        self._load_own()
-        self._note()
+        self._load_client_certificate()
+        self._record_files()
 
     def refresh(self) -> None:
-        """Read again what has changed on disk. Raises OSError; then the old goes on to serve."""
-        seen = self._seen
-        self._note()
-        if seen == self._seen:
+        """Loads changed files. Raises OSError, and keeps the current certificates, if they are invalid."""
+        previous = self._file_digests
+        self._record_files()
+        if previous == self._file_digests:
             return
         try:
             if self._authority is not None:
-                # Added to the old one, which servers not yet rotated still use.
+                # Added to the old CA, which servers not yet rotated still use.
                 self.context.load_verify_locations(self._authority)
-            self._load_own()
+            self._load_client_certificate()
         except OSError:
-            self._seen = seen  # half written: look again next time
+            self._file_digests = previous  # partly written: checked again next time
             raise
 
-    def _load_own(self) -> None:
+    def _load_client_certificate(self) -> None:
         if self._certificate is not None:
             load_certificate_chain(self.context, self._certificate, self._key)
 
-    def _note(self) -> None:
-        self._seen = {path: found for path in self._files() if (found := _looks(path)) is not None}
+    def _record_files(self) -> None:
+        self._file_digests = {
+            path: digest for path in self._files() if (digest := _file_digest(path)) is not None
+        }
 
     def _files(self) -> list[Path]:
         return [path for path in (self._authority, self._certificate, self._key) if path is not None]
 
 
 def load_certificate_chain(context: ssl.SSLContext, certificate: Path | str, key: Path | str | None) -> None:
-    """From now on *context* shows this certificate. Raises OSError when the two do not fit; then it has the old one."""
-    # Tried on another context first: one that has taken a certificate whose key does not fit has neither.
+    """Loads a certificate into *context*. Raises OSError, and changes nothing, if certificate and key do not match."""
+    # Loaded into another context first: a failed load would leave *context* without any certificate.
     ssl.SSLContext(context.protocol).load_cert_chain(certificate, key)
     context.load_cert_chain(certificate, key)
 
 
-def _looks(path: Path) -> bytes | None:
+def _file_digest(path: Path) -> bytes | None:
     """
-    What changes with the file; None when it is not there, as for a moment while it is replaced.
+    Returns a digest of the file; None if it does not exist, for example while it is replaced.
 
-    Not its time: two writings within one tick of the kernel's clock bear the same.
+    Not its modification time, which two writes within one clock tick share.
     """
     try:
         return hashlib.sha256(path.read_bytes()).digest()

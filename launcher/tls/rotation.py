@@ -1,8 +1,8 @@
 """
-When certificates are made anew: decided from what is held and the time.
+Rotation of certificates, computed from the stored ones and the time.
 
-An authority's successor is told to everybody before anybody shows a certificate that it has signed, and the old one is
-trusted as long as one signed by it could be valid. So no two who keep to this ever have to wait for each other.
+A new CA is published before a certificate signed by it is used, and the old CA is trusted as long as certificates
+signed by it are valid. Replicas that follow this rule never have to wait for each other.
 """
 
 from collections.abc import Iterator
@@ -11,117 +11,126 @@ from datetime import datetime, timedelta
 
 from cryptography import x509
 
-from launcher.tls.certificate_authority import Pair, is_signed_by, names_of, new_authority, new_serving
+from launcher.tls.certificate_authority import KeyPair, is_signed_by, new_authority, new_serving, server_names
 
-#: Users may have written the authority into files of theirs, so it lasts.
-AUTHORITY_LIFE = timedelta(days=3650)
-SERVING_LIFE = timedelta(days=90)
-#: How long an authority is told of before it is needed.
-NOTICE = timedelta(days=1)
+#: Long, because users may have stored the CA certificate.
+AUTHORITY_LIFETIME = timedelta(days=3650)
+SERVING_LIFETIME = timedelta(days=90)
+#: Time between the publication of a CA and its use.
+PUBLICATION_PERIOD = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCertificates:
-    """What was held so far, as far as it can be used."""
+    """The stored certificates, as far as they are valid."""
 
-    authority: Pair | None = None
-    #: Newest first, the authority among them.
+    authority: KeyPair | None = None
+    #: Newest first, including the current CA.
     trusted: tuple[x509.Certificate, ...] = ()
-    serving: Pair | None = None
-    #: What is wrong with the rest.
-    faults: tuple[str, ...] = ()
+    serving: KeyPair | None = None
+    #: Errors in the other parts.
+    errors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateSet:
-    """Who signs, whom to trust, and what a server shows."""
+    """The CA, the trusted CAs and the serving certificate."""
 
-    authority: Pair
+    authority: KeyPair
     trusted: tuple[x509.Certificate, ...]
-    serving: Pair
+    serving: KeyPair
 
 
 @dataclass(frozen=True, slots=True)
-class Renewal:
-    """What is held from now on, and why it is not what was found; no reason, no change."""
+class RenewedCertificates:
+    """The certificates to store, and the reasons for changes; without reasons nothing changed."""
 
-    ring: CertificateSet
-    because: tuple[str, ...]
+    certificates: CertificateSet
+    reasons: tuple[str, ...]
 
 
-def renewed(found: StoredCertificates, names: frozenset[str], now: datetime, *, told: bool) -> Renewal:
+def renew_certificates(
+    stored: StoredCertificates, names: frozenset[str], now: datetime, *, published: bool
+) -> RenewedCertificates:
     """
-    What to hold at that time, for servers called by these *names*.
+    Computes the certificates for servers with these *names*.
 
-    *told* says whether everybody has been told of the authority that was found.
+    *published* is whether all clients have received the stored CA.
     """
-    because = list(found.faults)
-    authority = found.authority
-    if authority is None or (why := _authority_fault(authority.certificate, now)):
+    reasons = list(stored.errors)
+    authority = stored.authority
+    if authority is None or (reason := _authority_error(authority.certificate, now)):
         if authority is not None:
-            because.append(f"the authority {why}")
-        authority = new_authority(now, AUTHORITY_LIFE)
-    trusted = tuple(_trusted(authority.certificate, found.trusted, now))
-    if found.authority is authority and trusted != found.trusted:
-        because.append("an old authority has expired")
-    serving = found.serving
-    if serving is None or (why := _serving_fault(serving.certificate, trusted, names, now)):
-        # Others who share it may want other names: to take theirs away would begin an endless quarrel.
-        wanted = names | (names_of(serving.certificate) if serving else frozenset())
-    elif why := _serving_due(serving.certificate, authority, now, told=told):
-        wanted = names
+            reasons.append(f"the authority {reason}")
+        authority = new_authority(now, AUTHORITY_LIFETIME)
+    trusted = tuple(_trusted_authorities(authority.certificate, stored.trusted, now))
+    if stored.authority is authority and trusted != stored.trusted:
+        reasons.append("an old authority has expired")
+    serving = stored.serving
+    if serving is None or (reason := _serving_error(serving.certificate, trusted, names, now)):
+        # Replicas may be configured with different names: removing names of others would cause endless rotation.
+        new_names = names | (server_names(serving.certificate) if serving else frozenset())
+    elif reason := _serving_renewal_reason(serving.certificate, authority, now, published=published):
+        new_names = names
     else:
-        return Renewal(CertificateSet(authority, trusted, serving), tuple(because))
+        return RenewedCertificates(CertificateSet(authority, trusted, serving), tuple(reasons))
     if serving is not None:
-        because.append(f"the certificate {why}")
-    return Renewal(
-        CertificateSet(authority, trusted, new_serving(authority, wanted, now, SERVING_LIFE)), tuple(because)
+        reasons.append(f"the certificate {reason}")
+    return RenewedCertificates(
+        CertificateSet(authority, trusted, new_serving(authority, new_names, now, SERVING_LIFETIME)),
+        tuple(reasons),
     )
 
 
-def _trusted(
-    authority: x509.Certificate, others: tuple[x509.Certificate, ...], now: datetime
+def _trusted_authorities(
+    authority: x509.Certificate, stored: tuple[x509.Certificate, ...], now: datetime
 ) -> Iterator[x509.Certificate]:
     yield authority
-    yield from (other for other in others if other != authority and now < other.not_valid_after_utc)
+    yield from (
+        certificate
+        for certificate in stored
+        if certificate != authority and now < certificate.not_valid_after_utc
+    )
 
 
-def _authority_fault(certificate: x509.Certificate, now: datetime) -> str | None:
-    return _time_fault(certificate, now) or _worn(certificate, now)
+def _authority_error(certificate: x509.Certificate, now: datetime) -> str | None:
+    return _validity_error(certificate, now) or _lifetime_error(certificate, now)
 
 
-def _serving_fault(
+def _serving_error(
     certificate: x509.Certificate,
     trusted: tuple[x509.Certificate, ...],
     names: frozenset[str],
     now: datetime,
 ) -> str | None:
-    """Why nobody can be shown this certificate any longer."""
-    if why := _time_fault(certificate, now):
-        return why
+    """Returns why the certificate cannot be used any longer, or None."""
+    if reason := _validity_error(certificate, now):
+        return reason
     if not any(is_signed_by(certificate, authority) for authority in trusted):
-        return "is signed by no authority that is trusted"
-    if lacking := names - names_of(certificate):
-        return f"lacks the names {', '.join(sorted(lacking))}"
+        return "is not signed by a trusted authority"
+    if missing := names - server_names(certificate):
+        return f"lacks the names {', '.join(sorted(missing))}"
     return None
 
 
-def _serving_due(certificate: x509.Certificate, authority: Pair, now: datetime, *, told: bool) -> str | None:
-    """Why it is time for another."""
+def _serving_renewal_reason(
+    certificate: x509.Certificate, authority: KeyPair, now: datetime, *, published: bool
+) -> str | None:
+    """Returns why the certificate should be replaced, or None."""
     if is_signed_by(certificate, authority.certificate):
-        return _worn(certificate, now)
-    noticed = told and now >= authority.certificate.not_valid_before_utc + NOTICE
-    if noticed or now >= certificate.not_valid_after_utc - NOTICE:
-        return "is signed by an authority that has a successor"
+        return _lifetime_error(certificate, now)
+    is_published = published and now >= authority.certificate.not_valid_before_utc + PUBLICATION_PERIOD
+    if is_published or now >= certificate.not_valid_after_utc - PUBLICATION_PERIOD:
+        return "is signed by an authority that was replaced"
     return None
 
 
-def _time_fault(certificate: x509.Certificate, now: datetime) -> str | None:
+def _validity_error(certificate: x509.Certificate, now: datetime) -> str | None:
     if now >= certificate.not_valid_after_utc:
         return "has expired"
     return "is not valid yet" if now < certificate.not_valid_before_utc else None
 
 
-def _worn(certificate: x509.Certificate, now: datetime) -> str | None:
-    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    return "has had two thirds of its life" if now >= begin + (end - begin) * 2 / 3 else None
+def _lifetime_error(certificate: x509.Certificate, now: datetime) -> str | None:
+    start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return "has reached two thirds of its lifetime" if now >= start + (end - start) * 2 / 3 else None

@@ -1,4 +1,4 @@
-"""The certificate that clients see, out of files that somebody else replaces when its time comes."""
+"""Server TLS contexts, and certificates loaded from files that are rotated."""
 
 import asyncio
 import hashlib
@@ -12,19 +12,19 @@ from pathlib import Path
 from launcher.tls.client_context import load_certificate_chain
 
 
-def show(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+def load_pem_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     """
-    From now on new connections of *context* are shown this certificate; those that are open go on as they are.
+    Loads a PEM certificate for new connections; open connections are not affected.
 
-    Raises ssl.SSLError when the two, as PEM, are none or do not belong together; then nothing has changed.
+    Raises ssl.SSLError, and changes nothing, if certificate and key are invalid or do not match.
     """
-    with _file(certificate) as first, _file(key) as second:
+    with _memory_file(certificate) as first, _memory_file(key) as second:
         load_certificate_chain(context, first, second)
 
 
 @contextmanager
-def _file(content: bytes) -> Iterator[str]:
-    """The path of a file in memory that only this process can see."""
+def _memory_file(content: bytes) -> Iterator[str]:
+    """Yields the path of a file in memory, visible only to this process."""
     descriptor = os.memfd_create("certificate")
     try:
         os.write(descriptor, content)
@@ -35,53 +35,51 @@ def _file(content: bytes) -> Iterator[str]:
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks at the files.
-_LOOK_AGAIN = 2.0
+#: Interval between checks of the files.
+_CHECK_SECONDS = 2.0
 
 
 def server_context() -> ssl.SSLContext:
-    """What a server asks of every client's connection; it has no certificate yet."""
+    """Returns a server context without a certificate."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 
 class CertificateFiles:
-    """
-    A TLS context that follows its files.
-
-    New connections get the new certificate; those that are open go on as they are.
-    """
+    """A TLS context that follows its files. Open connections are not affected."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
-        """Raises OSError when the files hold no certificate and its key."""
+        """Raises OSError if the files have no certificate and key."""
         self._certificate, self._key = certificate, key
         self.context = server_context()
-        self._seen = self._look()
+        self._digest = self._content_digest()
         self.context.load_cert_chain(certificate, key)
 
     async def run(self) -> None:
-        """Follow the files until cancelled."""
+        """Reloads changed files until cancelled."""
         while True:
-            await asyncio.sleep(_LOOK_AGAIN)
+            await asyncio.sleep(_CHECK_SECONDS)
             self.refresh()
 
     def refresh(self) -> None:
-        """Take up what has changed. What cannot be used is told in the log, and the old certificate goes on."""
+        """Reloads changed files. If they are invalid, logs it and keeps the certificate."""
         try:
-            seen = self._look()
-            if seen == self._seen:
+            digest = self._content_digest()
+            if digest == self._digest:
                 return
-            self._seen = seen
+            self._digest = digest
             load_certificate_chain(self.context, self._certificate, self._key)
         except OSError as error:
-            log.warning("new certificate not read", extra={"file": str(self._certificate), "why": str(error)})
+            log.warning(
+                "new certificate not loaded", extra={"file": str(self._certificate), "error": str(error)}
+            )
         else:
-            log.info("new certificate read", extra={"file": str(self._certificate)})
+            log.info("new certificate loaded", extra={"file": str(self._certificate)})
 
-    def _look(self) -> bytes:
-        """What changes with the files; not their times, which two writings within one tick of the clock share."""
-        together = hashlib.sha256()
+    def _content_digest(self) -> bytes:
+        """Returns a digest of the files. Not their modification times, which two writes within one clock tick share."""
+        digest_of_files = hashlib.sha256()
         for path in (self._certificate, self._key):
-            together.update(path.read_bytes())
-        return together.digest()
+            digest_of_files.update(path.read_bytes())
+        return digest_of_files.digest()

@@ -1,9 +1,4 @@
-"""
-A whole launcher on a cluster: the controller over its API server, and the port that clients and probes reach.
-
-Every replica serves; one of them leads, and only its controller works. Each part runs as one task of one group, so
-nothing outlives the launcher and no failure is lost.
-"""
+"""The launcher in Kubernetes mode: controller, proxy and webhook over an API server."""
 
 import asyncio
 import gc
@@ -11,7 +6,7 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -19,26 +14,27 @@ from aiohttp import web
 
 from launcher.api.cluster_health import ClusterHealth
 from launcher.api.http.server import make_runner
-from launcher.api.middleware.metrics import Gauge, Metrics, counted, object_error_gauge
-from launcher.api.proxy.app import DoorParts, door_limits, make_proxy_app
+from launcher.api.middleware.metrics import CallbackGauge, Metrics, object_error_gauge, state_gauge
+from launcher.api.proxy.app import ProxyDependencies, make_proxy_app, proxy_limits
 from launcher.api.system_endpoints import Health
 from launcher.api.webhook.handler import Webhook
 from launcher.controller.framework_controller import ControllerOptions, FrameworkController
 from launcher.controller.gang.gang_hook import ClusterGangHook
 from launcher.controller.leader_election import LeaderElector, Worker
 from launcher.controller.service_control import ServiceControl
-from launcher.core.errors import FieldError, LauncherError
+from launcher.core.errors import LauncherError
+from launcher.core.failures.classifier import DEFAULT_RULES, FailureClassifier
+from launcher.core.planning.options import PlannerOptions
 from launcher.core.validation.framework import validation_errors
 from launcher.job_kinds.job_controller import ClusterJobs, JobController
 from launcher.job_kinds.job_kind import JobKind
 from launcher.job_kinds.ownership import JobKindOwnership
 from launcher.rendezvous.discovery_hook import LauncherEndpoint
-from launcher.rendezvous.tokens import shared_key
-from launcher.scheduling.capacity import ClusterCapacity
-from launcher.settings import ClusterSettings, InPod, Kubeconfig
+from launcher.rendezvous.tokens import key_from_secret
+from launcher.settings.cluster import ClusterSettings, InPod, Kubeconfig
 from launcher.store.fenced_store import FencedStore, LeaderTerm
-from launcher.store.interface import FRAMEWORKS, PODS, Object, ResourceKind, Store
-from launcher.store.kubernetes.cluster_config import ClusterConfig, from_kubeconfig, from_service_account
+from launcher.store.interface import FRAMEWORKS, PODS, ResourceKind, Store
+from launcher.store.kubernetes.cluster_config import ClusterConfig, from_service_account
 from launcher.store.kubernetes.kube_store import KubeStore
 from launcher.store.object_errors import object_errors
 from launcher.wiring.lifecycle import WorkerGroup, reload_on_hangup, stop_event
@@ -46,225 +42,230 @@ from launcher.wiring.reload import reload
 from launcher.wiring.rendezvous import RendezvousParts, launcher_url, raise_open_file_limit
 from launcher.wiring.serving_certificate import ServingCertificate
 
-#: Seconds over which watches and logs are ended when the launcher stops.
-_DRAIN = 2.0
-#: Seconds that the controller may take to save what it knows.
-_ENDING = 10.0
-#: For what must not wait for pods: the lease, the certificate, and the question whether the cluster is there.
-_SPARE_CONNECTIONS = 4
-#: For rooms in which pods wait for each other; however many there are, they do not keep the controller waiting.
+#: Time over which watches and log streams are closed when the launcher stops.
+_DRAIN_SECONDS = 2.0
+#: Time for the controller to save its state.
+_STOP_SECONDS = 10.0
+#: For requests that must not wait behind pods: lease, certificate and health checks.
+_PRIORITY_CONNECTIONS = 4
+#: For rendezvous sessions; they do not delay the controller, however many there are.
 _DISCOVERY_CONNECTIONS = 16
-#: Each write of a status costs the API server as much as a pod does, so one that nothing waits for waits for more.
-_PACE = ControllerOptions(
-    calls=32,
+#: A status write costs the API server as much as a pod, so writes that nothing waits for are coalesced.
+_CONTROLLER_OPTIONS = ControllerOptions(
+    max_calls=32,
     coalesce_seconds=1.0,
-    gather_per_task=1e-3,
-    gather_per_framework=20e-3,
-    gather_at_first=5.0,
-    event_pause=50e-3,
+    coalesce_seconds_per_task=1e-3,
+    coalesce_seconds_per_framework=20e-3,
+    coalesce_seconds_at_start=5.0,
+    event_interval_seconds=50e-3,
 )
 
 
 async def serve(
     settings: ClusterSettings,
     sock: socket.socket,
-    announce: Callable[[ClusterConfig], None],
+    on_connected: Callable[[ClusterConfig], None],
     read: Callable[[], ClusterSettings],
 ) -> None:
     """
-    Return when SIGTERM or SIGINT has ended the serving; *announce* is called when it is known which cluster it is for.
+    Serves until SIGTERM or SIGINT; *on_connected* is called when the cluster is known.
 
-    On SIGHUP the settings are *read* again.
-    Raises LauncherError when the admin has to change something, and an exception group when a part fails.
+    On SIGHUP the settings are *read* again. Raises LauncherError if the admin has to change something, and an
+    exception group if a component fails.
     """
-    # What is read from the cluster stays: to look at all of it again and again while it comes is half of a start.
+    # Objects read from the cluster stay in memory; frequent garbage collections would take half of the start-up time.
     gc.set_threshold(50_000, 20, 100)
     raise_open_file_limit()
     stop = stop_event()
     with sock:
-        access = await _access(settings.cluster)
-        announce(access)
+        config = await _cluster_config(settings.cluster)
+        on_connected(config)
         try:
-            async with _cluster_launcher(settings, sock, access) as replica:
+            async with _cluster_launcher(settings, sock, config) as replica:
                 reload_on_hangup(lambda: reload(settings, read, replica.apply))
                 await stop.wait()
-        except ExceptionGroup as failed:
-            told, others = failed.split(LauncherError)
-            if told is None or others is not None:
+        except ExceptionGroup as group:
+            launcher_group, other_group = group.split(LauncherError)
+            if launcher_group is None or other_group is not None:
                 raise
-            raise next(_leaves(told)) from failed
+            raise next(_leaf_errors(launcher_group)) from group
 
 
-def _leaves(group: BaseExceptionGroup[LauncherError]) -> Iterator[LauncherError]:
+def _leaf_errors(group: BaseExceptionGroup[LauncherError]) -> Iterator[LauncherError]:
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
+            yield from _leaf_errors(error)
         else:
             yield error
 
 
-async def _access(cluster: Kubeconfig | InPod) -> ClusterConfig:
+async def _cluster_config(cluster: Kubeconfig | InPod) -> ClusterConfig:
     match cluster:
         case InPod():
             return from_service_account(cluster.host, cluster.port)
         case Kubeconfig():
+            # kubernetes_asyncio, which it imports, takes 60 MB.
+            from launcher.store.kubernetes.kubeconfig import from_kubeconfig
+
             return await from_kubeconfig(cluster.files, cluster.context, time.time)
 
 
 @asynccontextmanager
 async def _cluster_launcher(
-    settings: ClusterSettings, sock: socket.socket, access: ClusterConfig
-) -> AsyncGenerator["_Replica"]:
+    settings: ClusterSettings, sock: socket.socket, config: ClusterConfig
+) -> AsyncGenerator["_LauncherReplica"]:
     async with AsyncExitStack() as stack:
-        store = await KubeStore.open(access)
+        store = await KubeStore.open(config)
         stack.push_async_callback(store.close)
-        spare = await KubeStore.open(access, connections=_SPARE_CONNECTIONS)
-        stack.push_async_callback(spare.close)
-        asked = await KubeStore.open(access, connections=_DISCOVERY_CONNECTIONS)
-        stack.push_async_callback(asked.close)
-        replica = _Replica(settings, sock, access, store, spare, asked)
+        priority_store = await KubeStore.open(config, connections=_PRIORITY_CONNECTIONS)
+        stack.push_async_callback(priority_store.close)
+        discovery_store = await KubeStore.open(config, connections=_DISCOVERY_CONNECTIONS)
+        stack.push_async_callback(discovery_store.close)
+        replica = _LauncherReplica(settings, sock, config, store, priority_store, discovery_store)
         group = await stack.enter_async_context(asyncio.TaskGroup())
         await stack.enter_async_context(replica.serving(group))
-        # Ended first: another launcher leads while this one still answers.
+        # Stopped first: another launcher leads while this one still serves.
         await stack.enter_async_context(replica.leading(group))
         yield replica
 
 
-class _Replica:
-    """One of several launchers of a cluster."""
+class _LauncherReplica:
+    """One replica of the launcher."""
 
     def __init__(
         self,
         settings: ClusterSettings,
         sock: socket.socket,
-        access: ClusterConfig,
+        config: ClusterConfig,
         store: KubeStore,
-        spare: KubeStore,
-        asked: KubeStore,
+        priority_store: KubeStore,
+        discovery_store: KubeStore,
     ) -> None:
-        """*spare* is for what must not wait for pods, *asked* for pods that ask for their peers."""
-        self._settings, self._sock, self._access, self._store = settings, sock, access, store
-        self._reach = ClusterHealth(spare)
-        self._certified = ServingCertificate(settings, spare, access.namespace)
-        self._discovering = RendezvousParts(asked, partial(shared_key, spare, access.namespace), self._where)
-        self._own_jobs = JobKindOwnership(spare.discover, spare)
-        #: That of our last term.
+        """*priority_store* is for requests that must not wait, *discovery_store* for rendezvous sessions."""
+        self._settings, self._sock, self._config, self._store = settings, sock, config, store
+        self._failures = FailureClassifier((*settings.failure_rules, *DEFAULT_RULES))
+        self._health = ClusterHealth(priority_store)
+        self._certificate = ServingCertificate(settings, priority_store, config.namespace)
+        self._rendezvous = RendezvousParts(
+            discovery_store, partial(key_from_secret, priority_store, config.namespace), self._endpoint
+        )
+        self._job_ownership = JobKindOwnership(priority_store.discover, priority_store)
+        #: The controller of the last leader term.
         self._controller: FrameworkController | None = None
         self._leader = LeaderElector(
-            spare,
-            namespace=access.namespace,
+            priority_store,
+            namespace=config.namespace,
             identity=f"{socket.gethostname()}_{uuid.uuid4()}",
             clock=time.time,
-            chance=random.random,
+            jitter=random.random,
         )
 
     def apply(self, new: ClusterSettings) -> None:
-        """Take what can change while the launcher runs."""
+        """Applies settings that can change while the launcher runs."""
         self._settings.policy.replace_with(new.policy)
-        self._certified.refresh()
+        self._failures.replace_rules((*new.failure_rules, *DEFAULT_RULES))
+        self._certificate.refresh()
 
     @asynccontextmanager
     async def leading(self, group: asyncio.TaskGroup) -> AsyncGenerator[None]:
-        """The controller at work whenever it is our turn; at the end it saves what it knows, and the lease is free."""
+        """Runs the controller while this replica leads; at the end it saves its state and releases the lease."""
 
         async def lead() -> None:
-            await granted
+            await healthy
             await self._leader.run(self._worker)
 
-        granted = group.create_task(self._reach.granted())
-        leading = group.create_task(lead())
+        healthy = group.create_task(self._health.wait_until_healthy())
+        leader_task = group.create_task(lead())
         try:
             yield
         finally:
-            granted.cancel()
+            healthy.cancel()
             self._leader.stop()
-            # A cluster that does not answer does not keep us: what is not saved is thought of again by the next.
-            await asyncio.wait([leading], timeout=_ENDING)
-            leading.cancel()
+            # An unreachable cluster does not block the stop: the next leader computes unsaved state again.
+            await asyncio.wait([leader_task], timeout=_STOP_SECONDS)
+            leader_task.cancel()
 
     def _worker(self, term: LeaderTerm) -> Worker:
         store = FencedStore(self._store, term)
-        gangs = ClusterGangHook(
-            store, self._store.discover, ClusterCapacity, clock=time.time, chance=random.random
-        )
+        gangs = ClusterGangHook(store, self._store.discover, clock=time.time, jitter=random.random)
         controller = self._controller = FrameworkController(
             store,
             clock=time.time,
-            chance=random.random,
-            pace=_PACE,
-            # Frameworks also come past the front door, and past the webhook while that is away.
-            check=self._problems_in,
-            attendants=[gangs, ServiceControl(store), self._discovering.introducer],
+            jitter=random.random,
+            planner_options=PlannerOptions(failures=self._failures),
+            options=_CONTROLLER_OPTIONS,
+            # Frameworks can be created without the proxy, and without the webhook while it is unavailable.
+            validate=partial(validation_errors, policy=self._settings.policy),
+            hooks=[gangs, ServiceControl(store), self._rendezvous.hook],
         )
-        return WorkerGroup(controller, gangs, ClusterJobs(self._own_jobs, partial(self._mirror, store)))
+        return WorkerGroup(
+            controller, gangs, ClusterJobs(self._job_ownership, partial(self._job_controller, store))
+        )
 
-    def _mirror(self, store: Store, foreign: JobKind) -> JobController:
+    def _job_controller(self, store: Store, job_kind: JobKind) -> JobController:
         return JobController(
             store,
-            foreign,
+            job_kind,
             clock=time.time,
-            chance=random.random,
-            forbidden=self._settings.policy.problems,
+            jitter=random.random,
+            policy_errors=self._settings.policy.errors,
         )
-
-    def _problems_in(self, framework: Object) -> Sequence[FieldError]:
-        return (*validation_errors(framework), *self._settings.policy.problems(framework))
 
     @asynccontextmanager
     async def serving(self, group: asyncio.TaskGroup) -> AsyncGenerator[None]:
-        """The front door open, on every replica."""
-        limits = door_limits()
-        checks = {"not-draining": limits.not_draining, "cluster": self._reach.cluster}
-        checks |= {"frameworks": self._reach.frameworks, "certificate": self._certified.is_shown}
-        parts = DoorParts(
-            access=self._access,
+        """Serves the proxy; on every replica."""
+        limits = proxy_limits()
+        checks = {"not-draining": limits.not_draining, "cluster": self._health.cluster}
+        checks |= {"frameworks": self._health.frameworks, "certificate": self._certificate.check}
+        parts = ProxyDependencies(
+            access=self._config,
             policy=self._settings.policy,
             limits=limits,
             metrics=Metrics(
                 gauges=[
-                    self._leads(),
-                    *self._counts(),
-                    self._discovering.waiting(),
+                    self._leader_gauge(),
+                    *self._state_gauges(),
+                    self._rendezvous.waiters_gauge(),
                     object_error_gauge(object_errors),
                 ]
             ),
             health=Health(checks, object_errors.current),
             webhook=Webhook(self._settings.policy),
-            rendezvous=self._discovering.rendezvous,
+            rendezvous=self._rendezvous.handler,
             certificates=self._settings.client_ca is not None,
-            serves_kind=self._own_jobs.are_ours,
-            second_name=self._settings.frameworkcontroller,
+            serves_kind=self._job_ownership.is_owned,
+            api_group_alias=self._settings.frameworkcontroller,
             metrics_auth=self._settings.metrics_auth,
         )
         runner = make_runner(make_proxy_app(parts))
         await runner.setup()
-        following = group.create_task(self._certified.run(self._reach.granted))
-        meeting = group.create_task(self._discovering.rooms.run())
-        looking = group.create_task(self._own_jobs.run())
+        certificate_task = group.create_task(self._certificate.run(self._health.wait_until_healthy))
+        sessions_task = group.create_task(self._rendezvous.sessions.run())
+        ownership_task = group.create_task(self._job_ownership.run())
         try:
-            await web.SockSite(runner, self._sock, ssl_context=self._certified.context).start()
+            await web.SockSite(runner, self._sock, ssl_context=self._certificate.context).start()
             yield
         finally:
-            following.cancel()
-            meeting.cancel()
-            looking.cancel()
-            limits.drain(_DRAIN)
+            certificate_task.cancel()
+            sessions_task.cancel()
+            ownership_task.cancel()
+            limits.drain(_DRAIN_SECONDS)
             await runner.cleanup()
 
-    async def _where(self) -> LauncherEndpoint:
-        url = launcher_url(self._settings, self._sock, self._access.namespace)
-        return LauncherEndpoint(url, await self._certified.authority() if url.startswith("https:") else "")
+    async def _endpoint(self) -> LauncherEndpoint:
+        url = launcher_url(self._settings, self._sock, self._config.namespace)
+        return LauncherEndpoint(url, await self._certificate.authority() if url.startswith("https:") else "")
 
-    def _leads(self) -> Gauge:
-        return Gauge(
+    def _leader_gauge(self) -> CallbackGauge:
+        return CallbackGauge(
             "launcher_leader",
-            "Whether this launcher is the one that runs Frameworks.",
+            "1 on the replica that is the leader, 0 on the others.",
             lambda: [((), float(self._leader.is_leader))],
         )
 
-    def _counts(self) -> Iterator[Gauge]:
-        """What there is, as the leader knows it; the others say nothing, so sums over all replicas are right."""
-        return (counted(kind, partial(self._count, kind)) for kind in (FRAMEWORKS, PODS))
+    def _state_gauges(self) -> Iterator[CallbackGauge]:
+        """Gauges of the leader's objects. Other replicas report none, so that sums over replicas are correct."""
+        return (state_gauge(kind, partial(self._count, kind)) for kind in (FRAMEWORKS, PODS))
 
     def _count(self, kind: ResourceKind) -> Mapping[str, int] | None:
         controller = self._controller if self._leader.is_leader else None

@@ -1,4 +1,4 @@
-"""The controller and those who work beside it, as the one worker of a leader."""
+"""Signals, and components that run together."""
 
 import asyncio
 import signal
@@ -9,29 +9,29 @@ from launcher.controller.leader_election import Worker
 
 
 def stop_event() -> asyncio.Event:
-    """Set by SIGTERM or SIGINT from now on; SIGHUP does nothing yet."""
+    """Returns an event set by SIGTERM or SIGINT. SIGHUP has no effect yet."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    # A signal that is ignored would be ignored in pods, too; one that is handled is not.
+    # An ignored signal would also be ignored in pods; a handled one is not.
     loop.add_signal_handler(signal.SIGHUP, lambda: None)
     return stop
 
 
 def reload_on_hangup(reload: Callable[[], None]) -> None:
-    """Call *reload* on each SIGHUP from now on."""
+    """Calls *reload* on each SIGHUP."""
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 
 
 class Runnable(Protocol):
-    """Works until it is cancelled."""
+    """Runs until cancelled."""
 
     async def run(self) -> None: ...
 
 
 class WorkerGroup:
-    """*worker* with its *helpers*: they work for as long as it does."""
+    """Runs *helpers* as long as *worker* runs."""
 
     def __init__(self, worker: Worker, *helpers: Runnable) -> None:
         self._worker, self._helpers = worker, helpers

@@ -1,9 +1,4 @@
-"""
-A whole local launcher: which store stands behind the port, and what runs beside what.
-
-The only place that knows every part. Each part runs as one task of one group, so nothing outlives the launcher and no
-failure is lost. Pods do outlive it: their keeper is a process of its own, and the next launcher finds them again.
-"""
+"""The launcher in local mode: store, controllers, scheduler, node agent and API in one process."""
 
 import asyncio
 import gc
@@ -20,18 +15,22 @@ from aiohttp import web
 
 from launcher.api.app import ApiDependencies, make_app, make_rendezvous_app
 from launcher.api.http.server import make_runner
-from launcher.api.middleware.access_guard import LOOPBACK, Guard
-from launcher.api.middleware.metrics import Gauge, Metrics, object_error_gauge
+from launcher.api.middleware.access_guard import LOOPBACK, AccessGuard
+from launcher.api.middleware.metrics import CallbackGauge, Metrics, object_error_gauge
 from launcher.api.middleware.request_info import is_probe, is_rendezvous
 from launcher.api.middleware.request_limits import RequestLimits
 from launcher.api.system_endpoints import Health
 from launcher.controller.framework_controller import FrameworkController
 from launcher.controller.service_control import ServiceControl
+from launcher.core.failures.classifier import DEFAULT_RULES, FailureClassifier
 from launcher.core.planning.options import PlannerOptions
 from launcher.job_kinds.job_controller import JobController
-from launcher.job_kinds.job_kind import FOREIGN
+from launcher.job_kinds.job_kind import JOB_KINDS
 from launcher.node import machine
 from launcher.node.agent.agent import NodeAgent
+from launcher.node.agent.dependencies import AgentDependencies
+from launcher.node.agent.hosts_files import HostsFileManager
+from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.container_runtime import Runtime
 from launcher.node.gang_hook import LocalGangHook
 from launcher.node.garbage_collector.garbage_collector import GarbageCollector
@@ -41,20 +40,25 @@ from launcher.node.node_spec import NodeRegistration
 from launcher.node.runtime.process_runtime import ProcessRuntime, ShimOptions
 from launcher.node.scheduler import Scheduler
 from launcher.node.shim.linux import protect_from_oom_killer
+from launcher.node.volumes.nfs import Nfs
+from launcher.node.volumes.volume_manager import VolumeManager
+from launcher.rendezvous.container_programs import IMAGE_COMMANDS
 from launcher.rendezvous.discovery_hook import LauncherEndpoint
-from launcher.rendezvous.programs import STAND_INS
-from launcher.rendezvous.tokens import filed_key
-from launcher.settings import InvalidSetting, Settings, listening, refusal, url_of
+from launcher.rendezvous.tokens import key_from_file
+from launcher.settings.local import Settings, exposure_error
+from launcher.settings.values import InvalidSetting
 from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.event_recorder import EventRecorder
+from launcher.store.informer import SharedInformers
 from launcher.store.object_errors import object_errors
 from launcher.tls.server_context import CertificateFiles
 from launcher.wiring.data_directory import prepare
 from launcher.wiring.lifecycle import Runnable, reload_on_hangup, stop_event
+from launcher.wiring.listener import open_listener, url_of
 from launcher.wiring.reload import reload
 from launcher.wiring.rendezvous import (
     RendezvousParts,
-    authority_of,
+    ca_bundle,
     launcher_url,
     raise_open_file_limit,
     rendezvous_listener,
@@ -64,26 +68,27 @@ from launcher.wiring.steady_clock import SteadyClock
 
 log = logging.getLogger(__name__)
 
-#: Durations of every part are measured by it: nothing lasts longer or shorter when the machine's clock is set.
+#: Durations are measured by this clock, so that they do not depend on changes of the system time.
 _CLOCK = SteadyClock()
 
-#: Seconds over which watches and logs are ended when the launcher stops.
-_DRAIN = 2.0
+#: Time over which watches and log streams are closed when the launcher stops.
+_DRAIN_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A launcher that serves."""
+    """A running launcher."""
 
     url: str
     token: str | None
     runtime: Runtime
-    guard: Guard
+    guard: AccessGuard
     certificate: CertificateFiles | None
+    failures: FailureClassifier
 
     @property
     def containers(self) -> int:
-        """How many run just now."""
+        """The number of running containers."""
         return sum(run.ended is None for run in self.runtime.runs().values())
 
 
@@ -93,19 +98,20 @@ async def local_launcher(
     sock: socket.socket | None = None,
     *,
     rules: PlannerOptions | None = None,
-    throw_away: bool = False,
+    stop_shim: bool = False,
 ) -> AsyncGenerator[Running]:
     """
-    A launcher that serves on *sock*, or where the settings say, as long as the block lasts.
+    Runs a launcher that serves on *sock*, or at the configured address, until the end of the block.
 
-    Pods continue after it, unless it is to be thrown away. Raises StoreCorrupted when another launcher uses the data,
-    and an exception group when a component fails while it runs; then the block is cancelled.
+    Pods continue afterwards unless *stop_shim* is set. Raises StoreCorrupted if another launcher uses the data
+    directory, and an exception group if a component fails; then the block is cancelled.
     """
     prepare(settings.data)
     certificate = certificate_files(settings.tls) if settings.tls else None
-    guard = Guard(_hosts(settings), settings.token)
+    guard = AccessGuard(_hosts(settings), settings.token)
+    failures = FailureClassifier((*settings.failure_rules, *DEFAULT_RULES))
     async with AsyncExitStack() as stack:
-        sock = sock or listening(settings)
+        sock = sock or open_listener(settings)
         stack.callback(sock.close)
         store = await SqliteStore.open(settings.data / "store.db", clock=_CLOCK, new_uid=_new_uid)
         stack.push_async_callback(store.close)
@@ -114,52 +120,58 @@ async def local_launcher(
             images=settings.images,
             clock=_CLOCK,
             hidden=(settings.data, *settings.credentials),
-            keeping=_keeping(settings.log_budgets, ends_with_launcher=throw_away),
+            options=_shim_options(settings.log_budgets, ends_with_launcher=stop_shim),
         )
-        stack.push_async_callback(runtime.close, stop_keeper=throw_away)
-        # Not before: what runs in pods has the limits that we had.
+        stack.push_async_callback(runtime.close, stop_shim=stop_shim)
+        # After the shim has started: containers inherit the limits that it had.
         raise_open_file_limit()
         group = await stack.enter_async_context(asyncio.TaskGroup())
         pod_sock = sock
         if settings.unix_socket and not settings.discovery_url:
-            # Programs in pods speak HTTP over TCP, so the rendezvous alone is served on a port.
+            # Programs in pods use HTTP over TCP, so the rendezvous endpoints get a port.
             pod_sock = rendezvous_listener(settings.data / "rendezvous.port")
             stack.callback(pod_sock.close)
-        works = _Components(settings, pod_sock, store, runtime, rules)
-        await stack.enter_async_context(works.running(group))
+        components = _Components(
+            settings, pod_sock, store, runtime, replace(rules or PlannerOptions(), failures=failures)
+        )
+        await stack.enter_async_context(components.running(group))
         if certificate is not None:
-            following = group.create_task(certificate.run())
-            stack.callback(following.cancel)
-        serving = _Serving(settings, sock, pod_sock, guard, certificate)
-        await stack.enter_async_context(serving.open(store, works))
-        yield Running(url_of(settings, sock), settings.token, runtime, guard, certificate)
+            certificate_task = group.create_task(certificate.run())
+            stack.callback(certificate_task.cancel)
+        server = _Server(settings, sock, pod_sock, guard, certificate)
+        await stack.enter_async_context(server.open(store, components))
+        yield Running(url_of(settings, sock), settings.token, runtime, guard, certificate, failures)
 
 
 async def serve(settings: Settings, sock: socket.socket, read: Callable[[], Settings]) -> int:
     """
-    How many containers go on running after SIGTERM or SIGINT has ended the serving. Raises as ``local_launcher``.
+    Serves until SIGTERM or SIGINT. Returns the number of containers that keep running.
 
-    On SIGHUP the settings are *read* again.
+    On SIGHUP the settings are *read* again. Raises the errors of ``local_launcher``.
     """
-    # What is read from the store stays: to look at all of it again and again while it comes is half of a start.
+    # Objects read from the store stay in memory; frequent garbage collections would take half of the start-up time.
     gc.set_threshold(50_000, 20, 100)
     protect_from_oom_killer()
     stop = stop_event()
-    async with local_launcher(settings, sock) as running:
+    async with local_launcher(settings, sock) as launcher:
 
         def apply(new: Settings) -> None:
-            # Where it listens does not change before a restart, and must not become open to other machines.
-            if why := refusal(settings.host, token=new.token is not None, tls=settings.tls is not None):
-                raise InvalidSetting(why)
+            # The address does not change before a restart, and must not become accessible to other machines without
+            # protection.
+            if reason := exposure_error(
+                settings.host, token=new.token is not None, tls=settings.tls is not None
+            ):
+                raise InvalidSetting(reason)
             if new.credentials != settings.credentials:
-                # Containers that run do not have the new files hidden from them.
+                # The new files are not hidden from running containers.
                 raise InvalidSetting(
                     "token-file and tls-key: a new path needs a restart; the content may change"
                 )
-            running.guard.set_token(new.token)
+            launcher.guard.set_token(new.token)
             settings.policy.replace_with(new.policy)
-            if running.certificate is not None:
-                running.certificate.refresh()
+            launcher.failures.replace_rules((*new.failure_rules, *DEFAULT_RULES))
+            if launcher.certificate is not None:
+                launcher.certificate.refresh()
 
         reload_on_hangup(lambda: reload(settings, read, apply))
         if os.geteuid() == 0 and not settings.token and not settings.unix_socket:
@@ -167,11 +179,11 @@ async def serve(settings: Settings, sock: socket.socket, read: Callable[[], Sett
                 "every user of this machine can run commands as root: set --token-file FILE or --listen unix:PATH"
             )
         await stop.wait()
-    return running.containers
+    return launcher.containers
 
 
 class _Components:
-    """Everything that works on the objects of the store, beside those who call the API."""
+    """All components that work on the store, except the API."""
 
     def __init__(
         self,
@@ -179,108 +191,137 @@ class _Components:
         sock: socket.socket,
         store: SqliteStore,
         runtime: ProcessRuntime,
-        rules: PlannerOptions | None,
+        rules: PlannerOptions,
     ) -> None:
         self.logs = ContainerLogs(settings.data / "logs")
-        self.discovering = _discovering(settings, sock, store)
-        running = EventRecorder(store, _CLOCK, "launcher-agent")
-        log_budget = LogBudget(store, settings.data / "logs", settings.log_budgets, running)
-        self.metrics = Metrics(
-            store,
-            gauges=[self.discovering.waiting(), object_error_gauge(object_errors), *_log_gauges(log_budget)],
-        )
+        self.rendezvous = _rendezvous_parts(settings, sock, store)
+        agent_events = EventRecorder(store, _CLOCK, "launcher-agent")
+        log_budget = LogBudget(store, settings.data / "logs", settings.log_budgets, agent_events)
+        informers = SharedInformers(store)
+        # First: its order of kinds, pods before Frameworks, is the order in which informers start.
         self._controller = FrameworkController(
             store,
             clock=_CLOCK,
-            chance=random.random,
-            rules=rules,
-            attendants=[LocalGangHook(store), ServiceControl(store), self.discovering.introducer],
+            jitter=random.random,
+            planner_options=rules,
+            hooks=[LocalGangHook(store), ServiceControl(store), self.rendezvous.hook],
+            informers=informers,
         )
-        scheduling = EventRecorder(store, _CLOCK, "default-scheduler")
-        self._writers = (scheduling, running)
-        self._others: tuple[Runnable, ...] = (
-            self.metrics,
+        self.metrics = Metrics(
+            informers,
+            gauges=[
+                self.rendezvous.waiters_gauge(),
+                object_error_gauge(object_errors),
+                *_log_gauges(log_budget),
+            ],
+        )
+        scheduler_events = EventRecorder(store, _CLOCK, "default-scheduler")
+        self._recorders = (scheduler_events, agent_events)
+        self._runnables: tuple[Runnable, ...] = (
             log_budget,
-            self.discovering.rooms,
+            self.rendezvous.sessions,
             *(
                 JobController(
                     store,
-                    foreign,
+                    job_kind,
                     clock=_CLOCK,
-                    chance=random.random,
-                    forbidden=settings.policy.problems,
+                    jitter=random.random,
+                    policy_errors=settings.policy.errors,
+                    informers=informers,
                 )
-                for foreign in FOREIGN
+                for job_kind in JOB_KINDS
             ),
             NodeRegistration(store, settings.nodes, _CLOCK),
-            Scheduler(store, events=scheduling, clock=_CLOCK),
-            GarbageCollector(store, clock=_CLOCK),
+            Scheduler(store, informers, events=scheduler_events, clock=_CLOCK),
+            GarbageCollector(store, informers, clock=_CLOCK, job_kinds=[each.kind for each in JOB_KINDS]),
             NodeAgent(
-                store,
-                runtime,
-                data=settings.data,
-                nodes=[node.name for node in settings.nodes],
-                # This machine resolves its own name.
-                addresses={node.name: node.address for node in settings.nodes if node.name != machine.name()},
-                logs=self.logs,
-                nfs=settings.nfs,
-                claims=settings.claims,
-                host_paths=lambda: settings.policy.host_path_prefixes,
-                clock=_CLOCK,
-                events=running,
-                images=settings.images.keys(),
-                stand_ins=STAND_INS,
-                path=settings.path,
+                _agent_dependencies(settings, store, informers, runtime, self.logs, agent_events),
+                informers,
+                [node.name for node in settings.nodes],
             ),
+            # Last: their handlers expect running components.
+            informers,
         )
 
     @asynccontextmanager
     async def running(self, group: asyncio.TaskGroup) -> AsyncGenerator[None]:
-        """All at work; at the end the controller saves what it knows, and the rest just stops."""
-        controlling = group.create_task(self._controller.run())
-        writing = [group.create_task(writer.run()) for writer in self._writers]
-        others = [group.create_task(other.run()) for other in self._others]
+        """Runs all components; at the end the controller saves its state, and the others are cancelled."""
+        controller_task = group.create_task(self._controller.run())
+        recorder_tasks = [group.create_task(recorder.run()) for recorder in self._recorders]
+        runnable_tasks = [group.create_task(runnable.run()) for runnable in self._runnables]
         try:
             yield
         finally:
             self._controller.stop()
-            for task in others:
+            for task in runnable_tasks:
                 task.cancel()
-            for writer in self._writers:
-                writer.close()
-            await asyncio.wait([controlling, *writing, *others])
+            for recorder in self._recorders:
+                recorder.close()
+            await asyncio.wait([controller_task, *recorder_tasks, *runnable_tasks])
+
+
+def _agent_dependencies(
+    settings: Settings,
+    store: SqliteStore,
+    informers: SharedInformers,
+    runtime: Runtime,
+    logs: ContainerLogs,
+    events: EventRecorder,
+) -> AgentDependencies:
+    data = settings.data
+    # This machine resolves its own name.
+    addresses = {node.name: node.address for node in settings.nodes if node.name != machine.name()}
+    volumes = VolumeManager(
+        data,
+        Nfs(data / "nfs", settings.nfs),
+        settings.claims,
+        lambda: settings.policy.host_path_prefixes,
+    )
+    return AgentDependencies(
+        store,
+        runtime,
+        volumes,
+        TerminationMessages(data / "ends"),
+        HostsFileManager(store, informers, data / "hosts", nodes=addresses),
+        logs,
+        events,
+        _CLOCK,
+        path=settings.path,
+        images=settings.images.keys(),
+        image_commands=IMAGE_COMMANDS,
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Serving:
-    """What clients connect to; pods connect to a socket of their own where the first is none that they can use."""
+class _Server:
+    """The HTTP servers: one for clients, and one for pods if those cannot use the first."""
 
     settings: Settings
     sock: socket.socket
     pod_sock: socket.socket
-    guard: Guard
+    guard: AccessGuard
     certificate: CertificateFiles | None
 
     @asynccontextmanager
-    async def open(self, store: SqliteStore, works: _Components) -> AsyncGenerator[None]:
-        limits = RequestLimits(free=lambda request: is_probe(request) or is_rendezvous(request))
+    async def open(self, store: SqliteStore, components: _Components) -> AsyncGenerator[None]:
+        limits = RequestLimits(exempt=lambda request: is_probe(request) or is_rendezvous(request))
         parts = ApiDependencies(
             store=store,
             clock=_CLOCK,
-            logs=works.logs,
+            logs=components.logs,
             guard=self.guard,
             limits=limits,
             policy=self.settings.policy,
-            metrics=works.metrics,
+            metrics=components.metrics,
             health=Health(
                 {"not-draining": limits.not_draining, "store": store.check, "disk": store.check_disk},
                 object_errors.current,
             ),
-            rendezvous=works.discovering.rendezvous,
+            rendezvous=components.rendezvous.handler,
         )
         sites = [(make_runner(make_app(parts)), self.sock, self.certificate)]
         if self.pod_sock is not self.sock:
-            pods = make_rendezvous_app(replace(parts, guard=Guard(LOOPBACK)))
+            pods = make_rendezvous_app(replace(parts, guard=AccessGuard(LOOPBACK)))
             sites.append((make_runner(pods), self.pod_sock, None))
         try:
             for runner, sock, certificate in sites:
@@ -289,12 +330,12 @@ class _Serving:
                 await web.SockSite(runner, sock, ssl_context=context).start()
             yield
         finally:
-            works.discovering.rooms.close()
-            limits.drain(_DRAIN)
+            components.rendezvous.sessions.close()
+            limits.drain(_DRAIN_SECONDS)
             await asyncio.gather(*(runner.cleanup() for runner, _, _ in sites))
 
 
-def _keeping(budgets: LogBudgets, *, ends_with_launcher: bool) -> ShimOptions:
+def _shim_options(budgets: LogBudgets, *, ends_with_launcher: bool) -> ShimOptions:
     return ShimOptions(
         log_budget=budgets.total,
         log_budget_framework=budgets.framework,
@@ -303,12 +344,12 @@ def _keeping(budgets: LogBudgets, *, ends_with_launcher: bool) -> ShimOptions:
     )
 
 
-def _log_gauges(budget: LogBudget) -> Sequence[Gauge]:
+def _log_gauges(budget: LogBudget) -> Sequence[CallbackGauge]:
     return (
-        Gauge(
+        CallbackGauge(
             "launcher_log_bytes", "Bytes of all container logs on disk.", lambda: [((), budget.used_bytes)]
         ),
-        Gauge(
+        CallbackGauge(
             "launcher_log_removed_bytes",
             "Bytes of container logs removed since the start because a budget was exceeded.",
             lambda: [((), budget.removed_bytes)],
@@ -316,22 +357,22 @@ def _log_gauges(budget: LogBudget) -> Sequence[Gauge]:
     )
 
 
-def _discovering(settings: Settings, sock: socket.socket, store: SqliteStore) -> RendezvousParts:
+def _rendezvous_parts(settings: Settings, sock: socket.socket, store: SqliteStore) -> RendezvousParts:
     url = launcher_url(settings, sock)
 
     async def key() -> bytes:
-        return filed_key(settings.data / "discovery.key")
+        return key_from_file(settings.data / "discovery.key")
 
-    async def where() -> LauncherEndpoint:
-        return LauncherEndpoint(url, authority_of(settings.tls.certificate) if settings.tls else "")
+    async def endpoint() -> LauncherEndpoint:
+        return LauncherEndpoint(url, ca_bundle(settings.tls.certificate) if settings.tls else "")
 
-    return RendezvousParts(store, key, where)
+    return RendezvousParts(store, key, endpoint)
 
 
 def _hosts(settings: Settings) -> frozenset[str]:
-    """The names by which clients may call: those configured, this machine's own, and loopback."""
-    ours = {settings.host, socket.gethostname(), socket.getfqdn()} if settings.tls else {settings.host}
-    return LOOPBACK | ours | set(settings.hosts)
+    """Returns the host names by which clients may address the server: configured ones, this machine's, and loopback."""
+    hosts = {settings.host, socket.gethostname(), socket.getfqdn()} if settings.tls else {settings.host}
+    return LOOPBACK | hosts | set(settings.hosts)
 
 
 def _new_uid() -> str:

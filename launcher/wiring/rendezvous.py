@@ -1,62 +1,66 @@
-"""How tasks find each other: the rooms where they wait, the routes to them, and what their pods are told of these."""
+"""The parts of rendezvous: sessions, endpoints, and the hook that adds them to pods."""
 
 import resource
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from launcher.api.middleware.metrics import Gauge
+from launcher.api.middleware.metrics import CallbackGauge
 from launcher.core.errors import NotFound
 from launcher.rendezvous.discovery_hook import DiscoveryHook, LauncherEndpoint
-from launcher.rendezvous.handler import Rendezvous
+from launcher.rendezvous.handler import RendezvousHandler
 from launcher.rendezvous.session_manager import SessionManager
-from launcher.rendezvous.tokens import Key, Tokens
-from launcher.settings import ClusterSettings, InPod, Settings, url_of
+from launcher.rendezvous.tokens import KeyProvider, Tokens
+from launcher.settings.cluster import ClusterSettings, InPod
+from launcher.settings.local import Settings
 from launcher.store.interface import Store
+from launcher.wiring.listener import url_of
 
 #: The Service in front of all replicas.
 _SERVICE = "framework-launcher"
 
 
 class RendezvousParts:
-    """All that discovery is made of, over one store."""
+    """The parts of rendezvous over one store."""
 
-    def __init__(self, store: Store, key: Key, where: Callable[[], Awaitable[LauncherEndpoint]]) -> None:
-        tokens = Tokens(key)
-        self.rooms = SessionManager(store)
-        self.introducer = DiscoveryHook(tokens, where)
-        self.rendezvous = Rendezvous(self.rooms, tokens)
+    def __init__(
+        self, store: Store, key_provider: KeyProvider, endpoint: Callable[[], Awaitable[LauncherEndpoint]]
+    ) -> None:
+        tokens = Tokens(key_provider)
+        self.sessions = SessionManager(store)
+        self.hook = DiscoveryHook(tokens, endpoint)
+        self.handler = RendezvousHandler(self.sessions, tokens)
 
-    def waiting(self) -> Gauge:
-        """How many pods wait."""
-        return Gauge(
+    def waiters_gauge(self) -> CallbackGauge:
+        """Gauge of waiting pods."""
+        return CallbackGauge(
             "launcher_rendezvous_waiters",
             "Pods that wait for the addresses of their peers.",
-            lambda: [((), float(self.rooms.waiters))],
+            lambda: [((), float(self.sessions.waiters))],
         )
 
 
 def raise_open_file_limit() -> None:
-    """Let as many be connected as the system lets us: each pod that waits is, and so is each watch."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    """Raises the soft limit of open files to the hard limit: each waiting pod and each watch has a connection."""
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
-def authority_of(certificate: Path) -> str:
+def ca_bundle(certificate: Path) -> str:
     """
-    Whose word on that certificate counts, as PEM: what stands beside it as ``ca.crt``, as in Secrets of Kubernetes.
+    Returns the CA certificate for *certificate* as PEM: ``ca.crt`` next to it, as in Kubernetes Secrets.
 
-    Else the certificate itself, with its chain. Raises NotFound when it cannot be read.
+    Otherwise the certificate itself with its chain. Raises NotFound if it cannot be read.
     """
-    beside = certificate.with_name("ca.crt")
+    ca_file = certificate.with_name("ca.crt")
     try:
-        return (beside if beside.is_file() else certificate).read_text()
+        return (ca_file if ca_file.is_file() else certificate).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise NotFound(f"the launcher's certificate cannot be read: {error}") from error
+        raise NotFound(f"the launcher's certificate is not readable: {error}") from error
 
 
 def launcher_url(settings: Settings | ClusterSettings, sock: socket.socket, namespace: str = "") -> str:
-    """The URL at which pods reach the launcher that listens at *sock*; *namespace* is its own on a cluster."""
+    """Returns the URL at which pods reach the launcher; *namespace* is that of the launcher on a cluster."""
     if settings.discovery_url:
         return settings.discovery_url
     if isinstance(settings, ClusterSettings) and isinstance(settings.cluster, InPod):
@@ -69,7 +73,7 @@ def launcher_url(settings: Settings | ClusterSettings, sock: socket.socket, name
 
 
 def rendezvous_listener(port_file: Path) -> socket.socket:
-    """A loopback socket, on the port of the previous start if it is free: running pods know the launcher by it."""
+    """Opens a loopback socket, on the previous port if it is free: running pods have that address."""
     try:
         sock = socket.create_server(("127.0.0.1", int(port_file.read_text())), backlog=1024)
     except (OSError, ValueError, OverflowError):

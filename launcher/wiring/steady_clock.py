@@ -1,20 +1,20 @@
-"""The clock of a launcher: seconds since 1970 that pass at the same rate whatever is done to the machine's clock."""
+"""A clock with seconds since 1970 that is not affected by changes of the system time."""
 
 import time
 from collections.abc import Callable
 
 
 def _since_boot() -> float:
-    """Seconds since the machine was started, those in which it was suspended among them; nothing sets it."""
+    """Returns seconds since boot, including time in suspend."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class SteadyClock:
     """
-    The wall clock as it was when this was made, plus the time that has passed since.
+    The system time at creation plus the time elapsed since.
 
-    So a pause, a grace or a deadline lasts as long as it should when the wall clock is set back or forward. Times that
-    are shown follow a wall clock that was set only after the launcher is started again.
+    Back-offs, grace periods and deadlines keep their duration when the system time changes. Displayed times follow a
+    changed system time only after a restart.
     """
 
     def __init__(

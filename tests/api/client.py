@@ -1,7 +1,7 @@
-"""A plain HTTP client: it sends exactly what a test says, and shows exactly what came back."""
+"""An HTTP client that sends exactly what a test specifies and returns exactly what was received."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -12,8 +12,8 @@ import orjson
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-#: Longer than anything here takes; whoever waits that long waits in vain.
-PATIENCE = 20.0
+from tests.eventually import TIMEOUT_SECONDS
+
 JSON = "application/json"
 YAML = "application/yaml"
 MERGE = "application/merge-patch+json"
@@ -24,18 +24,9 @@ STRATEGIC = "application/strategic-merge-patch+json"
 _PLAIN = 512 * 1024
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    """Return when it holds, which it must do in the end."""
-    for _ in range(int(PATIENCE * 100)):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came to hold")
-
-
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back."""
+class HttpResponse:
+    """A received response."""
 
     status: int
     headers: CIMultiDictProxy[str]
@@ -48,14 +39,14 @@ class Answer:
     def warnings(self) -> list[str]:
         return self.headers.getall("Warning", [])
 
-    def refused(self, status: int, reason: str) -> dict[str, Any]:
-        """The Status, which must say no in just this way."""
+    def failure(self, status: int, reason: str) -> dict[str, Any]:
+        """Returns the Status, which must be a failure with that code and reason."""
         assert self.headers["Content-Type"] == JSON
-        told: dict[str, Any] = self.json()
-        assert (self.status, told["code"], told["reason"]) == (status, status, reason), told
-        assert told["kind"] == "Status"
-        assert told["status"] == "Failure"
-        return told
+        reported: dict[str, Any] = self.json()
+        assert (self.status, reported["code"], reported["reason"]) == (status, status, reason), reported
+        assert reported["kind"] == "Status"
+        assert reported["status"] == "Failure"
+        return reported
 
 
 class Stream:
@@ -67,7 +58,7 @@ class Stream:
 
     async def next(self) -> dict[str, Any]:
         """The next event; there must be one."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             line = await self._response.content.readline()
         assert line.endswith(b"\n"), "the stream has ended"
         event: dict[str, Any] = orjson.loads(line)
@@ -78,7 +69,7 @@ class Stream:
 
     async def rest(self) -> list[dict[str, Any]]:
         """Every event until the stream ends, which it must do properly."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             return [orjson.loads(line) async for line in self._response.content]
 
 
@@ -95,32 +86,32 @@ class Client:
         body: Any = None,
         content_type: str | None = JSON,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
-        """The answer. A body that is no bytes or text goes as JSON; without a *content_type* the header is not sent."""
+    ) -> HttpResponse:
+        """Returns the response. Other bodies than bytes and text are JSON; *content_type* None sends no header."""
         async with (
-            asyncio.timeout(PATIENCE),
+            asyncio.timeout(TIMEOUT_SECONDS),
             self._request(method, path, body, content_type, headers) as response,
         ):
-            return Answer(response.status, response.headers, await response.read())
+            return HttpResponse(response.status, response.headers, await response.read())
 
-    async def get(self, path: str, accept: str | None = None, **headers: str) -> Answer:
+    async def get(self, path: str, accept: str | None = None, **headers: str) -> HttpResponse:
         return await self.call("GET", path, None, None, _with_accept(accept, headers))
 
-    async def post(self, path: str, body: Any, content_type: str | None = JSON) -> Answer:
+    async def post(self, path: str, body: Any, content_type: str | None = JSON) -> HttpResponse:
         return await self.call("POST", path, body, content_type)
 
-    async def put(self, path: str, body: Any, content_type: str | None = JSON) -> Answer:
+    async def put(self, path: str, body: Any, content_type: str | None = JSON) -> HttpResponse:
         return await self.call("PUT", path, body, content_type)
 
-    async def patch(self, path: str, body: Any, content_type: str | None = MERGE) -> Answer:
+    async def patch(self, path: str, body: Any, content_type: str | None = MERGE) -> HttpResponse:
         return await self.call("PATCH", path, body, content_type)
 
-    async def delete(self, path: str, body: Any = None) -> Answer:
+    async def delete(self, path: str, body: Any = None) -> HttpResponse:
         return await self.call("DELETE", path, body, None if body is None else JSON)
 
     @asynccontextmanager
     async def watch(self, path: str, accept: str | None = None, **headers: str) -> AsyncIterator[Stream]:
-        """A stream that has been answered with 200; *path* says ``watch=1`` itself."""
+        """Opens a stream, which must have status 200; *path* contains ``watch=1``."""
         async with self._request("GET", path, None, None, _with_accept(accept, headers)) as response:
             assert response.status == 200, await response.text()
             yield Stream(response)

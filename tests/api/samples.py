@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from tests import builders
 from tests.api.client import MERGE, Client
-from tests.core import manifests
 
 GROUP = "launcher.microsoft.com"
 ALL = f"/apis/{GROUP}/v1/frameworks"
@@ -22,23 +22,23 @@ Json = dict[str, Any]
 
 def framework(name: str = "a", **metadata: Any) -> Json:
     """A valid Framework of one role."""
-    obj = manifests.a_framework(name=name)
+    obj = builders.a_framework(name=name)
     return {**obj, "metadata": {**obj["metadata"], **metadata}}
 
 
 async def made(api: Client, name: str = "a", namespace: str = "default", **metadata: Any) -> Json:
     """A Framework, stored."""
-    answer = await api.post(B.replace("default", namespace), framework(name, **metadata))
-    assert answer.status == 201, answer.body
-    stored: Json = answer.json()
+    response = await api.post(B.replace("default", namespace), framework(name, **metadata))
+    assert response.status == 201, response.body
+    stored: Json = response.json()
     return stored
 
 
 async def labelled(api: Client, name: str, **labels: str | None) -> Json:
     """The Framework with these labels changed."""
-    answer = await api.patch(f"{B}/{name}", {"metadata": {"labels": labels}}, MERGE)
-    assert answer.status == 200, answer.body
-    stored: Json = answer.json()
+    response = await api.patch(f"{B}/{name}", {"metadata": {"labels": labels}}, MERGE)
+    assert response.status == 200, response.body
+    stored: Json = response.json()
     return stored
 
 
@@ -47,7 +47,7 @@ def version(obj: Json) -> int:
 
 
 def with_metadata(obj: Json, **fields: Any) -> Json:
-    """A copy with these fields of its metadata; None leaves one out."""
+    """Returns a copy with these fields of its metadata; None removes one."""
     metadata = {name: value for name, value in (obj["metadata"] | fields).items() if value is not None}
     return {**obj, "metadata": metadata}
 

@@ -1,4 +1,4 @@
-"""A cluster that cannot be worked with is told of in one line, waited for, and shown at ``/readyz``."""
+"""Errors of the cluster are logged once, retried, and shown at ``/readyz``."""
 
 import asyncio
 import logging
@@ -11,90 +11,92 @@ from launcher.store.interface import Page, ResourceKind
 from tests.api.conftest import memory_store
 
 
-class Cluster:
-    """Answers as it is told to, and counts how often it was asked."""
+class FailingStore:
+    """A store that raises *error*, and counts requests."""
 
-    def __init__(self, says: LauncherError | None = None) -> None:
-        self.says, self.asked, self._store = says, 0, memory_store()
-        self.asked_often = asyncio.Event()
+    def __init__(self, error: LauncherError | None = None) -> None:
+        self.error, self.requests, self._store = error, 0, memory_store()
+        self.requested_often = asyncio.Event()
 
     async def list(self, kind: ResourceKind, **options: int) -> Page:
-        self.asked += 1
-        if self.asked > 2:
-            self.asked_often.set()
-        if self.says is not None:
-            raise self.says
+        self.requests += 1
+        if self.requests > 2:
+            self.requested_often.set()
+        if self.error is not None:
+            raise self.error
         return await self._store.list(kind)
 
 
-def reach(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, fresh: float = 0.0) -> ClusterHealth:
-    monkeypatch.setattr("launcher.api.cluster_health._FRESH", fresh)
+def make_health(cluster: FailingStore, monkeypatch: pytest.MonkeyPatch, fresh: float = 0.0) -> ClusterHealth:
+    monkeypatch.setattr("launcher.api.cluster_health._CACHE_SECONDS", fresh)
     return ClusterHealth(cluster)  # type: ignore[arg-type]  # it is asked for lists alone
 
 
 @pytest.mark.parametrize(
-    ("trouble", "words"),
+    ("failure", "words"),
     [
-        pytest.param(Unavailable("https://c: refused"), "https://c: refused", id="nobody there"),
+        pytest.param(Unavailable("https://c: refused"), "https://c: refused", id="unreachable"),
         pytest.param(NotServed("404"), "kubectl apply --server-side -f", id="no CRD"),
         pytest.param(Forbidden("cannot list"), "deploy/kubernetes/base/rbac.yaml", id="no rights"),
     ],
 )
-async def test_each_trouble_is_one_line_with_the_way_out(
-    trouble: LauncherError,
+async def test_each_error_is_logged_once_with_its_solution(
+    failure: LauncherError,
     words: str,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = reach(Cluster(trouble), monkeypatch)
+    requests = make_health(FailingStore(failure), monkeypatch)
 
     for _ in range(3):
-        with pytest.raises(type(trouble)):
-            await asyncio.gather(asked.cluster(), asked.frameworks())
+        with pytest.raises(type(failure)):
+            await asyncio.gather(requests.cluster(), requests.frameworks())
 
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert words in str(vars(record))
 
 
-async def test_it_is_told_which_of_the_two_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    nobody, unknown = Cluster(Unavailable("down")), Cluster(NotServed("404"))
+async def test_a_missing_crd_is_distinguished_from_an_unreachable_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unreachable, unknown = FailingStore(Unavailable("down")), FailingStore(NotServed("404"))
 
-    await reach(nobody, monkeypatch).frameworks()
-    await reach(unknown, monkeypatch).cluster()
+    await make_health(unreachable, monkeypatch).frameworks()
+    await make_health(unknown, monkeypatch).cluster()
     with pytest.raises(Unavailable):
-        await reach(nobody, monkeypatch).cluster()
+        await make_health(unreachable, monkeypatch).cluster()
     with pytest.raises(NotServed):
-        await reach(unknown, monkeypatch).frameworks()
+        await make_health(unknown, monkeypatch).frameworks()
 
 
-async def test_whoever_waits_goes_on_as_soon_as_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(NotServed("404"))
-    waiting = asyncio.create_task(reach(cluster, monkeypatch).granted())
-    await cluster.asked_often.wait()
+async def test_waiting_ends_as_soon_as_the_cluster_is_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FailingStore(NotServed("404"))
+    waiting = asyncio.create_task(make_health(cluster, monkeypatch).wait_until_healthy())
+    await cluster.requested_often.wait()
     assert not waiting.done()
 
-    cluster.says = None
+    cluster.error = None
 
     async with asyncio.timeout(10):
         await waiting
 
 
-async def test_many_who_ask_at_once_cost_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster()
-    asked = reach(cluster, monkeypatch, fresh=60.0)
+async def test_concurrent_checks_send_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FailingStore()
+    requests = make_health(cluster, monkeypatch, fresh=60.0)
 
-    await asyncio.gather(*(asked.cluster() for _ in range(100)))
+    await asyncio.gather(*(requests.cluster() for _ in range(100)))
 
-    assert cluster.asked == 1
+    assert cluster.requests == 1
 
 
-async def test_a_cluster_that_is_silent_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Silent(Cluster):
+async def test_a_check_of_a_silent_cluster_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(FailingStore):
         async def list(self, kind: ResourceKind, **options: int) -> Page:
             await asyncio.Event().wait()
             return await super().list(kind, **options)
 
-    monkeypatch.setattr("launcher.api.cluster_health._PATIENCE", 0.01)
+    monkeypatch.setattr("launcher.api.cluster_health._TIMEOUT_SECONDS", 0.01)
 
-    with pytest.raises(Unavailable, match="has not answered within"):
-        await reach(Silent(), monkeypatch).cluster()
+    with pytest.raises(Unavailable, match="no response from the cluster"):
+        await make_health(Silent(), monkeypatch).cluster()

@@ -1,4 +1,4 @@
-"""GET: one object, lists in pages and at versions, and the forms in which they come."""
+"""GET of objects and lists: pages, versions and representations."""
 
 import asyncio
 import gzip
@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.api.client import JSON, YAML
-from tests.api.conftest import Api, memory_store, parts_of, serving
+from tests.api.conftest import Api, api_dependencies, memory_store, serving
 from tests.api.samples import ALL, RESOURCE, TABLE, A, B, causes, framework, labelled, made, names, version
 
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
@@ -16,14 +16,14 @@ PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
-async def test_check_008_what_is_not_there_is_named(api: Api) -> None:
-    told = (await api.get(f"{B}/nosuch")).refused(404, "NotFound")
+async def test_check_008_an_error_names_the_missing_object(api: Api) -> None:
+    reported = (await api.get(f"{B}/nosuch")).failure(404, "NotFound")
 
-    assert told["message"] == f'{RESOURCE} "nosuch" not found'
-    assert told["details"] == {"name": "nosuch", "group": "launcher.microsoft.com", "kind": "frameworks"}
+    assert reported["message"] == f'{RESOURCE} "nosuch" not found'
+    assert reported["details"] == {"name": "nosuch", "group": "launcher.microsoft.com", "kind": "frameworks"}
 
 
-async def test_check_009_a_list_says_what_it_is_and_from_where_to_watch(api: Api) -> None:
+async def test_check_009_a_list_has_a_kind_and_a_resourceversion(api: Api) -> None:
     empty = (await api.get(B)).json()
     await made(api)
     listed = (await api.get(B)).json()
@@ -36,7 +36,7 @@ async def test_check_009_a_list_says_what_it_is_and_from_where_to_watch(api: Api
     assert item == (await api.get(A)).json()
 
 
-async def test_check_022_a_list_comes_as_a_table(api: Api) -> None:
+async def test_check_022_a_list_can_be_a_table(api: Api) -> None:
     await made(api)
 
     table = (await api.get(B, TABLE)).json()
@@ -76,7 +76,7 @@ async def test_a_table_of_the_older_version_is_the_same_table(api: Api) -> None:
     assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1beta1")
 
 
-async def test_check_027_any_namespace_is_there(api: Api) -> None:
+async def test_check_027_any_namespace_exists(api: Api) -> None:
     await made(api, namespace="used")
 
     one = await api.get("/api/v1/namespaces/anything")
@@ -85,10 +85,10 @@ async def test_check_027_any_namespace_is_there(api: Api) -> None:
     assert (one.status, one.json()["kind"], one.json()["metadata"]["name"]) == (200, "Namespace", "anything")
     assert one.json()["status"] == {"phase": "Active"}
     assert names(listed) == ["default", "used"]
-    (await api.get("/api/v1/namespaces/No_Such")).refused(404, "NotFound")
+    (await api.get("/api/v1/namespaces/No_Such")).failure(404, "NotFound")
 
 
-async def test_check_029_one_object_is_selected_by_its_name(api: Api) -> None:
+async def test_check_029_an_object_is_selected_by_its_name(api: Api) -> None:
     for name in ("a", "b"):
         await made(api, name)
 
@@ -97,16 +97,16 @@ async def test_check_029_one_object_is_selected_by_its_name(api: Api) -> None:
         assert (await stream.next())["object"]["metadata"]["name"] == "b"
 
 
-async def test_check_033_what_leads_nowhere_is_told_as_a_status(api: Api) -> None:
-    (await api.get("/nope")).refused(404, "NotFound")
-    (await api.get(f"{B}//a")).refused(404, "NotFound")
-    (await api.get("/apis/launcher.microsoft.com/v1/namespaces/default/nosuch")).refused(404, "NotFound")
-    (await api.get(f"{A}/nosuch")).refused(404, "NotFound")
-    (await api.get(f"{B}/a%2Fstatus")).refused(404, "NotFound")
-    (await api.call("POST", "/version", {})).refused(405, "MethodNotAllowed")
+async def test_check_033_unknown_paths_are_not_found(api: Api) -> None:
+    (await api.get("/nope")).failure(404, "NotFound")
+    (await api.get(f"{B}//a")).failure(404, "NotFound")
+    (await api.get("/apis/launcher.microsoft.com/v1/namespaces/default/nosuch")).failure(404, "NotFound")
+    (await api.get(f"{A}/nosuch")).failure(404, "NotFound")
+    (await api.get(f"{B}/a%2Fstatus")).failure(404, "NotFound")
+    (await api.call("POST", "/version", {})).failure(405, "MethodNotAllowed")
 
 
-async def test_check_033_what_breaks_inside_stays_inside(
+async def test_check_033_internal_errors_have_no_details(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(*_: Any) -> None:
@@ -114,16 +114,16 @@ async def test_check_033_what_breaks_inside_stays_inside(
 
     monkeypatch.setattr(api.store, "get", broken)
 
-    answer = await api.get(A)
+    response = await api.get(A)
 
-    told = answer.refused(500, "InternalError")
-    assert told["message"].startswith("Internal error occurred: ")
-    assert told["details"]["causes"][0]["message"]
-    assert b"secret" not in answer.body
+    reported = response.failure(500, "InternalError")
+    assert reported["message"].startswith("Internal error occurred: ")
+    assert reported["details"]["causes"][0]["message"]
+    assert b"secret" not in response.body
     assert "the secret cause" in caplog.text
 
 
-async def test_check_068_pages_stand_at_one_version(api: Api) -> None:
+async def test_check_068_all_pages_have_one_version(api: Api) -> None:
     for name in "bcdef":
         await made(api, name)
 
@@ -138,8 +138,8 @@ async def test_check_068_pages_stand_at_one_version(api: Api) -> None:
     assert [page["metadata"].get("remainingItemCount") for page in pages] == [3, 1, None]
 
 
-async def test_check_068_a_page_that_is_forgotten_leads_on_all_the_same() -> None:
-    async with serving(parts_of(memory_store(most_entries=2))) as api:
+async def test_check_068_an_expired_continue_token_has_a_successor() -> None:
+    async with serving(api_dependencies(memory_store(max_entries=2))) as api:
         for name in "abcde":
             await made(api, name)
         token = (await api.get(f"{B}?limit=2")).json()["metadata"]["continue"]
@@ -147,13 +147,13 @@ async def test_check_068_a_page_that_is_forgotten_leads_on_all_the_same() -> Non
             await labelled(api, "a", n=str(n))
             await api.get(f"{B}?limit=1")
 
-        told = (await api.get(f"{B}?limit=2&continue={token}")).refused(410, "Expired")
-        rest = (await api.get(f"{B}?continue={told['metadata']['continue']}")).json()
+        reported = (await api.get(f"{B}?limit=2&continue={token}")).failure(410, "Expired")
+        rest = (await api.get(f"{B}?continue={reported['metadata']['continue']}")).json()
 
     assert names(rest) == ["c", "d", "e"]
 
 
-async def test_check_068_what_a_selector_leaves_out_is_not_counted(api: Api) -> None:
+async def test_check_068_remaining_items_are_not_counted_with_a_selector(api: Api) -> None:
     for name in "abc":
         await made(api, name, labels={"x": "1"})
 
@@ -164,8 +164,8 @@ async def test_check_068_what_a_selector_leaves_out_is_not_counted(api: Api) -> 
 
 
 @pytest.mark.parametrize("query", ["continue=garbage", "continue=bm9uZQ", "limit=x", "resourceVersion=x"])
-async def test_check_069_what_cannot_be_read_is_refused(api: Api, query: str) -> None:
-    (await api.get(f"{B}?{query}")).refused(400, "BadRequest")
+async def test_check_069_an_invalid_continue_token_is_rejected(api: Api, query: str) -> None:
+    (await api.get(f"{B}?{query}")).failure(400, "BadRequest")
 
 
 async def test_check_069_a_page_has_the_version_of_the_first(api: Api) -> None:
@@ -174,7 +174,7 @@ async def test_check_069_a_page_has_the_version_of_the_first(api: Api) -> None:
     page = (await api.get(f"{B}?limit=1")).json()["metadata"]
 
     query = f"continue={page['continue']}&resourceVersion={page['resourceVersion']}"
-    (await api.get(f"{B}?{query}")).refused(400, "BadRequest")
+    (await api.get(f"{B}?{query}")).failure(400, "BadRequest")
 
 
 @pytest.mark.parametrize(
@@ -198,23 +198,23 @@ async def test_check_070_labels_select(api: Api, selector: str, found: str) -> N
         await made(api, name, labels=labels[name])
 
     query = selector.replace(" ", "%20").replace("=", "%3D").replace("<", "%3C").replace(">", "%3E")
-    answer = await api.get(f"{B}?labelSelector={query}")
+    response = await api.get(f"{B}?labelSelector={query}")
 
-    assert names(answer.json()) == list(found)
-
-
-async def test_check_070_a_selector_that_is_none_is_refused(api: Api) -> None:
-    (await api.get(f"{B}?labelSelector=a%3D%3D%3Db")).refused(400, "BadRequest")
+    assert names(response.json()) == list(found)
 
 
-async def test_check_071_only_known_fields_select(api: Api) -> None:
-    told = (await api.get(f"{B}?fieldSelector=spec.nope%3D1")).refused(400, "BadRequest")
-
-    assert told["message"].startswith("field label not supported: spec.nope")
-    assert "spec.executionType" in told["message"]
+async def test_check_070_an_invalid_selector_is_rejected(api: Api) -> None:
+    (await api.get(f"{B}?labelSelector=a%3D%3D%3Db")).failure(400, "BadRequest")
 
 
-async def test_check_075_a_list_is_as_new_as_it_was_asked_to_be(api: Api) -> None:
+async def test_check_071_only_supported_fields_can_be_selected(api: Api) -> None:
+    reported = (await api.get(f"{B}?fieldSelector=spec.nope%3D1")).failure(400, "BadRequest")
+
+    assert reported["message"].startswith("field label not supported: spec.nope")
+    assert "spec.executionType" in reported["message"]
+
+
+async def test_check_075_a_list_is_not_older_than_requested(api: Api) -> None:
     stored = version(await made(api))
 
     for query in ("resourceVersion=0", f"resourceVersion={stored}"):
@@ -224,19 +224,17 @@ async def test_check_075_a_list_is_as_new_as_it_was_asked_to_be(api: Api) -> Non
             assert names(listed) == ["a"]
 
 
-async def test_check_076_a_version_that_does_not_come_is_not_waited_for_long(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("launcher.api.resources.reads.PATIENCE", 0.05)
+async def test_check_076_a_future_version_times_out(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("launcher.api.resources.reads.FRESHNESS_SECONDS", 0.05)
 
-    answer = await api.get(f"{B}?resourceVersion=1000")
+    response = await api.get(f"{B}?resourceVersion=1000")
 
-    told = answer.refused(504, "Timeout")
-    assert told["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
-    assert answer.headers["Retry-After"] == "1"
+    reported = response.failure(504, "Timeout")
+    assert reported["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+    assert response.headers["Retry-After"] == "1"
 
 
-async def test_check_076_a_version_that_comes_soon_is_waited_for(api: Api) -> None:
+async def test_check_076_a_list_waits_for_a_version_that_comes_soon(api: Api) -> None:
     ahead = version(await made(api)) + 1
     waiting = asyncio.ensure_future(api.get(f"{B}?resourceVersion={ahead}"))
     await labelled(api, "a", x="1")
@@ -258,15 +256,15 @@ async def test_check_077_an_exact_version_is_listed_as_it_was(api: Api) -> None:
     assert "labels" not in listed["items"][0]["metadata"]
 
 
-async def test_check_077_an_exact_version_that_is_forgotten_has_expired() -> None:
-    async with serving(parts_of(memory_store(most_entries=1))) as api:
+async def test_check_077_an_old_exact_version_has_expired() -> None:
+    async with serving(api_dependencies(memory_store(max_entries=1))) as api:
         then = version(await made(api))
         for n in range(3):
             await labelled(api, "a", n=str(n))
 
-        answer = await api.get(f"{B}?resourceVersion={then}&resourceVersionMatch=Exact")
+        response = await api.get(f"{B}?resourceVersion={then}&resourceVersionMatch=Exact")
 
-    answer.refused(410, "Expired")
+    response.failure(410, "Expired")
 
 
 @pytest.mark.parametrize(
@@ -278,21 +276,19 @@ async def test_check_077_an_exact_version_that_is_forgotten_has_expired() -> Non
         ("sendInitialEvents=true", "sendInitialEvents"),
     ],
 )
-async def test_check_077_options_that_do_not_go_together_are_refused(
-    api: Api, query: str, field: str
-) -> None:
-    told = (await api.get(f"{B}?{query}")).refused(422, "Invalid")
+async def test_check_077_contradictory_list_options_are_rejected(api: Api, query: str, field: str) -> None:
+    reported = (await api.get(f"{B}?{query}")).failure(422, "Invalid")
 
-    assert (told["details"]["kind"], told["details"]["group"]) == ("ListOptions", "meta.k8s.io")
-    assert list(causes(told)) == [field]
+    assert (reported["details"]["kind"], reported["details"]["group"]) == ("ListOptions", "meta.k8s.io")
+    assert list(causes(reported)) == [field]
 
 
-async def test_check_090_metadata_comes_alone(api: Api) -> None:
+async def test_check_090_metadata_can_be_requested_alone(api: Api) -> None:
     stored = await made(api, labels={"x": "1"})
 
     listed = (await api.get(B, PARTIAL_LIST)).json()
     one = (await api.get(A, PARTIAL)).json()
-    (await api.get(B, PARTIAL)).refused(406, "NotAcceptable")
+    (await api.get(B, PARTIAL)).failure(406, "NotAcceptable")
 
     assert one == {
         "kind": "PartialObjectMetadata",
@@ -313,59 +309,59 @@ async def test_check_090_metadata_comes_alone(api: Api) -> None:
         pytest.param("application/json;q=0", 406, id="not wanted"),
         pytest.param(f"{PROTOBUF},{JSON}", 200, id="protobuf or JSON"),
         pytest.param("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", 200, id="a browser"),
-        pytest.param("", 200, id="nothing said"),
+        pytest.param("", 200, id="an empty header"),
     ],
 )
-async def test_check_091_the_first_type_that_can_be_had_is_chosen(api: Api, accept: str, status: int) -> None:
+async def test_check_091_the_first_supported_type_is_chosen(api: Api, accept: str, status: int) -> None:
     await made(api)
 
-    answer = await api.get(A, accept)
+    response = await api.get(A, accept)
 
-    assert answer.status == status
-    assert answer.headers["Content-Type"] == JSON
+    assert response.status == status
+    assert response.headers["Content-Type"] == JSON
     if status == 406:
-        assert "application/yaml" in answer.refused(406, "NotAcceptable")["message"]
+        assert "application/yaml" in response.failure(406, "NotAcceptable")["message"]
 
 
-async def test_check_092_yaml_comes_to_who_wants_it(api: Api) -> None:
+async def test_check_092_yaml_is_returned_if_accepted(api: Api) -> None:
     stored = await made(api, annotations={"number": "1e3", "word": "on", "lines": "a\nb\n", "octal": "0o7"})
 
-    answer = await api.get(A, YAML)
+    response = await api.get(A, YAML)
 
-    assert answer.headers["Content-Type"] == YAML
-    assert yaml.safe_load(answer.body) == stored
-    assert b"'1e3'" in answer.body
-    assert b"'0o7'" in answer.body
-    (await api.get(f"{B}?watch=1", YAML)).refused(406, "NotAcceptable")
+    assert response.headers["Content-Type"] == YAML
+    assert yaml.safe_load(response.body) == stored
+    assert b"'1e3'" in response.body
+    assert b"'0o7'" in response.body
+    (await api.get(f"{B}?watch=1", YAML)).failure(406, "NotAcceptable")
 
 
-async def test_check_093_rows_carry_as_much_of_their_object_as_is_asked_for(api: Api) -> None:
+async def test_check_093_rows_contain_their_object_as_requested(api: Api) -> None:
     stored = await made(api)
 
     nothing = (await api.get(f"{B}?includeObject=None", TABLE)).json()["rows"][0]["object"]
     everything = (await api.get(f"{B}?includeObject=Object", TABLE)).json()["rows"][0]["object"]
-    (await api.get(f"{B}?includeObject=Foo", TABLE)).refused(400, "BadRequest")
+    (await api.get(f"{B}?includeObject=Foo", TABLE)).failure(400, "BadRequest")
 
     assert nothing is None
     assert everything == stored
 
 
-async def test_check_104_what_cannot_be_done_is_refused(api: Api) -> None:
+async def test_check_104_unsupported_methods_are_rejected(api: Api) -> None:
     await made(api)
 
-    (await api.put(B, framework())).refused(400, "BadRequest")
-    (await api.patch(B, {})).refused(400, "BadRequest")
+    (await api.put(B, framework())).failure(400, "BadRequest")
+    (await api.patch(B, {})).failure(400, "BadRequest")
     for path in (ALL, B, A):
-        (await api.call("OPTIONS", path)).refused(405, "MethodNotAllowed")
-    (await api.post(A, framework())).refused(405, "MethodNotAllowed")
+        (await api.call("OPTIONS", path)).failure(405, "MethodNotAllowed")
+    (await api.post(A, framework())).failure(405, "MethodNotAllowed")
     for method, verb in (("POST", "create"), ("DELETE", "delete")):
-        told = (await api.call(method, f"{A}/status", framework())).refused(405, "MethodNotAllowed")
-        assert told["message"] == f'{verb} is not supported on resources of kind "{RESOURCE}"'
+        reported = (await api.call(method, f"{A}/status", framework())).failure(405, "MethodNotAllowed")
+        assert reported["message"] == f'{verb} is not supported on resources of kind "{RESOURCE}"'
     for method in ("POST", "DELETE"):
-        (await api.call(method, ALL, framework())).refused(404, "NotFound")
+        (await api.call(method, ALL, framework())).failure(404, "NotFound")
 
 
-async def test_check_105_people_get_lines(api: Api) -> None:
+async def test_check_105_json_is_indented_for_interactive_clients(api: Api) -> None:
     await made(api)
 
     curl = await api.get(A, User_Agent="curl/8.5.0")
@@ -376,10 +372,10 @@ async def test_check_105_people_get_lines(api: Api) -> None:
     assert curl.body.startswith(b'{\n  "apiVersion"')
     assert wanted.body == curl.body
     assert plain.body.count(b"\n") == compact.body.count(b"\n") == 1
-    assert all(answer.body.endswith(b"}\n") for answer in (curl, compact, wanted, plain))
+    assert all(response.body.endswith(b"}\n") for response in (curl, compact, wanted, plain))
 
 
-async def test_check_106_a_slash_at_the_end_means_nothing(api: Api) -> None:
+async def test_check_106_a_trailing_slash_is_ignored(api: Api) -> None:
     await made(api)
 
     for path in (ALL, B, A, f"{A}/status"):
@@ -399,7 +395,7 @@ async def test_check_107_all_namespaces_are_listed_in_order(api: Api) -> None:
     assert [(row["object"]["metadata"]["namespace"], row["cells"][0]) for row in rows] == order
 
 
-async def test_check_108_large_answers_are_compressed_for_who_can_read_them(api: Api) -> None:
+async def test_check_108_large_responses_are_compressed_if_accepted(api: Api) -> None:
     await made(api)
     small = await api.get(B, Accept_Encoding="gzip")
     for name in ("b", "c"):
@@ -425,12 +421,12 @@ async def test_check_117_a_head_is_a_get_without_its_body(api: Api) -> None:
     assert (await api.call("HEAD", f"{B}/nosuch")).status == 404
 
 
-async def test_every_answer_carries_the_same_headers(api: Api) -> None:
+async def test_every_response_has_the_common_headers(api: Api) -> None:
     good, bad = await api.get(B, Audit_Id="mine"), await api.get(f"{B}/nosuch")
 
     assert good.headers["Audit-Id"] == "mine"
     assert len(bad.headers["Audit-Id"]) == 36
-    for answer in (good, bad):
-        assert answer.headers["Cache-Control"] == "no-cache, private"
-        assert answer.headers["Server"] == "framework-launcher"
-        assert answer.headers["Content-Type"] == JSON
+    for response in (good, bad):
+        assert response.headers["Cache-Control"] == "no-cache, private"
+        assert response.headers["Server"] == "framework-launcher"
+        assert response.headers["Content-Type"] == JSON

@@ -13,15 +13,16 @@ from launcher.api.resources.object_views import ObjectPrinter
 from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.interface import FRAMEWORKS, Change
-from tests.api.client import PATIENCE, until
-from tests.api.conftest import Api, memory_store, parts_of, serving, uids
+from tests.api.conftest import Api, api_dependencies, memory_store, serving
 from tests.api.samples import ALL, GROUP, TABLE, A, B, causes, framework, labelled, made, version
+from tests.eventually import TIMEOUT_SECONDS, eventually
+from tests.store.builders import uids
 
 STREAMED = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 
 
-async def test_check_010_a_watch_goes_on_where_a_list_ended(api: Api) -> None:
+async def test_check_010_a_watch_continues_from_the_version_of_a_list(api: Api) -> None:
     await made(api, "before")
     listed = (await api.get(B)).json()["metadata"]["resourceVersion"]
 
@@ -38,7 +39,7 @@ async def test_check_010_a_watch_goes_on_where_a_list_ended(api: Api) -> None:
     assert version(events[2]["object"]) > version(patched) > version(created)
 
 
-async def test_check_011_an_idle_watch_has_answered_already(api: Api) -> None:
+async def test_check_011_an_idle_watch_has_sent_its_headers(api: Api) -> None:
     async with asyncio.timeout(5):
         async with api.watch(f"{B}?watch=1", Accept_Encoding="gzip") as stream:
             headers = stream.headers
@@ -48,7 +49,7 @@ async def test_check_011_an_idle_watch_has_answered_already(api: Api) -> None:
     assert "Content-Encoding" not in headers
 
 
-async def test_check_012_a_watch_can_begin_with_what_is_there(api: Api) -> None:
+async def test_check_012_a_watch_can_send_initial_events(api: Api) -> None:
     stored = [await made(api, name) for name in "ab"]
 
     async with api.watch(f"{B}?watch=1&{STREAMED}") as stream:
@@ -65,7 +66,7 @@ async def test_check_012_a_watch_can_begin_with_what_is_there(api: Api) -> None:
     assert (later["type"], later["object"]["metadata"]["name"]) == ("ADDED", "c")
 
 
-async def test_check_013_where_nothing_is_the_mark_comes_at_once(api: Api) -> None:
+async def test_check_013_the_initial_bookmark_of_an_empty_list_is_sent_at_once(api: Api) -> None:
     await made(api)
 
     async with api.watch(f"{B.replace('default', 'empty')}?watch=1&{STREAMED}") as stream:
@@ -75,7 +76,7 @@ async def test_check_013_where_nothing_is_the_mark_comes_at_once(api: Api) -> No
     assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-async def test_check_013_no_mark_comes_to_who_did_not_ask_for_any(api: Api) -> None:
+async def test_check_013_no_initial_bookmark_is_sent_unless_requested(api: Api) -> None:
     query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 
     async with api.watch(f"{B}?watch=1&{query}") as stream:
@@ -96,8 +97,8 @@ async def test_a_watch_can_begin_from_now(api: Api) -> None:
     assert event["object"]["metadata"]["name"] == "b"
 
 
-async def test_check_014_who_comes_too_late_is_told_within_the_stream() -> None:
-    async with serving(parts_of(memory_store(most_entries=2))) as api:
+async def test_check_014_an_expired_version_is_an_error_event() -> None:
+    async with serving(api_dependencies(memory_store(max_entries=2))) as api:
         for name in "abcd":
             await made(api, name)
 
@@ -106,12 +107,12 @@ async def test_check_014_who_comes_too_late_is_told_within_the_stream() -> None:
 
     (event,) = events
     assert event["type"] == "ERROR"
-    told = event["object"]
-    assert (told["kind"], told["code"], told["reason"]) == ("Status", 410, "Expired")
+    reported = event["object"]
+    assert (reported["kind"], reported["code"], reported["reason"]) == ("Status", 410, "Expired")
 
 
 @pytest.mark.parametrize("value", ["watch=True", "watch=", "watch=1", "watch=abc", "watch"])
-async def test_check_015_almost_any_word_makes_a_watch(api: Api, value: str) -> None:
+async def test_check_015_most_values_of_watch_are_true(api: Api, value: str) -> None:
     await made(api)
 
     async with api.watch(f"{B}?{value}") as stream:
@@ -119,20 +120,20 @@ async def test_check_015_almost_any_word_makes_a_watch(api: Api, value: str) -> 
 
 
 @pytest.mark.parametrize("value", ["watch=0", "watch=False", "watch=FALSE", "", "watch=false&watch=true"])
-async def test_check_015_few_words_make_a_list(api: Api, value: str) -> None:
+async def test_check_015_few_values_of_watch_are_false(api: Api, value: str) -> None:
     assert (await api.get(f"{B}?{value}")).json()["kind"] == "FrameworkList"
 
 
-async def test_check_016_a_watch_ends_when_its_time_is_over(api: Api) -> None:
+async def test_check_016_a_watch_ends_after_its_timeout(api: Api) -> None:
     began = time.monotonic()
 
     async with api.watch(f"{B}?watch=1&timeoutSeconds=1") as stream:
         assert await stream.rest() == []
 
-    assert 0.9 <= time.monotonic() - began < PATIENCE
+    assert 0.9 <= time.monotonic() - began < TIMEOUT_SECONDS
 
 
-async def test_check_024_rows_of_a_table_are_told_one_by_one(api: Api) -> None:
+async def test_check_024_a_watch_can_send_table_rows(api: Api) -> None:
     await made(api)
 
     async with api.watch(f"{B}?watch=1&allowWatchBookmarks=true", TABLE) as stream:
@@ -146,7 +147,7 @@ async def test_check_024_rows_of_a_table_are_told_one_by_one(api: Api) -> None:
     assert [table["columnDefinitions"] for table in tables[1:]] == [None, None]
 
 
-async def test_check_024_the_first_row_brings_the_columns_also_when_it_is_no_first_object(api: Api) -> None:
+async def test_check_024_the_first_row_has_the_columns_also_without_initial_events(api: Api) -> None:
     since = version(await made(api))
 
     async with api.watch(f"{B}?watch=1&resourceVersion={since}", TABLE) as stream:
@@ -158,7 +159,7 @@ async def test_check_024_the_first_row_brings_the_columns_also_when_it_is_no_fir
     assert tables[1]["columnDefinitions"] is None
 
 
-async def test_metadata_is_watched_alone(api: Api) -> None:
+async def test_a_watch_can_send_only_metadata(api: Api) -> None:
     async with api.watch(f"{B}?watch=1", PARTIAL) as stream:
         stored = await made(api)
         event = await stream.next()
@@ -170,7 +171,7 @@ async def test_metadata_is_watched_alone(api: Api) -> None:
     }
 
 
-async def test_check_072_what_begins_or_stops_to_match_comes_and_goes(api: Api) -> None:
+async def test_check_072_objects_that_start_or_stop_to_match_are_added_or_deleted(api: Api) -> None:
     await made(api)
 
     async with api.watch(f"{B}?watch=1&labelSelector=x%3D1") as stream:
@@ -183,8 +184,8 @@ async def test_check_072_what_begins_or_stops_to_match_comes_and_goes(api: Api) 
     assert version(events[1]["object"]) == version(away)
 
 
-async def test_check_073_an_idle_watch_hears_how_far_things_are() -> None:
-    async with serving(parts_of(memory_store(bookmark_every=0.05))) as api:
+async def test_check_073_an_idle_watch_receives_bookmarks() -> None:
+    async with serving(api_dependencies(memory_store(bookmark_every=0.05))) as api:
         since = version(await made(api, namespace="elsewhere"))
 
         async with api.watch(f"{B}?watch=1&allowWatchBookmarks=true&resourceVersion=1") as stream:
@@ -201,7 +202,7 @@ async def test_check_073_an_idle_watch_hears_how_far_things_are() -> None:
 async def test_check_073_a_bookmark_among_rows_is_an_empty_row() -> None:
     path = f"{B}?watch=1&allowWatchBookmarks=true&resourceVersion=1"
     async with (
-        serving(parts_of(memory_store(bookmark_every=0.05))) as api,
+        serving(api_dependencies(memory_store(bookmark_every=0.05))) as api,
         api.watch(path, TABLE) as stream,
     ):
         event = await stream.next()
@@ -221,18 +222,18 @@ async def test_check_073_a_bookmark_among_rows_is_an_empty_row() -> None:
         "continue=abc",
     ],
 )
-async def test_check_074_options_that_do_not_go_together_are_refused(api: Api, query: str) -> None:
-    told = (await api.get(f"{B}?watch=1&{query}")).refused(422, "Invalid")
+async def test_check_074_contradictory_watch_options_are_rejected(api: Api, query: str) -> None:
+    reported = (await api.get(f"{B}?watch=1&{query}")).failure(422, "Invalid")
 
-    assert told["details"]["kind"] == "ListOptions"
-    assert len(causes(told)) == 1
-
-
-async def test_a_watch_from_a_version_that_is_none_is_refused(api: Api) -> None:
-    (await api.get(f"{B}?watch=1&resourceVersion=abc")).refused(400, "BadRequest")
+    assert reported["details"]["kind"] == "ListOptions"
+    assert len(causes(reported)) == 1
 
 
-async def test_a_watch_from_ahead_is_silent_until_then(api: Api) -> None:
+async def test_a_watch_from_an_invalid_version_is_rejected(api: Api) -> None:
+    (await api.get(f"{B}?watch=1&resourceVersion=abc")).failure(400, "BadRequest")
+
+
+async def test_a_watch_from_a_future_version_starts_there(api: Api) -> None:
     ahead = version(await made(api)) + 1
 
     async with api.watch(f"{B}?watch=1&resourceVersion={ahead}") as stream:
@@ -243,9 +244,9 @@ async def test_a_watch_from_ahead_is_silent_until_then(api: Api) -> None:
     assert version(event["object"]) == ahead + 1
 
 
-async def test_check_078_a_watcher_who_never_reads_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_check_078_a_client_that_does_not_read_blocks_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("launcher.api.resources.watch._WRITE_SECONDS", 5.0)
-    async with serving(parts_of(memory_store(most_entries=100))) as api:
+    async with serving(api_dependencies(memory_store(max_entries=100))) as api:
         host, port = api.url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
         writer.write(f"GET {B}?watch=1 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
@@ -257,9 +258,9 @@ async def test_check_078_a_watcher_who_never_reads_holds_nobody_up(monkeypatch: 
                 await labelled(api, "a", n=str(n))
                 assert (await stream.next())["object"]["metadata"]["labels"]["n"] == str(n)
 
-        # Far more has happened than fits on the way to who does not read: nothing is kept for it.
+        # More data than the buffers of a connection can hold: nothing is stored for a client that does not read.
         port = writer.get_extra_info("sockname")[1]
-        await until(lambda: not api.is_connected(port))
+        await eventually(lambda: not api.is_connected(port))
         received = b""
         with suppress(ConnectionError):
             received = await reader.read()
@@ -269,16 +270,16 @@ async def test_check_078_a_watcher_who_never_reads_holds_nobody_up(monkeypatch: 
     assert not received.endswith(b"0\r\n\r\n")
 
 
-async def test_check_079_a_restart_keeps_what_was_acknowledged(tmp_path: Path) -> None:
+async def test_check_079_acknowledged_writes_survive_a_restart(tmp_path: Path) -> None:
     async def opened() -> SqliteStore:
         return await SqliteStore.open(tmp_path / "store.db", clock=time.time, new_uid=uids())
 
     first = await opened()
-    async with serving(parts_of(first)) as api:
+    async with serving(api_dependencies(first)) as api:
         stored = await made(api)
     await first.close()
     second = await opened()
-    async with serving(parts_of(second)) as api:
+    async with serving(api_dependencies(second)) as api:
         kept = (await api.get(A)).json()
         new = await labelled(api, "a", x="1")
         async with api.watch(f"{B}?watch=1&resourceVersion={version(stored) - 1}") as stream:
@@ -293,9 +294,9 @@ async def test_check_079_a_restart_keeps_what_was_acknowledged(tmp_path: Path) -
     assert (resumed["type"], resumed["object"]) == ("MODIFIED", new)
 
 
-async def test_check_044_on_disk_patches_at_one_time_all_count(tmp_path: Path) -> None:
+async def test_check_044_concurrent_patches_on_disk_are_all_applied(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "store.db", clock=time.time, new_uid=uids())
-    async with serving(parts_of(store)) as api:
+    async with serving(api_dependencies(store)) as api:
         await made(api)
         answers = await asyncio.gather(
             *(api.patch(A, {"metadata": {"labels": {f"l{n}": "1"}}}) for n in range(80))
@@ -303,13 +304,13 @@ async def test_check_044_on_disk_patches_at_one_time_all_count(tmp_path: Path) -
         labels = (await api.get(A)).json()["metadata"]["labels"]
     await store.close()
 
-    # Far more than anybody would try again: each gets its turn.
-    assert [answer.status for answer in answers] == [200] * 80
+    # More patches than the limit of attempts: each is serialised.
+    assert [response.status for response in answers] == [200] * 80
     assert len(labels) == 80
 
 
 @pytest.mark.parametrize("path", [B, ALL], ids=["one namespace", "all"])
-async def test_check_119_the_old_path_is_a_watch(api: Api, path: str) -> None:
+async def test_check_119_the_deprecated_path_is_a_watch(api: Api, path: str) -> None:
     await made(api)
     old = path.replace("/v1/", "/v1/watch/")
 
@@ -361,22 +362,22 @@ async def test_core_kinds_can_be_watched_by_the_deprecated_path(api: Api, path: 
     assert [event["type"] for event in events] == (["ADDED"] if path == "namespaces/default" else [])
 
 
-async def test_the_deprecated_path_of_one_object_refuses_a_selector_for_another(api: Api) -> None:
+async def test_the_deprecated_path_of_one_object_rejects_a_selector_for_another(api: Api) -> None:
     old = A.replace("/v1/", "/v1/watch/")
 
-    answer = await api.get(f"{old}?fieldSelector=metadata.name%3Db")
+    response = await api.get(f"{old}?fieldSelector=metadata.name%3Db")
 
-    assert "doesn't match requested name" in answer.refused(400, "BadRequest")["message"]
+    assert "doesn't match requested name" in response.failure(400, "BadRequest")["message"]
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 async def test_the_deprecated_path_of_one_object_is_read_only(api: Api, method: str) -> None:
-    answer = await api.call(method, A.replace("/v1/", "/v1/watch/"))
+    response = await api.call(method, A.replace("/v1/", "/v1/watch/"))
 
-    assert answer.status == 405
+    assert response.status == 405
 
 
-async def test_what_is_there_comes_whole_however_much_it_is(api: Api) -> None:
+async def test_initial_events_are_complete_for_large_lists(api: Api) -> None:
     for n in range(1_203):
         obj = framework(f"f-{n:04}", namespace="default")
         await api.store.create(FRAMEWORKS, obj)
@@ -387,7 +388,7 @@ async def test_what_is_there_comes_whole_however_much_it_is(api: Api) -> None:
     assert [event["object"]["metadata"]["name"] for event in events] == [f"f-{n:04}" for n in range(1_203)]
 
 
-async def test_a_change_is_written_once_for_all_who_watch(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_is_encoded_once_for_all_watches(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
     one = ObjectPrinter.one
 
@@ -405,16 +406,16 @@ async def test_a_change_is_written_once_for_all_who_watch(api: Api, monkeypatch:
     assert len(shown) == 1
 
 
-async def test_a_watcher_who_leaves_is_forgotten(api: Api) -> None:
+async def test_a_disconnected_watch_is_removed(api: Api) -> None:
     store = api.store
     assert isinstance(store, EmbeddedStore)
     async with api.watch(f"{B}?watch=1"):
-        assert store._history._followers
+        assert store._watch_cache._watchers
 
-    await until(lambda: not store._history._followers)
+    await eventually(lambda: not store._watch_cache._watchers)
 
 
-async def test_a_watch_that_breaks_is_broken_off_without_a_word(
+async def test_a_failed_watch_closes_the_connection(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await made(api)
@@ -427,7 +428,7 @@ async def test_a_watch_that_breaks_is_broken_off_without_a_word(
 
     monkeypatch.setattr(api.store, "watch", broken)
     host, port = api.url.removeprefix("http://").split(":")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(f"GET {B}?watch=1 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         received = await reader.read()
@@ -439,9 +440,9 @@ async def test_a_watch_that_breaks_is_broken_off_without_a_word(
     assert "the cause" in caplog.text
 
 
-async def test_a_watch_ends_well_when_the_store_closes(tmp_path: Path) -> None:
+async def test_a_watch_ends_properly_when_the_store_closes(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "store.db", clock=time.time, new_uid=uids())
-    async with serving(parts_of(store)) as api, api.watch(f"{B}?watch=1") as stream:
+    async with serving(api_dependencies(store)) as api, api.watch(f"{B}?watch=1") as stream:
         await store.close()
 
         assert await stream.rest() == []

@@ -7,8 +7,8 @@ import pytest
 from launcher.api.system_endpoints import Check, Health
 from launcher.core.errors import Unavailable
 from launcher.store.object_errors import ObjectErrors
-from tests.api.around import application, running
 from tests.api.client import Client
+from tests.api.servers import make_application, running
 
 
 async def well() -> None:
@@ -22,7 +22,7 @@ async def ill() -> None:
 @asynccontextmanager
 async def health(**checks: Check) -> AsyncIterator[Client]:
     parts = Health(checks)
-    app = application()
+    app = make_application()
     for name, handler in (("healthz", parts.healthz), ("livez", parts.livez), ("readyz", parts.readyz)):
         app.router.add_get(f"/{name}", handler)
         app.router.add_get(f"/{name}/{{check}}", handler)
@@ -34,61 +34,63 @@ async def health(**checks: Check) -> AsyncIterator[Client]:
 
 async def test_check_031_the_version_is_that_of_kubernetes_and_ours() -> None:
     async with health() as client:
-        told = (await client.get("/version")).json()
+        reported = (await client.get("/version")).json()
 
-    assert told["gitVersion"] == f"v1.34.0+launcher.{version('framework-launcher')}"
-    assert (told["major"], told["minor"]) == ("1", "34")
-    assert all(isinstance(value, str) for value in told.values())
+    assert reported["gitVersion"] == f"v1.34.0+launcher.{version('framework-launcher')}"
+    assert (reported["major"], reported["minor"]) == ("1", "34")
+    assert all(isinstance(value, str) for value in reported.values())
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
-async def test_check_032_a_healthy_server_says_ok(path: str) -> None:
+async def test_check_032_a_healthy_server_responds_with_ok(path: str) -> None:
     async with health(store=well) as client:
-        answer = await client.get(path)
+        response = await client.get(path)
 
-    assert (answer.status, answer.body) == (200, b"ok")
-    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert (response.status, response.body) == (200, b"ok")
+    assert response.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
 
 
 async def test_check_118_verbose_lists_every_check() -> None:
     async with health(store=well) as client:
-        answer = await client.get("/readyz?verbose")
+        response = await client.get("/readyz?verbose")
 
-    assert answer.body == b"[+]ping ok\n[+]store ok\nreadyz check passed\n"
+    assert response.body == b"[+]ping ok\n[+]store ok\nreadyz check passed\n"
 
 
-async def test_check_118_a_check_can_be_left_out() -> None:
+async def test_check_118_a_check_can_be_excluded() -> None:
     async with health(store=ill, disk=well) as client:
         assert (await client.get("/readyz?exclude=store")).body == b"ok"
-        answer = await client.get("/readyz?exclude=store&exclude=nothing&verbose=1")
+        response = await client.get("/readyz?exclude=store&exclude=nothing&verbose=1")
 
-    assert b"[+]store excluded: ok\n" in answer.body
-    assert b"nothing" in answer.body
+    assert b"[+]store excluded: ok\n" in response.body
+    assert b"nothing" in response.body
 
 
-async def test_check_118_one_check_can_be_asked_alone() -> None:
+async def test_check_118_one_check_can_be_requested() -> None:
     async with health(store=ill, disk=well) as client:
         assert (await client.get("/readyz/disk")).body == b"ok"
         assert (await client.get("/readyz/store")).status == 500
         assert (await client.get("/readyz/other")).status == 404
 
 
-async def test_a_failure_is_told_without_its_reason() -> None:
+async def test_a_failed_check_is_reported_without_its_reason() -> None:
     async with health(store=ill, disk=well) as client:
-        answer = await client.get("/readyz")
+        response = await client.get("/readyz")
 
-    assert answer.status == 500
-    assert answer.body == (b"[+]ping ok\n[-]store failed: reason withheld\n[+]disk ok\nreadyz check failed\n")
+    assert response.status == 500
+    assert response.body == (
+        b"[+]ping ok\n[-]store failed: reason withheld\n[+]disk ok\nreadyz check failed\n"
+    )
 
 
-async def test_a_server_that_cannot_work_is_still_alive() -> None:
+async def test_a_server_that_is_not_ready_is_alive() -> None:
     async with health(store=ill) as client:
         assert (await client.get("/livez")).status == 200
         assert (await client.get("/healthz")).status == 500
 
 
-async def test_the_root_says_where_to_look() -> None:
+async def test_the_root_lists_the_available_paths() -> None:
     async with health() as client:
         paths = (await client.get("/")).json()["paths"]
 
@@ -99,7 +101,7 @@ async def test_verbose_names_objects_with_errors_and_no_check_fails_for_them() -
     errors = ObjectErrors()
     errors.record("scheduler", "pods", ("default", "bad"), TypeError("a secret value"))
     parts = Health({}, errors.current)
-    app = application()
+    app = make_application()
     parts.add_to(app)
 
     async with running(app) as server:

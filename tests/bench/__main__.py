@@ -1,4 +1,4 @@
-"""``make bench``: measure, print, save. ``python -m tests.bench NAME…`` measures only those."""
+"""``make bench`` runs all benchmarks, ``python -m tests.bench NAME…`` some of them."""
 
 import importlib
 import json
@@ -9,27 +9,30 @@ from types import ModuleType
 
 import tests.bench
 
-_SAVED = Path("build/bench")
+_OUTPUT_DIRECTORY = Path("build/bench")
 
 
-def main(package: ModuleType, wanted: list[str]) -> int:
-    """0 when every goal holds of what the modules of *package* measure."""
+def main(package: ModuleType, names: list[str]) -> int:
+    """Runs the benchmarks of *package* with these *names*, or all. Returns 0 if every goal is met."""
     found = pkgutil.iter_modules(package.__path__)
-    known = [module.name for module in found if module.name != "__main__" and not module.ispkg]
-    unknown = set(wanted) - set(known)
+    benchmarks = [module.name for module in found if module.name != "__main__" and not module.ispkg]
+    unknown = set(names) - set(benchmarks)
     if unknown:
-        print(f"no such bench: {', '.join(sorted(unknown))}; there are {', '.join(known)}", file=sys.stderr)
+        print(
+            f"no such benchmark: {', '.join(sorted(unknown))}; choose from {', '.join(benchmarks)}",
+            file=sys.stderr,
+        )
         return 2
     missed = 0
-    _SAVED.mkdir(parents=True, exist_ok=True)
-    for name in wanted or known:
+    _OUTPUT_DIRECTORY.mkdir(parents=True, exist_ok=True)
+    for name in names or benchmarks:
         rows: list[tests.bench.Row] = importlib.import_module(f"{package.__name__}.{name}").rows()
-        (_SAVED / f"{name}.json").write_text(json.dumps(rows, indent=2) + "\n")
+        (_OUTPUT_DIRECTORY / f"{name}.json").write_text(json.dumps(rows, indent=2) + "\n")
         print(f"\n{name}")
         for row in rows:
             print(_line(row))
         missed += sum(row["holds"] is False for row in rows)
-    print(f"\n{missed} goals missed" if missed else "\nevery goal holds")
+    print(f"\n{missed} goals missed" if missed else "\nall goals met")
     return 1 if missed else 0
 
 

@@ -1,4 +1,4 @@
-"""What a Framework costs the controller from creation to completion, per task, with every event of every pod."""
+"""The CPU time of the controller per task, from creation to completion, with every event of every pod."""
 
 import asyncio
 import resource
@@ -17,9 +17,9 @@ from tests.bench import Row, row
 
 SIZES = (10, 100, 1_000, 10_000)
 ROUNDS = 3
-#: Tasks per round and size, in as many Frameworks as that takes.
+#: Tasks per round and size, in one or more Frameworks.
 TASKS = 10_000
-FRAMEWORKS_HELD, TASKS_EACH = 10_000, 10
+STORED_FRAMEWORKS, TASKS_EACH = 10_000, 10
 
 _POD = {
     "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox", "command": ["true"]}]}
@@ -28,11 +28,13 @@ _POD = {
 
 def rows() -> list[Row]:
     """Cost per task by size, and memory for a large cluster."""
-    own: dict[int, list[float]] = {size: [] for size in SIZES}
+    seconds_by_size: dict[int, list[float]] = {size: [] for size in SIZES}
     for _ in range(ROUNDS):
         for size in SIZES:
-            own[size].append(asyncio.run(_cost(size, TASKS // size)) - asyncio.run(_bare(TASKS)))
-    cost = {size: median(seconds) / TASKS for size, seconds in own.items()}
+            seconds_by_size[size].append(
+                asyncio.run(_cost(size, TASKS // size)) - asyncio.run(_baseline(TASKS))
+            )
+    cost = {size: median(seconds) / TASKS for size, seconds in seconds_by_size.items()}
     ratios = {size: cost[size] / cost[100] for size in SIZES}
     return [
         *(
@@ -50,38 +52,38 @@ def rows() -> list[Row]:
 
 
 async def _cost(tasks: int, frameworks: int) -> float:
-    """CPU seconds for that many Frameworks, one after the other, with all that goes on around the controller."""
+    """CPU seconds for these Frameworks, one after the other, including the store and the simulated nodes."""
     store = _store()
     async with asyncio.TaskGroup() as group:
         workers = [
-            group.create_task(FrameworkController(store, clock=time, chance=lambda: 0.5).run()),
+            group.create_task(FrameworkController(store, clock=time, jitter=lambda: 0.5).run()),
             group.create_task(_nodes(store, {"phase": "Succeeded"})),
         ]
-        began = process_time()
+        start = process_time()
         for number in range(frameworks):
-            await _completed(store, await store.create(FRAMEWORKS, _framework(f"f{number}", tasks)))
-        spent = process_time() - began
+            await _wait_completed(store, await store.create(FRAMEWORKS, _framework(f"f{number}", tasks)))
+        cpu_seconds = process_time() - start
         for worker in workers:
             worker.cancel()
-    return spent
+    return cpu_seconds
 
 
-async def _bare(pods: int) -> float:
-    """CPU seconds for the same pods without a controller: created as it would, run to their end by the same nodes."""
+async def _baseline(pods: int) -> float:
+    """CPU seconds for the same pods without a controller: created in the same way, ended by the same nodes."""
     store = _store()
     async with asyncio.TaskGroup() as group:
         nodes = group.create_task(_nodes(store, {"phase": "Succeeded"}))
-        began, made = process_time(), 0
+        start, created = process_time(), 0
         for number in range(pods):
             meta = {"name": f"p{number}", "namespace": "default", "labels": {"app": "bench"}}
-            made = version_of(
+            created = version_of(
                 await store.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, **_POD})
             )
             await asyncio.sleep(0)
-        await _last_reaches(store, f"p{pods - 1}", "Succeeded", made)
-        spent = process_time() - began
+        await _wait_for_phase(store, f"p{pods - 1}", "Succeeded", created)
+        cpu_seconds = process_time() - start
         nodes.cancel()
-    return spent
+    return cpu_seconds
 
 
 def _store() -> MemoryStore:
@@ -101,24 +103,24 @@ def _framework(name: str, tasks: int) -> Object:
     }
 
 
-async def _completed(store: MemoryStore, created: Object) -> None:
-    only = Selector.named(created["metadata"]["name"])
-    async for change in store.watch(FRAMEWORKS, where=only, since=version_of(created)):
+async def _wait_completed(store: MemoryStore, created: Object) -> None:
+    only = Selector.for_name(created["metadata"]["name"])
+    async for change in store.watch(FRAMEWORKS, selector=only, since=version_of(created)):
         if (change.object.get("status") or {}).get("state") == "Completed":
             return
 
 
-async def _last_reaches(store: MemoryStore, name: str, phase: str, since: int) -> None:
-    async for change in store.watch(PODS, where=Selector.named(name), since=since):
+async def _wait_for_phase(store: MemoryStore, name: str, phase: str, since: int) -> None:
+    async for change in store.watch(PODS, selector=Selector.for_name(name), since=since):
         if (change.object.get("status") or {}).get("phase") == phase:
             return
 
 
 async def _nodes(store: MemoryStore, end: Object) -> None:
-    """Every pod is bound, runs, and comes to its *end* at once: three events each."""
+    """Binds every pod, sets it to Running, and then to *end*: three events each."""
     with suppress(asyncio.CancelledError):
         async for change in store.watch(PODS, since=0):
-            if change.happened is ChangeType.ADDED:
+            if change.type is ChangeType.ADDED:
                 pod = change.object
                 pod = await store.update(PODS, {**pod, "spec": {**pod["spec"], "nodeName": "n"}})
                 for status in ({"phase": "Running", "podIP": "10.0.0.1", "hostIP": "192.0.2.1"}, end):
@@ -126,27 +128,27 @@ async def _nodes(store: MemoryStore, end: Object) -> None:
 
 
 def _memory_row() -> Row:
-    """In a process of its own, so that nothing else is counted."""
+    """Measured in its own process, so that nothing else is counted."""
     done = subprocess.run(
         [sys.executable, "-m", __name__], capture_output=True, text=True, check=True, timeout=600
     )
-    held = f"{FRAMEWORKS_HELD:,} Frameworks and {FRAMEWORKS_HELD * TASKS_EACH:,} running tasks"
-    return row(f"memory: store and controller with {held}", float(done.stdout) / 2**30, "GiB", at_most=1)
+    objects = f"{STORED_FRAMEWORKS:,} Frameworks and {STORED_FRAMEWORKS * TASKS_EACH:,} running tasks"
+    return row(f"memory: store and controller with {objects}", float(done.stdout) / 2**30, "GiB", at_most=1)
 
 
 async def _fill() -> int:
-    """Bytes of memory with everything running."""
+    """Peak memory in bytes when all tasks run."""
     store = _store()
     async with asyncio.TaskGroup() as group:
         workers = [
-            group.create_task(FrameworkController(store, clock=time, chance=lambda: 0.5).run()),
+            group.create_task(FrameworkController(store, clock=time, jitter=lambda: 0.5).run()),
             group.create_task(
                 _nodes(store, {"phase": "Running", "podIP": "10.0.0.2", "hostIP": "192.0.2.1"})
             ),
         ]
-        for number in range(FRAMEWORKS_HELD):
-            made = await store.create(FRAMEWORKS, _framework(f"f{number}", TASKS_EACH))
-            await _last_reaches(store, f"f{number}-w-{TASKS_EACH - 1}", "Running", version_of(made))
+        for number in range(STORED_FRAMEWORKS):
+            created = await store.create(FRAMEWORKS, _framework(f"f{number}", TASKS_EACH))
+            await _wait_for_phase(store, f"f{number}-w-{TASKS_EACH - 1}", "Running", version_of(created))
         await asyncio.sleep(1)  # for the last statuses to be saved
         used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         for worker in workers:

@@ -1,4 +1,4 @@
-"""What it costs to make a pod: the same for every task, however many there are."""
+"""The cost of building a pod from its template: independent of the number of tasks."""
 
 import copy
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from tests.bench import Row, row
 
 SIZES = (10, 100, 1_000, 10_000)
 ROUNDS = 7
-#: Pods made per round for each size, so that small sizes are measured as surely as large ones.
+#: Pods per round for each size, so that small sizes are measured as precisely as large ones.
 PODS = 10_000
 
 WORKER, PS = RoleName("worker"), RoleName("ps")
 
-#: A training pod as people write it: an init container that finds its peers, volumes, host network.
+#: A typical training pod: an init container for the rendezvous, volumes, host network.
 POD: dict[str, Any] = {
     "spec": {
         "restartPolicy": "Never",
@@ -63,7 +63,7 @@ COUNTS = {WORKER: 10_000, PS: 1}
 
 
 def rows() -> list[Row]:
-    """The figures; medians of rounds that take turns, so that a busy moment touches all alike."""
+    """Measures in turns and returns medians, so that other load on the machine affects all alike."""
     work: dict[str, Callable[[], None]] = {str(size): partial(_attempts, size) for size in SIZES}
     work["copy"] = _copies
     seconds: dict[str, list[float]] = {name: [] for name in work}
@@ -78,7 +78,7 @@ def rows() -> list[Row]:
                 round_ / hundred for round_, hundred in zip(seconds[str(size)], seconds["100"], strict=True)
             ),
             "ratio",
-            # What a template itself costs weighs more on ten tasks; only growth is a fault.
+            # With ten tasks the cost of the template itself counts more; only growth is a failure.
             at_most=1.2 if size > 100 else None,
         )
         for size in SIZES
@@ -96,17 +96,17 @@ def rows() -> list[Row]:
 
 
 def _seconds(run: Callable[[], None]) -> float:
-    begun = perf_counter()
+    start = perf_counter()
     run()
-    return perf_counter() - begun
+    return perf_counter() - start
 
 
 def _template() -> PodTemplate:
-    return PodTemplate.of(FrameworkName("mnist"), "default", UID, 0, ROLE, COUNTS)
+    return PodTemplate.compile(FrameworkName("mnist"), "default", UID, 0, ROLE, COUNTS)
 
 
 def _attempts(size: int) -> None:
-    """As many attempts of *size* tasks, each with its template compiled, as make up PODS pods."""
+    """Builds PODS pods, in attempts of *size* tasks with a compiled template each."""
     for _ in range(PODS // size):
         template = _template()
         for index in range(size):
@@ -114,6 +114,6 @@ def _attempts(size: int) -> None:
 
 
 def _copies() -> None:
-    """The bare template copied PODS times: what it would cost before anything is filled in."""
+    """Copies the template PODS times, as a lower bound."""
     for _ in range(PODS):
         copy.deepcopy(POD)

@@ -1,4 +1,4 @@
-"""What planning costs per task, and per pod event, as a Framework grows."""
+"""The cost of planning per task and per pod event, by the size of the Framework."""
 
 import gc
 import tracemalloc
@@ -18,13 +18,13 @@ from launcher.core.status import State
 from tests.bench import Row, row
 
 SIZES = (10, 100, 1_000, 10_000)
-#: All costs are told as ratios to that at this size.
-YARDSTICK = 100
+#: All costs are ratios to the cost at this size.
+BASE_SIZE = 100
 GOAL = 1.2
 ROUNDS = 7
-#: So many tasks are worked on in each round, however small the Framework.
+#: The number of tasks in each round, for every size of Framework.
 TASKS = 10_000
-#: The events of so many pods are told in each round, one at a time.
+#: The number of pods whose events are processed in each round, one at a time.
 PODS = 1_000
 
 F, W = FrameworkName("bench"), RoleName("w")
@@ -36,71 +36,73 @@ def a_framework(tasks: int) -> Framework:
     return Framework(F, "default", UID, 1, FrameworkSpec((TaskRole(W, tasks, pod),)))
 
 
-def a_pod(index: int) -> ObservedPod:
-    """The pod of one task, just accepted."""
-    of = TaskIdentity(F, W, index, 0, 0, task_uid(UID, 0, W, index, 0))
-    return ObservedPod(pod_name(F, W, index), f"uid-{index}", 1, UID, of, "Pending", NOW)
+def an_observed_pod(index: int) -> ObservedPod:
+    """The pod of one task, just created."""
+    identity = TaskIdentity(F, W, index, 0, 0, task_uid(UID, 0, W, index, 0))
+    return ObservedPod(pod_name(F, W, index), f"uid-{index}", 1, UID, identity, "Pending", NOW)
 
 
-ALIVE = {"phase": "Running", "node": "n1", "ip": "10.0.0.1", "host_ip": "192.0.2.1"}
-#: What is told of each pod after it was accepted.
-STORY: tuple[dict[str, Any], ...] = (
-    {**ALIVE, "version": 2},
-    {**ALIVE, "version": 3, "phase": "Succeeded", "end": {"phase": "Succeeded"}},
+RUNNING = {"phase": "Running", "node": "n1", "ip": "10.0.0.1", "host_ip": "192.0.2.1"}
+#: The states of each pod after its creation.
+POD_STATES: tuple[dict[str, Any], ...] = (
+    {**RUNNING, "version": 2},
+    {**RUNNING, "version": 3, "phase": "Succeeded", "terminal_status": {"phase": "Succeeded"}},
 )
 
 
 def first_plans(tasks: int) -> float:
-    """Seconds per task to plan a Framework that nothing has happened to yet."""
+    """Seconds per task to plan a new Framework."""
     framework = a_framework(tasks)
     repeats = TASKS // tasks
-    begun = perf_counter()
+    start = perf_counter()
     for _ in range(repeats):
         plan(framework, (), NOW)
-    return (perf_counter() - begun) / (repeats * tasks)
+    return (perf_counter() - start) / (repeats * tasks)
 
 
 def pod_events(tasks: int) -> float:
-    """Seconds per event of a kept planner: a pod runs, a pod succeeds, with a look after each."""
-    # The last task's end ends the attempt, and then every task is looked at by right: it is left out.
-    told = min(tasks - 1, PODS)
+    """Seconds per event of a persistent planner: a pod runs, a pod succeeds, with a plan after each."""
+    # Without the last task: its completion completes the attempt, for which every task is planned.
+    observed = min(tasks - 1, PODS)
     planners = [a_planner(tasks) for _ in range(max(1, PODS // tasks))]
-    news = [replace(pod, **words) for words in STORY for pod in map(a_pod, range(told))]
-    begun = perf_counter()
+    events = [
+        replace(pod, **fields) for fields in POD_STATES for pod in map(an_observed_pod, range(observed))
+    ]
+    start = perf_counter()
     for planner in planners:
-        for pod in news:
-            planner.attempt_state.observe_pod(pod)
+        for pod in events:
+            planner.observe_pod(pod)
             planner.plan(NOW)
-    spent = perf_counter() - begun
+    spent = perf_counter() - start
     if any(planner.status().state is not State.RUNNING for planner in planners):
-        raise ValueError("the planners did not follow the story")
-    return spent / (len(planners) * len(news))
+        raise ValueError("the planners are not in state AttemptRunning")
+    return spent / (len(planners) * len(events))
 
 
 def a_planner(tasks: int) -> Planner:
-    """A planner that has seen every pod accepted."""
+    """A planner that has observed the creation of every pod."""
     planner = Planner(a_framework(tasks), PlannerOptions())
     planner.plan(NOW)
     for index in range(tasks):
-        planner.attempt_state.observe_pod(a_pod(index))
+        planner.observe_pod(an_observed_pod(index))
     planner.plan(NOW)
     return planner
 
 
 def bytes_per_task(tasks: int) -> float:
-    """What a planner keeps of one task and its pod."""
+    """The memory of a planner per task and pod."""
     gc.collect()
     tracemalloc.start()
     try:
         planner = a_planner(tasks)
         gc.collect()
-        return tracemalloc.get_traced_memory()[0] / len(planner.attempt_state.pods)
+        return tracemalloc.get_traced_memory()[0] / len(planner.pods)
     finally:
         tracemalloc.stop()
 
 
 def rows() -> list[Row]:
-    """The figures; medians of rounds that take turns, so that a busy moment touches all alike."""
+    """Measures in turns and returns medians, so that other load on the machine affects all alike."""
     figures = [
         *_figures("cost per task of the first plan", first_plans),
         *_figures("cost per pod event", pod_events),
@@ -114,22 +116,22 @@ def _figures(name: str, measure: Callable[[int], float]) -> list[Row]:
         for size in SIZES:
             gc.collect()
             seconds[size].append(measure(size))
-    base = seconds[YARDSTICK]
+    base = seconds[BASE_SIZE]
     ratios = {
-        size: median(cost / there for cost, there in zip(costs, base, strict=True))
+        size: median(cost / base_cost for cost, base_cost in zip(costs, base, strict=True))
         for size, costs in seconds.items()
     }
     return [
-        row(f"plan: {name} at {YARDSTICK} tasks", median(base) * 1e6, "µs"),
+        row(f"plan: {name} at {BASE_SIZE} tasks", median(base) * 1e6, "µs"),
         *(
-            # What a Framework itself costs weighs more on ten tasks; only growth is a fault.
+            # With ten tasks the cost of the Framework itself counts more; only growth is a failure.
             row(
-                f"plan: {name} at {size:,} tasks, compared with {YARDSTICK}",
+                f"plan: {name} at {size:,} tasks, compared with {BASE_SIZE}",
                 ratio,
                 "ratio",
-                at_most=GOAL if size > YARDSTICK else None,
+                at_most=GOAL if size > BASE_SIZE else None,
             )
             for size, ratio in ratios.items()
-            if size != YARDSTICK
+            if size != BASE_SIZE
         ),
     ]

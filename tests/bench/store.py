@@ -1,15 +1,14 @@
 """
-What the stores cost, as ratios to something measured in the same run.
+The cost of the stores, as ratios to a baseline of the same run.
 
-Writes are held against bare SQLite: objects of the same size, whole, in a plain table of key and body, in WAL mode
-with full sync and otherwise as SQLite comes, on the same disk, committed in the same batches. Once for as many
-concurrent callers, each of whom waits for their write before the next (``with callers``: group commit as a program
-would use it, with nothing checked, no JSON and no version; the goal is held against this), and once by a loop that has
-all its batches ready (``in a loop``: what SQLite and the disk can do when nobody waits).
+The baseline of writes is plain SQLite: objects of the same size in a table of key and body, in WAL mode with full sync
+and otherwise default settings, on the same disk, committed in the same batches. It is measured with the same number of
+concurrent callers, each of which waits for its write before the next (``with callers``: group commit without
+validation, JSON and versions; the goal refers to this), and with a loop over prepared batches (``in a loop``: the limit
+of SQLite and the disk).
 
-The store's own choices count as its own: larger pages, a longer log, and a status update that writes the status alone.
-Status updates come in another order than the objects were created in. A machine that is busy with other things makes
-the ratios worthless, mostly too good: look at the load before believing them.
+Optimizations of the store are included: larger pages, a longer log, and status updates that write the status only.
+Status updates have another order than creations. On a busy machine the ratios are meaningless, mostly too good.
 """
 
 import asyncio
@@ -44,7 +43,7 @@ PODS_IN_LISTS = 20_000
 
 
 def rows() -> list[Row]:
-    """Every figure."""
+    """Measures writes and reads."""
     return [*_write_rows(), *asyncio.run(_read_rows())]
 
 
@@ -70,22 +69,22 @@ def _write_rows() -> Iterator[Row]:
             name = f"store {verb}, {callers} callers"
             yield row(name, statistics.median(speeds.store for speeds in found), "writes/s")
             to_callers = statistics.median(speeds.store / speeds.callers for speeds in found)
-            yield row(f"{name}, to bare SQLite with callers", to_callers, "ratio", at_least=0.5)
+            yield row(f"{name}, to plain SQLite with callers", to_callers, "ratio", at_least=0.5)
             to_loop = statistics.median(speeds.store / speeds.loop for speeds in found)
-            yield row(f"{name}, to bare SQLite in a loop", to_loop, "ratio")
+            yield row(f"{name}, to plain SQLite in a loop", to_loop, "ratio")
 
 
 def _round(callers: int) -> dict[str, _Speeds]:
     with _directory() as directory:
         store = asyncio.run(_store_speeds(directory / "store.db", callers))
-        waiting = asyncio.run(_bare_speeds(directory / "callers.db", callers))
+        waiting = asyncio.run(_plain_caller_speeds(directory / "callers.db", callers))
         loop = _loop_speeds(directory / "loop.db", callers)
     return {verb: _Speeds(store[verb], waiting[verb], loop[verb]) for verb in store}
 
 
 @contextmanager
 def _directory() -> Iterator[Path]:
-    # Beside the code: the system's own directory for such files may be no disk at all.
+    # In the project: the system's temporary directory may be a tmpfs.
     build = Path(__file__).parents[2] / "build"
     build.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=build) as name:
@@ -124,12 +123,12 @@ def _a_status(number: int) -> Object:
     return {"state": "AttemptRunning", "retries": number, "taskRoleStatuses": roles}
 
 
-#: Environment variables that make an object of 3 KB, without a status and with one.
+#: The number of environment variables of an object of 3 KB without and with a status.
 _LARGE, _SMALL = 12, 8
 
 
-def _elsewhere(number: int) -> int:
-    """Another number for each: objects are not changed in the order in which they were created."""
+def _shuffled(number: int) -> int:
+    """A permutation of the numbers: objects are updated in another order than created."""
     return number * 1597 % WRITES
 
 
@@ -141,13 +140,13 @@ async def _timed(callers: int, write: Callable[[int], Awaitable[object]]) -> flo
             await write(number)
 
     gc.collect()
-    begin = time.perf_counter()
+    start = time.perf_counter()
     await asyncio.gather(*(caller(first) for first in range(callers)))
-    return WRITES / (time.perf_counter() - begin)
+    return WRITES / (time.perf_counter() - start)
 
 
 async def _store_speeds(path: Path, callers: int) -> dict[str, float]:
-    # Uids are handed to the store, so making them is not its cost.
+    # The generation of uids is not part of the measurement.
     store = await SqliteStore.open(
         path, clock=time.time, new_uid=map("{:036}".format, itertools.count()).__next__
     )
@@ -161,12 +160,12 @@ async def _store_speeds(path: Path, callers: int) -> dict[str, float]:
 
     async def prepare(number: int) -> None:
         metadata = {**small["metadata"], "name": f"small-{number}"}
-        made = await store.create(FRAMEWORKS, {**small, "metadata": metadata})
-        made = await store.update_status(FRAMEWORKS, {**made, "status": statuses[0]})
-        versions[number] = made["metadata"]["resourceVersion"]
+        stored = await store.create(FRAMEWORKS, {**small, "metadata": metadata})
+        stored = await store.update_status(FRAMEWORKS, {**stored, "status": statuses[0]})
+        versions[number] = stored["metadata"]["resourceVersion"]
 
     async def update_status(number: int) -> None:
-        number = _elsewhere(number)
+        number = _shuffled(number)
         metadata = {**small["metadata"], "name": f"small-{number}", "resourceVersion": versions[number]}
         await store.update_status(
             FRAMEWORKS, {**small, "metadata": metadata, "status": statuses[1 + number % 7]}
@@ -179,7 +178,7 @@ async def _store_speeds(path: Path, callers: int) -> dict[str, float]:
     return {"creates": creates, "status updates": updates}
 
 
-def _bare(path: Path) -> sqlite3.Connection:
+def _plain_sqlite(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -197,7 +196,7 @@ _Bodies = list[tuple[str, bytes]]
 
 
 def _bodies(variables: int, status: int | None) -> _Bodies:
-    """The bytes that the store holds for as many objects, each with its key."""
+    """Key and stored bytes of each object."""
     bodies = []
     for number in range(WRITES):
         obj = _a_framework(number, variables)
@@ -214,43 +213,43 @@ def _bodies(variables: int, status: int | None) -> _Bodies:
 
 
 def _loop_speeds(path: Path, callers: int) -> dict[str, float]:
-    connection = _bare(path)
+    connection = _plain_sqlite(path)
 
     def timed(bodies: _Bodies) -> float:
         batches = [bodies[first : first + callers] for first in range(0, WRITES, callers)]
         gc.collect()
-        begin = time.perf_counter()
+        start = time.perf_counter()
         for batch in batches:
             _commit(connection, batch)
-        return WRITES / (time.perf_counter() - begin)
+        return WRITES / (time.perf_counter() - start)
 
     creates = timed(_bodies(_LARGE, None))
     timed(_bodies(_SMALL, 0))
     bodies = _bodies(_SMALL, 1)
-    updates = timed([bodies[_elsewhere(number)] for number in range(WRITES)])
+    updates = timed([bodies[_shuffled(number)] for number in range(WRITES)])
     connection.close()
     return {"creates": creates, "status updates": updates}
 
 
-class _BareCallers:
-    """The plainest group commit: what gathers while one batch is written is the next."""
+class _GroupCommit:
+    """A minimal group commit: writes during a commit are the next batch."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
-        self._gathered: list[tuple[tuple[str, bytes], asyncio.Future[None]]] = []
+        self._pending: list[tuple[tuple[str, bytes], asyncio.Future[None]]] = []
         self._busy = False
         self.thread = ThreadPoolExecutor(1)
 
     def write(self, body: tuple[str, bytes]) -> Awaitable[None]:
         done: asyncio.Future[None] = self._loop.create_future()
-        if not self._gathered and not self._busy:
+        if not self._pending and not self._busy:
             self._loop.call_soon(self._begin)
-        self._gathered.append((body, done))
+        self._pending.append((body, done))
         return done
 
     def _begin(self) -> None:
-        batch, self._gathered = self._gathered, []
+        batch, self._pending = self._pending, []
         self._busy = bool(batch)
         if batch:
             work = self._loop.run_in_executor(
@@ -264,18 +263,18 @@ class _BareCallers:
         self._begin()
 
 
-async def _bare_speeds(path: Path, callers: int) -> dict[str, float]:
-    connection = _bare(path)
-    bare = _BareCallers(connection)
+async def _plain_caller_speeds(path: Path, callers: int) -> dict[str, float]:
+    connection = _plain_sqlite(path)
+    group_commit = _GroupCommit(connection)
 
     def timed(bodies: _Bodies) -> Awaitable[float]:
-        return _timed(callers, lambda number: bare.write(bodies[number]))
+        return _timed(callers, lambda number: group_commit.write(bodies[number]))
 
     creates = await timed(_bodies(_LARGE, None))
     await timed(_bodies(_SMALL, 0))
     bodies = _bodies(_SMALL, 1)
-    updates = await timed([bodies[_elsewhere(number)] for number in range(WRITES)])
-    bare.thread.shutdown()
+    updates = await timed([bodies[_shuffled(number)] for number in range(WRITES)])
+    group_commit.thread.shutdown()
     connection.close()
     return {"creates": creates, "status updates": updates}
 
@@ -306,27 +305,27 @@ def _a_pod(number: int) -> Object:
 
 async def _read_rows() -> list[Row]:
     tracemalloc.start()
-    store = MemoryStore(time.time, lambda: str(uuid.uuid4()), WatchCache(most_entries=0))
+    store = MemoryStore(time.time, lambda: str(uuid.uuid4()), WatchCache(max_entries=0))
     for number in range(PODS_IN_LISTS):
         await store.create(PODS, _a_pod(number))
     gc.collect()
-    taken, _ = tracemalloc.get_traced_memory()
+    memory, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     text = orjson.dumps(await store.get(PODS, "default", "pod-7"))
     decode = _seconds_of(lambda: orjson.loads(text))
     get = await _seconds(lambda: store.get(PODS, "default", "pod-7"))
-    by_label = Selector.labelled({"framework": "framework-7"})
-    few = await _seconds(lambda: store.list(PODS, "default", by_label))
+    by_label = Selector.for_labels({"framework": "framework-7"})
+    list_by_label = await _seconds(lambda: store.list(PODS, "default", by_label))
     return [
         row(
-            f"memory for each of {PODS_IN_LISTS} pods, to the bytes of its JSON",
-            taken / PODS_IN_LISTS / len(text),
+            f"memory per pod of {PODS_IN_LISTS} pods, to the size of its JSON",
+            memory / PODS_IN_LISTS / len(text),
             "ratio",
         ),
-        row("get, to reading its JSON", get / decode, "ratio"),
+        row("get, to parsing its JSON", get / decode, "ratio"),
         row(
-            f"list of 10 pods by label among {PODS_IN_LISTS}, to reading their JSON",
-            few / decode / 10,
+            f"list of 10 pods by label among {PODS_IN_LISTS}, to parsing their JSON",
+            list_by_label / decode / 10,
             "ratio",
         ),
         await _watch_row(store, decode),
@@ -334,25 +333,25 @@ async def _read_rows() -> list[Row]:
 
 
 async def _watch_row(store: MemoryStore, decode: float) -> Row:
-    """What 100 watchers of one namespace cost a writer and themselves for each change, to reading it once."""
+    """The cost of a change with 100 watchers of its namespace, per watcher, to parsing it once."""
     count, watchers = 200, 100
     since = (await store.list(PODS, limit=1)).version
 
-    async def hear() -> None:
+    async def receive() -> None:
         async with aclosing(store.watch(PODS, "default", since=since)) as watch:
             for _ in range(count):
                 await anext(watch)
 
-    tasks = [asyncio.create_task(hear()) for _ in range(watchers)]
+    tasks = [asyncio.create_task(receive()) for _ in range(watchers)]
     await asyncio.sleep(0)
-    begin = time.perf_counter()
+    start = time.perf_counter()
     for number in range(count):
         await store.create(PODS, _a_pod(PODS_IN_LISTS + number))
         await asyncio.sleep(0)
     await asyncio.gather(*tasks)
-    spent = (time.perf_counter() - begin) / count
+    spent = (time.perf_counter() - start) / count
     return row(
-        f"a change told to {watchers} watchers, to reading its JSON once for each",
+        f"a change sent to {watchers} watchers, to parsing its JSON once per watcher",
         spent / decode / watchers,
         "ratio",
     )
@@ -365,8 +364,8 @@ def _seconds_of(call: Callable[[], object]) -> float:
 async def _seconds(call: Callable[[], Awaitable[object]]) -> float:
     spent = []
     for _ in range(3):
-        begin = time.perf_counter()
+        start = time.perf_counter()
         for _ in range(500):
             await call()
-        spent.append((time.perf_counter() - begin) / 500)
+        spent.append((time.perf_counter() - start) / 500)
     return min(spent)

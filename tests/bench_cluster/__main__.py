@@ -1,4 +1,4 @@
-"""``make bench-cluster``: measure, print, save. ``python -m tests.bench_cluster NAME…`` measures only those."""
+"""``make bench-cluster`` runs all benchmarks, ``python -m tests.bench_cluster NAME…`` some of them."""
 
 import sys
 

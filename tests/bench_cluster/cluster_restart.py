@@ -1,4 +1,4 @@
-"""A launcher that comes back to 2,000 Frameworks whose tasks run: how long it takes, and what it asks for."""
+"""Restart a launcher with 2,000 running Frameworks: the time it takes, and the requests that it sends."""
 
 import asyncio
 import time
@@ -8,71 +8,83 @@ from pathlib import Path
 import orjson
 
 from tests.bench import Row, row
-from tests.bench_cluster.parts.field import Field, Way, field, place_of
+from tests.bench_cluster.parts.bench_cluster import BenchCluster, PodCreator, bench_cluster, collection_path
 from tests.bench_cluster.parts.loads import Load
-from tests.bench_cluster.parts.trail import Trail
+from tests.bench_cluster.parts.request_trace import RequestTrace
 from tests.cluster.audit import Request
 from tests.kubernetes.launcher import USER_AGENT
-from tests.rig.launching import directory
+from tests.rig.measured_launcher import directory
 
 _FRAMEWORKS = 2_000
-#: What changes something; all of it was done before the restart.
-_WRITES = frozenset({"create", "update", "patch", "delete"})
-#: Of what the launcher does for itself when it starts, and while it leads.
-_ITS_OWN = frozenset({"leases", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "secrets"})
-#: Seconds in which everything that a start leads to has happened.
-_SETTLED = 10.0
+#: No write of these is necessary after a restart.
+_WRITE_VERBS = frozenset({"create", "update", "patch", "delete"})
+#: The launcher writes its own objects when it starts and while it leads.
+_OWN_RESOURCES = frozenset({"leases", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "secrets"})
+#: The time within which all requests after a start are sent.
+_SETTLE_SECONDS = 10.0
 
 
 def rows() -> list[Row]:
     """After a stop, and after a crash."""
-    with directory() as place:
-        return asyncio.run(_rows(place))
+    with directory() as data:
+        return asyncio.run(_rows(data))
 
 
-async def _rows(place: Path) -> list[Row]:
-    async with field(place) as here:
-        await _fill(here)
-        return [*await _restart(here, "stopped"), *await _restart(here, "killed")]
+async def _rows(data: Path) -> list[Row]:
+    async with bench_cluster(data) as cluster:
+        await _fill(cluster)
+        return [*await _restart(cluster, "stopped"), *await _restart(cluster, "killed")]
 
 
-async def _fill(here: Field) -> None:
+async def _fill(cluster: BenchCluster) -> None:
     load = Load("restart", _FRAMEWORKS, 1, 1, ends=False)
-    namespace = here.bed.new_namespace()
-    trail = Trail(here.bed.audit_log, namespace, USER_AGENT)
-    path = place_of(Way.LAUNCHER, namespace)
-    await here.submit.post_all(path, map(orjson.dumps, load.frameworks(namespace)))
-    await here.over(load, Way.LAUNCHER, trail)
+    namespace = cluster.plane.new_namespace()
+    trace = RequestTrace(cluster.plane.audit_log, namespace, USER_AGENT)
+    path = collection_path(PodCreator.LAUNCHER, namespace)
+    await cluster.submit.post_all(path, map(orjson.dumps, load.frameworks(namespace)))
+    await cluster.wait_until_complete(load, PodCreator.LAUNCHER, trace)
 
 
-async def _restart(here: Field, how: str) -> list[Row]:
-    if how == "killed":
-        here.launcher.kill()
+async def _restart(cluster: BenchCluster, end: str) -> list[Row]:
+    if end == "killed":
+        cluster.launcher.kill()
     else:
-        here.launcher.stop()
-    mark = here.bed.audit.mark()
-    before = here.launcher.log().count("leading")
-    began = time.monotonic()
-    here.launcher.start()
-    here.launcher.ready()
-    ready = time.monotonic() - began
-    while here.launcher.log().count("leading") == before:
-        assert time.monotonic() < began + 120, here.launcher.errors()
+        cluster.launcher.stop()
+    mark = cluster.plane.audit.mark()
+    before = cluster.launcher.log().count("leading")
+    start = time.monotonic()
+    cluster.launcher.start()
+    cluster.launcher.ready()
+    ready = time.monotonic() - start
+    while cluster.launcher.log().count("leading") == before:
+        assert time.monotonic() < start + 120, cluster.launcher.errors()
         await asyncio.sleep(0.05)
-    leads = time.monotonic() - began
-    await asyncio.sleep(_SETTLED)
-    asked = here.bed.audit.since(mark, user_agent=USER_AGENT)
-    print(f"  {how}: {Counter((one.verb, one.resource) for one in asked).most_common()}", flush=True)
-    name = f"{how} and started again with {_FRAMEWORKS:,} Frameworks"
+    leading = time.monotonic() - start
+    await asyncio.sleep(_SETTLE_SECONDS)
+    requests = cluster.plane.audit.since(mark, user_agent=USER_AGENT)
+    print(
+        f"  {end}: {Counter((request.verb, request.resource) for request in requests).most_common()}",
+        flush=True,
+    )
+    name = f"{end} and restarted with {_FRAMEWORKS:,} Frameworks"
     return [
         row(f"{name}: until it is ready", ready, "s"),
-        row(f"{name}: until it leads", leads, "s"),
+        row(f"{name}: until it leads", leading, "s"),
         row(
-            f"{name}: requests, but for its lease", sum(one.resource != "leases" for one in asked), "requests"
+            f"{name}: requests without those for its lease",
+            sum(request.resource != "leases" for request in requests),
+            "requests",
         ),
-        row(f"{name}: writes, none of which there is a reason for", _needless(asked), "requests", at_most=0),
+        row(
+            f"{name}: unnecessary writes",
+            _unnecessary_writes(requests),
+            "requests",
+            at_most=0,
+        ),
     ]
 
 
-def _needless(asked: list[Request]) -> int:
-    return sum(one.verb in _WRITES and one.resource not in _ITS_OWN for one in asked)
+def _unnecessary_writes(requests: list[Request]) -> int:
+    return sum(
+        request.verb in _WRITE_VERBS and request.resource not in _OWN_RESOURCES for request in requests
+    )

@@ -1,4 +1,4 @@
-"""A way to kube-apiserver on loopback that can be cut, silenced and slowed down."""
+"""A loopback proxy to kube-apiserver that can cut, silence and delay connections."""
 
 import asyncio
 import threading
@@ -10,48 +10,48 @@ from urllib.parse import urlsplit
 
 import yaml
 
-_SECONDS = 30.0
-_PIECE = 65536
-#: Seconds by which a piece comes late on a slow way.
-_LATE = 0.1
+_TIMEOUT_SECONDS = 30.0
+_CHUNK_BYTES = 65536
+#: Delay of each chunk on a slow connection.
+_DELAY_SECONDS = 0.1
 
 
-class Way(Enum):
-    """What becomes of the bytes between the two."""
+class ForwardingMode(Enum):
+    """How bytes are forwarded."""
 
     OPEN = auto()
-    #: Each piece comes late.
+    #: Each chunk is delayed.
     SLOW = auto()
-    #: What is asked gets through, and no answer comes back.
-    DEAF = auto()
-    #: Nothing gets through, and nobody hangs up.
+    #: Requests are forwarded, responses are not.
+    NO_RESPONSES = auto()
+    #: Nothing is forwarded, and no connection is closed.
     FROZEN = auto()
 
 
 class Proxy:
-    """Passes bytes on as its way says, whatever they mean. A connection that has lost some is silent for good."""
+    """Forwards bytes according to its mode. A connection that has lost bytes stays silent."""
 
     def __init__(self, upstream: str) -> None:
-        place = urlsplit(upstream)
-        self._host, self._port = str(place.hostname), place.port
+        url = urlsplit(upstream)
+        self._host, self._port = str(url.hostname), url.port
         self._open: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
-        self.way = Way.OPEN
+        self.mode = ForwardingMode.OPEN
         self.url = ""
 
     def cut(self) -> int:
-        """Every connection ends at once, without a good-bye: how many there were."""
+        """Closes all connections and returns their number."""
 
         async def abort() -> int:
             for writer in self._open:
                 writer.transport.abort()
             return len(self._open) // 2
 
-        return asyncio.run_coroutine_threadsafe(abort(), self._loop).result(_SECONDS)
+        return asyncio.run_coroutine_threadsafe(abort(), self._loop).result(_TIMEOUT_SECONDS)
 
     def run(self, started: threading.Event) -> None:
-        """Serve until ``stop``."""
+        """Serves until ``stop``."""
         with closing(self._loop):
             self._loop.run_until_complete(self._serve(started))
 
@@ -73,54 +73,56 @@ class Proxy:
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            there, back = await asyncio.open_connection(self._host, self._port)
+            upstream_reader, upstream_writer = await asyncio.open_connection(self._host, self._port)
         except OSError:
             writer.transport.abort()
             return
-        self._open |= {writer, back}
+        self._open |= {writer, upstream_writer}
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._pass(reader, back, Way.FROZEN))
-                group.create_task(self._pass(there, writer, Way.FROZEN, Way.DEAF))
+                group.create_task(self._forward(reader, upstream_writer, ForwardingMode.FROZEN))
+                group.create_task(
+                    self._forward(upstream_reader, writer, ForwardingMode.FROZEN, ForwardingMode.NO_RESPONSES)
+                )
         except* OSError:
             pass
         finally:
-            self._open -= {writer, back}
-            for each in (writer, back):
-                each.transport.abort()
+            self._open -= {writer, upstream_writer}
+            for stream in (writer, upstream_writer):
+                stream.transport.abort()
 
-    async def _pass(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *swallowed_in: Way
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *blocked_modes: ForwardingMode
     ) -> None:
-        """One direction, until either end hangs up."""
+        """Forwards one direction until either end closes."""
         silent = False
-        while piece := await reader.read(_PIECE):
-            if self.way is Way.SLOW:
-                await asyncio.sleep(_LATE)
-            silent = silent or self.way in swallowed_in
+        while chunk := await reader.read(_CHUNK_BYTES):
+            if self.mode is ForwardingMode.SLOW:
+                await asyncio.sleep(_DELAY_SECONDS)
+            silent = silent or self.mode in blocked_modes
             if not silent:
-                writer.write(piece)
+                writer.write(chunk)
                 await writer.drain()
         raise ConnectionResetError
 
 
 @contextmanager
 def proxy_to(upstream: str) -> Iterator[Proxy]:
-    """The proxy, in a thread of its own."""
+    """Runs the proxy in a thread."""
     proxy, started = Proxy(upstream), threading.Event()
     thread = threading.Thread(target=proxy.run, args=[started])
     thread.start()
     try:
-        assert started.wait(_SECONDS), "the proxy does not start"
+        assert started.wait(_TIMEOUT_SECONDS), "the proxy does not start"
         yield proxy
     finally:
         proxy.stop()
-        thread.join(_SECONDS)
+        thread.join(_TIMEOUT_SECONDS)
         assert not thread.is_alive()
 
 
-def kubeconfig_by(proxy: Proxy, kubeconfig: Path, directory: Path) -> Path:
-    """That kubeconfig, with the same API server by way of the proxy."""
+def kubeconfig_through(proxy: Proxy, kubeconfig: Path, directory: Path) -> Path:
+    """Returns the kubeconfig with the proxy as API server."""
     config = yaml.safe_load(kubeconfig.read_text())
     config["clusters"][0]["cluster"]["server"] = proxy.url
     path = directory / "proxied.kubeconfig"

@@ -1,4 +1,4 @@
-"""The way to kube-apiserver may be cut, deaf, silent or slow: what became of a request is found out."""
+"""Faults of the connection to kube-apiserver: the outcome of every request is determined."""
 
 import time
 from collections.abc import Iterator
@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.load import load
-from tests.chaos.proxy import Proxy, Way, kubeconfig_by, proxy_to
-from tests.chaos.scene import Scene, memory, open_files
+from tests.chaos.harness import ChaosHarness, memory, open_files
+from tests.chaos.proxy import ForwardingMode, Proxy, kubeconfig_through, proxy_to
+from tests.chaos.workloads import random_workload
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.users import User
+from tests.eventually import until
 from tests.kubernetes.conftest import Launch
 from tests.kubernetes.launcher import KubeLauncher
-from tests.local.server import until
 
-#: Seconds after which a launcher takes a watch for dead on which nothing comes, and more.
-NOTICED = 120.0
+#: More than the time after which a silent watch is closed.
+SILENCE_SECONDS = 120.0
 
 
 @pytest.fixture
@@ -27,73 +27,71 @@ def proxy(cluster: ControlPlane) -> Iterator[Proxy]:
 
 @pytest.fixture
 def launcher(launch: Launch, proxy: Proxy, account: User, tmp_path: Path) -> Iterator[KubeLauncher]:
-    """One that knows no other way to the cluster."""
-    launcher = launch(kubeconfig=kubeconfig_by(proxy, account.kubeconfig, tmp_path))
+    """A launcher that connects only through the proxy."""
+    launcher = launch(kubeconfig=kubeconfig_through(proxy, account.kubeconfig, tmp_path))
     launcher.ready()
     yield launcher
-    proxy.way = Way.OPEN
+    proxy.mode = ForwardingMode.OPEN
     launcher.end()
 
 
 @pytest.mark.timeout(240)
-def test_watches_and_calls_that_are_cut_again_and_again_are_taken_up(
-    scene: Scene, launcher: KubeLauncher, proxy: Proxy
+def test_watches_and_calls_are_resumed_after_broken_connections(
+    harness: ChaosHarness, launcher: KubeLauncher, proxy: Proxy
 ) -> None:
-    cut, memories, files = 0, [], []
+    closed, memories, files = 0, [], []
     for number in range(4):
-        scene.submit(load(scene.chance, f"c{number}"))
+        harness.submit(random_workload(harness.random, f"c{number}"))
         for _ in range(10):
-            scene.moment(0.6)
-            cut += proxy.cut()
-        scene.settled(within=90)
+            harness.pause(0.6)
+            closed += proxy.cut()
+        harness.wait_for_completion(timeout_seconds=90)
         memories.append(memory(launcher))
         files.append(open_files(launcher))
 
-    assert cut > 40, "there is a watch to cut, and more"
+    assert closed > 40, "watches and other connections were closed"
     assert memories[-1] < memories[0] * 1.15, memories
-    # Connections that nobody uses are kept for half a minute.
-    until(lambda: open_files(launcher) <= files[0] + 8 or None, f"no file is left open, beside {files}")
-    scene.check(launcher, answers_lost=True)
+    # Idle connections are kept for half a minute.
+    until(lambda: open_files(launcher) <= files[0] + 8 or None, f"no more open files than before: {files}")
+    harness.check(launcher, responses_lost=True)
 
 
 @pytest.mark.timeout(240)
-def test_answers_that_are_lost_are_looked_up(scene: Scene, launcher: KubeLauncher, proxy: Proxy) -> None:
+def test_lost_responses_are_resolved_by_reading(
+    harness: ChaosHarness, launcher: KubeLauncher, proxy: Proxy
+) -> None:
     for number in range(3):
-        scene.submit(load(scene.chance, f"d{number}"))
+        harness.submit(random_workload(harness.random, f"d{number}"))
         for _ in range(4):
-            scene.moment(0.4)
-            proxy.way = Way.DEAF
-            scene.moment(1.0)
-            proxy.way = Way.OPEN
+            harness.pause(0.4)
+            proxy.mode = ForwardingMode.NO_RESPONSES
+            harness.pause(1.0)
+            proxy.mode = ForwardingMode.OPEN
             proxy.cut()
-    scene.settled(within=90)
+    harness.wait_for_completion(timeout_seconds=90)
 
-    scene.check(launcher, answers_lost=True)
+    harness.check(launcher, responses_lost=True)
 
 
 @pytest.mark.timeout(300)
-def test_a_connection_on_which_nothing_comes_is_given_up(
-    scene: Scene, launcher: KubeLauncher, proxy: Proxy
-) -> None:
-    scene.submit(load(scene.chance, "h0"))
-    scene.moment(2.0)
-    proxy.way = Way.FROZEN
-    scene.moment(5.0)
-    proxy.way = Way.OPEN  # for new connections; the old ones are as dead as before
-    scene.submit(load(scene.chance, "h1"))
-    scene.settled(within=NOTICED)
+def test_a_silent_connection_is_closed(harness: ChaosHarness, launcher: KubeLauncher, proxy: Proxy) -> None:
+    harness.submit(random_workload(harness.random, "h0"))
+    harness.pause(2.0)
+    proxy.mode = ForwardingMode.FROZEN
+    harness.pause(5.0)
+    proxy.mode = ForwardingMode.OPEN  # for new connections; the old ones stay silent
+    harness.submit(random_workload(harness.random, "h1"))
+    harness.wait_for_completion(timeout_seconds=SILENCE_SECONDS)
 
-    scene.check(launcher, answers_lost=True)
+    harness.check(launcher, responses_lost=True)
 
 
 @pytest.mark.timeout(240)
-def test_on_a_slow_way_it_is_slow_and_nothing_else(
-    scene: Scene, launcher: KubeLauncher, proxy: Proxy
-) -> None:
-    proxy.way = Way.SLOW
-    scene.submit(load(scene.chance, "s", rounds=2))
-    began = time.monotonic()
-    scene.settled(within=90)
+def test_a_slow_connection_only_delays(harness: ChaosHarness, launcher: KubeLauncher, proxy: Proxy) -> None:
+    proxy.mode = ForwardingMode.SLOW
+    harness.submit(random_workload(harness.random, "s", rounds=2))
+    started_at = time.monotonic()
+    harness.wait_for_completion(timeout_seconds=90)
 
-    assert time.monotonic() - began > 1, "it was slow"
-    scene.check(launcher)
+    assert time.monotonic() - started_at > 1, "the connection was slow"
+    harness.check(launcher)

@@ -1,4 +1,4 @@
-"""kube-apiserver and etcd may go away for a while: what the launcher had under way is settled, and all goes on."""
+"""Outages of kube-apiserver and etcd: interrupted work is continued."""
 
 import time
 from collections.abc import Iterator
@@ -6,58 +6,58 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.chaos.load import load
-from tests.chaos.scene import Scene
+from tests.chaos.harness import ChaosHarness
+from tests.chaos.workloads import random_workload
+from tests.cluster.components import Component
 from tests.cluster.controlplane import ControlPlane
-from tests.cluster.parts import Part
 from tests.kubernetes.launcher import KubeLauncher
 
-#: Seconds after which whoever led has given up the lease, and more.
-TERM_OVER = 12.0
+#: More than the renew deadline of a leader.
+TERM_END_SECONDS = 12.0
 
 
 @pytest.mark.timeout(240)
-def test_an_api_server_that_is_killed_or_restarted_loses_and_doubles_nothing(
-    scene: Scene, launcher: KubeLauncher
+def test_a_restart_of_the_api_server_loses_and_duplicates_nothing(
+    harness: ChaosHarness, launcher: KubeLauncher
 ) -> None:
-    ways = [scene.cluster.kill, scene.cluster.terminate, scene.cluster.kill]
-    scene.chance.shuffle(ways)
+    end_functions = [harness.cluster.kill, harness.cluster.terminate, harness.cluster.kill]
+    harness.random.shuffle(end_functions)
 
-    for number, end in enumerate(ways):
-        scene.submit(load(scene.chance, f"a{number}"))
-        scene.moment(2.0)
-        with no_scheduler(scene.cluster):
-            end(Part.APISERVER)
-            scene.moment(2.0)
-            scene.cluster.restart(Part.APISERVER)
-    scene.settled(within=90)
+    for number, end in enumerate(end_functions):
+        harness.submit(random_workload(harness.random, f"a{number}"))
+        harness.pause(2.0)
+        with no_scheduler(harness.cluster):
+            end(Component.APISERVER)
+            harness.pause(2.0)
+            harness.cluster.restart(Component.APISERVER)
+    harness.wait_for_completion(timeout_seconds=90)
 
-    scene.check(launcher)
+    harness.check(launcher)
 
 
 @pytest.mark.timeout(240)
-def test_an_etcd_that_stands_still_loses_and_doubles_nothing(scene: Scene, launcher: KubeLauncher) -> None:
-    pauses = [1.0, 4.0, TERM_OVER]
-    scene.chance.shuffle(pauses)
+def test_a_suspended_etcd_loses_and_duplicates_nothing(harness: ChaosHarness, launcher: KubeLauncher) -> None:
+    pauses = [1.0, 4.0, TERM_END_SECONDS]
+    harness.random.shuffle(pauses)
 
     for number, pause in enumerate(pauses):
-        scene.submit(load(scene.chance, f"e{number}"))
-        scene.moment(2.0)
-        with no_scheduler(scene.cluster), scene.cluster.paused(Part.ETCD):
-            time.sleep(pause)  # so long it lasts
-    scene.settled(within=90)
+        harness.submit(random_workload(harness.random, f"e{number}"))
+        harness.pause(2.0)
+        with no_scheduler(harness.cluster), harness.cluster.paused(Component.ETCD):
+            time.sleep(pause)  # the duration of the outage
+    harness.wait_for_completion(timeout_seconds=90)
 
-    scene.check(launcher)
+    harness.check(launcher)
 
 
 @contextmanager
 def no_scheduler(cluster: ControlPlane) -> Iterator[None]:
     """
-    Inside, there is none.
+    Stops the scheduler for the block.
 
-    When the answer to a binding is lost, the scheduler of Kubernetes may bind the pod again, find that its memory is
-    wrong, and end itself.
+    If the response to a binding is lost, kube-scheduler may bind the pod again, find its cache inconsistent, and
+    exit.
     """
-    cluster.kill(Part.SCHEDULER)
+    cluster.kill(Component.SCHEDULER)
     yield
-    cluster.restart(Part.SCHEDULER)
+    cluster.restart(Component.SCHEDULER)

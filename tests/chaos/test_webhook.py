@@ -1,15 +1,15 @@
-"""The webhook may be away: what gets in unchecked is checked before it is run, and the rest goes on as ever."""
+"""An outage of the webhook: Frameworks stored without validation are validated before they run."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.chaos.load import load
-from tests.chaos.scene import Scene
+from tests.chaos.harness import ChaosHarness
+from tests.chaos.workloads import random_workload
 from tests.cluster.users import User
 from tests.kubernetes.launcher import KubeLauncher
-from tests.kubernetes.webhook import WebhookServer, a_waiting_framework, configured
-from tests.kubernetes.world import World
+from tests.kubernetes.namespace_client import NamespaceClient
+from tests.kubernetes.webhook_server import WebhookServer, a_framework_waiting_for_itself, registered_webhook
 
 
 @pytest.fixture
@@ -20,21 +20,23 @@ def webhook(account: User) -> Iterator[WebhookServer]:
 
 
 @pytest.mark.timeout(240)
-def test_while_the_webhook_is_away_frameworks_come_in_and_the_sound_ones_run(
-    scene: Scene, launcher: KubeLauncher, webhook: WebhookServer
+def test_without_the_webhook_valid_frameworks_run(
+    harness: ChaosHarness, launcher: KubeLauncher, webhook: WebhookServer
 ) -> None:
-    other = World(scene.cluster, scene.cluster.new_namespace())
-    with configured(scene.cluster, webhook):
+    other = NamespaceClient(harness.cluster, harness.cluster.new_namespace())
+    with registered_webhook(harness.cluster, webhook):
         for number in range(3):
-            scene.submit(load(scene.chance, f"v{number}"))
-            scene.moment(1.0)
+            harness.submit(random_workload(harness.random, f"v{number}"))
+            harness.pause(1.0)
             with webhook.down():
-                scene.submit(load(scene.chance, f"u{number}"))
-                scene.cluster.admin.post(other.frameworks, a_waiting_framework(f"slipped-{number}"))
-        scene.settled(within=90)
+                harness.submit(random_workload(harness.random, f"u{number}"))
+                harness.cluster.admin.post(
+                    other.frameworks, a_framework_waiting_for_itself(f"unvalidated-{number}")
+                )
+        harness.wait_for_completion(timeout_seconds=90)
 
-    scene.check(launcher)
+    harness.check(launcher)
     other.kubectl("wait", "--for=condition=Valid=False", "fw", "--all", "--timeout=60s")
     assert len(other.kubectl("get", "fw", "-o", "name").split()) == 3
     assert other.pods() == {}
-    scene.cluster.admin.delete(f"/api/v1/namespaces/{other.namespace}")
+    harness.cluster.admin.delete(f"/api/v1/namespaces/{other.namespace}")

@@ -1,4 +1,4 @@
-"""What tests of commands share."""
+"""Fixtures of the tests of commands."""
 
 import asyncio
 import socket
@@ -10,31 +10,32 @@ import pytest
 from aiohttp import web
 
 from launcher.cli.main import main
-from tests.cli.world import PATIENCE, World
+from tests.cli.in_memory_launcher import InMemoryLauncher
+from tests.eventually import TIMEOUT_SECONDS
 
 Served = Callable[[web.Application, ssl.SSLContext | None], int]
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """A launcher that commands talk to unless they are told otherwise."""
-    made = World()
-    monkeypatch.setenv("LAUNCHER_SERVER", made.url)
-    yield made
-    made.close()
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryLauncher]:
+    """A launcher, set as the server of all commands."""
+    launcher = InMemoryLauncher()
+    monkeypatch.setenv("LAUNCHER_SERVER", launcher.url)
+    yield launcher
+    launcher.close()
 
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    """A port that no process listens on."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return int(unused.getsockname()[1])
 
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    """Serve an application that is no launcher, on a free port."""
+    """Serves applications on free ports."""
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever)
     thread.start()
@@ -46,16 +47,16 @@ def served() -> Iterator[Served]:
         await web.TCPSite(runners[-1], "127.0.0.1", 0, ssl_context=tls).start()
         return int(runners[-1].addresses[0][1])
 
-    yield lambda app, tls: asyncio.run_coroutine_threadsafe(start(app, tls), loop).result(PATIENCE)
+    yield lambda app, tls: asyncio.run_coroutine_threadsafe(start(app, tls), loop).result(TIMEOUT_SECONDS)
     for runner in runners:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(PATIENCE)
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(TIMEOUT_SECONDS)
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT_SECONDS)
     loop.close()
 
 
 class Command:
-    """A command under way in a thread, so that the test can do something meanwhile."""
+    """A command that runs in a thread."""
 
     def __init__(self, *arguments: str) -> None:
         self._codes: list[int] = []
@@ -63,7 +64,7 @@ class Command:
         self._thread.start()
 
     def end(self) -> int:
-        """Its exit code, once it has one."""
-        self._thread.join(PATIENCE)
-        assert self._codes, "it goes on"
+        """Wait until the command exits. Returns its exit code."""
+        self._thread.join(TIMEOUT_SECONDS)
+        assert self._codes, "the command is still running"
         return self._codes[0]

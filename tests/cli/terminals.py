@@ -1,4 +1,4 @@
-"""Commands on a terminal of 80 columns, as somebody would see them."""
+"""Commands on a terminal of 80 columns, and with their output in files."""
 
 import fcntl
 import os
@@ -16,13 +16,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.eventually import TIMEOUT_SECONDS, until
+
 PROJECT = Path(__file__).parents[2]
-#: Seconds that anything may take: far more than it does, even on a busy machine.
-PATIENCE = 60.0
 
 
 class Terminal:
-    """A process whose input and output are a terminal; it is ended with the block."""
+    """A process whose input and output are a terminal; it is killed at the end of the block."""
 
     def __init__(
         self,
@@ -57,48 +57,48 @@ class Terminal:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.process.kill()
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT_SECONDS)
         os.close(self._ours)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Give the terminal another size."""
+        """Change the size of the terminal."""
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def type(self, text: str) -> None:
-        """Type this."""
+        """Types text."""
         os.write(self._ours, text.encode())
 
     def interrupt(self) -> None:
-        """What Ctrl-C does."""
+        """Send SIGINT."""
         self.process.send_signal(signal.SIGINT)
 
     def until(self, pattern: str) -> str:
-        """Everything seen so far, once *pattern* is among it."""
-        ends = time.monotonic() + PATIENCE
+        """Wait until the output matches *pattern*. Returns all output so far."""
+        ends = time.monotonic() + TIMEOUT_SECONDS
         while not re.search(pattern, self.seen):
-            assert self._more(ends - time.monotonic()), f"{pattern!r} was never seen: {self.seen!r}"
+            assert self._more(ends - time.monotonic()), f"{pattern!r} was not printed: {self.seen!r}"
         return self.seen
 
     def end(self) -> int:
-        """The exit code, once the process has ended and all it wrote has been seen."""
-        ends = time.monotonic() + PATIENCE
+        """Wait until the process exits. Returns its exit code."""
+        ends = time.monotonic() + TIMEOUT_SECONDS
         while self._more(ends - time.monotonic()):
             pass
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT_SECONDS)
 
     def _more(self, seconds: float) -> bool:
         if not select.select([self._ours], [], [], max(0.0, seconds))[0]:
             return False
         try:
             data = os.read(self._ours, 65536)
-        except OSError:  # nobody has the other end open any more
+        except OSError:  # the process has closed the terminal
             return False
         self.seen += data.decode(errors="replace").replace("\r\n", "\n")
         return bool(data)
 
 
 class Piped:
-    """The launcher as a process whose output goes to files, as in a script; it is ended with the block."""
+    """A launcher process whose output goes to files; it is killed at the end of the block."""
 
     def __init__(self, directory: Path, *arguments: str) -> None:
         self._out, self._err = directory / "out", directory / "err"
@@ -114,10 +114,10 @@ class Piped:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.process.kill()
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT_SECONDS)
 
     def interrupt(self) -> None:
-        """What Ctrl-C does."""
+        """Send SIGINT."""
         self.process.send_signal(signal.SIGINT)
 
     @property
@@ -129,17 +129,17 @@ class Piped:
         return self._err.read_text()
 
     def until(self, text: str) -> None:
-        """Wait until it has written that, to either."""
-        ends = time.monotonic() + PATIENCE
-        while text not in self.out and text not in self.err:
-            assert time.monotonic() < ends, f"{text!r} was never written: {self.out!r} {self.err!r}"
-            time.sleep(0.02)
+        """Waits until *text* is in the output or in the errors."""
+        try:
+            until(lambda: text in self.out or text in self.err, f"{text!r} is printed")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.out!r} {self.err!r}") from error
 
     def end(self) -> int:
-        """Its exit code, once it has one."""
-        return self.process.wait(PATIENCE)
+        """Wait until the process exits. Returns its exit code."""
+        return self.process.wait(TIMEOUT_SECONDS)
 
 
 def launcher(*arguments: str) -> list[str]:
-    """The command, as it is run here."""
+    """The command line of the launcher."""
     return [sys.executable, "-m", "launcher", *arguments]

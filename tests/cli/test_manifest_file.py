@@ -1,4 +1,4 @@
-"""Files as users have them: several documents, jobs beside Frameworks, and misspelt fields."""
+"""Manifest files with several documents, jobs and misspelled fields."""
 
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,10 @@ import yaml
 from aiohttp import web
 
 from launcher.cli.main import main
+from tests.builders import a_framework, a_pod_template, a_role
 from tests.cli.conftest import Served
+from tests.cli.in_memory_launcher import InMemoryLauncher
 from tests.cli.terminals import PROJECT, Piped
-from tests.cli.world import World
-from tests.core.manifests import a_framework, a_pod, a_role
 from tests.job_kinds.samples import a_tfjob, replicas
 
 Capture = pytest.CaptureFixture[str]
@@ -41,7 +41,7 @@ def a_file(directory: Path, *objects: Json) -> Path:
 
 
 def test_every_document_is_submitted_to_the_path_of_its_kind(
-    world: World, tmp_path: Path, capsys: Capture
+    server: InMemoryLauncher, tmp_path: Path, capsys: Capture
 ) -> None:
     file = a_file(tmp_path, a_framework(), *map(a_job, JOBS))
 
@@ -76,7 +76,7 @@ def test_every_document_is_validated_with_its_line(tmp_path: Path, capsys: Captu
 
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n---\n"])
-@pytest.mark.parametrize("command", ["validate", "render", "story", "run", "submit"])
+@pytest.mark.parametrize("command", ["validate", "render", "simulate", "run", "submit"])
 def test_an_empty_file_is_an_error(
     command: str, text: str, tmp_path: Path, free_port: int, capsys: Capture
 ) -> None:
@@ -85,30 +85,30 @@ def test_an_empty_file_is_an_error(
     server = ["--server", f"http://127.0.0.1:{free_port}"] if command == "submit" else []
 
     assert main([command, str(file), *server]) == 2
-    assert capsys.readouterr().err == f"{file}: there is nothing in it; write a Framework or a job\n"
+    assert capsys.readouterr().err == f"{file}: the file is empty; it must contain a Framework or a job\n"
 
 
-def test_pods_and_story_of_every_document(tmp_path: Path, capsys: Capture) -> None:
+def test_every_document_is_rendered_and_simulated(tmp_path: Path, capsys: Capture) -> None:
     file = str(a_file(tmp_path, a_framework(), a_job("TFJob")))
 
     assert main(["render", file]) == 0
     rendered = list(yaml.safe_load_all(capsys.readouterr().out))
-    assert main(["story", file]) == 0
-    told = capsys.readouterr().out
+    assert main(["simulate", file]) == 0
+    captured = capsys.readouterr().out
 
     names = [pod["metadata"]["name"] for pod in rendered]
     assert names == ["mnist-worker-0", "mnist-worker-1", "tfjob-chief-0", "tfjob-worker-0"]
-    assert "mnist: 2 x worker" in told
-    assert "tfjob: 1 x chief, 1 x worker" in told
+    assert "mnist: 2 x worker" in captured
+    assert "tfjob: 1 x chief, 1 x worker" in captured
 
 
-def says(text: str, code: int = 0) -> list[str]:
+def a_printing_pod(text: str, code: int = 0) -> list[str]:
     return ["sh", "-c", f"echo {text}; exit {code}"]
 
 
 def test_run_runs_every_document_at_the_same_time(tmp_path: Path) -> None:
-    pod = a_pod(containers=[{"name": "main", "image": "x", "command": says("one")}])
-    job = a_tfjob("dist", policy={"suspend": True}, Worker=replicas(1, command=says("two", 3)))
+    pod = a_pod_template(containers=[{"name": "main", "image": "x", "command": a_printing_pod("one")}])
+    job = a_tfjob("dist", policy={"suspend": True}, Worker=replicas(1, command=a_printing_pod("two", 3)))
     file = a_file(tmp_path, a_framework(a_role(tasks=1, pod=pod)), job)
 
     with Piped(tmp_path, "run", str(file)) as command:
@@ -119,47 +119,47 @@ def test_run_runs_every_document_at_the_same_time(tmp_path: Path) -> None:
     assert "dist failed after " in command.err
 
 
-def test_run_refuses_two_objects_of_one_name(tmp_path: Path, capsys: Capture) -> None:
+def test_run_rejects_two_objects_of_the_same_name(tmp_path: Path, capsys: Capture) -> None:
     file = a_file(tmp_path, a_framework(name="dist"), a_tfjob("dist"))
 
     assert main(["run", str(file)]) == 2
-    assert capsys.readouterr().err == f"{file}: 2 objects are called dist; give each its own name\n"
+    assert capsys.readouterr().err == f"{file}: 2 objects are named dist; names must be unique\n"
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "field", "guess"),
+    ("field_name", "misspelled", "field", "suggestion"),
     [
         ("taskNumber:", "taskNum:", "spec.taskRoles[0].taskNum", "taskNumber"),
         ("taskRoles:", "taskroles:", "spec.taskroles", "taskRoles"),
     ],
 )
 @pytest.mark.parametrize("command", ["submit", "run", "validate"])
-def test_a_misspelt_field_is_an_error_with_a_suggestion(
+def test_a_misspelled_field_is_an_error_with_a_suggestion(
     command: str,
-    right: str,
-    wrong: str,
+    field_name: str,
+    misspelled: str,
     field: str,
-    guess: str,
-    world: World,
+    suggestion: str,
+    server: InMemoryLauncher,
     tmp_path: Path,
     capsys: Capture,
 ) -> None:
     file = tmp_path / "f.yaml"
-    file.write_text(HELLO.read_text().replace(right, wrong))
-    line = next(at for at, text in enumerate(file.read_text().splitlines(), 1) if wrong in text)
+    file.write_text(HELLO.read_text().replace(field_name, misspelled))
+    line = next(at for at, text in enumerate(file.read_text().splitlines(), 1) if misspelled in text)
 
     assert main([command, str(file)]) == 2
 
     printed = capsys.readouterr()
     assert printed.out == ""
     assert f"{file}:{line}:" in printed.err
-    assert f'{field}: unknown field "{field}"; did you mean "{guess}"?' in printed.err
-    assert world.names() == []
+    assert f'{field}: unknown field "{field}"; did you mean "{suggestion}"?' in printed.err
+    assert server.names() == []
 
 
 @pytest.mark.parametrize("command", ["submit", "validate"])
 def test_a_job_of_another_version_is_an_error_with_the_right_versions(
-    command: str, world: World, tmp_path: Path, capsys: Capture
+    command: str, server: InMemoryLauncher, tmp_path: Path, capsys: Capture
 ) -> None:
     file = a_file(tmp_path, {**a_job("JAXJob"), "apiVersion": "kubeflow.org/v9"})
 
@@ -168,10 +168,10 @@ def test_a_job_of_another_version_is_an_error_with_the_right_versions(
         f'{file}:3:1: apiVersion: Unsupported value: "kubeflow.org/v9": supported values: "kubeflow.org/v1"; did '
         'you mean "kubeflow.org/v1"?\n'
     )
-    assert world.names() == []
+    assert server.names() == []
 
 
-def test_a_kind_that_the_server_does_not_have_is_named(
+def test_a_kind_that_the_server_does_not_serve_is_reported(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     async def unknown(_: web.Request) -> web.Response:

@@ -3,13 +3,13 @@
 import pytest
 from aiohttp import web
 
-from launcher.cli.client.api_client import FRAMEWORKS, PODS
+from launcher.cli.client.api_path import FRAMEWORKS, PODS
 from launcher.cli.errors import UsageError
 from launcher.cli.main import main
-from launcher.cli.names import Reference, reference
+from launcher.cli.names import ObjectReference, reference
+from tests.builders import a_framework
 from tests.cli.conftest import Served
-from tests.cli.world import World
-from tests.core.manifests import a_framework
+from tests.cli.in_memory_launcher import InMemoryLauncher
 
 Capture = pytest.CaptureFixture[str]
 
@@ -58,7 +58,7 @@ def requests(served: Served, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("name", BAD)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_bad_name_is_refused_before_any_request(
+def test_an_invalid_name_is_rejected_before_any_request(
     requests: list[str], command: list[str], name: str, capsys: Capture
 ) -> None:
     code = main([name if word == "NAME" else word for word in command])
@@ -71,7 +71,7 @@ def test_a_bad_name_is_refused_before_any_request(
 
 @pytest.mark.parametrize("namespace", ["", "..", "a/b", "A", "a b", "a" * 64])
 @pytest.mark.parametrize("command", [["list"], ["get", "hello"], ["delete", "hello"], ["delete", "--all"]])
-def test_a_bad_namespace_is_refused_before_any_request(
+def test_an_invalid_namespace_is_rejected_before_any_request(
     requests: list[str], command: list[str], namespace: str, capsys: Capture
 ) -> None:
     assert main([*command, "-n", namespace]) == 2
@@ -83,7 +83,7 @@ def test_a_bad_namespace_is_refused_before_any_request(
 
 
 @pytest.mark.parametrize("container", ["", "..", "a/b", "A B"])
-def test_a_bad_container_is_refused_before_any_request(
+def test_an_invalid_container_is_rejected_before_any_request(
     requests: list[str], container: str, capsys: Capture
 ) -> None:
     assert main(["logs", "hello", "-c", container]) == 2
@@ -95,22 +95,20 @@ def test_a_bad_container_is_refused_before_any_request(
 def test_an_empty_selector_deletes_nothing(requests: list[str], selector: str, capsys: Capture) -> None:
     assert main(["delete", "-l", selector]) == 2
     assert requests == []
-    assert capsys.readouterr().err == (
-        "--selector: is empty, which would select every Framework; write one, or --all\n"
-    )
+    assert capsys.readouterr().err == ("--selector: must not be empty; use --all to delete every Framework\n")
 
 
-def test_an_empty_name_deletes_no_framework(world: World) -> None:
-    world.create(a_framework(name="one"))
-    world.create(a_framework(name="two"))
+def test_an_empty_name_deletes_no_framework(server: InMemoryLauncher) -> None:
+    server.create(a_framework(name="one"))
+    server.create(a_framework(name="two"))
 
     assert main(["delete", ""]) == 2
-    assert [world.get(name)["metadata"].get("deletionTimestamp") for name in world.names()] == [None, None]
+    assert [server.get(name)["metadata"].get("deletionTimestamp") for name in server.names()] == [None, None]
 
 
 @pytest.mark.parametrize("kind", ["framework", "frameworks", "framework.launcher.microsoft.com"])
-def test_a_name_may_have_its_kind_before_it(world: World, kind: str, capsys: Capture) -> None:
-    world.create(a_framework())
+def test_a_name_may_be_prefixed_with_its_kind(server: InMemoryLauncher, kind: str, capsys: Capture) -> None:
+    server.create(a_framework())
 
     assert main(["get", f"{kind}/mnist", "-o", "name"]) == 0
     assert main(["scale", f"{kind}/mnist", "worker=3"]) == 0
@@ -123,15 +121,15 @@ def test_a_name_may_have_its_kind_before_it(world: World, kind: str, capsys: Cap
     ]
 
 
-def test_the_kind_of_a_job_is_known_too() -> None:
-    assert reference("tfjob/dist") == Reference("dist", "TFJob")
-    assert reference("pytorchjobs.kubeflow.org/dist") == Reference("dist", "PyTorchJob")
-    with pytest.raises(UsageError, match="'pod' is no kind of the launcher; write NAME, or framework/NAME"):
+def test_names_accept_the_kind_of_a_job() -> None:
+    assert reference("tfjob/dist") == ObjectReference("dist", "TFJob")
+    assert reference("pytorchjobs.kubeflow.org/dist") == ObjectReference("dist", "PyTorchJob")
+    with pytest.raises(UsageError, match="unknown kind 'pod'; use NAME or framework/NAME"):
         reference("pod/dist")
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a?b"])
-def test_no_path_is_made_of_a_bad_name(name: str) -> None:
+def test_no_path_contains_an_invalid_name(name: str) -> None:
     with pytest.raises(UsageError):
         FRAMEWORKS.path("default", name)
     with pytest.raises(UsageError):
@@ -143,11 +141,11 @@ def test_paths() -> None:
     assert PODS.path(None) == "/api/v1/pods"
 
 
-def test_a_selector_chooses_what_is_deleted(world: World, capsys: Capture) -> None:
+def test_delete_accepts_a_selector(server: InMemoryLauncher, capsys: Capture) -> None:
     for name in ("one", "two"):
         framework = a_framework(name=name)
         framework["metadata"]["labels"] = {"team": name}
-        world.create(framework)
+        server.create(framework)
 
     assert main(["delete", "-l", "team=two"]) == 0
     assert capsys.readouterr().out == "framework/two deleting\n"

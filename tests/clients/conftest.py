@@ -1,4 +1,4 @@
-"""A server for each module, and for each test a namespace of its own there and the clients that it asks for."""
+"""A server for each module, and an isolated namespace and clients for each test."""
 
 import itertools
 from collections.abc import Iterator
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.kubectl import HOW_TO_GET_IT, Kubectl, installed
-from tests.clients.space import Space
+from tests.clients.isolated_namespace import IsolatedNamespace
+from tests.clients.kubectl import Kubectl
 from tests.local.server import Server
 
 _numbers = itertools.count()
@@ -22,27 +22,26 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def space(server: Server, tmp_path: Path) -> Space:
+def isolated(server: Server, tmp_path: Path) -> IsolatedNamespace:
     """An empty namespace."""
     gate = tmp_path / "gate"
     gate.mkdir()
-    return Space(server, f"test-{next(_numbers)}", gate)
+    return IsolatedNamespace(server, f"test-{next(_numbers)}", gate)
 
 
 @pytest.fixture(scope="module")
 def kubectl_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where kubectl keeps what it has learnt about the module's server."""
+    """The discovery cache of kubectl for the module's server."""
     return tmp_path_factory.mktemp("kubectl")
 
 
 @pytest.fixture
-def kubectl(space: Space, tmp_path: Path, kubectl_cache: Path) -> Iterator[Kubectl]:
-    """The kubectl that a user of this machine gets, in the test's namespace."""
-    programs = installed()
-    if not programs:
-        pytest.skip(HOW_TO_GET_IT)
+def kubectl(
+    isolated: IsolatedNamespace, programs: Path, tmp_path: Path, kubectl_cache: Path
+) -> Iterator[Kubectl]:
+    """The kubectl of the chosen version, in the test's namespace."""
     home = tmp_path / "home"
     home.mkdir()
-    kubectl = Kubectl(programs[0], space.server.url, space.namespace, home, kubectl_cache)
+    kubectl = Kubectl(programs / "kubectl", isolated.server.url, isolated.namespace, home, kubectl_cache)
     yield kubectl
     kubectl.end()

@@ -1,63 +1,51 @@
-"""The informer, built from its Go source once and kept for the next time."""
+"""The informer, built from its Go source and cached."""
 
-import fcntl
 import os
-import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 
-import pytest
-
-from tests.local.server import PROJECT
+from tests.cluster.build import NoGo, find_go, locked
+from tests.cluster.versions import PROJECT
 
 SOURCE = Path(__file__).parent / "informer"
-KEPT = PROJECT / "build" / "informer"
-#: Seconds that the download and the build may take, each: some 15 and 30 on two cores.
-LIMIT = 300
+CACHE = PROJECT / "build" / "informer"
+#: The time limit of the download and of the build, which take about 15 and 30 seconds on two cores.
+BUILD_SECONDS = 300
 
 
 def informer() -> Path:
-    """The program. Where it can be neither found nor built, the test is left out and says why."""
-    program = KEPT / _digest() / "informer"
+    """Returns the program, and builds it if necessary. Raises NoGo."""
+    program = CACHE / _digest() / "informer"
     if program.exists():
         return program
-    if shutil.which("go") is None:
-        pytest.skip("Go is not installed; https://go.dev/doc/install says how to get it")
+    go = find_go()
+    if go is None:
+        raise NoGo("the informer is not built, and Go is not installed: https://go.dev/doc/install")
     program.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(program.parent / "lock"):
+    with locked(program.parent / "lock"):
         if not program.exists():
-            _build(program)
+            _build(go, program)
     return program
 
 
-def _build(program: Path) -> None:
-    if (fetched := _go("mod", "download")).returncode:
-        pytest.skip(f"the informer's modules cannot be fetched: {fetched.stderr.strip()}")
+def _build(go: str, program: Path) -> None:
+    downloaded = _run(go, "mod", "download")
+    assert downloaded.returncode == 0, downloaded.stderr
     unfinished = program.with_suffix(f".{os.getpid()}")
-    built = _go("build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", str(unfinished), ".")
+    built = _run(go, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", str(unfinished), ".")
     assert built.returncode == 0, built.stderr
     unfinished.rename(program)
 
 
-def _go(*words: str) -> subprocess.CompletedProcess[str]:
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "CGO_ENABLED": "0"}
     return subprocess.run(
-        ["go", *words], cwd=SOURCE, env=environment, capture_output=True, text=True, timeout=LIMIT
+        arguments, cwd=SOURCE, env=environment, capture_output=True, text=True, timeout=BUILD_SECONDS
     )
 
 
 def _digest() -> str:
-    """Tells one state of the source from another."""
+    """Returns a hash of the source."""
     content = b"\0".join((SOURCE / name).read_bytes() for name in ("go.mod", "go.sum", "main.go"))
     return blake2b(content, digest_size=8).hexdigest()
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Inside, no other worker builds."""
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -1,4 +1,4 @@
-"""kubectl, the real program, as somebody types it in one namespace."""
+"""kubectl in one namespace."""
 
 import os
 import re
@@ -10,80 +10,82 @@ from typing import Any
 
 import orjson
 
-from tests.clients.program import Program
-from tests.local.server import PATIENCE
-
-HOW_TO_GET_IT = "kubectl is not installed; https://kubernetes.io/docs/tasks/tools/ says how to get it"
+from tests.clients.program import ClientProcess
+from tests.eventually import TIMEOUT_SECONDS
 
 
 def installed() -> list[str]:
-    """The kubectl that a user of this machine gets, if any, then the oldest and the newest one beside it."""
+    """The installed kubectl, if any, and the oldest and newest supported ones."""
     first = shutil.which("kubectl")
     if first is None:
         return []
-    beside = sorted(Path(first).resolve().parent.glob("kubectl.1.*"))
-    return [first, *map(str, dict.fromkeys([*beside[:1], *beside[-1:]]))]
+    others = sorted(Path(first).resolve().parent.glob("kubectl.1.*"))
+    return [first, *map(str, dict.fromkeys([*others[:1], *others[-1:]]))]
 
 
 class Kubectl:
     """kubectl with one server and one namespace."""
 
-    def __init__(self, program: str, url: str, namespace: str, directory: Path, cache: Path) -> None:
-        """*directory* is empty and stands for the user's home; *cache* is what calls may share."""
-        self._command = [program, f"--server={url}", f"--namespace={namespace}", f"--cache-dir={cache}"]
+    def __init__(self, program: str | Path, url: str, namespace: str, directory: Path, cache: Path) -> None:
+        """*directory* is the empty home of the user; *cache* may be shared."""
+        self._command = [str(program), f"--server={url}", f"--namespace={namespace}", f"--cache-dir={cache}"]
         self._directory = directory
-        self._started: list[Program] = []
+        self._started: list[ClientProcess] = []
 
-    def __call__(self, *words: str, given: Any = None, **environment: str) -> str:
-        """What it prints. *given* is its standard input: text, or an object that becomes JSON."""
-        done = self.run(*words, given=given, **environment)
-        assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.stdout}{done.stderr}"
+    def __call__(self, *arguments: str, stdin: Any = None, **environment: str) -> str:
+        """Returns the output. *stdin* is text, or an object that is sent as JSON."""
+        done = self.run(*arguments, stdin=stdin, **environment)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}"
         return done.stdout
 
-    def refused(self, *words: str, given: Any = None) -> str:
-        """Its complaint, when it must not succeed."""
-        done = self.run(*words, given=given)
+    def error_output(self, *arguments: str, stdin: Any = None) -> str:
+        """Runs a command that must fail, and returns its standard error."""
+        done = self.run(*arguments, stdin=stdin)
         assert done.returncode == 1, (
-            f"kubectl {' '.join(words)}: {done.returncode} {done.stdout}{done.stderr}"
+            f"kubectl {' '.join(arguments)}: {done.returncode} {done.stdout}{done.stderr}"
         )
         return done.stderr
 
-    def run(self, *words: str, given: Any = None, **environment: str) -> subprocess.CompletedProcess[str]:
-        """The call, however it ends."""
-        text = given if isinstance(given, str) else orjson.dumps(given).decode()
+    def run(self, *arguments: str, stdin: Any = None, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command with any result."""
+        text = stdin if isinstance(stdin, str) else orjson.dumps(stdin).decode()
         return subprocess.run(
-            [*self._command, *words],
-            input="" if given is None else text,
+            [*self._command, *arguments],
+            input="" if stdin is None else text,
             capture_output=True,
             text=True,
-            timeout=PATIENCE * 2,
+            timeout=TIMEOUT_SECONDS * 2,
             env=self._environment(environment),
         )
 
-    def follow(self, *words: str) -> Program:
-        """A call that goes on by itself."""
+    def follow(self, *arguments: str) -> ClientProcess:
+        """Starts a command that keeps running."""
         output = self._directory / f"output{len(self._started)}"
-        self._started.append(Program([*self._command, *words], output, self._environment({})))
+        self._started.append(ClientProcess([*self._command, *arguments], output, self._environment({})))
         return self._started[-1]
 
     def end(self) -> None:
-        """End every call that goes on."""
+        """Ends all running commands."""
         for program in self._started:
             program.end()
 
-    def table(self, *words: str) -> list[list[str]]:
-        """The rows that it prints, the headings first, cell by cell."""
-        return cells(self(*words))
+    def wait_succeeded(self, framework: str = "mnist") -> None:
+        """Waits until the Framework has succeeded."""
+        self("wait", f"fw/{framework}", "--for=condition=Succeeded", "--timeout=60s")
 
-    def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        # Neither this user's clusters nor this user's ways of editing and comparing.
+    def table(self, *arguments: str) -> list[list[str]]:
+        """The cells of the printed table, the header row first."""
+        return cells(self(*arguments))
+
+    def _environment(self, additional: Mapping[str, str]) -> dict[str, str]:
+        # Without the user's kubeconfig, editor and diff program.
         home = str(self._directory)
-        ours = {"HOME": home, "TMPDIR": home, "KUBECONFIG": "/dev/null", "PATH": os.environ["PATH"]}
-        return {**ours, **more}
+        environment = {"HOME": home, "TMPDIR": home, "KUBECONFIG": "/dev/null", "PATH": os.environ["PATH"]}
+        return {**environment, **additional}
 
 
 def cells(table: str) -> list[list[str]]:
-    """The rows of a printed table; columns stand three blanks or more apart, unless a cell is empty."""
+    """Returns the rows of a table; columns are separated by three blanks or more, unless a cell is empty."""
     return [_row(line) for line in table.splitlines()]
 
 
@@ -91,6 +93,6 @@ def _row(line: str) -> list[str]:
     return re.split(r"\s{2,}", line.strip())
 
 
-def fits(table: str, columns: int = 80) -> bool:
+def fits_terminal(table: str, columns: int = 80) -> bool:
     """Whether no line of *table* is longer than a usual terminal."""
     return all(len(line) <= columns for line in table.splitlines())

@@ -1,4 +1,4 @@
-"""Programs that go on beside a test, and what they have said so far."""
+"""Client processes that run during a test, and their output."""
 
 import signal
 import subprocess
@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from tests.local.server import PATIENCE, until
+from tests.eventually import TIMEOUT_SECONDS, until
 
 T = TypeVar("T")
 
 
-class Program:
-    """A process that writes lines until it ends or is ended."""
+class ClientProcess:
+    """A process that writes lines until it exits or is killed."""
 
     def __init__(
         self, command: Sequence[str], output: Path, environment: Mapping[str, str] | None = None
     ) -> None:
-        """*output* is the file that keeps what it says; its complaints go beside it."""
+        """*output* is the file of its standard output; standard error is written to a file next to it."""
         self._output, self._errors = output, output.with_suffix(".errors")
         with output.open("wb") as out, self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
@@ -25,43 +25,44 @@ class Program:
             )
 
     def lines(self) -> list[str]:
-        """The lines that are whole by now."""
+        """The complete lines so far."""
         return self._output.read_text().rpartition("\n")[0].splitlines()
 
-    def until(self, look: Callable[[list[str]], T | None], what: str, within: float = PATIENCE) -> T:
-        """What *look* finds in the lines, as soon as it finds something."""
+    def until(self, probe: Callable[[list[str]], T | None], what: str, within: float = TIMEOUT_SECONDS) -> T:
+        """Returns the first result of *probe* on the output lines that is not None."""
 
-        def found() -> T | None:
+        def probe_output() -> T | None:
             ended = self.process.poll() is not None
-            answer = look(self.lines())
-            assert answer is not None or not ended, f"{what}: it has ended: {self.lines()} {self.errors()}"
-            return answer
+            response = probe(self.lines())
+            assert response is not None or not ended, f"{what}: it has ended: {self.lines()} {self.errors()}"
+            return response
 
-        return until(found, what, within)
+        return until(probe_output, what, within)
 
-    def until_said(self, words: str) -> str:
-        """The first line with *words* in it, once there is one."""
+    def wait_for_line(self, text: str) -> str:
+        """Returns the first line that contains *text*."""
         return self.until(
-            lambda lines: next((line for line in lines if words in line), None), f"it says {words!r}"
+            lambda lines: next((line for line in lines if text in line), None),
+            f"the output contains {text!r}",
         )
 
     def errors(self) -> str:
-        """What it has complained of so far."""
+        """Its standard error so far."""
         return self._errors.read_text()
 
-    def exit_code(self, within: float = PATIENCE) -> int:
-        """How it ended, once it has."""
+    def exit_code(self, within: float = TIMEOUT_SECONDS) -> int:
+        """Waits until it has exited, and returns the exit code."""
         return self.process.wait(within)
 
     def pause(self) -> None:
-        """Let it stand still, with all its connections open."""
+        """Stops the process without closing its connections."""
         self.process.send_signal(signal.SIGSTOP)
 
-    def go_on(self) -> None:
-        """After a pause."""
+    def resume(self) -> None:
+        """Continues the process after a pause."""
         self.process.send_signal(signal.SIGCONT)
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """Kills the process."""
         self.process.kill()
-        self.process.communicate(timeout=PATIENCE)
+        self.process.communicate(timeout=TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""A client-go informer, what every controller written in Go stands on: its copy stays true, whatever happens."""
+"""A client-go informer: its cache stays current under all conditions."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -9,17 +9,16 @@ from urllib.parse import parse_qs
 import orjson
 import pytest
 
-from tests.clients.forgetful import REMEMBERED
-from tests.clients.gobuild import informer
-from tests.clients.program import Program
-from tests.clients.space import Space
+from tests.clients.isolated_namespace import IsolatedNamespace
+from tests.clients.program import ClientProcess
+from tests.clients.short_watch_cache import MAX_ENTRIES
 from tests.local.server import Server
 
-# The first test of all may have to build the program.
+# The first test may have to build the program.
 pytestmark = pytest.mark.timeout(700)
 
-#: Seconds in which an informer has its first copy.
-SOON = 30.0
+#: The time within which an informer has synced.
+SYNC_SECONDS = 30.0
 
 
 @pytest.fixture
@@ -33,169 +32,183 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 
 
 class Informer:
-    """The running program, by what it tells."""
+    """The running informer and its output."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ClientProcess) -> None:
         self.program = program
 
-    def told(self) -> list[Any]:
-        """Everything that it has told so far."""
+    def events(self) -> list[Any]:
+        """Returns all events so far."""
         return [orjson.loads(line) for line in self.program.lines()]
 
     def changes(self) -> list[tuple[str, str]]:
-        """What happened to which Framework."""
-        return [(each["happened"], each["name"]) for each in self.told() if "name" in each]
+        """The type of each change, and the name of its Framework."""
+        return [(event["type"], event["name"]) for event in self.events() if "name" in event]
 
     def requests(self) -> list[dict[str, str]]:
         """The queries of its requests."""
-        queries = [each.get("query", "") for each in self.told() if each["happened"] == "request"]
+        queries = [event.get("query", "") for event in self.events() if event["type"] == "request"]
         return [{key: values[0] for key, values in parse_qs(query).items()} for query in queries]
 
-    def synced(self) -> list[str]:
-        """The names in its first copy, once it has one."""
+    def wait_until_synced(self) -> list[str]:
+        """Waits until it has synced, and returns the names in its cache."""
 
-        def look(_: list[str]) -> list[str] | None:
-            return next((each.get("names", []) for each in self.told() if each["happened"] == "synced"), None)
+        def probe(_: list[str]) -> list[str] | None:
+            return next(
+                (event.get("names", []) for event in self.events() if event["type"] == "synced"), None
+            )
 
-        names = self.program.until(look, "the informer has a copy", within=SOON)
+        names = self.program.until(probe, "the informer has synced", within=SYNC_SECONDS)
         return sorted(name.partition("/")[2] for name in names)
 
-    def until(self, happened: str, name: str) -> None:
-        """Return when it has told of that."""
-        self.program.until(lambda _: (happened, name) in self.changes() or None, f"{name} is {happened}")
+    def wait_for_event(self, change_type: str, name: str) -> None:
+        """Waits until the event is in the output."""
+        self.program.until(
+            lambda _: (change_type, name) in self.changes() or None, f"{name} is {change_type}"
+        )
 
 
-class Start(Protocol):
+class StartInformer(Protocol):
     def __call__(self, *, watch_list: bool = True) -> Informer: ...
 
 
 @pytest.fixture
-def start(space: Space, tmp_path: Path) -> Iterator[Start]:
+def start(isolated: IsolatedNamespace, informer_program: Path, tmp_path: Path) -> Iterator[StartInformer]:
     """Start an informer on the test's namespace."""
-    program, started = informer(), list[Program]()
+    started = list[ClientProcess]()
 
     def start(*, watch_list: bool = True) -> Informer:
-        command = [str(program), f"-server={space.server.url}", f"-namespace={space.namespace}"]
+        command = [
+            str(informer_program),
+            f"-server={isolated.server.url}",
+            f"-namespace={isolated.namespace}",
+        ]
         environment = {**os.environ, "KUBE_FEATURE_WatchListClient": str(watch_list).lower()}
-        started.append(Program(command, tmp_path / f"informer{len(started)}", environment))
+        started.append(ClientProcess(command, tmp_path / f"informer{len(started)}", environment))
         return Informer(started[-1])
 
     yield start
-    for each in started:
-        each.end()
+    for event in started:
+        event.end()
 
 
-def describe(space: Space, name: str, words: str) -> None:
-    """Change one Framework."""
-    body = orjson.dumps({"spec": {"description": words}}).decode()
+def change_description(isolated: IsolatedNamespace, name: str, text: str) -> None:
+    """Changes the description of a Framework."""
+    body = orjson.dumps({"spec": {"description": text}}).decode()
     header = "Content-Type: application/merge-patch+json"
-    space.server.curl(f"{space.frameworks}/{name}", "-X", "PATCH", "-H", header, "--data-binary", body)
+    isolated.server.curl(f"{isolated.frameworks}/{name}", "-X", "PATCH", "-H", header, "--data-binary", body)
 
 
-def delete(space: Space, name: str) -> None:
-    """Delete one Framework."""
-    space.server.curl(f"{space.frameworks}/{name}?propagationPolicy=Background", "-X", "DELETE")
+def delete(isolated: IsolatedNamespace, name: str) -> None:
+    """Deletes a Framework."""
+    isolated.server.curl(f"{isolated.frameworks}/{name}?propagationPolicy=Background", "-X", "DELETE")
 
 
-def create(space: Space, *names: str) -> None:
-    """Create Frameworks that nobody but the test changes."""
+def create(isolated: IsolatedNamespace, *names: str) -> None:
+    """Creates Frameworks that the controller does not change."""
     for name in names:
-        space.server.post(space.frameworks, space.held(name))
+        isolated.server.post(isolated.frameworks, isolated.suspended(name))
 
 
 def is_initial(request: dict[str, str]) -> bool:
-    """Whether the request asks for everything that is there."""
+    """Whether the request lists all objects."""
     return "watch" not in request or "sendInitialEvents" in request
 
 
 @pytest.mark.parametrize("watch_list", [True, False], ids=["by one watch", "by list and watch"])
-def test_it_has_a_copy_within_seconds_and_keeps_it(space: Space, start: Start, watch_list: bool) -> None:
-    create(space, "one", "two")
+def test_an_informer_syncs_within_seconds_and_stays_current(
+    isolated: IsolatedNamespace, start: StartInformer, watch_list: bool
+) -> None:
+    create(isolated, "one", "two")
     informer = start(watch_list=watch_list)
 
-    assert informer.synced() == ["one", "two"]
-    create(space, "three")
-    informer.until("added", "three")
-    describe(space, "one", "changed")
-    informer.until("updated", "one")
-    delete(space, "two")
-    informer.until("deleted", "two")
+    assert informer.wait_until_synced() == ["one", "two"]
+    create(isolated, "three")
+    informer.wait_for_event("added", "three")
+    change_description(isolated, "one", "changed")
+    informer.wait_for_event("updated", "one")
+    delete(isolated, "two")
+    informer.wait_for_event("deleted", "two")
 
-    assert [name for happened, name in informer.changes() if happened == "added"].count("one") == 1
+    assert [name for change_type, name in informer.changes() if change_type == "added"].count("one") == 1
     assert [is_initial(request) for request in informer.requests()][1:] in ([], [False])
     assert ("sendInitialEvents" in informer.requests()[0]) is watch_list
-    assert {each["kind"] for each in informer.told() if "kind" in each} == {"Framework"}
+    assert {event["kind"] for event in informer.events() if "kind" in event} == {"Framework"}
 
 
-def test_it_has_an_empty_copy_of_an_empty_namespace(space: Space, start: Start) -> None:
+def test_an_informer_of_an_empty_namespace_syncs(isolated: IsolatedNamespace, start: StartInformer) -> None:
     informer = start()
 
-    assert informer.synced() == []
-    create(space, "first")
-    informer.until("added", "first")
+    assert informer.wait_until_synced() == []
+    create(isolated, "first")
+    informer.wait_for_event("added", "first")
 
 
-def test_it_follows_a_framework_to_its_end(space: Space, start: Start) -> None:
+def test_an_informer_follows_a_framework_until_it_is_completed(
+    isolated: IsolatedNamespace, start: StartInformer
+) -> None:
     informer = start()
-    informer.synced()
+    informer.wait_until_synced()
 
-    space.server.post(space.frameworks, space.framework())
-    informer.program.until_said('"state":"Completed"')
+    isolated.server.post(isolated.frameworks, isolated.framework())
+    informer.program.wait_for_line('"state":"Completed"')
 
-    versions = [int(each["version"]) for each in informer.told() if each.get("name") == "mnist"]
+    versions = [int(event["version"]) for event in informer.events() if event.get("name") == "mnist"]
     assert versions == sorted(set(versions))
 
 
-def meanwhile(space: Space, informer: Informer, happens: Callable[[], None]) -> None:
-    """The launcher is killed and starts again, and that happens before the informer takes notice."""
+def change_during_restart(
+    isolated: IsolatedNamespace, informer: Informer, change: Callable[[], None]
+) -> None:
+    """Restarts the launcher and calls *change* while the informer is paused."""
     informer.program.pause()
     try:
-        space.server.kill()
-        space.server.start()
-        happens()
+        isolated.server.kill()
+        isolated.server.start()
+        change()
     finally:
-        informer.program.go_on()
+        informer.program.resume()
 
 
 @pytest.mark.parametrize("watch_list", [True, False], ids=["by one watch", "by list and watch"])
-def test_it_outlives_the_launcher_and_learns_what_happened_meanwhile(
-    space: Space, start: Start, watch_list: bool
+def test_an_informer_catches_up_after_a_restart_of_the_launcher(
+    isolated: IsolatedNamespace, start: StartInformer, watch_list: bool
 ) -> None:
-    create(space, "changed", "gone", "same")
+    create(isolated, "changed", "deleted", "same")
     informer = start(watch_list=watch_list)
-    assert informer.synced() == ["changed", "gone", "same"]
+    assert informer.wait_until_synced() == ["changed", "deleted", "same"]
 
-    def happens() -> None:
-        describe(space, "changed", "meanwhile")
-        delete(space, "gone")
-        create(space, "new")
+    def change() -> None:
+        change_description(isolated, "changed", "new")
+        delete(isolated, "deleted")
+        create(isolated, "new")
 
-    meanwhile(space, informer, happens)
-    for happened, name in (("updated", "changed"), ("deleted", "gone"), ("added", "new")):
-        informer.until(happened, name)
-    create(space, "later")
-    informer.until("added", "later")
+    change_during_restart(isolated, informer, change)
+    for change_type, name in (("updated", "changed"), ("deleted", "deleted"), ("added", "new")):
+        informer.wait_for_event(change_type, name)
+    create(isolated, "later")
+    informer.wait_for_event("added", "later")
 
-    assert [name for happened, name in informer.changes() if happened == "added"].count("same") == 1
+    assert [name for change_type, name in informer.changes() if change_type == "added"].count("same") == 1
 
 
-@pytest.mark.parametrize("server", ["tests.clients.forgetful"], indirect=True)
+@pytest.mark.parametrize("server", ["tests.clients.short_watch_cache"], indirect=True)
 @pytest.mark.parametrize("watch_list", [True, False], ids=["by one watch", "by list and watch"])
-def test_it_takes_a_new_copy_when_what_it_missed_is_forgotten(
-    space: Space, start: Start, watch_list: bool
+def test_an_informer_lists_again_after_its_version_expired(
+    isolated: IsolatedNamespace, start: StartInformer, watch_list: bool
 ) -> None:
-    create(space, "changed", "gone")
+    create(isolated, "changed", "deleted")
     informer = start(watch_list=watch_list)
-    assert informer.synced() == ["changed", "gone"]
+    assert informer.wait_until_synced() == ["changed", "deleted"]
     before = len(informer.requests())
 
-    def happens() -> None:
-        delete(space, "gone")
-        for number in range(REMEMBERED + 1):
-            describe(space, "changed", f"for the {number}th time")
+    def change() -> None:
+        delete(isolated, "deleted")
+        for number in range(MAX_ENTRIES + 1):
+            change_description(isolated, "changed", f"change {number}")
 
-    meanwhile(space, informer, happens)
-    informer.until("deleted", "gone")
-    informer.until("updated", "changed")
+    change_during_restart(isolated, informer, change)
+    informer.wait_for_event("deleted", "deleted")
+    informer.wait_for_event("updated", "changed")
 
     assert any(is_initial(request) for request in informer.requests()[before:])

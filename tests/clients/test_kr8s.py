@@ -10,47 +10,47 @@ import pytest
 import yaml
 from kr8s.asyncio.objects import APIObject, ConfigMap, Pod, new_class
 
-from tests.clients.space import Space, once
+from tests.clients.isolated_namespace import IsolatedNamespace, wait_for_file
 
 
 @pytest.fixture
-async def api(space: Space, tmp_path: Path) -> AsyncIterator[Any]:
+async def api(isolated: IsolatedNamespace, tmp_path: Path) -> AsyncIterator[Any]:
     """A client of the test's server and namespace."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "here", "cluster": {"server": space.server.url}}],
+        "clusters": [{"name": "here", "cluster": {"server": isolated.server.url}}],
         "users": [{"name": "me", "user": {}}],
         "contexts": [
-            {"name": "here", "context": {"cluster": "here", "user": "me", "namespace": space.namespace}}
+            {"name": "here", "context": {"cluster": "here", "user": "me", "namespace": isolated.namespace}}
         ],
         "current-context": "here",
     }
     (tmp_path / "config").write_text(yaml.safe_dump(config))
-    api = await kr8s.asyncio.api(kubeconfig=str(tmp_path / "config"), namespace=space.namespace)
+    api = await kr8s.asyncio.api(kubeconfig=str(tmp_path / "config"), namespace=isolated.namespace)
     yield api
     if api._session is not None:
-        await api._session.aclose()  # it has no close of its own
+        await api._session.aclose()  # kr8s has no method to close it
 
 
 Framework: type[APIObject] = new_class(kind="Framework", version="launcher.microsoft.com/v1", namespaced=True)
 
 
 async def has_status(framework: Any) -> None:
-    """Return when the launcher has said a first word about it: kr8s cannot wait for that itself."""
+    """Returns when the Framework has a status, for which kr8s cannot wait."""
     while "status" not in framework.raw:
         await asyncio.sleep(0.05)
         await framework.refresh()
 
 
-async def test_a_framework_is_created_awaited_and_deleted(api: Any, space: Space) -> None:
-    framework = await Framework(space.framework(script="echo done"), api=api, namespace=space.namespace)
+async def test_a_framework_is_created_awaited_and_deleted(api: Any, isolated: IsolatedNamespace) -> None:
+    framework = await Framework(isolated.framework(script="echo done"), api=api, namespace=isolated.namespace)
 
     async with asyncio.timeout(60):
         await framework.create()
         await has_status(framework)
         await framework.wait("condition=Succeeded")
-        pods = [pod async for pod in api.get("pods", namespace=space.namespace)]
+        pods = [pod async for pod in api.get("pods", namespace=isolated.namespace)]
         lines = [line async for line in pods[0].logs()]
         await framework.delete()
         await framework.wait("delete")
@@ -60,18 +60,20 @@ async def test_a_framework_is_created_awaited_and_deleted(api: Any, space: Space
     assert not await framework.exists()
 
 
-async def test_a_framework_is_found_by_its_kind(api: Any, space: Space) -> None:
-    await Framework(space.held(), api=api, namespace=space.namespace).create()
+async def test_a_framework_is_found_by_its_kind(api: Any, isolated: IsolatedNamespace) -> None:
+    await Framework(isolated.suspended(), api=api, namespace=isolated.namespace).create()
 
-    found = [each async for each in api.get("frameworks.launcher.microsoft.com", namespace=space.namespace)]
-    one = await Framework.get("mnist", api=api, namespace=space.namespace)
+    found = [
+        each async for each in api.get("frameworks.launcher.microsoft.com", namespace=isolated.namespace)
+    ]
+    one = await Framework.get("mnist", api=api, namespace=isolated.namespace)
 
     assert [each.name for each in found] == ["mnist"]
     assert one.raw.spec.executionType == "Create"
 
 
-async def test_a_framework_is_patched_labelled_and_scaled(api: Any, space: Space) -> None:
-    framework = await Framework(space.held(), api=api, namespace=space.namespace)
+async def test_a_framework_is_patched_labelled_and_scaled(api: Any, isolated: IsolatedNamespace) -> None:
+    framework = await Framework(isolated.suspended(), api=api, namespace=isolated.namespace)
     await framework.create()
 
     await framework.patch({"spec": {"description": "patched"}})
@@ -84,8 +86,12 @@ async def test_a_framework_is_patched_labelled_and_scaled(api: Any, space: Space
     assert framework.raw.spec.taskRoles[0].taskNumber == 3
 
 
-async def test_a_log_is_followed_to_its_end(api: Any, space: Space) -> None:
-    pod = await Pod(space.pod(main=f"echo first; {once('go')} echo last"), api=api, namespace=space.namespace)
+async def test_a_log_is_followed_to_its_end(api: Any, isolated: IsolatedNamespace) -> None:
+    pod = await Pod(
+        isolated.pod(main=f"echo first; {wait_for_file('go')} echo last"),
+        api=api,
+        namespace=isolated.namespace,
+    )
 
     lines = []
     async with asyncio.timeout(60):
@@ -93,27 +99,27 @@ async def test_a_log_is_followed_to_its_end(api: Any, space: Space) -> None:
         await pod.wait("condition=Ready")
         async for line in pod.logs(follow=True):
             lines.append(line)
-            space.open("go")
+            isolated.create_file("go")
 
     assert lines == ["first", "last"]
 
 
-async def test_a_watch_tells_what_happens(api: Any, space: Space) -> None:
+async def test_a_watch_reports_changes(api: Any, isolated: IsolatedNamespace) -> None:
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}
-    config = await ConfigMap(settings, api=api, namespace=space.namespace)
-    told = []
+    config = await ConfigMap(settings, api=api, namespace=isolated.namespace)
+    reported = []
 
     async with asyncio.timeout(30):
         await config.create()
-        async for happened, obj in api.watch("configmaps", namespace=space.namespace):
-            told.append((happened, obj.name))
+        async for happened, obj in api.watch("configmaps", namespace=isolated.namespace):
+            reported.append((happened, obj.name))
             if happened == "DELETED":
                 break
             await obj.delete()
 
-    assert told == [("ADDED", "settings"), ("DELETED", "settings")]
+    assert reported == [("ADDED", "settings"), ("DELETED", "settings")]
 
 
-async def test_what_is_not_there_is_not_found(api: Any, space: Space) -> None:
+async def test_a_missing_object_is_not_found(api: Any, isolated: IsolatedNamespace) -> None:
     with pytest.raises(kr8s.NotFoundError, match="nosuch"):
-        _ = await Framework.get("nosuch", api=api, namespace=space.namespace, timeout=0)
+        _ = await Framework.get("nosuch", api=api, namespace=isolated.namespace, timeout=0)

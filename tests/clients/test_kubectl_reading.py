@@ -1,4 +1,4 @@
-"""What kubectl shows of Frameworks: tables, texts, descriptions and events."""
+"""kubectl get, describe, explain and events with Frameworks."""
 
 import re
 
@@ -7,27 +7,22 @@ import pytest
 import yaml
 
 from launcher.core.validation.schema import framework_schema
-from tests.clients.kubectl import Kubectl, fits
-from tests.clients.space import Space, once
+from tests.clients.isolated_namespace import IsolatedNamespace, wait_for_file
+from tests.clients.kubectl import Kubectl, fits_terminal
 
 AGE = re.compile(r"\d+[sm]\d*s?")
 
 
-def put(kubectl: Kubectl, *objects: object) -> None:
-    """Create them, and wait until the launcher has said a first word about each Framework."""
-    kubectl("create", "-f", "-", given={"apiVersion": "v1", "kind": "List", "items": list(objects)})
+def create(kubectl: Kubectl, *objects: object) -> None:
+    """Creates objects, and waits until each Framework has a status."""
+    kubectl("create", "-f", "-", stdin={"apiVersion": "v1", "kind": "List", "items": list(objects)})
     if any(obj["kind"] == "Framework" for obj in objects if isinstance(obj, dict)):
         kubectl("wait", "fw", "--all", "--for=jsonpath={.status.state}", "--timeout=30s")
 
 
-def succeeded(kubectl: Kubectl, name: str = "mnist") -> None:
-    """Wait until the Framework has."""
-    kubectl("wait", f"fw/{name}", "--for=condition=Succeeded", "--timeout=60s")
-
-
-def test_get_shows_state_tasks_and_age(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.framework(tasks=2))
-    succeeded(kubectl)
+def test_get_shows_state_tasks_and_age(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    create(kubectl, isolated.framework(tasks=2))
+    kubectl.wait_succeeded()
 
     table = kubectl("get", "fw")
 
@@ -35,35 +30,39 @@ def test_get_shows_state_tasks_and_age(space: Space, kubectl: Kubectl) -> None:
     assert headings == ["NAME", "STATE", "TASKS", "AGE"]
     assert row[:3] == ["mnist", "Succeeded", "2/2"]
     assert AGE.fullmatch(row[3])
-    assert fits(table)
+    assert fits_terminal(table)
 
 
 @pytest.mark.parametrize("name", ["framework", "frameworks", "frameworks.launcher.microsoft.com", "fw"])
-def test_get_knows_the_kind_by_each_of_its_names(space: Space, kubectl: Kubectl, name: str) -> None:
-    put(kubectl, space.held())
+def test_get_accepts_each_name_of_the_kind(isolated: IsolatedNamespace, kubectl: Kubectl, name: str) -> None:
+    create(kubectl, isolated.suspended())
 
     assert kubectl("get", name, "-o", "name") == "framework.launcher.microsoft.com/mnist\n"
 
 
-def test_get_wide_adds_retries_wish_and_message(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.held())
+def test_get_wide_adds_retries_execution_type_and_message(
+    isolated: IsolatedNamespace, kubectl: Kubectl
+) -> None:
+    create(kubectl, isolated.suspended())
 
     headings, row = kubectl.table("get", "fw", "mnist", "-o", "wide")
 
     assert headings == ["NAME", "STATE", "TASKS", "AGE", "RETRIES", "EXECUTION", "MESSAGE"]
     assert row[:3] == ["mnist", "AttemptCreationPending", "0/1"]
-    assert row[4:] == ["0", "Create", "held: executionType is Create"]
+    assert row[4:] == ["0", "Create", "Suspended: executionType is Create."]
 
 
-def test_get_of_nothing_says_so(kubectl: Kubectl) -> None:
+def test_get_of_an_empty_list_reports_no_resources(kubectl: Kubectl) -> None:
     done = kubectl.run("get", "fw")
 
     assert (done.returncode, done.stdout) == (0, "")
     assert re.fullmatch(r"No resources found in test-\d+ namespace\.\n", done.stderr)
 
 
-def test_get_prints_json_and_yaml_with_the_same_content(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.held(description="by hand"))
+def test_get_prints_json_and_yaml_with_the_same_content(
+    isolated: IsolatedNamespace, kubectl: Kubectl
+) -> None:
+    create(kubectl, isolated.suspended(description="by hand"))
 
     from_json = orjson.loads(kubectl("get", "fw", "mnist", "-o", "json"))
     from_yaml = yaml.safe_load(kubectl("get", "fw", "mnist", "-o", "yaml"))
@@ -74,34 +73,34 @@ def test_get_prints_json_and_yaml_with_the_same_content(space: Space, kubectl: K
     assert from_json["status"]["state"] == "AttemptCreationPending"
 
 
-def test_get_prints_one_field_by_its_path(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.held(), space.held("other"))
+def test_get_prints_one_field_by_its_path(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    create(kubectl, isolated.suspended(), isolated.suspended("other"))
 
     paths = "jsonpath={range .items[*]}{.metadata.name}:{.spec.taskRoles[0].taskNumber} {end}"
 
     assert kubectl("get", "fw", "-o", paths) == "mnist:1 other:1 "
 
 
-def test_get_prints_columns_of_the_users_choice(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.held())
+def test_get_prints_custom_columns(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    create(kubectl, isolated.suspended())
 
-    columns = "custom-columns=WHO:.metadata.name,WISH:.spec.executionType,STATE:.status.state"
+    columns = "custom-columns=JOB:.metadata.name,TYPE:.spec.executionType,STATE:.status.state"
 
     assert kubectl.table("get", "fw", "-o", columns) == [
-        ["WHO", "WISH", "STATE"],
+        ["JOB", "TYPE", "STATE"],
         ["mnist", "Create", "AttemptCreationPending"],
     ]
 
 
-def test_get_watch_prints_a_row_for_each_state(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.held("before"))
+def test_get_watch_prints_a_row_for_each_state(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    create(kubectl, isolated.suspended("before"))
     watching = kubectl.follow("get", "fw", "--watch")
-    watching.until_said("before")
+    watching.wait_for_line("before")
 
-    kubectl("create", "-f", "-", given=space.framework(script=once("go")))
-    watching.until_said("AttemptRunning")
-    space.open("go")
-    watching.until_said("Succeeded")
+    kubectl("create", "-f", "-", stdin=isolated.framework(script=wait_for_file("go")))
+    watching.wait_for_line("AttemptRunning")
+    isolated.create_file("go")
+    watching.wait_for_line("Succeeded")
 
     rows = [line.split() for line in watching.lines()]
     assert rows[0] == ["NAME", "STATE", "TASKS", "AGE"]
@@ -110,21 +109,21 @@ def test_get_watch_prints_a_row_for_each_state(space: Space, kubectl: Kubectl) -
     assert states.index("AttemptRunning") < states.index("Succeeded")
 
 
-def test_get_watch_of_one_ignores_the_others(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.held("mine"))
+def test_get_watch_of_one_framework_ignores_others(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    create(kubectl, isolated.suspended("mine"))
     watching = kubectl.follow("get", "fw", "mine", "--watch", "--output-watch-events")
-    watching.until_said("mine")
+    watching.wait_for_line("mine")
 
-    put(kubectl, space.held("other"))
+    create(kubectl, isolated.suspended("other"))
     kubectl("delete", "fw", "mine")
-    watching.until_said("DELETED")
+    watching.wait_for_line("DELETED")
 
     assert not [line for line in watching.lines() if "other" in line]
 
 
-def test_get_all_shows_frameworks_beside_their_pods(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.framework())
-    succeeded(kubectl)
+def test_get_all_shows_frameworks_beside_their_pods(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    create(kubectl, isolated.framework())
+    kubectl.wait_succeeded()
 
     shown = kubectl("get", "all")
 
@@ -132,17 +131,19 @@ def test_get_all_shows_frameworks_beside_their_pods(space: Space, kubectl: Kubec
     assert re.search(r"^framework.launcher.microsoft.com/mnist +Succeeded +1/1 ", shown, re.MULTILINE)
 
 
-def test_get_in_all_namespaces_names_them(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.held())
+def test_get_in_all_namespaces_shows_the_namespace(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    create(kubectl, isolated.suspended())
 
     rows = [line.split() for line in kubectl("get", "fw", "--all-namespaces").splitlines()]
 
     assert rows[0] == ["NAMESPACE", "NAME", "STATE", "TASKS", "AGE"]
-    assert [space.namespace, "mnist", "AttemptCreationPending", "0/1"] in [row[:4] for row in rows]
+    assert [isolated.namespace, "mnist", "AttemptCreationPending", "0/1"] in [row[:4] for row in rows]
 
 
-def test_get_shows_labels_as_columns_and_selects_by_them(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.held("red"), space.held("blue"))
+def test_get_shows_labels_as_columns_and_selects_by_them(
+    isolated: IsolatedNamespace, kubectl: Kubectl
+) -> None:
+    create(kubectl, isolated.suspended("red"), isolated.suspended("blue"))
     kubectl("label", "fw", "red", "colour=red")
     kubectl("label", "fw", "blue", "colour=blue")
 
@@ -154,17 +155,19 @@ def test_get_shows_labels_as_columns_and_selects_by_them(space: Space, kubectl: 
     assert kubectl("get", "fw", "--show-labels", "red").splitlines()[1].split()[-1] == "colour=red"
 
 
-def test_get_sorts_by_any_field(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, *(space.held(name, tasks=tasks) for name, tasks in (("a", 3), ("b", 1), ("c", 2))))
+def test_get_sorts_by_any_field(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    create(
+        kubectl, *(isolated.suspended(name, tasks=tasks) for name, tasks in (("a", 3), ("b", 1), ("c", 2)))
+    )
 
     rows = kubectl.table("get", "fw", "--sort-by={.spec.taskRoles[0].taskNumber}")
 
     assert [row[0] for row in rows[1:]] == ["b", "c", "a"]
 
 
-def test_get_selects_by_fields(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.held("held"), space.framework("done"))
-    succeeded(kubectl, "done")
+def test_get_selects_by_fields(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    create(kubectl, isolated.suspended("held"), isolated.framework("done"))
+    kubectl.wait_succeeded("done")
 
     def names(selector: str) -> list[str]:
         return [
@@ -176,30 +179,30 @@ def test_get_selects_by_fields(space: Space, kubectl: Kubectl) -> None:
     assert names("metadata.name!=held") == ["done"]
     assert names("status.state=Completed") == ["done"]
     assert names("spec.executionType=Create") == ["held"]
-    complaint = kubectl.refused("get", "fw", "--field-selector=spec.nope=1")
-    assert "(BadRequest)" in complaint
-    assert "spec.nope" in complaint
+    error = kubectl.error_output("get", "fw", "--field-selector=spec.nope=1")
+    assert "(BadRequest)" in error
+    assert "spec.nope" in error
 
 
-def test_get_pages_through_more_than_it_asks_for_at_once(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, *(space.held(f"many-{number}") for number in range(5)))
+def test_get_follows_pages(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    create(kubectl, *(isolated.suspended(f"many-{number}") for number in range(5)))
 
     rows = kubectl.table("get", "fw", "--chunk-size=2")
 
     assert [row[0] for row in rows[1:]] == [f"many-{number}" for number in range(5)]
 
 
-def test_get_of_the_status_alone(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.held())
+def test_get_of_the_status_alone(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    create(kubectl, isolated.suspended())
 
     status = kubectl("get", "fw", "mnist", "--subresource=status", "-o", "jsonpath={.status.state}")
 
     assert status == "AttemptCreationPending"
 
 
-def test_describe_shows_the_spec_the_conditions_and_what_happened(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.framework())
-    succeeded(kubectl)
+def test_describe_shows_spec_conditions_and_events(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    create(kubectl, isolated.framework())
+    kubectl.wait_succeeded()
 
     shown = kubectl("describe", "fw", "mnist")
 
@@ -209,10 +212,10 @@ def test_describe_shows_the_spec_the_conditions_and_what_happened(space: Space, 
     assert re.search(r"^ +Normal +FrameworkSucceeded ", shown.partition("Events:")[2], re.MULTILINE)
 
 
-def test_events_tell_what_happened_to_one_framework(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.framework("mine"), space.framework("other"))
-    succeeded(kubectl, "mine")
-    succeeded(kubectl, "other")
+def test_events_are_listed_for_one_framework(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    create(kubectl, isolated.framework("mine"), isolated.framework("other"))
+    kubectl.wait_succeeded("mine")
+    kubectl.wait_succeeded("other")
 
     headings, *rows = kubectl.table("events", "--for=fw/mine")
 
@@ -221,15 +224,17 @@ def test_events_tell_what_happened_to_one_framework(space: Space, kubectl: Kubec
     assert "FrameworkSucceeded" in {row[2] for row in rows}
 
 
-def test_get_events_tells_of_frameworks_and_pods(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.framework())
-    succeeded(kubectl)
+def test_get_events_lists_events_of_frameworks_and_pods(
+    isolated: IsolatedNamespace, kubectl: Kubectl
+) -> None:
+    create(kubectl, isolated.framework())
+    kubectl.wait_succeeded()
 
     headings, *rows = kubectl.table("get", "events")
 
     assert headings == ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
-    told = {(row[3], row[2]) for row in rows}
-    assert {("framework/mnist", "FrameworkSucceeded"), ("pod/mnist-worker-0", "Scheduled")} <= told
+    reported = {(row[3], row[2]) for row in rows}
+    assert {("framework/mnist", "FrameworkSucceeded"), ("pod/mnist-worker-0", "Scheduled")} <= reported
 
 
 def test_explain_describes_every_field_of_a_task_role(kubectl: Kubectl) -> None:
@@ -241,7 +246,7 @@ def test_explain_describes_every_field_of_a_task_role(kubectl: Kubectl) -> None:
         assert re.search(rf" {name} <\S+> (-required- )?{re.escape(field['description'])}", shown), name
 
 
-def test_explain_goes_down_into_the_pod(kubectl: Kubectl) -> None:
+def test_explain_describes_fields_of_the_pod(kubectl: Kubectl) -> None:
     shown = kubectl("explain", "fw.spec.taskRoles.task.pod.spec.containers.command")
 
     assert re.search(r"^FIELD: command <\[\]string>$", shown, re.MULTILINE)
@@ -260,11 +265,11 @@ def test_explain_describes_the_status_too(kubectl: Kubectl) -> None:
     assert re.search(r"^ +lastTransitionTime\t<string>", shown, re.MULTILINE)
 
 
-def test_explain_of_a_field_that_is_not_there_says_so(kubectl: Kubectl) -> None:
-    assert 'field "taskRole" does not exist' in kubectl.refused("explain", "fw.spec.taskRole")
+def test_explain_of_an_unknown_field_is_an_error(kubectl: Kubectl) -> None:
+    assert 'field "taskRole" does not exist' in kubectl.error_output("explain", "fw.spec.taskRole")
 
 
-def test_api_resources_lists_what_is_served(kubectl: Kubectl) -> None:
+def test_api_resources_lists_the_served_resources(kubectl: Kubectl) -> None:
     rows = [line.split() for line in kubectl("api-resources", "--no-headers").splitlines()]
 
     assert ["frameworks", "fw", "launcher.microsoft.com/v1", "true", "Framework"] in rows
@@ -275,7 +280,7 @@ def test_api_resources_lists_what_is_served(kubectl: Kubectl) -> None:
     assert {"launcher.microsoft.com/v1", "kubeflow.org/v1", "kubeflow.org/v1beta2", "v1"} <= set(served)
 
 
-def test_version_tells_both_sides(kubectl: Kubectl) -> None:
+def test_version_shows_client_and_server(kubectl: Kubectl) -> None:
     version = orjson.loads(kubectl("version", "-o", "json"))
 
     assert "+launcher." in version["serverVersion"]["gitVersion"]
@@ -291,17 +296,17 @@ def test_the_node_is_this_machine(kubectl: Kubectl) -> None:
     assert re.search(r"^ +Ready +True ", described, re.MULTILINE)
 
 
-def test_every_namespace_with_something_in_it_is_listed(space: Space, kubectl: Kubectl) -> None:
-    put(kubectl, space.held())
+def test_every_namespace_with_objects_is_listed(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    create(kubectl, isolated.suspended())
 
     rows = kubectl.table("get", "namespaces")
 
     assert rows[0] == ["NAME", "STATUS", "AGE"]
-    assert {"default", space.namespace} <= {row[0] for row in rows if row[1] == "Active"}
-    assert kubectl("get", "ns", "never-heard-of", "-o", "jsonpath={.status.phase}") == "Active"
+    assert {"default", isolated.namespace} <= {row[0] for row in rows if row[1] == "Active"}
+    assert kubectl("get", "ns", "not-created", "-o", "jsonpath={.status.phase}") == "Active"
 
 
-def test_auth_says_who_may_do_what(kubectl: Kubectl) -> None:
+def test_auth_can_i_and_whoami_work(kubectl: Kubectl) -> None:
     assert kubectl("auth", "can-i", "create", "frameworks") == "yes\n"
     assert ["*.*", "[]", "[]", "[*]"] in [
         line.split() for line in kubectl("auth", "can-i", "--list").splitlines()
@@ -309,10 +314,10 @@ def test_auth_says_who_may_do_what(kubectl: Kubectl) -> None:
     assert ["Username", "admin"] in kubectl.table("auth", "whoami")
 
 
-def test_top_says_that_there_are_no_measurements(kubectl: Kubectl) -> None:
-    assert kubectl.refused("top", "pods") == "error: Metrics API not available\n"
+def test_top_reports_that_metrics_are_not_available(kubectl: Kubectl) -> None:
+    assert kubectl.error_output("top", "pods") == "error: Metrics API not available\n"
 
 
-def test_raw_paths_are_answered(kubectl: Kubectl) -> None:
+def test_raw_paths_are_served(kubectl: Kubectl) -> None:
     assert kubectl("get", "--raw", "/readyz") == "ok"
     assert orjson.loads(kubectl("get", "--raw", "/api/v1"))["kind"] == "APIResourceList"

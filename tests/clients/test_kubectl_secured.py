@@ -1,15 +1,15 @@
-"""kubectl and a launcher that others can reach: certificate and token, as on any cluster."""
+"""kubectl with a launcher that has a certificate and a token."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.clients.isolated_namespace import IsolatedNamespace, wait_for_file
 from tests.clients.kubectl import Kubectl
-from tests.clients.space import Space, once
-from tests.local.server import PATIENCE, Server
+from tests.cluster.pki import self_signed
+from tests.local.server import Server
 
 TOKEN = "a-token-that-only-this-test-knows"
 
@@ -18,19 +18,7 @@ TOKEN = "a-token-that-only-this-test-knows"
 def credentials(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a token, a certificate for this machine's loopback address, and its key."""
     directory = tmp_path_factory.mktemp("credentials")
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-    ]
-    command += ["-days", "2", "-subj", "/CN=launcher", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command += ["-keyout", "tls.key", "-out", "tls.crt"]
-    subprocess.run(command, cwd=directory, check=True, capture_output=True, timeout=PATIENCE)
+    self_signed(directory, "IP:127.0.0.1")
     (directory / "token").write_text(TOKEN)
     (directory / "token").chmod(0o600)
     return directory
@@ -38,7 +26,7 @@ def credentials(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, credentials: Path) -> Iterator[Server]:
-    """A launcher that wants a token and shows a certificate."""
+    """A launcher with a token and a certificate."""
     files = {"token-file": "token", "tls-cert": "tls.crt", "tls-key": "tls.key"}
     flags = [f"--{flag}={credentials / file}" for flag, file in files.items()]
     server = Server(tmp_path_factory.mktemp("server"), *flags)
@@ -46,9 +34,9 @@ def server(tmp_path_factory: pytest.TempPathFactory, credentials: Path) -> Itera
     server.end()
 
 
-def config(space: Space, credentials: Path, directory: Path, user: object) -> str:
-    """A kubeconfig as an admin hands it out."""
-    cluster = {"server": space.server.url, "certificate-authority": str(credentials / "tls.crt")}
+def config(isolated: IsolatedNamespace, credentials: Path, directory: Path, user: object) -> str:
+    """Writes a kubeconfig for the launcher."""
+    cluster = {"server": isolated.server.url, "certificate-authority": str(credentials / "tls.crt")}
     content = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -61,35 +49,41 @@ def config(space: Space, credentials: Path, directory: Path, user: object) -> st
     return f"--kubeconfig={directory / 'config'}"
 
 
-def test_with_the_token_everything_works(
-    space: Space, kubectl: Kubectl, credentials: Path, tmp_path: Path
+def test_kubectl_works_with_the_token(
+    isolated: IsolatedNamespace, kubectl: Kubectl, credentials: Path, tmp_path: Path
 ) -> None:
-    me = config(space, credentials, tmp_path, {"token": TOKEN})
-    kubectl("create", me, "-f", "-", given=space.framework(script=f"echo first; {once('go')} echo last"))
+    me = config(isolated, credentials, tmp_path, {"token": TOKEN})
+    kubectl(
+        "create",
+        me,
+        "-f",
+        "-",
+        stdin=isolated.framework(script=f"echo first; {wait_for_file('go')} echo last"),
+    )
     kubectl("wait", me, "fw/mnist", "--for=condition=Running", "--timeout=30s")
     watching = kubectl.follow("get", me, "fw", "--watch")
     following = kubectl.follow("logs", me, "--follow", "mnist-worker-0")
 
-    following.until_said("first")
-    space.open("go")
+    following.wait_for_line("first")
+    isolated.create_file("go")
 
-    watching.until_said("Succeeded")
+    watching.wait_for_line("Succeeded")
     assert following.exit_code() == 0
     assert following.lines() == ["first", "last"]
     assert ["Username", "admin"] in kubectl.table("auth", "whoami", me)
 
 
-def test_a_wrong_token_opens_nothing(
-    space: Space, kubectl: Kubectl, credentials: Path, tmp_path: Path
+def test_a_wrong_token_is_rejected(
+    isolated: IsolatedNamespace, kubectl: Kubectl, credentials: Path, tmp_path: Path
 ) -> None:
-    stranger = config(space, credentials, tmp_path, {"token": "another"})
+    stranger = config(isolated, credentials, tmp_path, {"token": "another"})
 
-    complaint = kubectl.refused("get", stranger, "fw")
+    error = kubectl.error_output("get", stranger, "fw")
 
-    assert "error: You must be logged in to the server" in complaint
+    assert "error: You must be logged in to the server" in error
 
 
-def test_a_certificate_that_is_not_known_is_not_trusted(space: Space, kubectl: Kubectl) -> None:
-    complaint = kubectl.refused("get", f"--token={TOKEN}", "--raw", space.frameworks)
+def test_an_unknown_certificate_is_not_trusted(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    error = kubectl.error_output("get", f"--token={TOKEN}", "--raw", isolated.frameworks)
 
-    assert "certificate" in complaint
+    assert "certificate" in error

@@ -1,4 +1,4 @@
-"""Which requests kube-apiserver has answered, from its audit log: the way to count them."""
+"""The requests that kube-apiserver has served, read from its audit log."""
 
 import uuid
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from tests.local.server import until
+from tests.eventually import until
 
-#: Every request but no bodies; one line when its answer begins (a watch), and one when it is over.
+#: Every request without bodies: a line when a watch starts, and a line when a request completes.
 POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -22,7 +22,7 @@ POLICY = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request and the status it was answered with; what a URL does not name is empty."""
+    """One request and the status of its response; fields that its URL does not name are empty."""
 
     verb: str
     resource: str
@@ -33,40 +33,40 @@ class Request:
     user_agent: str
     status: int
     group: str = ""
-    #: Whether the user has the right to it; what else may be against it shows in the status alone.
+    #: Whether RBAC allows it; other refusals are visible in the status only.
     allowed: bool = True
-    #: In whose name the user asked, if not in the own.
+    #: The user that the request impersonates.
     impersonated: str = ""
 
 
 class AuditLog:
-    """The log of one server, over all its restarts."""
+    """The audit log of one server, across its restarts."""
 
-    def __init__(self, path: Path, ask_as: Callable[[str], object]) -> None:
-        """*ask_as* makes any request with the user agent that it is given."""
+    def __init__(self, path: Path, request_as: Callable[[str], object]) -> None:
+        """*request_as* sends any request with the user agent that it gets."""
         self._path = path
-        self._ask_as = ask_as
+        self._request_as = request_as
 
     def mark(self) -> int:
-        """A place in the log: after everything that has been answered before this call."""
-        return self._settle()
+        """The offset after every request that was served before this call."""
+        return self._catch_up()
 
     def since(self, mark: int = 0, *, user_agent: str = "") -> list[Request]:
-        """Every request after *mark* whose user agent begins so, in the order of the log, each once."""
-        self._settle()
+        """Every request after *mark* whose user agent has this prefix, in the order of the log."""
+        self._catch_up()
         events = {event["auditID"]: event for event in self._events(mark)}
         requests = map(_request, events.values())
         return [request for request in requests if request.user_agent.startswith(user_agent)]
 
-    def _settle(self) -> int:
+    def _catch_up(self) -> int:
         """
-        Return when the log has caught up: a line is written just after its answer.
+        Returns the offset of the end of the log, once it holds every served request.
 
-        To where is told, too: the end of a line, for the next one may be half written.
+        A line is written after its response. The offset is that of a line end: the next line may be incomplete.
         """
         begin = self._path.stat().st_size
         agent = f"audit-mark/{uuid.uuid4()}"
-        self._ask_as(agent)
+        self._request_as(agent)
 
         def caught_up() -> bytes | None:
             text = self._text(begin)

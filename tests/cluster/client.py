@@ -1,4 +1,4 @@
-"""A plain client of kube-apiserver, for what a test arranges and looks at."""
+"""A plain client of kube-apiserver, for the setup and the assertions of tests."""
 
 import http.client
 import ssl
@@ -11,23 +11,23 @@ import orjson
 
 from tests.cluster.users import User
 
-#: By which the bed's own requests are told from those of the program under test.
+#: Distinguishes the requests of tests from those of the launcher in the audit log.
 USER_AGENT = "test-bed"
 MERGE_PATCH = "application/merge-patch+json"
 _JSON = "application/json"
-_SECONDS = 30.0
+_TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back: for what is not JSON, the body is text."""
+class Response:
+    """A response; a body that is not JSON is text."""
 
     status: int
     body: Any
 
 
 class Client:
-    """Asks as one user, each time over a connection of its own: a restart of the server leaves nothing stale."""
+    """Sends the requests of one user, each over a new connection: no connection is stale after a restart."""
 
     def __init__(self, address: str, port: int, authority: Path, user: User | None) -> None:
         self._address, self._port = address, port
@@ -38,7 +38,7 @@ class Client:
         if user is not None and user.certificate is not None:
             self._context.load_cert_chain(user.certificate.certificate, user.certificate.key)
 
-    def ask(
+    def request(
         self,
         method: str,
         path: str,
@@ -46,8 +46,8 @@ class Client:
         *,
         content_type: str = _JSON,
         user_agent: str = USER_AGENT,
-    ) -> Answer:
-        """The answer, whatever it says. Raises OSError when there is none."""
+    ) -> Response:
+        """The response with any status. Raises OSError if there is none."""
         headers = {
             **self._credentials,
             "User-Agent": user_agent,
@@ -55,38 +55,38 @@ class Client:
             "Content-Type": content_type,
         }
         connection = http.client.HTTPSConnection(
-            self._address, self._port, timeout=_SECONDS, context=self._context
+            self._address, self._port, timeout=_TIMEOUT_SECONDS, context=self._context
         )
         try:
             connection.request(method, path, None if obj is None else orjson.dumps(obj), headers)
             response = connection.getresponse()
             content = response.read()
             is_json = content and response.headers.get_content_type() == _JSON
-            return Answer(response.status, orjson.loads(content) if is_json else content.decode())
+            return Response(response.status, orjson.loads(content) if is_json else content.decode())
         except http.client.HTTPException as error:
-            raise ConnectionError(f"{method} {path}: the connection was cut") from error
+            raise ConnectionError(f"{method} {path}: the connection was closed") from error
         finally:
             connection.close()
 
     def get(self, path: str) -> Any:
-        """The object there, which must be."""
-        return self._granted("GET", path, None)
+        """The object, which must exist."""
+        return self._succeed("GET", path, None)
 
     def post(self, path: str, obj: Mapping[str, Any]) -> Any:
-        """The object as made."""
-        return self._granted("POST", path, obj)
+        """The created object."""
+        return self._succeed("POST", path, obj)
 
     def patch(self, path: str, change: Mapping[str, Any]) -> Any:
         """The object after *change* is merged into it."""
-        return self._granted("PATCH", path, change, MERGE_PATCH)
+        return self._succeed("PATCH", path, change, MERGE_PATCH)
 
     def delete(self, path: str) -> Any:
-        """What the server says on its deletion."""
-        return self._granted("DELETE", path, None)
+        """The response to its deletion."""
+        return self._succeed("DELETE", path, None)
 
-    def _granted(
+    def _succeed(
         self, method: str, path: str, obj: Mapping[str, Any] | None, content_type: str = _JSON
     ) -> Any:
-        answer = self.ask(method, path, obj, content_type=content_type)
-        assert answer.status < 300, f"{method} {path}: {answer.status} {answer.body}"
-        return answer.body
+        response = self.request(method, path, obj, content_type=content_type)
+        assert response.status < 300, f"{method} {path}: {response.status} {response.body}"
+        return response.body

@@ -1,4 +1,4 @@
-"""The kinds of those who place gangs, as their own projects define them: from the modules that tools/gangs pins."""
+"""The CRDs of gang schedulers, from the modules that tools/gangs pins."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.cluster.controlplane import ControlPlane
 from tests.cluster.versions import TOOLS
 
 _MODULE = TOOLS / "gangs"
-#: Where each module keeps the definitions that the launcher meets.
+#: Where each module has the CRDs that the launcher uses.
 _CRDS = {
     "volcano.sh/volcano": ("config/crd/volcano/bases", ("scheduling.volcano.sh_podgroups.yaml",)),
     "sigs.k8s.io/scheduler-plugins": ("config/crd/bases", ("scheduling.x-k8s.io_podgroups.yaml",)),
@@ -22,19 +22,18 @@ _CRDS = {
         ("kueue.x-k8s.io_localqueues.yaml", "kueue.x-k8s.io_workloads.yaml"),
     ),
 }
-#: Seconds that a module may take to come over the network, once.
-_DOWNLOAD = 300.0
+_DOWNLOAD_SECONDS = 300.0
 
 
 class NotDownloaded(Exception):
-    """A module cannot be had here; the message says why."""
+    """A module cannot be downloaded; the message has the reason."""
 
 
 def crds_of(module: str) -> Sequence[Path]:
-    """The files that define the kinds of *module*, downloaded unless they have been. Raises NoGo, NotDownloaded."""
+    """The CRD files of *module*, downloaded if necessary. Raises NoGo, NotDownloaded."""
     go = find_go()
     if go is None:
-        raise NoGo(f"left out what needs the kinds of {module}: there is no Go to download it with")
+        raise NoGo(f"the CRDs of {module} cannot be downloaded: Go is not installed")
     found = re.search(rf"^\s{re.escape(module)} (v\S+)$", (_MODULE / "go.mod").read_text(), re.MULTILINE)
     assert found, f"{module} is not pinned in {_MODULE}"
     done = subprocess.run(
@@ -42,20 +41,20 @@ def crds_of(module: str) -> Sequence[Path]:
         cwd=_MODULE,
         capture_output=True,
         text=True,
-        timeout=_DOWNLOAD,
+        timeout=_DOWNLOAD_SECONDS,
     )
     if done.returncode:
-        why = (json.loads(done.stdout) if done.stdout else {}).get("Error") or done.stderr
-        assert "SECURITY ERROR" not in why, why
-        raise NotDownloaded(f"left out what needs the kinds of {module}: {why}")
+        reason = (json.loads(done.stdout) if done.stdout else {}).get("Error") or done.stderr
+        assert "SECURITY ERROR" not in reason, reason
+        raise NotDownloaded(f"the CRDs of {module} cannot be downloaded: {reason}")
     directory, names = _CRDS[module]
     return [Path(json.loads(done.stdout)["Dir"]) / directory / name for name in names]
 
 
 def define(plane: ControlPlane, files: Sequence[Path]) -> None:
-    """Apply these definitions, and return when the API server serves their kinds."""
-    words = [f"--filename={file}" for file in files]
-    plane.kubectl("apply", "--server-side", *words)
+    """Apply these CRDs, and return when the API server serves them."""
+    options = [f"--filename={file}" for file in files]
+    plane.kubectl("apply", "--server-side", *options)
     for file in files:
         spec = yaml.safe_load(file.read_text())["spec"]
         for version in spec["versions"]:

@@ -1,10 +1,10 @@
 """
-The parent of the test bed's processes: whatever ends it ends them, and it ends with whoever started it.
+The parent of the test bed's processes: they end with it, and it ends with the tests that started it.
 
-Reads orders from its input, one JSON object a line: {"argv": […], "log": FILE, "directory": DIR}. Answers each with the
-process's id. A closed input ends it; so does the death of the tests, however sudden, since the kernel closes it then.
+Reads requests from its input, one JSON object a line: {"argv": […], "log": FILE, "directory": DIR}, and prints the id
+of each process. It exits when its input is closed, which the kernel does even if the tests are killed.
 
-Run as a file of its own, with the standard library alone, so that it is there at once.
+It imports the standard library only, so that it starts at once.
 """
 
 import ctypes
@@ -18,34 +18,34 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Start what is ordered until nobody can order any more."""
-    # Nobody waits for them here, so the kernel shall not keep their remains.
+    """Start a process for each request until the input is closed."""
+    # No process is waited for here, so the kernel must not keep zombies.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     libc = ctypes.CDLL(None)
-    us = os.getpid()
+    own_pid = os.getpid()
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
-            _become(json.loads(line), us, libc)
+            _execute(json.loads(line), own_pid, libc)
         print(pid, flush=True)
 
 
-def _become(order: Any, parent: int, libc: ctypes.CDLL) -> NoReturn:
+def _execute(request: Any, parent: int, libc: ctypes.CDLL) -> NoReturn:
     try:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before the kernel was told what follows from that
+        if os.getppid() != parent:  # the parent ended before prctl took effect
             os._exit(1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        # Ctrl-C is for the tests, which stop these in their own order.
+        # Ctrl-C must reach the tests only, which stop these in request.
         os.setsid()
-        log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        for ours, theirs in ((nothing, 0), (log, 1), (log, 2)):
-            os.dup2(ours, theirs)
-        os.chdir(order["directory"])
-        os.execv(order["argv"][0], order["argv"])
+        log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        null = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((null, 0), (log, 1), (log, 2)):
+            os.dup2(source, target)
+        os.chdir(request["directory"])
+        os.execv(request["argv"][0], request["argv"])
     except BaseException as error:
-        os.write(2, f"{order['argv'][0]}: {error}\n".encode())
+        os.write(2, f"{request['argv'][0]}: {error}\n".encode())
     finally:
         os._exit(127)
 

@@ -1,4 +1,4 @@
-"""The simulated nodes, as the API shows them."""
+"""The simulated nodes."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ _CAPACITY = {"cpu": "1000", "memory": "4Ti", "ephemeral-storage": "4Ti", "pods":
 
 
 def node(number: int) -> dict[str, Any]:
-    """Node *number*: room for 2,000 pods, and an address of its own, which nothing answers at."""
+    """Node *number*: capacity for 2,000 pods, and an address that does not respond."""
     name = f"node-{number}"
-    # Of a network that is set aside for such tests: no machine has it.
+    # From the network that RFC 2544 reserves for tests.
     address = f"198.18.{number // 250}.{number % 250 + 1}"
     return {
         "metadata": {
@@ -31,6 +31,6 @@ def node(number: int) -> dict[str, Any]:
 
 
 def is_ready(obj: Any) -> bool:
-    """Whether pods can be put there."""
+    """Whether pods can be scheduled to it."""
     conditions = {one["type"]: one["status"] for one in obj["status"].get("conditions", ())}
     return conditions.get("Ready") == "True" and not obj["spec"].get("taints")

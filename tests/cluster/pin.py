@@ -1,8 +1,7 @@
 """
 Pin a Kubernetes version for the test bed: ``python -m tests.cluster.pin 1.35.4`` (needs Go and a network).
 
-Writes ``go.mod`` and ``go.sum`` below ``tools/VERSION``, which belong into the repository; ``K8S=VERSION`` then chooses
-them.
+Writes ``go.mod`` and ``go.sum`` below ``tools/VERSION``, which are committed; ``K8S=VERSION`` then selects them.
 """
 
 import json
@@ -30,10 +29,10 @@ _KUBERNETES_MODULE = "k8s.io/kubernetes"
 
 
 def pin_kubernetes(version: Version) -> None:
-    """Write the modules that hold the control plane of *version*, and what runs on its nodes."""
+    """Write the Go modules of the control plane and the node programs of *version*."""
     upstream = _module_file(f"{_KUBERNETES_MODULE}@v{version}")
-    # Kubernetes replaces its own parts by directories, and a replacement counts in the main module alone: ours names
-    # the versions that were published beside that release (1.36.3 goes with 0.36.3).
+    # Kubernetes replaces its staging modules by directories, and replacements apply in the main module only: this one
+    # uses the versions that were published for the release (0.36.3 for 1.36.3).
     parts = sorted(one["Old"]["Path"] for one in upstream["Replace"] if one["New"]["Path"].startswith("./"))
     published = f"v0.{version.minor}.{version.patch}"
     lines = [
@@ -41,19 +40,19 @@ def pin_kubernetes(version: Version) -> None:
         f"require {_KUBERNETES_MODULE} v{version}",
         *(f"replace {part} => {part} {published}" for part in parts),
     ]
-    place = TOOLS / str(version)
-    for name, directory, programs in (("kubernetes", place, KUBERNETES), ("node", place / "node", NODE)):
+    release = TOOLS / str(version)
+    for name, directory, programs in (("kubernetes", release, KUBERNETES), ("node", release / "node", NODE)):
         tools = [f"tool {package}" for package in programs.values()]
         _write(directory, [f"module launcher.test/{name}", *lines, *tools])
 
 
 def pin_kwok() -> None:
-    """Write the module that holds kwok: it wants other versions of the libraries that Kubernetes has."""
+    """Write the Go module of kwok, which requires other versions of the libraries of Kubernetes."""
     _pin("kwok", KWOK_MODULE, KWOK_VERSION, KWOK)
 
 
 def pin_helm() -> None:
-    """Write the module that holds Helm, for the same reason."""
+    """Write the Go module of Helm, which requires other versions of those libraries, too."""
     _pin("helm", HELM_MODULE, HELM_VERSION, HELM)
 
 
@@ -82,13 +81,13 @@ def _write(directory: Path, lines: list[str]) -> None:
     _go("mod", "edit", "-fmt", cwd=directory)
 
 
-def _go(*words: str, cwd: Path = TOOLS) -> str:
+def _go(*arguments: str, cwd: Path = TOOLS) -> str:
     go = find_go() or sys.exit("install Go first")
-    return subprocess.run([go, *words], cwd=cwd, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return subprocess.run([go, *arguments], cwd=cwd, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 if __name__ == "__main__":
-    for word in sys.argv[1:]:
-        pin_kubernetes(Version.read(word))
+    for argument in sys.argv[1:]:
+        pin_kubernetes(Version.read(argument))
     pin_kwok()
     pin_helm()

@@ -1,4 +1,4 @@
-"""Keys and certificates of a control plane, from an authority of its own."""
+"""Keys and certificates of a control plane, signed by its own CA."""
 
 import subprocess
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Certificate:
 
 
 class Authority:
-    """Signs whoever it is asked for; kube-apiserver believes it."""
+    """The CA that kube-apiserver trusts."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True)
@@ -39,17 +39,17 @@ class Authority:
         )
 
     def server(self, *addresses: str) -> Certificate:
-        """For a server on this machine's loopback, and at these addresses."""
+        """A certificate for a server on loopback and at these addresses."""
         names = ",".join([_SERVER_NAMES, *(f"IP:{address}" for address in addresses)])
         return self._signed("server", "/CN=kube-apiserver", f"subjectAltName={names}")
 
     def client(self, name: str, *groups: str) -> Certificate:
-        """For the user of that name, a member of these groups."""
+        """A certificate for a user, a member of these groups."""
         subject = "".join([*(f"/O={group}" for group in groups), f"/CN={name}"])
         return self._signed(f"client-{name}", subject, "extendedKeyUsage=clientAuth")
 
     def service_accounts(self) -> tuple[Path, Path]:
-        """The key that signs the tokens of service accounts, and the public one that proves them."""
+        """The key that signs the tokens of service accounts, and its public key."""
         key, public = _new_key(self._directory / "sa.key"), self._directory / "sa.pub"
         _openssl("pkey", "-in", key, "-pubout", "-out", public)
         return key, public
@@ -63,11 +63,19 @@ class Authority:
         return Certificate(certificate, key)
 
 
+def self_signed(directory: Path, subject_alt_name: str = "DNS:localhost") -> Certificate:
+    """Writes tls.crt and tls.key of a self-signed server certificate."""
+    certificate, key = directory / "tls.crt", _new_key(directory / "tls.key")
+    subject = ("-subj", "/CN=launcher", "-addext", f"subjectAltName={subject_alt_name}")
+    _openssl("req", "-x509", "-new", "-key", key, *subject, "-days", _DAYS, "-out", certificate)
+    return Certificate(certificate, key)
+
+
 def _new_key(path: Path) -> Path:
     _openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", path)
     return path
 
 
-def _openssl(*words: str | Path) -> None:
-    done = subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0, f"openssl {words[0]}: {done.stderr}"
+def _openssl(*arguments: str | Path) -> None:
+    done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, f"openssl {arguments[0]}: {done.stderr}"

@@ -1,14 +1,22 @@
-"""Pods for the simulated nodes, and the wait for what becomes of them."""
+"""Pods for the simulated nodes."""
 
 from typing import Any
 
 from tests.cluster.controlplane import ControlPlane
-from tests.local.server import until
+from tests.eventually import until
 
 
 def path(namespace: str, name: str = "") -> str:
-    """Where the pods of a namespace are, or one of them."""
+    """The API path of the pods of a namespace, or of one pod."""
     return f"/api/v1/namespaces/{namespace}/pods" + (name and f"/{name}")
+
+
+def end_annotations(
+    ends: str | None = None, *, after: str | None = None, exit_code: str | None = None
+) -> dict[str, str]:
+    """The annotations with which simulated nodes end a pod: see stages.yaml."""
+    values = {"ends": ends, "after": after, "exit-code": exit_code}
+    return {f"launcher.test/{key}": value for key, value in values.items() if value is not None}
 
 
 def a_pod(
@@ -19,9 +27,8 @@ def a_pod(
     exit_code: str | None = None,
     host_network: bool = False,
 ) -> dict[str, Any]:
-    """A pod of one container, which says what shall become of it: see stages.yaml."""
-    said = {"ends": ends, "after": after, "exit-code": exit_code}
-    annotations = {f"launcher.test/{word}": value for word, value in said.items() if value is not None}
+    """A pod that runs until annotated, or ends as specified."""
+    annotations = end_annotations(ends, after=after, exit_code=exit_code)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -34,11 +41,11 @@ def a_pod(
     }
 
 
-def in_phase(cluster: ControlPlane, namespace: str, name: str, phase: str) -> Any:
-    """The pod, once it is in that phase."""
+def wait_for_phase(cluster: ControlPlane, namespace: str, name: str, phase: str) -> Any:
+    """Waits until the pod is in that phase, and returns it."""
 
-    def look() -> Any:
+    def probe() -> Any:
         pod = cluster.admin.get(path(namespace, name))
         return pod if pod["status"]["phase"] == phase else None
 
-    return until(look, f"pod {name} is {phase}")
+    return until(probe, f"pod {name} is {phase}")

@@ -1,4 +1,4 @@
-"""Ports that stay ours for as long as a control plane needs them."""
+"""Ports that are reserved for one test process."""
 
 import fcntl
 import random
@@ -9,31 +9,31 @@ from typing import TextIO
 from tests.cluster.build import CACHE
 
 _CLAIMS = CACHE / "ports"
-_WANTED = 10_000
+_CANDIDATES = 10_000
 
 
 class Port:
     """
-    A port that nothing listens on and that no other test worker takes.
+    A port that no program listens on and no other test worker takes.
 
-    It is below those that the kernel gives to outgoing connections: a server that was killed finds it free again.
+    It is below the ephemeral ports, so that it is still free after the server on it was killed.
     """
 
     def __init__(self, number: int, claim: TextIO) -> None:
         self.number = number
         self._claim = claim
 
-    def give_back(self) -> None:
-        """Let others have it."""
+    def release(self) -> None:
+        """End the reservation."""
         self._claim.close()
 
 
 def free_port() -> Port:
-    """One that is free now."""
+    """A port that is free now."""
     _CLAIMS.mkdir(parents=True, exist_ok=True)
-    first_of_the_kernel = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    highest = first_of_the_kernel - 1
-    candidates = range(max(1024, highest - _WANTED), highest + 1)
+    first_ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    highest = first_ephemeral - 1
+    candidates = range(max(1024, highest - _CANDIDATES), highest + 1)
     for number in random.sample(candidates, len(candidates)):
         claim = (_CLAIMS / str(number)).open("w")
         try:
@@ -42,4 +42,4 @@ def free_port() -> Port:
                 return Port(number, claim)
         except OSError:
             claim.close()
-    raise RuntimeError(f"no port below {first_of_the_kernel} is free")
+    raise RuntimeError(f"no port below {first_ephemeral} is free")

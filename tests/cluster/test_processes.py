@@ -1,4 +1,4 @@
-"""No process of the test bed outlives the tests."""
+"""The processes of the test bed end with the tests."""
 
 import signal
 import subprocess
@@ -12,7 +12,7 @@ from tests.cluster.processes import Guard, Running
 from tests.cluster.versions import PROJECT
 
 SLEEP = ["/bin/sleep", "600"]
-#: A test run that will never come to its end.
+#: A test run that does not end.
 TESTS = f"""
 import pathlib, sys, time
 from tests.cluster.processes import Guard
@@ -29,43 +29,43 @@ def guard() -> Iterator[Guard]:
     guard.end()
 
 
-def test_a_process_writes_its_log_and_its_end_is_seen(guard: Guard, tmp_path: Path) -> None:
+def test_a_process_writes_its_log_and_its_exit_is_observed(guard: Guard, tmp_path: Path) -> None:
     process = guard.start(["/bin/echo", "hello"], log=tmp_path / "log", directory=tmp_path)
 
     assert process.ended(within=10)
-    assert process.last_words() == "hello"
-    process.forget()
+    assert process.log_tail() == "hello"
+    process.close()
 
 
-def test_a_program_that_is_not_there_is_told_in_its_log(guard: Guard, tmp_path: Path) -> None:
+def test_a_missing_program_is_reported_in_the_log(guard: Guard, tmp_path: Path) -> None:
     process = guard.start(["/nonexistent"], log=tmp_path / "log", directory=tmp_path)
 
     assert process.ended(within=10)
-    assert "/nonexistent" in process.last_words()
-    process.forget()
+    assert "/nonexistent" in process.log_tail()
+    process.close()
 
 
-def test_a_signal_reaches_it(guard: Guard, tmp_path: Path) -> None:
+def test_a_process_gets_signals(guard: Guard, tmp_path: Path) -> None:
     process = guard.start(SLEEP, log=tmp_path / "log", directory=tmp_path)
     assert not process.ended()
 
     process.send(signal.SIGTERM)
 
     assert process.ended(within=10)
-    process.forget()
+    process.close()
 
 
-def test_they_end_with_the_guard(tmp_path: Path) -> None:
+def test_processes_end_with_the_guard(tmp_path: Path) -> None:
     guard = Guard()
     process = guard.start(SLEEP, log=tmp_path / "log", directory=tmp_path)
 
     guard.end()
 
     assert process.ended(within=10)
-    process.forget()
+    process.close()
 
 
-def test_they_end_with_tests_that_are_killed(tmp_path: Path) -> None:
+def test_processes_end_with_tests_that_are_killed(tmp_path: Path) -> None:
     tests = subprocess.Popen(
         [sys.executable, "-c", TESTS, str(tmp_path / "log")], stdout=subprocess.PIPE, text=True, cwd=PROJECT
     )
@@ -77,4 +77,4 @@ def test_they_end_with_tests_that_are_killed(tmp_path: Path) -> None:
         tests.kill()
 
         assert process.ended(within=10)
-        process.forget()
+        process.close()

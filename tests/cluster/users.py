@@ -1,4 +1,4 @@
-"""Those who may ask kube-apiserver, and what proves who they are."""
+"""Users of kube-apiserver and their credentials."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.cluster.pki import Certificate
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A name, its proof, which is a token or a certificate, and the file from which a client reads it."""
+    """A name, a token or a certificate, and the kubeconfig with it."""
 
     name: str
     kubeconfig: Path
@@ -20,7 +20,7 @@ class User:
 
 
 def kubeconfig(url: str, authority: Path, proof: str | Certificate) -> str:
-    """What a client's configuration file says."""
+    """The text of a kubeconfig."""
     if isinstance(proof, str):
         user = {"token": proof}
     else:

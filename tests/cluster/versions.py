@@ -1,4 +1,4 @@
-"""Which Kubernetes the test bed runs, and which programs it is made of."""
+"""The version of Kubernetes that the test bed runs, and its programs."""
 
 import os
 import re
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
-#: One Go module for each version of Kubernetes, with one for its nodes below, one for kwok, one for Helm, and one that
-#: names those who place gangs.
+#: One Go module for each version of Kubernetes (with one for its nodes below), one for kwok, one for Helm, and one
+#: with the gang schedulers.
 TOOLS = Path(__file__).parent / "tools"
 
 DEFAULT = "1.36.3"
@@ -20,7 +20,7 @@ KUBERNETES = {
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
 }
-#: What runs on a node that is not simulated; few tests need it, so it is built apart.
+#: The programs of real nodes, which few tests need.
 NODE = {
     "kubelet": "k8s.io/kubernetes/cmd/kubelet",
     "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
@@ -46,7 +46,7 @@ class Version:
 
     @classmethod
     def read(cls, text: str) -> "Version":
-        """The release that *text* names, with or without a leading v."""
+        """Parses a release, with or without a leading v."""
         found = re.fullmatch(r"v?(\d+)\.(\d+)\.(\d+)", text)
         if found is None:
             raise ValueError(f"K8S={text}: name a release with three numbers, such as K8S={DEFAULT}")
@@ -54,14 +54,14 @@ class Version:
 
 
 def chosen() -> Version:
-    """The release that the environment variable K8S names, or the one we test on first."""
+    """The release that the environment variable K8S names, or the default."""
     return Version.read(os.environ.get("K8S") or DEFAULT)
 
 
 def pinned() -> list[str]:
-    """Every release that K8S may name."""
+    """The releases that K8S may name."""
     return sorted(
-        place.name
-        for place in TOOLS.iterdir()
-        if place.name not in {"kwok", "helm", "gangs"} and place.is_dir()
+        directory.name
+        for directory in TOOLS.iterdir()
+        if directory.name not in {"kwok", "helm", "gangs"} and directory.is_dir()
     )

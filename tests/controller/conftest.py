@@ -1,18 +1,18 @@
-"""What tests of the controller share."""
+"""Fixtures of the controller's tests."""
 
 import logging
 from collections.abc import Iterator
 
 import pytest
 
-from tests.controller.simulation.run import quiet
+from tests.controller.simulation.run import disable_logging
 
 
 @pytest.fixture
 def quiet_log() -> Iterator[None]:
-    """The launcher's log says nothing in this test, and speaks again in those after it."""
+    """Disables the launcher's log during the test."""
     log = logging.getLogger("launcher")
     level = log.level
-    quiet()
+    disable_logging()
     yield
     log.setLevel(level)

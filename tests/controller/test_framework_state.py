@@ -1,4 +1,4 @@
-"""Who wrote the status that is stored: this desk, or somebody else."""
+"""The status writes of one Framework: own writes are distinguished from those of other clients."""
 
 from random import Random
 
@@ -7,92 +7,87 @@ from launcher.core.planning.options import PlannerOptions
 from launcher.core.validation.framework import validation_errors
 from launcher.store.interface import FRAMEWORKS, MergePatch, Object
 from tests.controller.simulation.cluster import SimulatedStore
-from tests.controller.simulation.scenes import a_framework, a_role
+from tests.controller.simulation.scenarios import a_framework, a_role
 from tests.controller.simulation.virtual_time import run
 
 
-async def a_desk(store: SimulatedStore) -> FrameworkState:
-    """A desk that has looked at its Framework once."""
-    desk = FrameworkState(
-        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2))),
-        PlannerOptions(),
-        [],
-        validation_errors,
-    )
-    desk.planner.plan(store.clock())
-    return desk
+async def a_planned_state(store: SimulatedStore) -> FrameworkState:
+    """The state of a new Framework after its first planning pass."""
+    obj = await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2)))
+    state = FrameworkState(obj, PlannerOptions(), [], validation_errors)
+    state.plan(store.clock())
+    return state
 
 
-async def somebody_writes(store: SimulatedStore, message: str) -> Object:
+async def write_status_as_other_client(store: SimulatedStore, message: str) -> Object:
     patch = MergePatch({"status": {"message": message}})
     return await store.patch(FRAMEWORKS, "default", "f", patch, subresource="status")
 
 
-def test_its_own_write_is_known_by_the_watch_as_well_as_by_the_answer() -> None:
-    async def story() -> None:
+def test_an_own_write_is_recognised_in_the_watch_and_in_the_response() -> None:
+    async def scenario() -> None:
         store = SimulatedStore(Random(1))
-        desk = await a_desk(store)
-        answer = await store.update_status(FRAMEWORKS, desk.status_update())
-        planner = desk.planner
+        state = await a_planned_state(store)
+        response = await store.update_status(FRAMEWORKS, state.status_update())
 
-        assert not desk.observe(answer), "the watch was faster, and it is nothing to look at"
-        assert desk.status_stored(answer)
-        assert (desk.planner, desk.planner.changed) == (planner, False)
+        assert not state.observe_framework(response), "the watch event needs no reconcile"
+        assert state.status_stored(response)
+        assert not state.status_changed
 
-    run(story())
+    run(scenario())
 
 
-def test_a_write_whose_answer_was_lost_is_found_again() -> None:
-    async def story() -> None:
+def test_a_stored_write_without_a_response_is_recognised() -> None:
+    async def scenario() -> None:
         store = SimulatedStore(Random(1))
-        desk = await a_desk(store)
-        await store.update_status(FRAMEWORKS, desk.status_update())
+        state = await a_planned_state(store)
+        await store.update_status(FRAMEWORKS, state.status_update())
         edited = await store.patch(FRAMEWORKS, "default", "f", MergePatch({"spec": {"description": "new"}}))
 
-        assert desk.settle(edited)
-        assert not desk.planner.changed
+        assert state.resolve_status_write(edited)
+        assert not state.status_changed
 
-    run(story())
+    run(scenario())
 
 
-def test_a_write_that_never_arrived_is_not_taken_for_saved() -> None:
-    async def story() -> None:
+def test_a_lost_write_is_not_considered_stored() -> None:
+    async def scenario() -> None:
         store = SimulatedStore(Random(1))
-        desk = await a_desk(store)
-        desk.status_update()
+        state = await a_planned_state(store)
+        state.status_update()
         edited = await store.patch(FRAMEWORKS, "default", "f", MergePatch({"spec": {"description": "new"}}))
 
-        assert not desk.settle(edited)
-        assert desk.planner.changed, "it is still to be saved"
-        assert desk.framework.generation == 2, "and what the user wrote is known"
+        assert not state.resolve_status_write(edited)
+        assert state.status_changed, "it has to be written again"
+        assert state.framework.generation == 2, "the edit of the spec is observed"
 
-    run(story())
+    run(scenario())
 
 
-def test_somebody_elses_status_is_taken_over_and_an_answer_that_comes_after_it_changes_nothing() -> None:
-    async def story() -> None:
+def test_the_status_of_another_client_is_adopted_and_a_later_response_is_ignored() -> None:
+    async def scenario() -> None:
         store = SimulatedStore(Random(1))
-        desk = await a_desk(store)
-        answer = await store.update_status(FRAMEWORKS, desk.status_update())
-        theirs = await somebody_writes(store, "theirs")
+        state = await a_planned_state(store)
+        response = await store.update_status(FRAMEWORKS, state.status_update())
+        other = await write_status_as_other_client(store, "other")
 
-        assert desk.observe(theirs)
-        assert not desk.status_stored(answer), "so nothing is done that rests on it"
-        assert desk.planner.status().message == "theirs"
-        assert desk.version == int(theirs["metadata"]["resourceVersion"])
+        assert state.observe_framework(other)
+        assert not state.status_stored(response), "no action may follow from it"
+        assert state.status_update()["status"]["message"] == "other"
+        assert state.writer.version == int(other["metadata"]["resourceVersion"])
 
-    run(story())
+    run(scenario())
 
 
-def test_an_old_sight_of_the_framework_is_passed_over() -> None:
-    async def story() -> None:
+def test_an_older_version_of_the_framework_is_ignored() -> None:
+    async def scenario() -> None:
         store = SimulatedStore(Random(1))
-        desk = await a_desk(store)
+        state = await a_planned_state(store)
         old = await store.get(FRAMEWORKS, "default", "f")
-        desk.status_stored(await store.update_status(FRAMEWORKS, desk.status_update()))
-        planner = desk.planner
+        state.status_stored(await store.update_status(FRAMEWORKS, state.status_update()))
+        status = state.status_update()["status"]
 
-        assert not desk.observe(old)
-        assert desk.planner is planner
+        assert not state.observe_framework(old)
+        assert state.status_update()["status"] == status
 
-    run(story())
+    run(scenario())

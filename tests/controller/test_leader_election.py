@@ -1,4 +1,4 @@
-"""One leader at a time, in virtual time on a store in memory: who works when, and what the lease says."""
+"""Leader election in virtual time on a store in memory: which replica leads when, and what its Lease contains."""
 
 import asyncio
 import re
@@ -19,13 +19,13 @@ from tests.controller.simulation.virtual_time import run
 NAMESPACE, NAME = "launchers", "framework-launcher"
 
 
-class Leases(SimulatedStore):
-    """A store whose writes of the lease can be made to fail, before or after they have taken effect."""
+class LeaseStore(SimulatedStore):
+    """A store with hooks that run before and after each write of the lease, and can make it fail."""
 
     def __init__(self) -> None:
         super().__init__(Random(1))
-        self.before: Callable[[Object], Awaitable[None]] = _nothing
-        self.after: Callable[[Object], Awaitable[None]] = _nothing
+        self.before_write: Callable[[Object], Awaitable[None]] = _do_nothing
+        self.after_write: Callable[[Object], Awaitable[None]] = _do_nothing
 
     async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         return await self._write(kind, obj, super().create)
@@ -37,129 +37,129 @@ class Leases(SimulatedStore):
         self, kind: ResourceKind, obj: Object, write: Callable[..., Awaitable[Object]]
     ) -> Object:
         if kind == LEASES:
-            await self.before(obj)
-        answer = await write(kind, obj)
+            await self.before_write(obj)
+        stored = await write(kind, obj)
         if kind == LEASES:
-            await self.after(obj)
-        return answer
+            await self.after_write(obj)
+        return stored
 
     async def spec(self) -> Object:
         spec: Object = (await self.get(LEASES, NAMESPACE, NAME))["spec"]
         return spec
 
 
-async def _nothing(_: Object) -> None:
+async def _do_nothing(_: Object) -> None:
     pass
 
 
-def fails(error: Exception, identity: str = "") -> Callable[[Object], Awaitable[None]]:
-    """Raises *error* for writes of that launcher, or of all."""
+def raising(error: Exception, identity: str = "") -> Callable[[Object], Awaitable[None]]:
+    """A hook that raises *error* for writes of that replica, or of all."""
 
-    async def fail(lease: Object) -> None:
+    async def hook(lease: Object) -> None:
         if identity in ("", lease["spec"]["holderIdentity"]):
             raise error
 
-    return fail
+    return hook
 
 
-class Work:
-    """Remembers when it was done, and never twice at the same time as anybody else's."""
+class RecordingWorker:
+    """Records its start and end, and fails the test if another worker runs at the same time."""
 
-    busy: int = 0
+    running: int = 0
 
-    def __init__(self, stories: list[str], name: str, term: LeaderTerm) -> None:
-        self.term, self._stories, self._name = term, stories, name
+    def __init__(self, history: list[str], name: str, term: LeaderTerm) -> None:
+        self.term, self._history, self._name = term, history, name
         self._stopped = asyncio.Event()
-        self.saves = 1.0
+        self.shutdown_seconds = 1.0
 
     async def run(self) -> None:
-        self._stories.append(f"{self._name} begins")
-        Work.busy += 1
-        assert Work.busy == 1, "two work at the same time"
+        self._history.append(f"{self._name} starts")
+        RecordingWorker.running += 1
+        assert RecordingWorker.running == 1, "two workers run at the same time"
         try:
             await self._stopped.wait()
-            await asyncio.sleep(self.saves)
-            self._stories.append(f"{self._name} saves")
+            await asyncio.sleep(self.shutdown_seconds)
+            self._history.append(f"{self._name} returns")
         except asyncio.CancelledError:
-            self._stories.append(f"{self._name} is cut short")
+            self._history.append(f"{self._name} is cancelled")
             raise
         finally:
-            Work.busy -= 1
+            RecordingWorker.running -= 1
 
     def stop(self) -> None:
         self._stopped.set()
 
 
 class Replica:
-    """One launcher, as far as leading goes."""
+    """The leader elector of one replica."""
 
-    def __init__(self, store: SimulatedStore, name: str, stories: list[str], **more: Any) -> None:
+    def __init__(self, store: SimulatedStore, name: str, history: list[str], **options: Any) -> None:
         self.leader = LeaderElector(
             store,
             namespace=NAMESPACE,
             identity=name,
             clock=store.clock,
-            chance=Random(name).random,
-            steady=lambda: asyncio.get_running_loop().time(),
-            **more,
+            jitter=Random(name).random,
+            monotonic=lambda: asyncio.get_running_loop().time(),
+            **options,
         )
-        self.works: list[Work] = []
+        self.workers: list[RecordingWorker] = []
 
-        def begin(term: LeaderTerm) -> Work:
-            self.works.append(Work(stories, name, term))
-            return self.works[-1]
+        def new_worker(term: LeaderTerm) -> RecordingWorker:
+            self.workers.append(RecordingWorker(history, name, term))
+            return self.workers[-1]
 
-        self.task = asyncio.create_task(self.leader.run(begin))
+        self.task = asyncio.create_task(self.leader.run(new_worker))
 
-    async def leads(self, *, within: float = 60.0) -> float:
-        """How long it took to lead."""
-        began = asyncio.get_running_loop().time()
-        async with asyncio.timeout(within):
+    async def wait_until_leader(self, *, timeout_seconds: float = 60.0) -> float:
+        """Returns the seconds until the replica led."""
+        started = asyncio.get_running_loop().time()
+        async with asyncio.timeout(timeout_seconds):
             while not self.leader.is_leader:  # noqa: ASYNC110  virtual time costs nothing
                 await asyncio.sleep(0.05)
-        return asyncio.get_running_loop().time() - began
+        return asyncio.get_running_loop().time() - started
 
-    async def end(self) -> None:
+    async def cancel(self) -> None:
         self.task.cancel()
         with suppress(asyncio.CancelledError):
             await self.task
 
 
 @asynccontextmanager
-async def replicas(store: SimulatedStore, **more: Any) -> AsyncIterator[tuple[Replica, Replica, list[str]]]:
-    """Two launchers, of which ``a`` leads."""
-    stories: list[str] = []
-    Work.busy = 0
-    a = Replica(store, "a", stories, **more)
-    await a.leads()
-    b = Replica(store, "b", stories, **more)
+async def replicas(store: SimulatedStore) -> AsyncIterator[tuple[Replica, Replica, list[str]]]:
+    """Two replicas, of which ``a`` leads, and the history of their workers."""
+    history: list[str] = []
+    RecordingWorker.running = 0
+    a = Replica(store, "a", history)
+    await a.wait_until_leader()
+    b = Replica(store, "b", history)
     await asyncio.sleep(5)
     try:
-        yield a, b, stories
+        yield a, b, history
     finally:
-        await a.end()
-        await b.end()
+        await a.cancel()
+        await b.cancel()
 
 
-def test_the_first_leads_and_the_second_waits() -> None:
-    async def story() -> None:
-        async with replicas(Leases()) as (a, b, stories):
+def test_the_first_replica_leads_and_the_second_waits() -> None:
+    async def scenario() -> None:
+        async with replicas(LeaseStore()) as (a, b, history):
             await asyncio.sleep(600)
 
             assert (a.leader.is_leader, b.leader.is_leader) == (True, False)
             assert (a.leader.holder, b.leader.holder) == ("a", "a")
-            assert stories == ["a begins"]
+            assert history == ["a starts"]
 
-    run(story())
+    run(scenario())
 
 
-def test_the_lease_reads_as_any_other_in_the_cluster() -> None:
-    async def story() -> None:
-        store = Leases()
+def test_the_lease_has_the_fields_and_formats_of_kubernetes() -> None:
+    async def scenario() -> None:
+        store = LeaseStore()
         async with replicas(store):
             first = await store.spec()
             await asyncio.sleep(60)
-            later = await store.spec()
+            renewed = await store.spec()
 
         assert first.keys() == {
             "holderIdentity",
@@ -174,254 +174,252 @@ def test_the_lease_reads_as_any_other_in_the_cluster() -> None:
             0,
         )
         assert re.fullmatch(r"2026-01-01T00:00:0\d\.\d{6}Z", first["renewTime"])
-        assert later == first | {"renewTime": later["renewTime"]}
-        assert later["renewTime"] > first["renewTime"]
+        assert renewed == first | {"renewTime": renewed["renewTime"]}
+        assert renewed["renewTime"] > first["renewTime"]
 
-    run(story())
+    run(scenario())
 
 
-def test_stopped_it_lets_the_work_end_and_the_other_takes_over_at_once() -> None:
-    async def story() -> None:
-        store = Leases()
-        async with replicas(store) as (a, b, stories):
+def test_a_stopped_leader_finishes_its_work_and_another_replica_takes_over_at_once() -> None:
+    async def scenario() -> None:
+        store = LeaseStore()
+        async with replicas(store) as (a, b, history):
             a.leader.stop()
             await a.task
-            given = await store.spec()
+            released = await store.spec()
 
-            assert (given["holderIdentity"], given["leaseDurationSeconds"]) == ("", 1)
-            assert await b.leads() < 2.0
+            assert (released["holderIdentity"], released["leaseDurationSeconds"]) == ("", 1)
+            assert await b.wait_until_leader() < 2.0
             assert (await store.spec())["leaseTransitions"] == 1
-            assert stories == ["a begins", "a saves", "b begins"]
+            assert history == ["a starts", "a returns", "b starts"]
 
-    run(story())
+    run(scenario())
 
 
-def test_the_lease_is_kept_while_the_work_comes_to_its_end() -> None:
-    async def story() -> None:
-        async with replicas(Leases()) as (a, b, stories):
-            a.works[0].saves = 60.0
+def test_a_stopped_leader_renews_its_lease_until_its_worker_has_returned() -> None:
+    async def scenario() -> None:
+        async with replicas(LeaseStore()) as (a, b, history):
+            a.workers[0].shutdown_seconds = 60.0
             a.leader.stop()
             await a.task
-            await b.leads()
+            await b.wait_until_leader()
 
-            assert stories == ["a begins", "a saves", "b begins"]
+            assert history == ["a starts", "a returns", "b starts"]
 
-    run(story())
-
-
-def test_cancelled_it_gives_the_lease_back_all_the_same() -> None:
-    async def story() -> None:
-        async with replicas(Leases()) as (a, b, stories):
-            await a.end()
-
-            assert await b.leads() < 2.0
-            assert stories == ["a begins", "a is cut short", "b begins"]
-
-    run(story())
+    run(scenario())
 
 
-def test_a_leader_that_waits_can_be_stopped_as_well() -> None:
-    async def story() -> None:
-        async with replicas(Leases()) as (_, b, stories):
+def test_a_cancelled_leader_releases_its_lease() -> None:
+    async def scenario() -> None:
+        async with replicas(LeaseStore()) as (a, b, history):
+            await a.cancel()
+
+            assert await b.wait_until_leader() < 2.0
+            assert history == ["a starts", "a is cancelled", "b starts"]
+
+    run(scenario())
+
+
+def test_a_candidate_can_be_stopped() -> None:
+    async def scenario() -> None:
+        async with replicas(LeaseStore()) as (_, b, history):
             b.leader.stop()
             await asyncio.wait_for(b.task, 0.1)
 
-            assert stories == ["a begins"]
+            assert history == ["a starts"]
 
-    run(story())
+    run(scenario())
 
 
-def test_a_dead_leader_is_replaced_when_its_lease_has_run_out_and_not_before() -> None:
-    async def story() -> None:
-        store = Leases()
-        async with replicas(store) as (a, b, stories):
-            store.before = fails(Unavailable("the cable is cut"), "a")
-            store.after = _nothing
-            began = asyncio.get_running_loop().time()
-            await b.leads()
-            took = asyncio.get_running_loop().time() - began
+def test_an_unreachable_leader_is_replaced_when_its_lease_has_expired_and_not_before() -> None:
+    async def scenario() -> None:
+        store = LeaseStore()
+        async with replicas(store) as (a, b, history):
+            store.before_write = raising(Unavailable("connection lost"), "a")
 
-            assert 15 - 2 < took < 15 + 2 + 2, "its last sign of life was up to two seconds ago"
+            seconds = await b.wait_until_leader()
+
+            assert 15 - 2 < seconds < 15 + 2 + 2, "the last renewal was up to two seconds ago"
             assert not a.leader.is_leader
-            assert stories == ["a begins", "a is cut short", "b begins"]
+            assert history == ["a starts", "a is cancelled", "b starts"]
 
-    run(story())
+    run(scenario())
 
 
-def test_the_clock_on_the_other_machine_counts_for_nothing() -> None:
-    async def story() -> None:
-        store = Leases()
+def test_the_clock_of_another_machine_has_no_effect() -> None:
+    async def scenario() -> None:
+        store = LeaseStore()
         async with replicas(store) as (a, b, _):
             for error in (-86_400.0, 86_400.0):
                 b.leader._clock = lambda error=error: store.clock() + error  # type: ignore[misc]  # one at a time
                 await asyncio.sleep(60)
                 assert (a.leader.is_leader, b.leader.is_leader) == (True, False)
 
-    run(story())
+    run(scenario())
 
 
-def test_a_lease_that_was_held_before_this_launcher_came_is_waited_for_in_full() -> None:
-    async def story() -> None:
-        store, stories = Leases(), list[str]()
-        Work.busy = 0
-        dead = Replica(store, "dead", stories)
-        await dead.leads()
-        store.before = fails(Unavailable("gone"), "dead")
-        store.after = fails(Unavailable("gone"), "dead")
+def test_a_new_replica_waits_for_the_whole_duration_of_a_lease_it_did_not_see_renewed() -> None:
+    async def scenario() -> None:
+        store, history = LeaseStore(), list[str]()
+        RecordingWorker.running = 0
+        unreachable = Replica(store, "unreachable", history)
+        await unreachable.wait_until_leader()
+        store.before_write = raising(Unavailable("connection lost"), "unreachable")
+        store.after_write = raising(Unavailable("connection lost"), "unreachable")
         await asyncio.sleep(12)
-        b = Replica(store, "b", stories)
+        b = Replica(store, "b", history)
 
-        took = await b.leads()
+        seconds = await b.wait_until_leader()
 
-        assert 15 <= took < 17, "nobody knows when it was last renewed but by watching it"
-        await dead.end()
-        await b.end()
+        assert 15 <= seconds < 17, "the time of the last renewal is not known to a new replica"
+        await unreachable.cancel()
+        await b.cancel()
 
-    run(story())
-
-
-def test_the_holders_own_length_of_the_lease_counts() -> None:
-    async def story() -> None:
-        store, stories = Leases(), list[str]()
-        Work.busy = 0
-        dead = Replica(store, "dead", stories, durations=LeaseTimings(60, 40, 2))
-        await dead.leads()
-        store.before = fails(Unavailable("gone"), "dead")
-        b = Replica(store, "b", stories)
-
-        assert await b.leads(within=120) >= 60
-        await dead.end()
-        await b.end()
-
-    run(story())
+    run(scenario())
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_troubles_that_pass_in_time_cost_nothing(when: str) -> None:
-    async def story() -> None:
-        store = Leases()
-        async with replicas(store) as (a, _, stories):
+def test_the_lease_duration_of_the_holder_applies() -> None:
+    async def scenario() -> None:
+        store, history = LeaseStore(), list[str]()
+        RecordingWorker.running = 0
+        unreachable = Replica(store, "unreachable", history, timings=LeaseTimings(60, 40, 2))
+        await unreachable.wait_until_leader()
+        store.before_write = raising(Unavailable("connection lost"), "unreachable")
+        b = Replica(store, "b", history)
+
+        assert await b.wait_until_leader(timeout_seconds=120) >= 60
+        await unreachable.cancel()
+        await b.cancel()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("hook", ["before_write", "after_write"])
+def test_errors_shorter_than_the_renew_deadline_do_not_end_a_term(hook: str) -> None:
+    async def scenario() -> None:
+        store = LeaseStore()
+        async with replicas(store) as (a, _, history):
             for error in (
                 Unavailable("down"),
-                OutcomeUnknown("lost"),
-                Conflict("so it is said"),
-                Forbidden("rights"),
+                OutcomeUnknown("response lost"),
+                Conflict("modified"),
+                Forbidden("missing permission"),
             ):
-                setattr(store, when, fails(error, "a"))
+                setattr(store, hook, raising(error, "a"))
                 await asyncio.sleep(6)
-                setattr(store, when, _nothing)
+                setattr(store, hook, _do_nothing)
                 await asyncio.sleep(6)
 
             assert a.leader.is_leader
-            assert stories == ["a begins"]
+            assert history == ["a starts"]
 
-    run(story())
+    run(scenario())
 
 
-def test_a_write_that_hangs_is_given_up_and_tried_again() -> None:
-    async def story() -> None:
-        store, hung = Leases(), list[str]()
+def test_a_hanging_write_times_out_and_is_retried() -> None:
+    async def scenario() -> None:
+        store, hung = LeaseStore(), list[str]()
 
-        async def hang(lease: Object) -> None:
+        async def hang_once(lease: Object) -> None:
             if not hung:
                 hung.append(lease["spec"]["holderIdentity"])
                 await asyncio.sleep(1000)
 
-        async with replicas(store) as (a, _, stories):
-            store.before = hang
+        async with replicas(store) as (a, _, history):
+            store.before_write = hang_once
             await asyncio.sleep(60)
 
-            assert (hung, a.leader.is_leader, stories) == (["a"], True, ["a begins"])
+            assert (hung, a.leader.is_leader, history) == (["a"], True, ["a starts"])
 
-    run(story())
+    run(scenario())
 
 
-def test_a_term_counts_from_before_the_lease_was_asked_for() -> None:
-    async def late(_: Object) -> None:
+def test_a_term_is_counted_from_before_the_request() -> None:
+    async def delay(_: Object) -> None:
         await asyncio.sleep(4)
 
-    async def story() -> None:
-        store = Leases()
-        store.after = late
+    async def scenario() -> None:
+        store = LeaseStore()
+        store.after_write = delay
         async with replicas(store) as (a, _, _):
-            lefts = []
+            remaining = []
             for _ in range(100):
                 await asyncio.sleep(0.1)
-                lefts.append(a.works[0].term.left)
+                remaining.append(a.workers[0].term.remaining_seconds)
 
-            assert 3.9 < max(lefts) <= 6, "of the ten seconds, four were spent on waiting for the answer"
-            assert min(lefts) > 0
+            assert 3.9 < max(remaining) <= 6, "the response took four of the ten seconds"
+            assert min(remaining) > 0
 
-    run(story())
+    run(scenario())
 
 
-def test_a_lease_taken_although_the_answer_was_lost_is_led_by_whoever_took_it() -> None:
-    async def story() -> None:
-        store, lost = Leases(), iter([True])
-        stories: list[str] = []
-        Work.busy = 0
+def test_a_replica_leads_although_the_response_to_its_acquisition_was_lost() -> None:
+    async def scenario() -> None:
+        store, lost = LeaseStore(), iter([True])
+        history: list[str] = []
+        RecordingWorker.running = 0
 
-        async def lose(_: Object) -> None:
+        async def lose_first_response(_: Object) -> None:
             if next(lost, False):
-                raise OutcomeUnknown("its answer was lost")
+                raise OutcomeUnknown("response lost")
 
-        store.after = lose
-        a = Replica(store, "a", stories)
+        store.after_write = lose_first_response
+        a = Replica(store, "a", history)
 
-        assert await a.leads() < 2.1, "not after the length of a lease that is its own"
+        assert await a.wait_until_leader() < 2.1, "it does not wait for the expiry of its own lease"
         assert (await store.spec())["leaseTransitions"] == 0
-        await a.end()
+        await a.cancel()
 
-    run(story())
+    run(scenario())
 
 
-def test_a_lease_that_somebody_takes_by_hand_ends_the_work_with_the_next_renewal() -> None:
-    async def story() -> None:
-        store = Leases()
-        async with replicas(store) as (a, b, stories):
-            steal = MergePatch({"spec": {"holderIdentity": "somebody"}})
-            await store.patch(LEASES, NAMESPACE, NAME, steal)
+def test_a_changed_holder_ends_the_term_at_the_next_renewal() -> None:
+    async def scenario() -> None:
+        store = LeaseStore()
+        async with replicas(store) as (a, b, history):
+            change = MergePatch({"spec": {"holderIdentity": "other"}})
+            await store.patch(LEASES, NAMESPACE, NAME, change)
             await asyncio.sleep(3)
 
-            assert (a.leader.is_leader, a.leader.holder) == (False, "somebody")
-            assert stories == ["a begins", "a is cut short"]
+            assert (a.leader.is_leader, a.leader.holder) == (False, "other")
+            assert history == ["a starts", "a is cancelled"]
             await asyncio.sleep(15)
-            assert a.leader.is_leader or b.leader.is_leader, "whoever it was has been silent since"
+            assert a.leader.is_leader or b.leader.is_leader, "the other holder did not renew the lease"
 
-    run(story())
+    run(scenario())
 
 
-def test_a_lease_that_is_deleted_is_made_anew_by_its_holder() -> None:
-    async def story() -> None:
-        store = Leases()
+def test_a_deleted_lease_is_created_again_by_its_holder() -> None:
+    async def scenario() -> None:
+        store = LeaseStore()
         async with replicas(store) as (a, b, _):
             await store.delete(LEASES, NAMESPACE, NAME, DeleteOptions())
             await asyncio.sleep(10)
 
-            assert (a.leader.is_leader, b.leader.is_leader) == (True, False), "its holder is there, after all"
+            assert (a.leader.is_leader, b.leader.is_leader) == (True, False)
             assert (await store.spec())["holderIdentity"] == "a"
 
-    run(story())
+    run(scenario())
 
 
-def test_work_that_fails_is_not_hidden_and_leaves_the_lease_free() -> None:
-    class Broken:
+def test_an_error_of_the_worker_is_raised_and_the_lease_is_released() -> None:
+    class FailingWorker:
         async def run(self) -> None:
             raise ValueError("a bug")
 
         def stop(self) -> None:
             pass
 
-    async def story() -> None:
-        store = Leases()
+    async def scenario() -> None:
+        store = LeaseStore()
         leader = LeaderElector(
-            store, namespace=NAMESPACE, identity="a", clock=store.clock, chance=lambda: 0.5
+            store, namespace=NAMESPACE, identity="a", clock=store.clock, jitter=lambda: 0.5
         )
 
-        with pytest.raises(ExceptionGroup, match="unhandled errors") as failed:
-            await leader.run(lambda _: Broken())
+        with pytest.raises(ExceptionGroup, match="unhandled errors") as raised:
+            await leader.run(lambda _: FailingWorker())
 
-        assert failed.group_contains(ValueError, match="a bug")
+        assert raised.group_contains(ValueError, match="a bug")
         assert (await store.spec())["holderIdentity"] == ""
 
-    run(story())
+    run(scenario())

@@ -1,7 +1,7 @@
-"""Services are there before the pods that need them, follow the spec, and are never anybody else's."""
+"""Services are created before the pods that need them, follow the spec, and never replace those of other owners."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,314 +10,319 @@ import pytest
 from launcher.controller.framework_controller import FrameworkController
 from launcher.controller.service_control import ServiceControl
 from launcher.core.errors import Forbidden, OutcomeUnknown
-from launcher.core.pods.services import ANNOTATION
+from launcher.core.pods.services import SERVICES_ANNOTATION
 from launcher.store.interface import FRAMEWORKS, PODS, SERVICES, DeleteOptions, MergePatch, Object
-from tests.controller.simulation.scenes import a_framework, a_role
+from tests.controller.harness import RecordingStore, run_controller, unavailable, wait_for_state
+from tests.controller.simulation.scenarios import a_framework, a_role
 from tests.controller.simulation.virtual_time import run
-from tests.controller.watched import Watched, down, launched, reaches
+from tests.eventually import eventually
 
 
-def named(name: str, tasks: int, wish: str = "PerTask", port: int = 2222) -> Object:
-    """A role whose template asks for Services."""
+def role_with_services(name: str, tasks: int, mode: str = "PerTask", port: int = 2222) -> Object:
+    """A role with the annotation for Services."""
     container = {"name": "c", "image": "busybox", "ports": [{"containerPort": port}]}
     pod = {
-        "metadata": {"annotations": {ANNOTATION: wish}},
+        "metadata": {"annotations": {SERVICES_ANNOTATION: mode}},
         "spec": {"restartPolicy": "Never", "containers": [container]},
     }
     return {**a_role(name, tasks), "task": {"pod": pod}}
 
 
 @asynccontextmanager
-async def naming(store: Watched, *frameworks: Object, **how: Any) -> AsyncIterator[FrameworkController]:
-    """A controller that sees to Services, at work on these."""
+async def run_service_controller(
+    store: RecordingStore, *frameworks: Object, **options: Any
+) -> AsyncIterator[FrameworkController]:
+    """Creates the Frameworks and runs a controller with the Service hook."""
     for framework in frameworks:
         await store.create(FRAMEWORKS, framework)
-    async with launched(store, attendants=[ServiceControl(store)], **how) as controller:
+    async with run_controller(store, hooks=[ServiceControl(store)], **options) as controller:
         yield controller
 
 
-async def services(store: Watched) -> dict[str, Object]:
-    return {each["metadata"]["name"]: each for each in (await store.list(SERVICES)).items}
+async def services(store: RecordingStore) -> dict[str, Object]:
+    return {service["metadata"]["name"]: service for service in (await store.list(SERVICES)).items}
 
 
-async def until(look: Callable[[], Awaitable[bool]], within: float = 300.0) -> None:
-    async with asyncio.timeout(within):
-        while not await look():  # noqa: ASYNC110  virtual time costs nothing
-            await asyncio.sleep(0.1)
-
-
-def made(store: Watched) -> list[str]:
-    """What the controller created, in order, but for events."""
+def created_names(store: RecordingStore) -> list[str]:
+    """Returns the names of the Services and pods that the controller created, in order."""
     return [
-        what["metadata"]["name"] for verb, kind, what in store.calls if verb == "create" and kind in _MADE
+        obj["metadata"]["name"]
+        for verb, kind, obj in store.calls
+        if verb == "create" and kind in _RECORDED_KINDS
     ]
 
 
-_MADE = (SERVICES, PODS)
+_RECORDED_KINDS = (SERVICES, PODS)
 
 
-def a_users_service(name: str = "f", **spec: Any) -> Object:
+def a_service(name: str = "f", **spec: Any) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": name, "namespace": "default"},
-        "spec": {"selector": {"app": "theirs"}, **spec},
+        "spec": {"selector": {"app": "other"}, **spec},
     }
 
 
-async def message_of(store: Watched) -> str:
-    """What the status says of the first task."""
+async def first_task_message(store: RecordingStore) -> str:
+    """Returns the message of the first task."""
     roles = (await store.status())["attemptStatus"]["taskRoleStatuses"]
     return str(roles[0]["taskStatuses"][0].get("message", ""))
 
 
-def test_services_are_made_before_the_first_pod_and_belong_to_the_framework() -> None:
-    async def story() -> None:
-        store = Watched()
-        async with naming(store, a_framework("f", named("w", 2), discovery={})):
-            await reaches(store, "AttemptRunning")
-            found = await services(store)
+def test_services_are_created_before_the_first_pod_and_owned_by_the_framework() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
+        async with run_service_controller(store, a_framework("f", role_with_services("w", 2), discovery={})):
+            await wait_for_state(store, "AttemptRunning")
+            existing = await services(store)
             uid = (await store.get(FRAMEWORKS, "default", "f"))["metadata"]["uid"]
 
-        assert sorted(made(store)[:3]) == ["f", "f-w-0", "f-w-1"]
-        assert sorted(made(store)[3:]) == ["f-w-0", "f-w-1"]
-        assert {each["metadata"]["ownerReferences"][0]["uid"] for each in found.values()} == {uid}
+        assert sorted(created_names(store)[:3]) == ["f", "f-w-0", "f-w-1"]
+        assert sorted(created_names(store)[3:]) == ["f-w-0", "f-w-1"]
+        assert {service["metadata"]["ownerReferences"][0]["uid"] for service in existing.values()} == {uid}
 
-    run(story())
+    run(scenario())
 
 
-def test_a_framework_that_uses_no_names_costs_nothing() -> None:
-    async def story() -> None:
-        store = Watched()
-        asked: list[object] = []
-        listed = store.list
+def test_a_framework_without_services_causes_no_calls() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
+        listed_kinds: list[object] = []
+        original = store.list
 
-        async def list_(kind: Any, *words: Any, **more: Any) -> Any:
-            asked.append(kind)
-            return await listed(kind, *words, **more)
+        async def record_list(kind: Any, *args: Any, **kwargs: Any) -> Any:
+            listed_kinds.append(kind)
+            return await original(kind, *args, **kwargs)
 
-        store.list = list_  # type: ignore[method-assign]  # to see what is asked for
-        async with naming(store, a_framework("f", a_role("w", 2))):
-            await reaches(store, "Completed")
+        store.list = record_list  # type: ignore[method-assign]  # records the kinds
+        async with run_service_controller(store, a_framework("f", a_role("w", 2))):
+            await wait_for_state(store, "Completed")
 
-        assert SERVICES not in asked
+        assert SERVICES not in listed_kinds
         assert store.count("create", SERVICES) == 0
 
-    run(story())
+    run(scenario())
 
 
-def test_a_new_attempt_and_a_new_launcher_find_them_again() -> None:
-    async def story() -> None:
-        store = Watched()
-        wish = a_framework("f", named("w", 2), discovery={}, retries=1)
-        async with naming(store, wish, seconds=100.0):
-            await reaches(store, "AttemptRunning")
-        uids = {each["metadata"]["uid"] for each in (await services(store)).values()}
-        async with naming(store, seconds=100.0, code=1):
-            await until(lambda: _is_attempt(store, 1))
-            await reaches(store, "AttemptRunning")
+def test_existing_services_are_used_after_a_retry_and_after_a_restart() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
+        framework = a_framework("f", role_with_services("w", 2), discovery={}, retries=1)
+        async with run_service_controller(store, framework, seconds=100.0):
+            await wait_for_state(store, "AttemptRunning")
+        uids = {service["metadata"]["uid"] for service in (await services(store)).values()}
+        async with run_service_controller(store, seconds=100.0, code=1):
+            await eventually(lambda: _has_attempt(store, 1), within=300)
+            await wait_for_state(store, "AttemptRunning")
 
-            assert {each["metadata"]["uid"] for each in (await services(store)).values()} == uids
+            assert {service["metadata"]["uid"] for service in (await services(store)).values()} == uids
         assert store.count("create", SERVICES) == 3
 
-    run(story())
+    run(scenario())
 
 
-async def _is_attempt(store: Watched, number: int) -> bool:
+async def _has_attempt(store: RecordingStore, number: int) -> bool:
     return bool((await store.status())["attemptStatus"]["id"] == number)
 
 
-def test_an_answer_that_is_lost_makes_no_second_one() -> None:
-    async def story() -> None:
-        store = Watched()
+def test_a_lost_response_does_not_create_a_second_service() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
         lost: asyncio.Queue[Object] = asyncio.Queue()
-        unlucky = ["f"]
+        remaining_failures = [1]
 
-        def fails(verb: str, kind: object, what: Any) -> Exception | None:
-            if (verb, kind) == ("create", SERVICES) and unlucky:
-                unlucky.clear()
-                lost.put_nowait(what)
-                return OutcomeUnknown("no answer")
+        def lose_first_response(verb: str, kind: object, obj: Any) -> Exception | None:
+            if (verb, kind) == ("create", SERVICES) and remaining_failures:
+                remaining_failures.clear()
+                lost.put_nowait(obj)
+                return OutcomeUnknown("response lost")
             return None
 
-        async def lose() -> None:
-            # As if the first call had been carried out, and its answer lost.
+        async def store_lost_request() -> None:
+            # The first call takes effect although its response was lost.
             await store.create(SERVICES, await lost.get())
 
-        store.fails = fails
-        losing = asyncio.create_task(lose())
-        async with naming(store, a_framework("f", a_role("w", 1), discovery={})):
-            await reaches(store, "Completed")
-            await losing
+        store.fail = lose_first_response
+        task = asyncio.create_task(store_lost_request())
+        async with run_service_controller(store, a_framework("f", a_role("w", 1), discovery={})):
+            await wait_for_state(store, "Completed")
+            await task
         assert store.count("create", SERVICES) == 1
 
-    run(story())
+    run(scenario())
 
 
-def test_services_follow_the_spec_also_when_only_pods_go() -> None:
-    async def story() -> None:
-        store = Watched()
-        wish = a_framework("f", named("w", 3), named("p", 1))
-        async with naming(store, wish, seconds=1000.0):
-            await reaches(store, "AttemptRunning")
+def test_services_follow_the_spec_also_at_a_scale_down() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
+        framework = a_framework("f", role_with_services("w", 3), role_with_services("p", 1))
+        async with run_service_controller(store, framework, seconds=1000.0):
+            await wait_for_state(store, "AttemptRunning")
             before = await services(store)
-            await _change(store, named("w", 1), named("p", 1))
-            await until(lambda: _are(store, "f-p-0", "f-w-0"))
-            await _change(store, named("w", 2))
-            await until(lambda: _are(store, "f-w-0", "f-w-1"))
-            await _change(store, a_role("w", 2))
-            await until(lambda: _are(store))
+            await _replace_roles(store, role_with_services("w", 1), role_with_services("p", 1))
+            await eventually(lambda: _services_are(store, "f-p-0", "f-w-0"))
+            await _replace_roles(store, role_with_services("w", 2))
+            await eventually(lambda: _services_are(store, "f-w-0", "f-w-1"))
+            await _replace_roles(store, a_role("w", 2))
+            await eventually(lambda: _services_are(store))
 
         assert sorted(before) == ["f-p-0", "f-w-0", "f-w-1", "f-w-2"]
 
-    run(story())
+    run(scenario())
 
 
-async def _change(store: Watched, *roles: Object) -> None:
+async def _replace_roles(store: RecordingStore, *roles: Object) -> None:
     await store.patch(FRAMEWORKS, "default", "f", MergePatch({"spec": {"taskRoles": list(roles)}}))
 
 
-async def _are(store: Watched, *names: str) -> bool:
+async def _services_are(store: RecordingStore, *names: str) -> bool:
     return sorted(await services(store)) == sorted(names)
 
 
-def test_what_cannot_go_at_once_goes_later() -> None:
-    async def story() -> None:
-        store = Watched()
-        async with naming(store, a_framework("f", named("w", 2)), seconds=1000.0):
-            await reaches(store, "AttemptRunning")
-            store.fails = down("delete", SERVICES)
-            await _change(store, named("w", 1))
-            await until(lambda: _pods_are(store, "f-w-0"))
-            # Nothing happens any more that it would be looked at for.
+def test_a_failed_deletion_of_a_service_is_retried() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
+        async with run_service_controller(
+            store, a_framework("f", role_with_services("w", 2)), seconds=1000.0
+        ):
+            await wait_for_state(store, "AttemptRunning")
+            store.fail = unavailable("delete", SERVICES)
+            await _replace_roles(store, role_with_services("w", 1))
+            await eventually(lambda: _pods_are(store, "f-w-0"))
+            # No further events would cause a reconcile.
             await asyncio.sleep(300)
             assert sorted(await services(store)) == ["f-w-0", "f-w-1"]
 
-            store.fails = lambda verb, kind, what: None
-            await until(lambda: _are(store, "f-w-0"))
+            store.fail = lambda verb, kind, obj: None
+            await eventually(lambda: _services_are(store, "f-w-0"))
 
-    run(story())
+    run(scenario())
 
 
-async def _pods_are(store: Watched, *names: str) -> bool:
+async def _pods_are(store: RecordingStore, *names: str) -> bool:
     return sorted(await store.pods()) == sorted(names)
 
 
-def test_a_service_that_leads_elsewhere_by_now_is_made_anew() -> None:
-    async def story() -> None:
-        store = Watched()
-        async with naming(store, a_framework("f", named("w", 1)), seconds=1000.0):
-            await reaches(store, "AttemptRunning")
-            await _change(store, named("w", 1, port=3333))
-            await until(lambda: _leads_to(store, 3333))
-
-    run(story())
-
-
-async def _leads_to(store: Watched, port: int) -> bool:
-    found = (await services(store)).get("f-w-0")
-    return found is not None and found["spec"]["ports"][0]["port"] == port
-
-
-def test_they_go_when_the_framework_has_completed_unless_its_pods_stay() -> None:
-    async def story() -> None:
-        store = Watched()
-        async with naming(
-            store,
-            a_framework("f", named("w", 1), discovery={}),
-            a_framework("g", named("w", 1), cleanPodPolicy="None"),
+def test_a_service_with_outdated_ports_is_recreated() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
+        async with run_service_controller(
+            store, a_framework("f", role_with_services("w", 1)), seconds=1000.0
         ):
-            await reaches(store, "Completed", "f")
-            await reaches(store, "Completed", "g")
-            await until(lambda: _are(store, "g-w-0"))
+            await wait_for_state(store, "AttemptRunning")
+            await _replace_roles(store, role_with_services("w", 1, port=3333))
+            await eventually(lambda: _has_port(store, 3333))
 
-    run(story())
+    run(scenario())
+
+
+async def _has_port(store: RecordingStore, port: int) -> bool:
+    existing = (await services(store)).get("f-w-0")
+    return existing is not None and existing["spec"]["ports"][0]["port"] == port
+
+
+def test_services_are_deleted_when_the_framework_completes_unless_its_pods_keep_running() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
+        async with run_service_controller(
+            store,
+            a_framework("f", role_with_services("w", 1), discovery={}),
+            a_framework("g", role_with_services("w", 1), cleanPodPolicy="None"),
+        ):
+            await wait_for_state(store, "Completed", "f")
+            await wait_for_state(store, "Completed", "g")
+            await eventually(lambda: _services_are(store, "g-w-0"))
+
+    run(scenario())
 
 
 @pytest.mark.parametrize(
     "spec",
     [
-        pytest.param({"clusterIP": "None"}, id="it leads elsewhere"),
-        pytest.param({"selector": {"FC_FRAMEWORK_NAME": "f"}}, id="pods have no names in it"),
+        pytest.param({"clusterIP": "None"}, id="another selector"),
+        pytest.param({"selector": {"FC_FRAMEWORK_NAME": "f"}}, id="not headless"),
     ],
 )
-def test_somebody_elses_service_is_never_taken_and_the_status_says_what_to_do(spec: Object) -> None:
-    async def story() -> None:
-        store = Watched()
-        theirs = await store.create(SERVICES, a_users_service(**spec))
-        async with naming(store, a_framework("f", a_role("w", 1), discovery={})):
-            await until(lambda: _says(store, "a Service named f is there already"))
-            assert "give the Framework another name" in await message_of(store)
+def test_a_service_of_another_owner_is_not_changed_and_the_status_contains_the_fix(spec: Object) -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
+        existing = await store.create(SERVICES, a_service(**spec))
+        async with run_service_controller(store, a_framework("f", a_role("w", 1), discovery={})):
+            await eventually(lambda: _message_contains(store, "Service f already exists"))
+            assert "rename the Framework" in await first_task_message(store)
             assert await store.pods() == {}
-            assert (await services(store))["f"] == theirs
+            assert (await services(store))["f"] == existing
 
             await store.delete(SERVICES, "default", "f")
-            await reaches(store, "Completed")
+            await wait_for_state(store, "Completed")
 
-    run(story())
-
-
-async def _says(store: Watched, words: str) -> bool:
-    return bool((await store.status()).get("attemptStatus")) and words in await message_of(store)
+    run(scenario())
 
 
-def test_a_users_service_that_does_the_same_is_used_and_left_alone() -> None:
-    async def story() -> None:
-        store = Watched()
-        own = a_users_service(clusterIP="None", selector={"FC_FRAMEWORK_NAME": "f"})
-        theirs = await store.create(SERVICES, own)
-        async with naming(store, a_framework("f", a_role("w", 1), discovery={})):
-            await reaches(store, "Completed")
-
-        assert await services(store) == {"f": theirs}
-
-    run(story())
+async def _message_contains(store: RecordingStore, text: str) -> bool:
+    return bool((await store.status()).get("attemptStatus")) and text in await first_task_message(store)
 
 
-def test_a_service_that_the_template_itself_names_may_be_the_users() -> None:
-    async def story() -> None:
-        store = Watched()
+def test_an_equivalent_service_of_the_user_is_used_and_not_changed() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
+        service = a_service(clusterIP="None", selector={"FC_FRAMEWORK_NAME": "f"})
+        existing = await store.create(SERVICES, service)
+        async with run_service_controller(store, a_framework("f", a_role("w", 1), discovery={})):
+            await wait_for_state(store, "Completed")
+
+        assert await services(store) == {"f": existing}
+
+    run(scenario())
+
+
+def test_a_service_that_the_pod_template_refers_to_may_be_the_users() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
         role = a_role("w", 1)
         role["task"]["pod"] = {"spec": {**role["task"]["pod"]["spec"], "subdomain": "f"}}
-        theirs = await store.create(SERVICES, a_users_service(clusterIP="None"))
-        async with naming(store, a_framework("f", role)):
-            await reaches(store, "Completed")
+        existing = await store.create(SERVICES, a_service(clusterIP="None"))
+        async with run_service_controller(store, a_framework("f", role)):
+            await wait_for_state(store, "Completed")
 
-        assert await services(store) == {"f": theirs}
+        assert await services(store) == {"f": existing}
 
-    run(story())
+    run(scenario())
 
 
-def test_the_services_of_an_earlier_framework_of_that_name_are_waited_for() -> None:
-    async def story() -> None:
-        store = Watched()
-        async with naming(store, a_framework("f", a_role("w", 1), discovery={}), seconds=1000.0):
-            await reaches(store, "AttemptRunning")
+def test_pods_wait_until_the_services_of_a_deleted_framework_with_the_same_name_are_removed() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
+        async with run_service_controller(
+            store, a_framework("f", a_role("w", 1), discovery={}), seconds=1000.0
+        ):
+            await wait_for_state(store, "AttemptRunning")
             old = (await services(store))["f"]["metadata"]
-            # The simulated cluster collects pods alone.
+            # The simulated garbage collector deletes pods only.
             await store.delete(FRAMEWORKS, "default", "f")
             await store.create(FRAMEWORKS, a_framework("f", a_role("w", 1), discovery={}))
-            await until(lambda: _says(store, "an earlier Framework of this name has yet to go"))
+            await eventually(lambda: _message_contains(store, "of a deleted Framework to be removed"))
 
             await store.delete(SERVICES, "default", "f", DeleteOptions(uid=old["uid"]))
-            await until(lambda: _is_another(store, old["uid"]))
+            await eventually(lambda: _is_recreated(store, old["uid"]))
 
-    run(story())
-
-
-async def _is_another(store: Watched, uid: str) -> bool:
-    found = (await services(store)).get("f")
-    return found is not None and found["metadata"]["uid"] != uid
+    run(scenario())
 
 
-def test_who_may_make_no_services_is_told_why_the_pods_wait() -> None:
-    async def story() -> None:
-        store = Watched()
-        store.fails = lambda verb, kind, what: (
+async def _is_recreated(store: RecordingStore, uid: str) -> bool:
+    existing = (await services(store)).get("f")
+    return existing is not None and existing["metadata"]["uid"] != uid
+
+
+def test_a_rejected_creation_of_a_service_is_in_the_status() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
+        store.fail = lambda verb, kind, obj: (
             Forbidden("quota: 0 services") if (verb, kind) == ("create", SERVICES) else None
         )
-        async with naming(store, a_framework("f", a_role("w", 1), discovery={})):
-            await until(lambda: _says(store, "quota: 0 services"))
+        async with run_service_controller(store, a_framework("f", a_role("w", 1), discovery={})):
+            await eventually(lambda: _message_contains(store, "quota: 0 services"))
             assert await store.pods() == {}
 
-    run(story())
+    run(scenario())

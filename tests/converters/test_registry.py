@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from launcher.converters.registry import FAMILIES, framework_for, objects_in
+from launcher.converters.registry import FAMILIES, convert_to_framework, objects_in
 from launcher.core.errors import InvalidObject
-from tests.converters.kubeflow import a_job
-from tests.core.manifests import a_framework
+from tests.builders import a_framework
+from tests.converters.kubeflow.jobs import a_job
 
 Json = dict[str, Any]
 SECOND = "frameworkcontroller.microsoft.com/v1"
@@ -18,7 +18,7 @@ def test_a_framework_is_itself_without_what_a_server_has_added() -> None:
     read["metadata"] |= {"uid": "u", "resourceVersion": "7", "generation": 1, "managedFields": []}
     read["status"] = {"state": "Completed"}
 
-    mapped = framework_for(read)
+    mapped = convert_to_framework(read)
 
     assert mapped.framework == a_framework(name="a")
     assert mapped.notes == ()
@@ -27,17 +27,17 @@ def test_a_framework_is_itself_without_what_a_server_has_added() -> None:
 def test_frameworkcontrollers_gets_our_name_and_keeps_no_pods() -> None:
     theirs = {**a_framework(name="a"), "apiVersion": SECOND}
 
-    mapped = framework_for(theirs)
+    mapped = convert_to_framework(theirs)
 
     assert mapped.framework["apiVersion"] == "launcher.microsoft.com/v1"
     assert mapped.framework["spec"] == {**theirs["spec"], "cleanPodPolicy": "All"}
     assert [note.split(":")[0] for note in mapped.notes] == ["cleanPodPolicy"]
 
 
-def test_unless_it_says_so_itself() -> None:
+def test_a_clean_pod_policy_of_the_user_is_kept_without_a_note() -> None:
     theirs = {**a_framework(name="a", cleanPodPolicy="None"), "apiVersion": SECOND}
 
-    mapped = framework_for(theirs)
+    mapped = convert_to_framework(theirs)
 
     assert (mapped.framework["spec"]["cleanPodPolicy"], mapped.notes) == ("None", ())
 
@@ -46,7 +46,7 @@ def test_every_version_of_every_kind_finds_its_way() -> None:
     for family, _ in FAMILIES:
         for version in family.versions:
             with pytest.raises(InvalidObject) as refused:
-                framework_for({"apiVersion": version, "kind": family.kind, "metadata": {}, "spec": {}})
+                convert_to_framework({"apiVersion": version, "kind": family.kind, "metadata": {}, "spec": {}})
 
             fields = {problem.field for problem in refused.value.errors}
             assert f"spec.{family.field}" in fields, (version, family.kind)
@@ -61,9 +61,9 @@ def test_every_version_of_every_kind_finds_its_way() -> None:
         ({"apiVersion": [], "kind": {}}, "kind"),
     ],
 )
-def test_what_nobody_knows_is_refused(obj: Json, field: str) -> None:
+def test_an_unknown_kind_is_rejected(obj: Json, field: str) -> None:
     with pytest.raises(InvalidObject) as refused:
-        framework_for(obj)
+        convert_to_framework(obj)
 
     assert [problem.field for problem in refused.value.errors] == [field]
 
@@ -77,6 +77,6 @@ def test_a_list_is_taken_apart() -> None:
     assert found == [("items[0].", job), ("items[1].items[0].", job)]
 
 
-def test_what_is_no_object_is_refused() -> None:
+def test_a_value_that_is_not_an_object_is_rejected() -> None:
     with pytest.raises(InvalidObject, match="apiVersion, kind, metadata and spec"):
         list(objects_in({"kind": "List", "items": ["a"]}))

@@ -1,4 +1,4 @@
-"""Frameworks as users write them: small ones to build upon, every sample there is, and values to spoil them with."""
+"""Manifests of Frameworks: all samples, one that uses every field, and tools that change them."""
 
 import re
 from collections.abc import Iterator
@@ -7,33 +7,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-Json = dict[str, Any]
+from tests.builders import Json, a_framework, a_pod_template, a_role
 
 PROJECT = Path(__file__).parents[2]
-#: The documents that the product was asked from, where they are at hand.
+#: The source documents, on machines that have them.
 SEEDS = PROJECT.parent / "shared" / "seeds"
 
 
-def a_pod(**spec: Any) -> Json:
-    container = {"name": "main", "image": "busybox", "command": ["true"]}
-    return {"spec": {"restartPolicy": "Never", "containers": [container], **spec}}
-
-
-def a_role(name: str = "worker", tasks: int = 2, *, pod: Json | None = None, **fields: Any) -> Json:
-    return {"name": name, "taskNumber": tasks, "task": {"pod": pod or a_pod()}, **fields}
-
-
-def a_framework(*roles: Json, name: str = "mnist", **spec: Any) -> Json:
-    return {
-        "apiVersion": "launcher.microsoft.com/v1",
-        "kind": "Framework",
-        "metadata": {"name": name},
-        "spec": {**spec, "taskRoles": list(roles or (a_role(),))},
-    }
-
-
 def samples() -> Iterator[tuple[str, bytes]]:
-    """Each of our examples, and each sample of the manual as it is printed."""
+    """Every example, and every sample of the manual."""
     for example in sorted((PROJECT / "examples").glob("*.yaml")):
         yield example.stem, example.read_bytes()
     for manual in sorted(SEEDS.glob("004*.txt")):
@@ -41,7 +23,7 @@ def samples() -> Iterator[tuple[str, bytes]]:
             yield f"manual-{number}", printed.encode()
 
 
-#: Plain JSON of any kind, small.
+#: Small JSON values of any type.
 json_values = st.recursive(
     st.none()
     | st.booleans()
@@ -57,8 +39,8 @@ json_values = st.recursive(
 
 
 def full_framework() -> Json:
-    """A valid Framework that uses every field of ours, and of the pod's those that people use."""
-    pod = a_pod(
+    """A valid Framework that uses every field of the launcher and common fields of pods."""
+    pod = a_pod_template(
         initContainers=[
             {"name": "init", "image": "busybox", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
         ],
@@ -70,7 +52,7 @@ def full_framework() -> Json:
         hostNetwork=True,
         tolerations=[{"operator": "Exists"}],
     )
-    ps = a_role("ps", 2, pod=a_pod())
+    ps = a_role("ps", 2, pod=a_pod_template())
     worker = a_role(
         "worker",
         3,
@@ -91,6 +73,32 @@ def full_framework() -> Json:
         },
         "podGracefulDeletionTimeoutSec": 30,
         "pendingDeadlineSeconds": 600,
+        "podFailureSpec": [
+            {
+                "code": 300,
+                "phrase": "OutOfGpuMemory",
+                "type": {"name": "Failed", "attributes": ["Transient", "Conflict"]},
+                "podPatterns": [
+                    {
+                        "nameRegex": "worker",
+                        "reasonRegex": "^Error$",
+                        "messageRegex": "x",
+                        "containers": [
+                            {
+                                "nameRegex": "^main$",
+                                "reasonRegex": "Error",
+                                "messageRegex": "(?i)out of memory",
+                                "signalRange": {"min": 0, "max": 0},
+                                "codeRange": {"min": 1, "max": 127},
+                            }
+                        ],
+                        "conditions": [
+                            {"typeRegex": "^Disrupt", "reasonRegex": "x", "messageRegex": "y"},
+                        ],
+                    }
+                ],
+            }
+        ],
     }
     return a_framework(
         ps,
@@ -113,16 +121,16 @@ def full_framework() -> Json:
     )
 
 
-def places_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+def paths_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     """The path of every value inside *value*."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, below in inner:
         yield (*path, key)
-        yield from places_in(below, (*path, key))
+        yield from paths_in(below, (*path, key))
 
 
-def put(obj: Any, path: tuple[str | int, ...], value: Any) -> None:
-    """Change *obj* at *path*."""
+def set_value(obj: Any, path: tuple[str | int, ...], value: Any) -> None:
+    """Sets the value at *path* in *obj*."""
     for step in path[:-1]:
         obj = obj[step]
     obj[path[-1]] = value

@@ -1,4 +1,4 @@
-"""Statuses for tests: small ones by hand, and large ones of every kind that takes room."""
+"""Builders of statuses: of given tasks, and of ten thousand tasks of several kinds."""
 
 import random
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from launcher.core.completion_codes import Code, Completion, ContainerDetail, PodDetail, completion_for
+from launcher.core.completion_codes import Code, Completion, ContainerTermination, PodDetail, completion_for
 from launcher.core.names import task_uid
 from launcher.core.serialization.status_json import status_from_json, status_to_json
 from launcher.core.spec import FrameworkName, RoleName
@@ -21,26 +21,26 @@ from launcher.core.status import (
     TaskStatus,
     new_task,
 )
-from tests.core.world import START, UID
+from tests.core.builders import START, UID
 
 F, W = FrameworkName("f"), RoleName("w")
 MANY = 10_000
 
 
 def a_status(tasks: list[TaskStatus], **members: Any) -> FrameworkStatus:
-    """A Framework of one role that runs these tasks."""
+    """The status of a running Framework with one role of these tasks."""
     attempt = FrameworkAttempt(0, START, START)
     status = FrameworkStatus(START, START, attempt, (RoleStatus(W, tuple(tasks)),), State.RUNNING, START)
     return replace(status, **members)
 
 
-def written(status: FrameworkStatus) -> dict[str, Any]:
-    """The status as a store gives it back."""
+def stored_json(status: FrameworkStatus) -> dict[str, Any]:
+    """The status as JSON, as it is read from a store."""
     stored: dict[str, Any] = orjson.loads(orjson.dumps(status_to_json(status, F, UID)))
     return stored
 
 
-def read(stored: dict[str, Any]) -> FrameworkStatus:
+def parsed_status(stored: dict[str, Any]) -> FrameworkStatus:
     status = status_from_json(stored)
     assert status is not None
     return status
@@ -70,55 +70,59 @@ def all_running(_: random.Random) -> list[TaskStatus]:
     ]
 
 
-def all_succeeded(chance: random.Random) -> list[TaskStatus]:
-    end = completion_for(Code.SUCCEEDED, "Pod succeeded", PodDetail(containers=(ContainerDetail("c"),)))
-    made = []
-    for task in all_running(chance):
-        ran, ended = (
-            START + chance.randrange(10**6, 2 * 10**6),
-            START + chance.randrange(2 * 10**6, 9 * 10**6),
+def all_succeeded(rng: random.Random) -> list[TaskStatus]:
+    completion = completion_for(
+        Code.SUCCEEDED, "Pod succeeded", PodDetail(containers=(ContainerTermination("c"),))
+    )
+    tasks = []
+    for task in all_running(rng):
+        run_time, completion_time = (
+            START + rng.randrange(10**6, 2 * 10**6),
+            START + rng.randrange(2 * 10**6, 9 * 10**6),
         )
-        attempt = replace(task.attempt, run_time=ran, completion_time=ended, completion=end)
-        made.append(
+        attempt = replace(
+            task.attempt, run_time=run_time, completion_time=completion_time, completion=completion
+        )
+        tasks.append(
             replace(
                 task,
                 state=State.COMPLETED,
-                run_time=ran,
-                completion_time=ended,
-                transition_time=ended,
+                run_time=run_time,
+                completion_time=completion_time,
+                transition_time=completion_time,
                 attempt=attempt,
             )
         )
-    return made
+    return tasks
 
 
-def a_failure(code: int, words: str) -> Completion:
-    pod = PodDetail(containers=(ContainerDetail("c", code, "Error", words),))
-    return Completion(code, "ContainerUnrecognizedFailed", True, frozenset(), f"Pod failed: {words}", pod)
+def a_failure(code: int, message: str) -> Completion:
+    pod = PodDetail(containers=(ContainerTermination("c", code, "Error", message),))
+    return Completion(code, "ContainerUnrecognizedFailed", True, frozenset(), f"Pod failed: {message}", pod)
 
 
-def half_failed_with_long_messages(chance: random.Random) -> list[TaskStatus]:
-    made = all_running(chance)
+def half_failed_with_long_messages(rng: random.Random) -> list[TaskStatus]:
+    tasks = all_running(rng)
     for index in range(0, MANY, 2):
-        words = f"{index} " + "x" * 2040
+        message = f"{index} " + "x" * 2040
         attempt = replace(
-            made[index].attempt,
+            tasks[index].attempt,
             completion_time=START + 9 * index,
-            completion=a_failure(index % 255 + 1, words),
+            completion=a_failure(index % 255 + 1, message),
         )
-        made[index] = replace(
-            made[index],
+        tasks[index] = replace(
+            tasks[index],
             state=State.COMPLETED,
             completion_time=START + 9 * index,
             retry=RetryStatus(index % 7, index % 5, None, index % 4),
             attempt=attempt,
-            message=f"ContainerUnrecognizedFailed ({index % 255 + 1}); not tried again: all {index % 7} used up",
+            message=f"Container c exited with code {index % 255 + 1}. Not retried: no retries left ({index % 7} used).",
         )
-    return made
+    return tasks
 
 
-def a_different_text_each(chance: random.Random) -> list[TaskStatus]:
-    words = ["turned down by the admission webhook: " + "é" * 1000 + str(index) for index in range(MANY)]
+def all_with_different_messages(rng: random.Random) -> list[TaskStatus]:
+    messages = ["rejected by the admission webhook: " + "é" * 1000 + str(index) for index in range(MANY)]
     return [
         replace(
             task,
@@ -126,56 +130,56 @@ def a_different_text_each(chance: random.Random) -> list[TaskStatus]:
             message=text,
             attempt=TaskAttempt(START, completion=completion_for(Code.POD_CREATION_UNKNOWN_ERROR, text)),
         )
-        for task, text in zip(all_running(chance), words, strict=True)
+        for task, text in zip(all_running(rng), messages, strict=True)
     ]
 
 
-def anything(chance: random.Random) -> list[TaskStatus]:
-    """Tasks of which nobody would expect anything in common."""
-    made = []
+def random_tasks(rng: random.Random) -> list[TaskStatus]:
+    """Tasks with random states."""
+    tasks = []
     for index in range(MANY):
-        moments = [START + chance.randrange(9 * 10**6) for _ in range(7)]
-        end = chance.choice(
+        times = [START + rng.randrange(9 * 10**6) for _ in range(7)]
+        completion = rng.choice(
             [
                 None,
-                completion_for(chance.choice([0, -101, -112, -200, -220, -230]), "because"),
-                a_failure(chance.randrange(1, 256), f"{index} " + "y" * chance.randrange(500)),
+                completion_for(rng.choice([0, -101, -112, -200, -220, -230]), "diagnostics"),
+                a_failure(rng.randrange(1, 256), f"{index} " + "y" * rng.randrange(500)),
             ]
         )
         attempt = TaskAttempt(
-            moments[0],
-            chance.choice([None, moments[1]]),
-            None if end is None else moments[2],
-            pod_uid=chance.choice([None, task_uid(UID, 0, W, index, 0)]),
-            completion=end,
+            times[0],
+            rng.choice([None, times[1]]),
+            None if completion is None else times[2],
+            pod_uid=rng.choice([None, task_uid(UID, 0, W, index, 0)]),
+            completion=completion,
         )
-        made.append(
+        tasks.append(
             TaskStatus(
                 index,
-                moments[3],
-                moments[4],
+                times[3],
+                times[4],
                 attempt,
-                chance.choice(list(State)),
-                chance.choice([None, moments[5]]),
-                chance.choice([None, moments[6]]),
+                rng.choice(list(State)),
+                rng.choice([None, times[5]]),
+                rng.choice([None, times[6]]),
                 RetryStatus(
-                    chance.randrange(9),
-                    chance.randrange(9),
-                    chance.choice([None, 10, 300]),
-                    chance.randrange(9),
+                    rng.randrange(9),
+                    rng.randrange(9),
+                    rng.choice([None, 10, 300]),
+                    rng.randrange(9),
                 ),
-                chance.random() < 0.1,
-                chance.choice([0, index]),
-                f"tried again in {chance.randrange(300)} s: retry {chance.randrange(9)} of 9",
+                rng.random() < 0.1,
+                rng.choice([0, index]),
+                f"Retrying after {rng.randrange(300)}s: attempt {rng.randrange(9)} of 9.",
             )
         )
-    return made
+    return tasks
 
 
 MIXES: list[Callable[[random.Random], list[TaskStatus]]] = [
     all_running,
     all_succeeded,
     half_failed_with_long_messages,
-    a_different_text_each,
-    anything,
+    all_with_different_messages,
+    random_tasks,
 ]

@@ -1,4 +1,4 @@
-"""Completion codes, and completionStatus on the wire."""
+"""Completion codes, and completionStatus as JSON."""
 
 import pytest
 from hypothesis import given
@@ -9,13 +9,12 @@ from launcher.core.completion_codes import (
     Attribute,
     Code,
     Completion,
-    ContainerDetail,
+    ContainerTermination,
     PodDetail,
     completion_for,
-    completion_from_json,
-    completion_to_json,
     is_reserved,
 )
+from launcher.core.serialization.completion_json import completion_from_json, completion_to_json
 
 TRANSIENT, PERMANENT, CONFLICT = Attribute.TRANSIENT, Attribute.PERMANENT, Attribute.CONFLICT
 
@@ -26,7 +25,7 @@ pods = st.builds(
     message=texts,
     containers=st.lists(
         st.builds(
-            ContainerDetail,
+            ContainerTermination,
             name=texts,
             code=st.integers(-(2**31), 2**31 - 1),
             reason=texts,
@@ -79,7 +78,7 @@ def test_a_predefined_code_has_its_phrase_and_attributes(
     assert completion.succeeded is (code == 0)
 
 
-def test_every_code_has_a_meaning_and_is_reserved() -> None:
+def test_every_predefined_code_has_a_phrase_and_is_reserved() -> None:
     assert set(PREDEFINED) == set(Code)
     assert all(map(is_reserved, Code))
 
@@ -97,12 +96,14 @@ def test_every_code_has_a_meaning_and_is_reserved() -> None:
         (220, False),
     ],
 )
-def test_the_launchers_own_codes_end_at(code: int, reserved: bool) -> None:
+def test_codes_of_the_launcher_are_reserved(code: int, reserved: bool) -> None:
     assert is_reserved(code) is reserved
 
 
-def test_a_completion_on_the_wire_leaves_out_what_is_empty() -> None:
-    pod = PodDetail(containers=(ContainerDetail("init"), ContainerDetail("main", 137, "Error", "bye", 9)))
+def test_empty_fields_of_a_completion_are_omitted_in_json() -> None:
+    pod = PodDetail(
+        containers=(ContainerTermination("init"), ContainerTermination("main", 137, "Error", "bye", 9))
+    )
 
     status = completion_to_json(completion_for(Code.CONTAINER_TRANSIENT_CONFLICT, "text", pod))
 
@@ -120,11 +121,11 @@ def test_a_completion_on_the_wire_leaves_out_what_is_empty() -> None:
     }
 
 
-def test_a_completion_without_a_pod_has_none_on_the_wire() -> None:
+def test_a_completion_without_a_pod_has_no_pod_in_json() -> None:
     assert "pod" not in completion_to_json(completion_for(Code.SUCCEEDED, ""))
 
 
-def test_reading_passes_over_what_it_does_not_know_and_takes_null_for_nothing() -> None:
+def test_unknown_fields_are_ignored_and_null_means_absent() -> None:
     status = {
         "code": 221,
         "phrase": None,
@@ -136,10 +137,10 @@ def test_reading_passes_over_what_it_does_not_know_and_takes_null_for_nothing() 
 
     completion = completion_from_json(status)
 
-    assert completion == Completion(221, "", True, pod=PodDetail(containers=(ContainerDetail("a", 3),)))
+    assert completion == Completion(221, "", True, pod=PodDetail(containers=(ContainerTermination("a", 3),)))
 
 
-def test_reading_passes_over_attributes_that_it_does_not_know() -> None:
+def test_unknown_attributes_are_ignored() -> None:
     kind = {"name": "Failed", "attributes": ["Transient", "Internal"]}
 
     completion = completion_from_json({"code": 5, "type": kind})
@@ -148,11 +149,11 @@ def test_reading_passes_over_attributes_that_it_does_not_know() -> None:
 
 
 @given(completions)
-def test_a_completion_survives_the_wire(completion: Completion) -> None:
+def test_a_completion_is_equal_after_conversion_to_json_and_back(completion: Completion) -> None:
     assert completion_from_json(completion_to_json(completion)) == completion
 
 
-def test_equal_completions_are_one_value() -> None:
+def test_equal_completions_are_the_same_object() -> None:
     status = completion_to_json(completion_for(Code.SUCCEEDED, "Pod succeeded", PodDetail()))
 
     assert completion_from_json(status) is completion_from_json(dict(status))

@@ -1,4 +1,4 @@
-"""What things are called, and whose pod is whose."""
+"""Names of pods, derived uids, and the identity of pods."""
 
 import copy
 from typing import Any
@@ -29,12 +29,12 @@ UID = "0b8e7a6a-5e2e-4b6e-9a53-3a1f3c0f7d11"
 
 roles = st.from_regex(r"[a-z0-9]{1,5}", fullmatch=True).map(RoleName)
 numbers = st.integers(0, 12)
-#: Arguments of task_uid; few values, so that clashes would be found.
+#: Arguments of task_uid, from few values so that collisions would occur.
 tasks = st.tuples(st.sampled_from([UID, "a", "a/1", "1/a"]), numbers, roles, numbers, numbers)
 
 
-def a_pod(**changes: Any) -> dict[str, Any]:
-    """A pod of task 3 of the role worker; *changes* replace its labels, or with None remove them."""
+def a_task_pod(**changes: Any) -> dict[str, Any]:
+    """A pod of task 3 of the role worker; *changes* replace its labels, None removes one."""
     labels = {
         "FC_FRAMEWORK_NAME": "mnist",
         "FC_TASKROLE_NAME": "worker",
@@ -48,7 +48,9 @@ def a_pod(**changes: Any) -> dict[str, Any]:
 
 
 def _of(framework: str, role: str) -> dict[str, str]:
-    labels: dict[str, str] = a_pod(FC_FRAMEWORK_NAME=framework, FC_TASKROLE_NAME=role)["metadata"]["labels"]
+    labels: dict[str, str] = a_task_pod(FC_FRAMEWORK_NAME=framework, FC_TASKROLE_NAME=role)["metadata"][
+        "labels"
+    ]
     return labels
 
 
@@ -59,8 +61,8 @@ def test_a_pod_is_named_after_its_task() -> None:
     assert instance_uid(2, UID) == f"2_{UID}"
 
 
-def test_the_names_that_scripts_depend_on_stay() -> None:
-    assert [mark.value for mark in PodIdentityKey] == [
+def test_labels_and_annotations_keep_their_names() -> None:
+    assert [key.value for key in PodIdentityKey] == [
         "FC_FRAMEWORK_NAMESPACE",
         "FC_FRAMEWORK_NAME",
         "FC_TASKROLE_NAME",
@@ -79,19 +81,19 @@ def test_the_names_that_scripts_depend_on_stay() -> None:
     assert PodIdentityKey.TASK_UID not in LABELS
 
 
-def test_derived_uids_stay_the_same_from_release_to_release() -> None:
+def test_derived_uids_are_the_same_in_every_release() -> None:
     assert attempt_uid(UID, 0) == "0276dc69-702a-549a-9535-98f53b43581e"
     assert role_uid(UID, 0, WORKER) == "963ac338-144a-5b6a-9f51-b6dbc13a056f"
     assert task_uid(UID, 0, WORKER, 3, 0) == "944d4d51-b046-537d-99f9-b29885cd3a02"
 
 
-def test_derived_uids_are_uids() -> None:
+def test_derived_uids_have_the_form_of_uids() -> None:
     for uid in (attempt_uid(UID, 7), role_uid("any text", 7, WORKER), task_uid("", 7, WORKER, 3, 1)):
         assert str(UUID(uid)) == uid
 
 
 @given(st.text(), numbers)
-def test_derived_uids_are_made_as_the_standard_says(framework_uid: str, attempt: int) -> None:
+def test_derived_uids_are_version_5_uuids(framework_uid: str, attempt: int) -> None:
     namespace = UUID("5a0c1bb8-7c33-5a8b-9a55-6d1f2f0f8a3e")
 
     assert attempt_uid(framework_uid, attempt) == str(uuid5(namespace, f"attempt/{attempt}/{framework_uid}"))
@@ -113,24 +115,24 @@ def test_a_task_its_role_and_its_attempt_have_different_uids(
     assert len({task_uid(*task), role_uid(*task[:3]), attempt_uid(*task[:2])}) == 3
 
 
-def test_a_pod_says_whose_it_is() -> None:
-    assert task_identity(a_pod()) == TaskIdentity(MNIST, WORKER, 3, 1, 20, UID)
+def test_a_pod_has_the_identity_of_its_task() -> None:
+    assert task_identity(a_task_pod()) == TaskIdentity(MNIST, WORKER, 3, 1, 20, UID)
 
 
 @pytest.mark.parametrize("label", [label.value for label in LABELS])
 @pytest.mark.parametrize("value", [None, "", 3, "x y"])
-def test_a_pod_with_a_label_missing_or_malformed_is_nobodys(label: str, value: object) -> None:
-    assert task_identity(a_pod(**{label: value})) is None
+def test_a_pod_with_a_missing_or_malformed_label_has_no_identity(label: str, value: object) -> None:
+    assert task_identity(a_task_pod(**{label: value})) is None
 
 
 @pytest.mark.parametrize("number", ["-1", "+3", "03", "3 ", "3.0", "٣", "1٣", "0x3", "9" * 11, "9" * 5000])
-def test_a_number_has_one_form(number: str) -> None:
-    assert task_identity(a_pod(FC_TASK_ATTEMPT_ID=number)) is None
+def test_a_number_in_a_label_has_one_form(number: str) -> None:
+    assert task_identity(a_task_pod(FC_TASK_ATTEMPT_ID=number)) is None
 
 
 @pytest.mark.parametrize("uid", [None, "", "0", UID.upper(), UID + "\n", f"{{{UID}}}", 7])
-def test_a_pod_without_a_proper_task_uid_is_nobodys(uid: object) -> None:
-    pod = a_pod()
+def test_a_pod_without_a_valid_task_uid_has_no_identity(uid: object) -> None:
+    pod = a_task_pod()
     pod["metadata"]["annotations"]["FC_TASK_UID"] = uid
 
     assert task_identity(pod) is None
@@ -145,15 +147,15 @@ def test_a_pod_without_a_proper_task_uid_is_nobodys(uid: object) -> None:
         pytest.param({"annotations": None}, id="no annotations"),
     ],
 )
-def test_a_pod_whose_metadata_does_not_add_up_is_nobodys(changes: dict[str, Any]) -> None:
-    pod = copy.deepcopy(a_pod())
+def test_a_pod_with_inconsistent_metadata_has_no_identity(changes: dict[str, Any]) -> None:
+    pod = copy.deepcopy(a_task_pod())
     pod["metadata"].update(changes)
 
     assert task_identity(pod) is None
 
 
-def test_a_role_has_no_hyphen_so_that_a_name_belongs_to_one_task() -> None:
-    pod = a_pod(FC_FRAMEWORK_NAME="mnist", FC_TASKROLE_NAME="big-worker")
+def test_a_pod_name_belongs_to_one_task() -> None:
+    pod = a_task_pod(FC_FRAMEWORK_NAME="mnist", FC_TASKROLE_NAME="big-worker")
     pod["metadata"]["name"] = "mnist-big-worker-3"
 
     assert task_identity(pod) is None
@@ -163,6 +165,6 @@ def test_a_role_has_no_hyphen_so_that_a_name_belongs_to_one_task() -> None:
     )
 
 
-def test_an_object_without_metadata_is_nobodys() -> None:
+def test_an_object_without_metadata_has_no_identity() -> None:
     assert task_identity({}) is None
     assert task_identity({"metadata": None}) is None

@@ -1,4 +1,4 @@
-"""Kubernetes quantities: what they stand for, and what is none."""
+"""Kubernetes quantities."""
 
 from decimal import Decimal
 from typing import Any
@@ -33,7 +33,7 @@ from launcher.core.quantity import quantity
         pytest.param("9223372036854775807", "9223372036854775807", id="the largest"),
     ],
 )
-def test_a_quantity_is_the_amount_that_it_writes(text: Any, amount: str) -> None:
+def test_a_quantity_is_parsed(text: Any, amount: str) -> None:
     assert quantity(text) == Decimal(amount)
 
 
@@ -41,25 +41,25 @@ def test_a_quantity_is_the_amount_that_it_writes(text: Any, amount: str) -> None
     "text",
     ["", "a", "1 Gi", "1K", "1mi", "Gi", "1e", "--1", "1,5", "0x10", "NaN", "inf", "１", "1\n", "1" * 65],
 )
-def test_what_is_no_quantity_is_refused_with_an_example_of_one(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a quantity: write a number .* 4Gi"):
+def test_an_invalid_quantity_is_rejected_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a quantity; use a number.* 4Gi"):
         quantity(text)
 
 
 @pytest.mark.parametrize("value", [True, None, [], float("nan"), float("inf")])
-def test_another_value_than_text_or_a_finite_number_is_refused(value: Any) -> None:
+def test_a_value_that_is_neither_text_nor_a_finite_number_is_rejected(value: Any) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         quantity(value)
 
 
 @pytest.mark.parametrize("text", ["9223372036854775808", "10E", "1e999", "-1e19"])
-def test_more_than_64_bits_can_hold_is_refused(text: str) -> None:
+def test_a_quantity_beyond_64_bits_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is too large"):
         quantity(text)
 
 
 @given(st.text("0123456789.eEinumkKMGTP+-", max_size=70))
-def test_any_text_is_a_quantity_or_refused(text: str) -> None:
+def test_any_text_is_a_quantity_or_rejected(text: str) -> None:
     try:
         amount = quantity(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The Helm chart is made from what kustomize builds, and installs the same."""
+"""The Helm chart is generated from the manifests, and installs the same objects as kustomize."""
 
 import json
 import subprocess
@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 import yaml
 
-from launcher.job_kinds.job_kind import FOREIGN
-from launcher.settings import settings_from
-from tests.deploy.make_chart import CHART, chart_files
-from tests.deploy.manifests import COMPONENTS, OVERLAYS, Object, built, composed
-from tests.deploy.values import values
-from tests.local.server import PATIENCE
+from deploy.generate.chart import CHART, chart_files
+from deploy.generate.chart_values import values
+from deploy.generate.manifests import COMPONENTS, OVERLAYS, Object
+from launcher.job_kinds.job_kind import JOB_KINDS
+from launcher.settings.local import settings_from
+from tests.deploy.kustomize import kustomize, write_kustomization
+from tests.eventually import TIMEOUT_SECONDS
 
-#: What the chart is told to be what kustomize builds with these components.
-SAME: list[Any] = [
-    pytest.param([], {}, id="as it comes"),
+#: Values of the chart that correspond to components of kustomize.
+EQUIVALENT_VALUES: list[Any] = [
+    pytest.param([], {}, id="default values"),
     pytest.param(["cert-manager"], {"certManager.enabled": True}, id="cert-manager"),
     pytest.param(["service-monitor"], {"serviceMonitor.enabled": True}, id="service-monitor"),
     pytest.param(["client-certificates"], {"clientCertificates.enabled": True}, id="client-certificates"),
@@ -27,7 +28,7 @@ SAME: list[Any] = [
     pytest.param(["without-webhook"], {"webhook.enabled": False}, id="without-webhook"),
     *(
         pytest.param([foreign.singular], {f"{foreign.singular}.enabled": True}, id=foreign.singular)
-        for foreign in FOREIGN
+        for foreign in JOB_KINDS
     ),
     pytest.param(
         ["service-monitor", "cert-manager", "client-certificates", "metrics-auth"],
@@ -37,7 +38,7 @@ SAME: list[Any] = [
             "clientCertificates.enabled": True,
             "metricsAuth.enabled": True,
         },
-        id="all together",
+        id="all components",
     ),
 ]
 
@@ -45,16 +46,16 @@ SAME: list[Any] = [
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
 
 
-def rendered(
-    helm: Path, values: Mapping[str, Any], *words: str, namespace: str = "framework-launcher"
+def render(
+    helm: Path, values: Mapping[str, Any], *options: str, namespace: str = "framework-launcher"
 ) -> list[Object]:
-    """What Helm makes of the chart."""
-    told = [f"--set-json={path}={json.dumps(value)}" for path, value in values.items()]
+    """The objects that Helm renders."""
+    flags = [f"--set-json={path}={json.dumps(value)}" for path, value in values.items()]
     done = subprocess.run(
-        [helm, "template", "launcher", CHART, "--namespace", namespace, *told, *words],
+        [helm, "template", "launcher", CHART, "--namespace", namespace, *flags, *options],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     return [obj for obj in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if obj]
@@ -64,8 +65,8 @@ def by_name(objects: list[Object]) -> dict[tuple[str, str], Object]:
     return {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
 
 
-def compared(obj: Object) -> Object:
-    """The object without what only Helm needs, its config file as what it says."""
+def comparable(obj: Object) -> Object:
+    """The object without the annotations for Helm, and with the config file parsed."""
     match obj["kind"]:
         case "CustomResourceDefinition":
             obj["metadata"].pop("annotations", None)
@@ -78,40 +79,40 @@ def compared(obj: Object) -> Object:
     return obj
 
 
-def test_the_files_are_what_kustomize_is_made_of() -> None:
-    there = {str(path.relative_to(CHART)): path.read_text() for path in CHART.rglob("*") if path.is_file()}
+def test_the_chart_files_equal_the_generated_ones() -> None:
+    files = {str(path.relative_to(CHART)): path.read_text() for path in CHART.rglob("*") if path.is_file()}
 
-    assert there == chart_files(), "run: python -m tests.deploy.make_chart"
+    assert files == chart_files(), "run: make schema"
 
 
 def test_every_component_has_a_value() -> None:
-    assert {tuple(parameters.values[0]) for parameters in SAME} >= {
+    assert {tuple(parameters.values[0]) for parameters in EQUIVALENT_VALUES} >= {
         (component.name,) for component in COMPONENTS.iterdir()
     }
 
 
-@pytest.mark.parametrize(("components", "told"), SAME)
-def test_helm_installs_what_kustomize_does(
-    helm: Path, kubectl: Path, tmp_path: Path, components: list[str], told: dict[str, Any]
+@pytest.mark.parametrize(("components", "chart_values"), EQUIVALENT_VALUES)
+def test_helm_renders_the_same_objects_as_kustomize(
+    helm: Path, kubectl: Path, tmp_path: Path, components: list[str], chart_values: dict[str, Any]
 ) -> None:
-    ours = by_name(built(kubectl, composed(tmp_path, components)))
-    theirs = by_name(rendered(helm, told))
-    namespace = ours.pop(("Namespace", "framework-launcher"))
+    from_kustomize = by_name(kustomize(kubectl, write_kustomization(tmp_path, components)))
+    from_helm = by_name(render(helm, chart_values))
+    namespace = from_kustomize.pop(("Namespace", "framework-launcher"))
 
-    assert theirs.keys() == ours.keys()
-    for key, obj in theirs.items():
-        assert compared(obj) == compared(ours[key]), key
+    assert from_helm.keys() == from_kustomize.keys()
+    for key, obj in from_helm.items():
+        assert comparable(obj) == comparable(from_kustomize[key]), key
     assert namespace["metadata"]["name"] == "framework-launcher"
 
 
-def test_in_another_namespace_nothing_is_left_in_ours(helm: Path) -> None:
-    everything = {
+def test_in_another_namespace_no_object_refers_to_the_default_one(helm: Path) -> None:
+    chart_values = {
         "certManager.enabled": True,
         "serviceMonitor.enabled": True,
         "clientCertificates.enabled": True,
     }
 
-    objects = by_name(rendered(helm, everything, namespace="elsewhere"))
+    objects = by_name(render(helm, chart_values, namespace="elsewhere"))
 
     certificate = objects["Certificate", "framework-launcher"]
     webhook = objects["ValidatingWebhookConfiguration", "framework-launcher"]
@@ -128,8 +129,8 @@ def test_in_another_namespace_nothing_is_left_in_ours(helm: Path) -> None:
     assert monitor["spec"]["endpoints"][0]["tlsConfig"]["serverName"] == "framework-launcher.elsewhere.svc"
 
 
-def test_every_value_changes_something(helm: Path) -> None:
-    others = {
+def test_every_value_has_an_effect(helm: Path) -> None:
+    other_values = {
         "image.repository": "registry.example.com/launcher",
         "image.tag": "9.9.9",
         "image.digest": DIGEST,
@@ -142,21 +143,22 @@ def test_every_value_changes_something(helm: Path) -> None:
         "nodeSelector": {"pool": "system"},
         "tolerations": [{"key": "system", "operator": "Exists"}],
         "policy": {"host-network": False},
+        "podFailureSpec": [{"code": 221, "podPatterns": [{}]}],
     }
-    usual = rendered(helm, {})
+    default = render(helm, {})
 
-    unheard = [
+    ineffective = [
         value.path
         for value in values()
-        if rendered(helm, {value.path: others.get(value.path, value.default is False)}) == usual
+        if render(helm, {value.path: other_values.get(value.path, value.default is False)}) == default
     ]
 
-    assert unheard == []
+    assert ineffective == []
 
 
-def test_values_reach_the_pod(helm: Path) -> None:
+def test_values_are_set_in_the_deployment(helm: Path) -> None:
     objects = by_name(
-        rendered(
+        render(
             helm,
             {
                 "image.repository": "registry.example.com/launcher",
@@ -179,7 +181,7 @@ def test_values_reach_the_pod(helm: Path) -> None:
 
 def test_an_image_can_be_named_by_its_digest(helm: Path) -> None:
     objects = by_name(
-        rendered(helm, {"image.repository": "r/launcher", "image.tag": "1", "image.digest": DIGEST})
+        render(helm, {"image.repository": "r/launcher", "image.tag": "1", "image.digest": DIGEST})
     )
 
     pod = objects["Deployment", "framework-launcher"]["spec"]["template"]["spec"]
@@ -187,85 +189,89 @@ def test_an_image_can_be_named_by_its_digest(helm: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("limits", "expected"),
     [
         ({"maxUnavailable": "50%"}, {"maxUnavailable": "50%"}),
         ({"minAvailable": 0}, {"minAvailable": 0}),
         ({"minAvailable": "50%", "maxUnavailable": 1}, {"minAvailable": "50%"}),
     ],
 )
-def test_the_disruption_budget_has_the_limit_that_was_given(
-    helm: Path, told: dict[str, Any], expected: dict[str, Any]
+def test_the_disruption_budget_has_the_configured_limit(
+    helm: Path, limits: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    values = {f"podDisruptionBudget.{name}": value for name, value in told.items()}
+    values = {f"podDisruptionBudget.{name}": value for name, value in limits.items()}
 
-    budget = by_name(rendered(helm, values))["PodDisruptionBudget", "framework-launcher"]["spec"]
+    budget = by_name(render(helm, values))["PodDisruptionBudget", "framework-launcher"]["spec"]
 
-    limits = ("minAvailable", "maxUnavailable")
-    assert {name: budget[name] for name in limits if name in budget} == expected
+    names = ("minAvailable", "maxUnavailable")
+    assert {name: budget[name] for name in names if name in budget} == expected
 
 
-def test_there_is_no_disruption_budget_where_it_is_turned_off(helm: Path) -> None:
-    objects = by_name(rendered(helm, {"podDisruptionBudget.enabled": False}))
+def test_the_disruption_budget_can_be_disabled(helm: Path) -> None:
+    objects = by_name(render(helm, {"podDisruptionBudget.enabled": False}))
 
     assert ("PodDisruptionBudget", "framework-launcher") not in objects
 
 
-def test_a_changed_policy_is_one_that_the_launcher_takes_and_starts_it_anew(
-    helm: Path, tmp_path: Path
-) -> None:
-    usual = by_name(rendered(helm, {}))
-    strict = by_name(
-        rendered(helm, {"policy": {"host-path-prefixes": ["/srv/shared"], "host-network": False}})
-    )
+def test_a_changed_policy_is_valid_and_restarts_the_launcher(helm: Path, tmp_path: Path) -> None:
+    default = by_name(render(helm, {}))
+    changed = {
+        "policy": {"host-path-prefixes": ["/srv/shared"], "host-network": False},
+        "podFailureSpec": [{"code": 221, "podPatterns": [{"reasonRegex": "^Evicted$"}]}],
+    }
+    strict = by_name(render(helm, changed))
 
     config = tmp_path / "config.yaml"
     config.write_text(strict["ConfigMap", "framework-launcher"]["data"]["config.yaml"])
-    policy = settings_from({"config": str(config)}, {}).policy
+    settings = settings_from({"config": str(config)}, {})
+    policy = settings.policy
     key = ("Deployment", "framework-launcher")
     assert (policy.host_path_prefixes, policy.host_network, policy.max_tasks) == (
         ("/srv/shared",),
         False,
         10_000,
     )
-    assert strict[key]["spec"]["template"] != usual[key]["spec"]["template"]
+    assert [rule.code for rule in settings.failure_rules] == [221]
+    assert strict[key]["spec"]["template"] != default[key]["spec"]["template"]
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
-        pytest.param("replica=3", "replica", id="spelt wrong"),
-        pytest.param("replicas=none", "replicas", id="no number"),
-        pytest.param("image.pullPolicy=Sometimes", "pullPolicy", id="none of the choices"),
-        pytest.param("image.digest=latest", "digest", id="no digest"),
-        pytest.param("podDisruptionBudget.maxUnavailable=half", "maxUnavailable", id="no percentage"),
+        pytest.param("replica=3", "replica", id="misspelt"),
+        pytest.param("replicas=none", "replicas", id="not a number"),
+        pytest.param("image.pullPolicy=Sometimes", "pullPolicy", id="not a valid choice"),
+        pytest.param("image.digest=latest", "digest", id="not a digest"),
+        pytest.param("podDisruptionBudget.maxUnavailable=half", "maxUnavailable", id="not a percentage"),
     ],
 )
-def test_a_value_that_means_nothing_is_refused(helm: Path, value: str, told: str) -> None:
+def test_an_invalid_value_is_rejected(helm: Path, value: str, message: str) -> None:
     done = subprocess.run(
         [helm, "template", "launcher", CHART, "--set", value],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
     )
 
     assert done.returncode != 0
-    assert told in done.stderr
+    assert message in done.stderr
 
 
-def test_helm_finds_nothing_to_complain_of(helm: Path) -> None:
-    done = subprocess.run([helm, "lint", "--strict", CHART], capture_output=True, text=True, timeout=PATIENCE)
+def test_helm_lint_reports_nothing(helm: Path) -> None:
+    done = subprocess.run(
+        [helm, "lint", "--strict", CHART], capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+    )
 
     assert done.returncode == 0, done.stdout
     assert "[WARNING]" not in done.stdout
 
 
-def test_the_definition_of_frameworks_is_upgraded_but_never_deleted(helm: Path) -> None:
-    crd = by_name(rendered(helm, {}))["CustomResourceDefinition", "frameworks.launcher.microsoft.com"]
+def test_the_crd_is_kept_when_the_chart_is_uninstalled(helm: Path) -> None:
+    crd = by_name(render(helm, {}))["CustomResourceDefinition", "frameworks.launcher.microsoft.com"]
 
     assert crd["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
 def test_every_overlay_builds(kubectl: Path) -> None:
     for overlay in OVERLAYS.iterdir():
-        assert built(kubectl, overlay), overlay.name
+        assert kustomize(kubectl, overlay), overlay.name

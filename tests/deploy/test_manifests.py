@@ -1,6 +1,5 @@
-"""The manifests agree with each other, with the launcher's own settings, and with what the project says of them."""
+"""The manifests agree with each other, with the launcher's settings, and with the documentation."""
 
-import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,27 +7,26 @@ from typing import Any
 
 import pytest
 
-from launcher.cli.commands import serve
-from launcher.settings import ClusterSettings, InPod, TlsFiles, cluster_settings_from
-from tests.deploy.make_chart import CHART
-from tests.deploy.manifests import (
+from deploy.generate.chart import CHART
+from deploy.generate.chart_values import values
+from deploy.generate.manifests import (
     BASE,
     COMPONENTS,
     DEPLOY,
-    KUBERNETES,
     OVERLAYS,
     Object,
     base_objects,
-    built,
-    composed,
     kustomization,
     named,
     version,
 )
-from tests.deploy.values import values
+from launcher.cli.main import parse_arguments
+from launcher.settings.cluster import ClusterSettings, InPod, cluster_settings_from
+from launcher.settings.sources import TlsFiles
+from tests.deploy.kustomize import kustomize, write_kustomization
 
 NAME = "framework-launcher"
-README = (DEPLOY / "README.md").read_text()
+PAGE = (DEPLOY.parent / "docs/install-kubernetes.md").read_text()
 CLUSTER_WIDE = {
     "Namespace",
     "CustomResourceDefinition",
@@ -46,47 +44,47 @@ def container_of(objects: list[Object]) -> Any:
 
 
 def settings_of(objects: list[Object], directory: Path) -> ClusterSettings:
-    """What the launcher makes of its arguments in a pod, whose mounted files are in *directory*."""
+    """The launcher's settings in a pod, whose mounted files are written to *directory*."""
     for mount in container_of(objects)["volumeMounts"]:
         (directory / mount["mountPath"].lstrip("/")).mkdir(parents=True)
     config = named(objects, "ConfigMap", NAME)["data"]["config.yaml"]
-    parser = argparse.ArgumentParser()
-    serve.add(parser.add_subparsers())
-    words = [re.sub(r"=(/etc/)", rf"={directory}\1", word) for word in container_of(objects)["args"]]
-    given = vars(parser.parse_args(words))
+    arguments = [
+        re.sub(r"=(/etc/)", rf"={directory}\1", argument) for argument in container_of(objects)["args"]
+    ]
+    flags = vars(parse_arguments(arguments))
     for name in ("config", "tls-cert", "tls-key", "client-ca"):
-        if given.get(name):
-            Path(given[name]).write_text(config)
-    return cluster_settings_from(given, {"KUBERNETES_SERVICE_HOST": "10.96.0.1"})
+        if flags.get(name):
+            Path(flags[name]).write_text(config)
+    return cluster_settings_from(flags, {"KUBERNETES_SERVICE_HOST": "10.96.0.1"})
 
 
-def test_every_file_of_the_base_is_part_of_it() -> None:
+def test_every_file_of_the_base_is_in_its_kustomization() -> None:
     files = {path.name for path in BASE.iterdir()} - {"kustomization.yaml"}
 
     assert set(kustomization(BASE)["resources"]) == files
 
 
-def test_everything_is_labelled_and_in_the_launchers_namespace() -> None:
+def test_every_object_is_labelled_and_in_the_launchers_namespace() -> None:
     for obj in base_objects():
         assert obj["metadata"]["labels"]["app.kubernetes.io/name"] == NAME
         assert obj["metadata"].get("namespace", "") == ("" if obj["kind"] in CLUSTER_WIDE else NAME)
 
 
-def test_kustomize_changes_nothing_of_the_base(kubectl: Path) -> None:
-    def in_order(objects: list[Object]) -> list[Object]:
+def test_the_default_overlay_equals_the_base(kubectl: Path) -> None:
+    def by_name(objects: list[Object]) -> list[Object]:
         return sorted(objects, key=lambda obj: (obj["kind"], obj["metadata"]["name"]))
 
-    assert in_order(built(kubectl, OVERLAYS / "default")) == in_order(base_objects())
+    assert by_name(kustomize(kubectl, OVERLAYS / "default")) == by_name(base_objects())
 
 
 def test_the_version_is_the_same_everywhere() -> None:
     assert container_of(base_objects())["image"] == f"{NAME}:{version()}"
     assert f"{NAME}:{version()}" in (DEPLOY / "Containerfile").read_text()
-    assert f"{NAME}:{version()}" in README
+    assert f"{NAME}:{version()}" in PAGE
     assert f"appVersion: {version()}" in (CHART / "Chart.yaml").read_text()
 
 
-def test_the_launcher_takes_the_arguments_that_the_deployment_gives_it(tmp_path: Path) -> None:
+def test_the_launcher_accepts_the_arguments_of_the_deployment(tmp_path: Path) -> None:
     settings = settings_of(base_objects(), tmp_path)
 
     assert settings.cluster == InPod("10.96.0.1", "443")
@@ -94,9 +92,9 @@ def test_the_launcher_takes_the_arguments_that_the_deployment_gives_it(tmp_path:
     assert settings.policy.max_tasks == 10_000
 
 
-def test_the_launcher_takes_what_the_components_change(kubectl: Path, tmp_path: Path) -> None:
+def test_the_launcher_accepts_the_arguments_of_the_components(kubectl: Path, tmp_path: Path) -> None:
     components = ["cert-manager", "client-certificates", "metrics-auth"]
-    all_ = built(kubectl, composed(tmp_path / "all", components))
+    all_ = kustomize(kubectl, write_kustomization(tmp_path / "all", components))
 
     settings = settings_of(all_, tmp_path)
 
@@ -105,7 +103,7 @@ def test_the_launcher_takes_what_the_components_change(kubectl: Path, tmp_path: 
     assert settings.metrics_auth
 
 
-def test_selectors_find_the_pods() -> None:
+def test_every_selector_matches_the_pods() -> None:
     objects = base_objects()
     labels = named(objects, "Deployment", NAME)["spec"]["template"]["metadata"]["labels"]
     selectors = [
@@ -118,7 +116,7 @@ def test_selectors_find_the_pods() -> None:
     assert all(selector.items() <= labels.items() for selector in selectors)
 
 
-def test_the_webhook_is_the_service_and_the_service_is_the_port_that_is_let_in() -> None:
+def test_webhook_service_and_network_policy_refer_to_the_same_port() -> None:
     objects = base_objects()
     hooks = [
         hook
@@ -126,22 +124,23 @@ def test_the_webhook_is_the_service_and_the_service_is_the_port_that_is_let_in()
         for hook in named(objects, kind, NAME)["webhooks"]
     ]
     (port,) = named(objects, "Service", NAME)["spec"]["ports"]
-    (listening,) = container_of(objects)["ports"]
-    (let_in,) = named(objects, "NetworkPolicy", NAME)["spec"]["ingress"][0]["ports"]
+    (container_port,) = container_of(objects)["ports"]
+    (allowed,) = named(objects, "NetworkPolicy", NAME)["spec"]["ingress"][0]["ports"]
 
     assert {
-        (h["clientConfig"]["service"]["name"], h["clientConfig"]["service"]["namespace"]) for h in hooks
+        (hook["clientConfig"]["service"]["name"], hook["clientConfig"]["service"]["namespace"])
+        for hook in hooks
     } == {(NAME, NAME)}
-    # A webhook that names no port means this one.
-    assert (port["port"], port["targetPort"]) == (443, listening["name"])
-    assert let_in["port"] == listening["containerPort"]
+    # The default port of webhooks.
+    assert (port["port"], port["targetPort"]) == (443, container_port["name"])
+    assert allowed["port"] == container_port["containerPort"]
 
 
-def test_probes_ask_the_launcher_over_its_own_port() -> None:
+def test_probes_use_the_launchers_port() -> None:
     container = container_of(base_objects())
 
-    asked = {name: container[name]["httpGet"] for name in container if name.endswith("Probe")}
-    assert {name: (get["path"], get["port"], get["scheme"]) for name, get in asked.items()} == {
+    requests = {name: container[name]["httpGet"] for name in container if name.endswith("Probe")}
+    assert {name: (get["path"], get["port"], get["scheme"]) for name, get in requests.items()} == {
         "startupProbe": ("/livez", "https", "HTTPS"),
         "livenessProbe": ("/livez", "https", "HTTPS"),
         "readinessProbe": ("/readyz", "https", "HTTPS"),
@@ -155,22 +154,22 @@ def rules() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("rule", list(rules()))
-def test_no_rule_is_for_everything(rule: Object) -> None:
+def test_no_rule_has_a_wildcard(rule: Object) -> None:
     assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
 
 
-def test_readme_tells_of_everything_that_one_may_choose() -> None:
+def test_the_documentation_lists_every_overlay_component_and_value() -> None:
     choices = [
         *(f"`overlays/{path.name}`" for path in OVERLAYS.iterdir()),
         *(f"`components/{path.name}`" for path in COMPONENTS.iterdir()),
         *(f"`{value.path}`" for value in values()),
     ]
 
-    assert [choice for choice in choices if choice not in README] == []
+    assert [choice for choice in choices if choice not in PAGE] == []
 
 
-def test_readme_explains_every_rule() -> None:
-    lines = README.splitlines()
+def test_the_documentation_explains_every_rule() -> None:
+    lines = PAGE.splitlines()
     granted = {
         (resource, verb)
         for obj in base_objects()
@@ -188,11 +187,3 @@ def test_readme_explains_every_rule() -> None:
     }
 
     assert granted <= explained
-
-
-def test_what_readme_names_is_there() -> None:
-    named_paths = re.findall(r"deploy/[\w./-]*\w", README)
-
-    assert named_paths
-    assert [path for path in named_paths if not (DEPLOY.parent / path).exists()] == []
-    assert KUBERNETES.is_dir()

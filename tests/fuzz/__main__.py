@@ -1,4 +1,4 @@
-"""The long run: ``python -m tests.fuzz [--requests 100000] [--seed 1] [--batch 1000] [--seconds 3600]``."""
+"""Runs a long campaign: ``python -m tests.fuzz [--requests 100000] [--seed 1] [--batch 1000] [--seconds 3600]``."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from tests.fuzz.campaign import FuzzFailure, campaign
 
 
 def main() -> None:
-    """Prints what was seen; exit code 1 for a failure."""
+    """Prints the outcome. Returns exit code 1 for a failure."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", allow_abbrev=False)
     parser.add_argument("--requests", type=int, default=100_000, help="requests in total")
     parser.add_argument("--batch", type=int, default=1000, help="requests between two restarts")

@@ -18,9 +18,10 @@ from typing import Any, NoReturn
 
 import orjson
 
+from tests.eventually import until
 from tests.fuzz.objects import DELETED, NAMESPACES, canary
 from tests.fuzz.requests import FuzzRequest, random_requests
-from tests.local.server import Server, until
+from tests.local.server import Server
 
 #: Seconds within which every request has its response.
 RESPONSE_SECONDS = 30.0
@@ -33,7 +34,7 @@ _MERGE_PATCH = "application/merge-patch+json"
 _ENDING_SECONDS = 15.0
 #: Requests that a failure report shows.
 _SHOWN = 20
-#: What an admin of a shared machine would set. Nothing is mounted that the fuzzer did not make.
+#: The policy of a shared machine: host paths are limited to a directory of the fuzzer.
 _CONFIG = """
 policy:
   host-path-prefixes: [{directory}]
@@ -43,12 +44,12 @@ policy:
 
 
 class FuzzFailure(AssertionError):
-    """A promise was broken; the message holds the seed and the last requests."""
+    """The launcher failed; the message contains the seed and the last requests."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a campaign has seen."""
+    """The counts of a campaign."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     batches: int = 0
@@ -78,7 +79,7 @@ class Campaign:
         self._seed = seed
         self._requests: Iterator[FuzzRequest] = random_requests(Random(seed), self._env)
         self._last: list[str] = []
-        #: Responses that are the server's fault, with their requests. A batch ends before they are reported.
+        #: Server errors with their requests; they are reported at the end of a batch.
         self._errors: list[str] = []
         self._connection = self._connect()
 
@@ -87,7 +88,7 @@ class Campaign:
         self._server.end()
 
     def batch(self, requests: int) -> None:
-        """Raises FuzzFailure."""
+        """Runs one batch. Raises FuzzFailure."""
         for request in islice(self._requests, requests):
             self._check(request, *self._send(request))
         if self._errors:
@@ -136,7 +137,7 @@ class Campaign:
             self._fail(f"status {status}: {response[:2000]!r}")
         return orjson.loads(response)
 
-    # What has to hold.
+    # Checks.
 
     def _run_canary(self) -> None:
         name = f"canary{self.outcome.batches}"
@@ -160,7 +161,7 @@ class Campaign:
                 self._call("DELETE", f"{resource.path(namespace)}?gracePeriodSeconds=0")
 
         def empty() -> bool | None:
-            # A finalizer that a request set is the one thing that may hold an object.
+            # Finalizers of requests may block a deletion, nothing else.
             remaining = self._remaining()
             for path, item in remaining:
                 if item["metadata"].get("finalizers"):
@@ -183,8 +184,8 @@ class Campaign:
         except FuzzFailure:
             raise
         except AssertionError as error:
-            left = [path for path, _ in self._remaining()][:10]
-            self._fail(f"{error}; these objects remain: {left}")
+            remaining = [path for path, _ in self._remaining()][:10]
+            self._fail(f"{error}; these objects remain: {remaining}")
 
     def _check_memory(self) -> None:
         status = Path(f"/proc/{self._server.pid}/status").read_text()

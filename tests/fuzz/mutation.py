@@ -1,4 +1,4 @@
-"""Damage to objects and to text, by a random number generator with a seed: the same seed gives the same damage."""
+"""Random damage to objects and text, reproducible by the seed of the random number generator."""
 
 from copy import deepcopy
 from random import Random
@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import yaml
 
-from tests.core.manifests import places_in, put
+from tests.core.manifests import paths_in, set_value
 
 Json = dict[str, Any]
 
-#: Values of every type, among them each that once ended a launcher.
+#: Values of every type, among them each that once crashed a launcher.
 VALUES: tuple[Any, ...] = (
     None,
     True,
@@ -93,23 +93,23 @@ _TEXTS: tuple[bytes, ...] = (
 
 def damaged(random: Random, obj: Json, times: int) -> Json:
     """A copy of *obj* with that many random changes."""
-    found = deepcopy(obj)
+    copy = deepcopy(obj)
     for _ in range(times):
-        places = list(places_in(found))
-        if not places:
+        paths = list(paths_in(copy))
+        if not paths:
             break
-        _change(random, found, random.choice(places))
-    return found
+        _change(random, copy, random.choice(paths))
+    return copy
 
 
-def _change(random: Random, obj: Json, place: tuple[str | int, ...]) -> None:
+def _change(random: Random, obj: Json, path: tuple[str | int, ...]) -> None:
     parent: Any = obj
-    for step in place[:-1]:
+    for step in path[:-1]:
         parent = parent[step]
-    last = place[-1]
+    last = path[-1]
     match random.randrange(8):
         case 0 | 1 | 2 | 3:
-            put(obj, place, deepcopy(random.choice(VALUES)))
+            set_value(obj, path, deepcopy(random.choice(VALUES)))
         case 4:
             del parent[last]
         case 5 if isinstance(parent, list):
@@ -118,13 +118,13 @@ def _change(random: Random, obj: Json, place: tuple[str | int, ...]) -> None:
             # A misspelt field name.
             parent[f"{last}s" if random.random() < 0.5 else str(last).lower()] = parent.pop(str(last))
         case _:
-            # A value of this object in a place where another belongs.
-            others = list(places_in(obj))
-            put(obj, place, deepcopy(_value_at(obj, random.choice(others))))
+            # A value of this object at the path of another.
+            paths = list(paths_in(obj))
+            set_value(obj, path, deepcopy(_value_at(obj, random.choice(paths))))
 
 
-def _value_at(obj: Any, place: tuple[str | int, ...]) -> Any:
-    for step in place:
+def _value_at(obj: Any, path: tuple[str | int, ...]) -> Any:
+    for step in path:
         obj = obj[step]
     return obj
 
@@ -150,35 +150,35 @@ def as_yaml(obj: Any) -> bytes:
 
 
 def json_patch(random: Random, obj: Json) -> list[Json]:
-    """A JSON patch of one to three operations on places that *obj* has, or nearly has."""
-    places = [_pointer(place) for place in places_in(obj)] or [""]
-    places += ["", "/", "/spec/-", "/metadata/finalizers", "/metadata/name", "a", "/spec/taskRoles/99"]
+    """A JSON patch of one to three operations on paths in *obj*, or on similar paths."""
+    pointers = [_pointer(path) for path in paths_in(obj)] or [""]
+    pointers += ["", "/", "/spec/-", "/metadata/finalizers", "/metadata/name", "a", "/spec/taskRoles/99"]
     operations: list[Json] = []
     for _ in range(random.randint(1, 3)):
         operation: Json = {
             "op": random.choice(["add", "remove", "replace", "replace", "move", "copy", "test", "x"]),
-            "path": random.choice(places),
+            "path": random.choice(pointers),
         }
         if random.random() < 0.9:
             operation["value"] = random.choice(VALUES)
         if operation["op"] in ("move", "copy"):
-            operation["from"] = random.choice(places)
+            operation["from"] = random.choice(pointers)
         operations.append(operation)
     return operations
 
 
-def _pointer(place: tuple[str | int, ...]) -> str:
-    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in place)
+def _pointer(path: tuple[str | int, ...]) -> str:
+    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
 
 
 def merge_patch(random: Random, obj: Json) -> Json:
-    """A part of a damaged *obj*: the path to one place and the value there."""
+    """A merge patch with one field of a damaged *obj*."""
     source = damaged(random, obj, 1)
-    places = [place for place in places_in(source) if all(isinstance(step, str) for step in place)]
-    if not places:
+    paths = [path for path in paths_in(source) if all(isinstance(step, str) for step in path)]
+    if not paths:
         return {}
-    place = random.choice(places)
-    value = _value_at(source, place) if random.random() < 0.5 else random.choice(VALUES)
-    for step in reversed(place):
+    path = random.choice(paths)
+    value = _value_at(source, path) if random.random() < 0.5 else random.choice(VALUES)
+    for step in reversed(path):
         value = {step: value}
     return dict(value)

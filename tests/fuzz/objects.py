@@ -1,4 +1,4 @@
-"""Valid objects of every kind that local mode serves: what the fuzzer sends first and then damages."""
+"""Valid objects of every kind that local mode serves, which the fuzzer sends and damages."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -7,13 +7,13 @@ from typing import Any
 
 Json = dict[str, Any]
 
-#: The namespaces that requests are about. Objects of the canary are in neither.
+#: The namespaces of the requests; canaries have another one.
 NAMESPACES = ("default", "fuzz")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resource:
-    """A resource of the API, with objects of it that are valid."""
+    """A resource of the API, with valid objects."""
 
     prefix: str
     plural: str
@@ -41,7 +41,7 @@ def _object(version: str, kind: str, name: str, **fields: Any) -> Json:
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
 
 
-#: A pod spec with a value of most types that a user writes.
+#: A pod spec with values of most types.
 _RICH_POD: Json = _pod_spec(
     _container(
         args=["a"],
@@ -243,7 +243,7 @@ RESOURCES: tuple[Resource, ...] = (
     ),
 )
 
-#: Resources whose objects can be deleted as a collection, owners before what they own.
+#: Resources whose objects can be deleted as a collection, owners before their dependents.
 DELETED: tuple[Resource, ...] = tuple(
     resource
     for resource in reversed(RESOURCES)
@@ -252,7 +252,7 @@ DELETED: tuple[Resource, ...] = tuple(
 
 
 def canary(name: str, env: Mapping[str, str]) -> Json:
-    """A Framework that completes within a second of a healthy launcher."""
+    """A Framework that completes within a second on a healthy launcher."""
     variables = [{"name": key, "value": value} for key, value in env.items()]
     return _framework(
         "launcher.microsoft.com/v1",
@@ -262,13 +262,13 @@ def canary(name: str, env: Mapping[str, str]) -> Json:
 
 
 def with_environment(obj: Json, env: Mapping[str, str]) -> Json:
-    """A copy in which every container has these variables too, by which its processes can be found."""
-    found = deepcopy(obj)
+    """A copy in which every container also has these variables, which identify its processes."""
+    copy = deepcopy(obj)
     variables = [{"name": key, "value": value} for key, value in env.items()]
-    for container in _containers_in(found):
-        given = container.get("env")
-        container["env"] = [*variables, *given] if isinstance(given, list) else variables
-    return found
+    for container in _containers_in(copy):
+        existing = container.get("env")
+        container["env"] = [*variables, *existing] if isinstance(existing, list) else variables
+    return copy
 
 
 def _containers_in(value: Any) -> list[Json]:
@@ -276,9 +276,9 @@ def _containers_in(value: Any) -> list[Json]:
         return [each for item in value for each in _containers_in(item)]
     if not isinstance(value, dict):
         return []
-    own = (
+    containers = (
         [each for each in value.get("containers", ()) if isinstance(each, dict)]
         if "containers" in value
         else []
     )
-    return [*own, *(each for item in value.values() for each in _containers_in(item))]
+    return [*containers, *(each for item in value.values() for each in _containers_in(item))]

@@ -50,7 +50,7 @@ _PATCHES = (
     "application/apply-patch+yaml",
 )
 _OTHER_TYPES = ("application/yaml", "application/x-www-form-urlencoded", "text/plain", ";;", "")
-_ELSEWHERE = (
+_OTHER_PATHS = (
     "/",
     "/apis",
     "/apis/x",
@@ -77,30 +77,30 @@ class FuzzRequest:
     body: bytes = b""
 
     def __str__(self) -> str:
-        """One line that is enough to send it again."""
+        """One line with everything that is needed to repeat the request."""
         return f"{self.method} {self.path} {dict(self.headers)} {self.body!r}"
 
 
 def random_requests(random: Random, env: Mapping[str, str]) -> Iterator[FuzzRequest]:
-    """Requests without end. *env* is in the environment of every container that they create."""
-    known = {resource: [with_environment(obj, env) for obj in resource.objects] for resource in RESOURCES}
+    """Yields requests endlessly. *env* is in the environment of every container that they create."""
+    objects = {resource: [with_environment(obj, env) for obj in resource.objects] for resource in RESOURCES}
     while True:
         if random.random() < 0.03:
-            yield FuzzRequest("GET", random.choice(_ELSEWHERE), _accept(random))
+            yield FuzzRequest("GET", random.choice(_OTHER_PATHS), _accept(random))
         else:
-            yield _request(random, known)
+            yield _request(random, objects)
 
 
-def _request(random: Random, known: Mapping[Resource, list[Json]]) -> FuzzRequest:
+def _request(random: Random, objects: Mapping[Resource, list[Json]]) -> FuzzRequest:
     resource = random.choice(RESOURCES)
     namespace = random.choice(NAMESPACES) if random.random() < 0.97 else random.choice(_NAMES)
-    obj = random.choice(known[resource]) if known[resource] else {"metadata": {"name": "x"}}
+    obj = random.choice(objects[resource]) if objects[resource] else {"metadata": {"name": "x"}}
     name = str(obj["metadata"]["name"])
     if random.random() < 0.3:
-        # A second object of this kind: what is accepted stays.
+        # Another object of this kind, because accepted objects are kept.
         name = f"{name}-{random.randrange(4)}"
         obj = {**obj, "metadata": {**obj["metadata"], "name": name}}
-    shown = name if random.random() < 0.97 else random.choice(_NAMES)
+    requested_name = name if random.random() < 0.97 else random.choice(_NAMES)
     part = random.choice(resource.subresources) if resource.subresources and random.random() < 0.15 else ""
     match random.choices(
         ("create", "update", "patch", "get", "list", "watch", "delete", "deletecollection", "odd"),
@@ -110,12 +110,12 @@ def _request(random: Random, known: Mapping[Resource, list[Json]]) -> FuzzReques
             path = resource.path(namespace)
             return _with_body(random, "POST", path, damaged(random, obj, _times(random)))
         case "update":
-            path = resource.path(namespace, shown, part)
+            path = resource.path(namespace, requested_name, part)
             return _with_body(random, "PUT", path, damaged(random, obj, _times(random)))
         case "patch":
-            return _patch(random, resource.path(namespace, shown, part), obj)
+            return _patch(random, resource.path(namespace, requested_name, part), obj)
         case "get":
-            path = resource.path(namespace, shown, part)
+            path = resource.path(namespace, requested_name, part)
             return FuzzRequest("GET", _query(random, path), _accept(random))
         case "list":
             return FuzzRequest("GET", _query(random, resource.path(namespace)), _accept(random))
@@ -123,22 +123,22 @@ def _request(random: Random, known: Mapping[Resource, list[Json]]) -> FuzzReques
             path = resource.path(namespace)
             return FuzzRequest("GET", _query(random, path, "watch=1&timeoutSeconds=1"), _accept(random))
         case "delete":
-            return FuzzRequest("DELETE", _query(random, resource.path(namespace, shown)))
+            return FuzzRequest("DELETE", _query(random, resource.path(namespace, requested_name)))
         case "deletecollection":
             return FuzzRequest("DELETE", _query(random, resource.path(namespace)))
         case _:
             method = random.choice(("POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"))
-            return _with_body(random, method, resource.path(namespace, shown, part), obj)
+            return _with_body(random, method, resource.path(namespace, requested_name, part), obj)
 
 
 def _times(random: Random) -> int:
-    """How often an object is damaged: a third of them are valid."""
+    """The number of changes of an object; some objects stay valid."""
     return random.choice((0, 1, 1, 1, 2, 3))
 
 
-def _query(random: Random, path: str, *given: str) -> str:
+def _query(random: Random, path: str, *required: str) -> str:
     pairs = [f"{name}={random.choice(_QUERIES[name])}" for name in random.sample(list(_QUERIES), 2)]
-    chosen = [*given, *(pairs[: random.randrange(3)] if random.random() < 0.4 else ())]
+    chosen = [*required, *(pairs[: random.randrange(3)] if random.random() < 0.4 else ())]
     return path + ("?" + "&".join(chosen).replace(" ", "%20") if chosen else "")
 
 

@@ -1,4 +1,4 @@
-"""Jobs as the tests write them."""
+"""Builders of jobs, and readers of their status."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ Json = dict[str, Any]
 
 def replicas(count: int | None = None, restart: str | None = None, **container: Any) -> Json:
     main = {"name": "tensorflow", "image": "tf:1", **container}
-    found = {"replicas": count, "restartPolicy": restart, "template": {"spec": {"containers": [main]}}}
-    return {name: value for name, value in found.items() if value is not None}
+    spec = {"replicas": count, "restartPolicy": restart, "template": {"spec": {"containers": [main]}}}
+    return {name: value for name, value in spec.items() if value is not None}
 
 
 def a_tfjob(
@@ -33,19 +33,19 @@ def a_tfjob(
 
 
 def states(job: Json) -> list[str]:
-    """``Running=False``: each condition, in its order."""
+    """Returns the types of the conditions in order; ``Running=False`` for one that is not True."""
     conditions = (job.get("status") or {}).get("conditions") or ()
-    return [each["type"] + ("" if each["status"] == "True" else f"={each['status']}") for each in conditions]
+    return [c["type"] + ("" if c["status"] == "True" else f"={c['status']}") for c in conditions]
 
 
 def counts(job: Json) -> dict[str, Json]:
-    """The numbers of ``replicaStatuses``, whose selectors are all right."""
-    found = {}
-    for type_, each in job["status"]["replicaStatuses"].items():
-        assert each["selector"] == (
+    """Returns the counts of ``replicaStatuses``, and checks their selectors."""
+    counts = {}
+    for type_, status in job["status"]["replicaStatuses"].items():
+        assert status["selector"] == (
             f"training.kubeflow.org/job-name={job['metadata']['name']},"
             f"training.kubeflow.org/operator-name=tfjob-controller,"
             f"training.kubeflow.org/replica-type={type_.lower()}"
         )
-        found[type_] = {name: number for name, number in each.items() if name != "selector"}
-    return found
+        counts[type_] = {name: number for name, number in status.items() if name != "selector"}
+    return counts

@@ -1,25 +1,32 @@
-"""What becomes of jobs, and how what is wrong with their Frameworks is told of them."""
+"""The conversion of jobs, and the translation of Framework errors into job errors."""
 
 from typing import Any
 
 import pytest
 
 from launcher.core.errors import FieldError
-from launcher.job_kinds.job_kind import FOREIGN, WRITTEN_AS, convert_job, foreign_of, noted, translated
+from launcher.job_kinds.job_kind import (
+    JOB_KINDS,
+    WRITTEN_AS_ANNOTATION,
+    annotate_written_version,
+    convert_job,
+    job_kind_of,
+    translate_error,
+)
 from tests.job_kinds.samples import a_tfjob, replicas
 
-(TFJOB,) = [foreign for foreign in FOREIGN if foreign.kind.kind == "TFJob"]
+(TFJOB,) = [job_kind for job_kind in JOB_KINDS if job_kind.kind.kind == "TFJob"]
 Json = dict[str, Any]
 
 
-def test_each_version_of_a_kind_is_known() -> None:
-    for foreign in FOREIGN:
-        assert {foreign_of(kind) for kind in foreign.kinds} == {foreign}
+def test_each_version_of_a_kind_belongs_to_its_job_kind() -> None:
+    for job_kind in JOB_KINDS:
+        assert {job_kind_of(kind) for kind in job_kind.kinds} == {job_kind}
 
 
-def test_what_others_write_into_the_metadata_does_not_matter() -> None:
+def test_metadata_of_the_api_server_and_kubectl_is_ignored() -> None:
     own = {"labels": {"a": "b"}, "annotations": {"note": "c"}}
-    others = {
+    added = {
         "uid": "1",
         "resourceVersion": "2",
         "generation": 3,
@@ -29,37 +36,39 @@ def test_what_others_write_into_the_metadata_does_not_matter() -> None:
         "annotations": {**own["annotations"], "kubectl.kubernetes.io/last-applied-configuration": "{}"},
     }
 
-    found = convert_job(TFJOB, a_tfjob(metadata={**own, **others}))
+    conversion = convert_job(TFJOB, a_tfjob(metadata={**own, **added}))
 
-    assert found.framework["metadata"] == {"name": "dist", **own}
+    assert conversion.framework["metadata"] == {"name": "dist", **own}
 
 
-def test_a_job_is_run_as_the_operators_of_its_version_did() -> None:
-    old = a_tfjob(metadata={"annotations": {WRITTEN_AS: "kubeflow.org/v1beta2"}})
+def test_a_job_behaves_as_with_the_operators_of_its_version() -> None:
+    old = a_tfjob(metadata={"annotations": {WRITTEN_AS_ANNOTATION: "kubeflow.org/v1beta2"}})
 
     assert convert_job(TFJOB, old).framework["spec"]["cleanPodPolicy"] == "Running"
     assert convert_job(TFJOB, a_tfjob()).framework["spec"]["cleanPodPolicy"] == "None"
 
 
-def test_only_what_is_written_in_another_version_is_marked() -> None:
+def test_only_jobs_of_another_version_are_annotated() -> None:
     stored, *others = TFJOB.kinds
 
-    assert noted(stored, a_tfjob()) == a_tfjob()
+    assert annotate_written_version(stored, a_tfjob()) == a_tfjob()
     for kind in others:
-        assert noted(kind, a_tfjob())["metadata"]["annotations"] == {WRITTEN_AS: kind.api_version}
+        assert annotate_written_version(kind, a_tfjob())["metadata"]["annotations"] == {
+            WRITTEN_AS_ANNOTATION: kind.api_version
+        }
 
 
-def test_a_mark_that_is_there_stays() -> None:
-    job = a_tfjob(metadata={"annotations": {WRITTEN_AS: "kubeflow.org/v1alpha1"}})
+def test_an_existing_annotation_is_kept() -> None:
+    job = a_tfjob(metadata={"annotations": {WRITTEN_AS_ANNOTATION: "kubeflow.org/v1alpha1"}})
 
-    assert noted(TFJOB.kinds[-1], job) == job
+    assert annotate_written_version(TFJOB.kinds[-1], job) == job
 
 
-OLD: Json = {"spec": {"replicaSpecs": [{"template": {}}, {"template": {}}]}}
+LIST_JOB: Json = {"spec": {"replicaSpecs": [{"template": {}}, {"template": {}}]}}
 
 
 @pytest.mark.parametrize(
-    ("job", "ours", "theirs"),
+    ("job", "framework_field", "job_field"),
     [
         pytest.param(
             a_tfjob(PS=replicas(), Worker=replicas()),
@@ -73,7 +82,7 @@ OLD: Json = {"spec": {"replicaSpecs": [{"template": {}}, {"template": {}}]}}
         pytest.param(a_tfjob(), "spec.taskRoles[0].name", "spec.tfReplicaSpecs.Worker", id="type"),
         pytest.param(a_tfjob(), "spec.taskRoles", "spec.tfReplicaSpecs", id="all types"),
         pytest.param(
-            OLD, "spec.taskRoles[1].task.pod.spec", "spec.replicaSpecs[1].template.spec", id="a list"
+            LIST_JOB, "spec.taskRoles[1].task.pod.spec", "spec.replicaSpecs[1].template.spec", id="a list"
         ),
         pytest.param(
             a_tfjob(policy={"suspend": True}),
@@ -90,16 +99,18 @@ OLD: Json = {"spec": {"replicaSpecs": [{"template": {}}, {"template": {}}]}}
         pytest.param(
             a_tfjob(), "spec.activeDeadlineSeconds", "spec.activeDeadlineSeconds", id="an old policy"
         ),
-        pytest.param(a_tfjob(), "metadata.name", "metadata.name", id="what is the same"),
+        pytest.param(a_tfjob(), "metadata.name", "metadata.name", id="a field with the same name"),
         pytest.param(
-            a_tfjob(**{f"T{n}": replicas() for n in range(11)}),  # type: ignore[arg-type]  # types, all of them
+            a_tfjob(**{f"T{n}": replicas() for n in range(11)}),  # type: ignore[arg-type]  # all are replica types
             "spec.taskRoles[10].name",
             "spec.tfReplicaSpecs.T10",
-            id="of many types",
+            id="many types",
         ),
     ],
 )
-def test_a_problem_is_told_where_its_user_wrote_it(job: Json, ours: str, theirs: str) -> None:
-    problem = translated(TFJOB, job, FieldError(ours, f'unknown field "{ours}"'))
+def test_an_error_names_the_field_of_the_job(job: Json, framework_field: str, job_field: str) -> None:
+    original = FieldError(framework_field, f'unknown field "{framework_field}"')
 
-    assert (problem.field, problem.message) == (theirs, f'unknown field "{theirs}"')
+    error = translate_error(TFJOB, job, original)
+
+    assert (error.field, error.message) == (job_field, f'unknown field "{job_field}"')

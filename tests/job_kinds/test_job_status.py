@@ -1,25 +1,25 @@
-"""The status of a job: conditions in the order and in the words of the training operator."""
+"""The status of a job, with the conditions, messages and order of the training operator."""
 
 from typing import Any
 
 import pytest
 
 from launcher.core.spec import RoleName
-from launcher.job_kinds.job_kind import FOREIGN
-from launcher.job_kinds.job_progress import NOTHING_YET, JobEnd, Progress, ReplicaCounts
+from launcher.job_kinds.job_kind import JOB_KINDS
+from launcher.job_kinds.job_progress import NO_PROGRESS, JobEnd, Progress, ReplicaCounts
 from launcher.job_kinds.job_status import (
     StatusContext,
-    blocked,
+    blocked_status,
     is_finished,
-    looked,
-    running,
-    same,
+    is_same,
+    running_status,
     status_events,
-    suspended,
+    suspended_status,
+    with_reconcile_time,
 )
 from tests.job_kinds.samples import states
 
-(TFJOB,) = [foreign for foreign in FOREIGN if foreign.kind.kind == "TFJob"]
+(TFJOB,) = [job_kind for job_kind in JOB_KINDS if job_kind.kind.kind == "TFJob"]
 Json = dict[str, Any]
 
 
@@ -35,27 +35,27 @@ def progress(end: JobEnd | None = None, restarting: Json | None = None, **roles:
     )
 
 
-def told(status: Json) -> list[str]:
+def condition_lines(status: Json) -> list[str]:
     return states({"status": status})
 
 
 def condition(status: Json, type_: str) -> Json:
-    (found,) = [each for each in status["conditions"] if each["type"] == type_]
-    return dict(found)
+    (result,) = [c for c in status["conditions"] if c["type"] == type_]
+    return dict(result)
 
 
-def begun() -> Json:
-    return running(at(10), {}, NOTHING_YET)
+def new_status() -> Json:
+    return running_status(at(10), {}, NO_PROGRESS)
 
 
-def ran() -> Json:
-    return running(at(20), begun(), progress(worker=ReplicaCounts(active=2)))
+def status_while_running() -> Json:
+    return running_status(at(20), new_status(), progress(worker=ReplicaCounts(active=2)))
 
 
-def test_a_new_job_is_created_and_its_time_begins() -> None:
-    status = begun()
+def test_a_new_job_has_the_condition_created_and_a_start_time() -> None:
+    status = new_status()
 
-    assert told(status) == ["Created"]
+    assert condition_lines(status) == ["Created"]
     assert status["conditions"] == [
         {
             "type": "Created",
@@ -72,7 +72,7 @@ def test_a_new_job_is_created_and_its_time_begins() -> None:
 @pytest.mark.parametrize(
     ("roles", "is_running"),
     [
-        pytest.param({"worker": ReplicaCounts(active=1)}, True, id="a worker runs, and there is no chief"),
+        pytest.param({"worker": ReplicaCounts(active=1)}, True, id="a worker runs without a chief"),
         pytest.param(
             {"chief": ReplicaCounts(active=1), "worker": ReplicaCounts()}, True, id="the chief runs"
         ),
@@ -84,43 +84,47 @@ def test_a_new_job_is_created_and_its_time_begins() -> None:
             False,
             id="the master does not run",
         ),
-        pytest.param({"ps": ReplicaCounts(active=2)}, False, id="there are parameter servers alone"),
+        pytest.param({"ps": ReplicaCounts(active=2)}, False, id="parameter servers only"),
         pytest.param({"worker": ReplicaCounts(), "ps": ReplicaCounts(active=1)}, False, id="no worker runs"),
     ],
 )
-def test_it_runs_when_those_run_who_decide_about_it(
+def test_a_job_is_running_when_its_deciding_replicas_are(
     roles: dict[str, ReplicaCounts], is_running: bool
 ) -> None:
-    status = running(at(20), begun(), Progress({RoleName(role): roles[role] for role in roles}, {}))
+    status = running_status(
+        at(20), new_status(), Progress({RoleName(role): roles[role] for role in roles}, {})
+    )
 
-    assert ("Running" in told(status)) is is_running
+    assert ("Running" in condition_lines(status)) is is_running
 
 
-def test_running_and_restarting_take_each_others_place() -> None:
+def test_running_and_restarting_are_mutually_exclusive() -> None:
     failing = progress(restarting={"worker": 1}, worker=ReplicaCounts(active=1, failed=1))
 
-    restarting = running(at(30), ran(), failing)
-    again = running(at(40), restarting, progress(worker=ReplicaCounts(active=2)))
+    restarting = running_status(at(30), status_while_running(), failing)
+    running = running_status(at(40), restarting, progress(worker=ReplicaCounts(active=2)))
 
-    assert told(restarting) == ["Created", "Restarting"]
+    assert condition_lines(restarting) == ["Created", "Restarting"]
     assert condition(restarting, "Restarting")["message"] == (
         "TFJob ns/mnist is restarting because 1 Worker replica(s) failed."
     )
-    assert told(again) == ["Created", "Running"]
+    assert condition_lines(running) == ["Created", "Running"]
 
 
-def test_a_condition_that_says_the_same_stays_as_it_was() -> None:
-    status = running(at(30), ran(), progress(worker=ReplicaCounts(active=1)))
+def test_an_unchanged_condition_keeps_its_times() -> None:
+    status = running_status(at(30), status_while_running(), progress(worker=ReplicaCounts(active=1)))
 
     assert condition(status, "Running")["lastUpdateTime"] == "1970-01-01T00:00:20Z"
 
 
-def test_success_ends_the_running_and_counts_those_that_still_run_as_succeeded() -> None:
-    end = JobEnd(True, "every task named in succeededIndexes has succeeded", RoleName("worker"))
+def test_a_succeeded_job_is_not_running_and_counts_running_replicas_as_succeeded() -> None:
+    end = JobEnd(True, "Role worker: all tasks in succeededIndexes succeeded.", RoleName("worker"))
 
-    status = running(at(50), ran(), progress(end, worker=ReplicaCounts(1, 1), ps=ReplicaCounts(active=1)))
+    status = running_status(
+        at(50), status_while_running(), progress(end, worker=ReplicaCounts(1, 1), ps=ReplicaCounts(active=1))
+    )
 
-    assert told(status) == ["Created", "Running=False", "Succeeded"]
+    assert condition_lines(status) == ["Created", "Running=False", "Succeeded"]
     assert condition(status, "Running")["lastTransitionTime"] == "1970-01-01T00:00:50Z"
     assert condition(status, "Succeeded")["message"] == "TFJob ns/mnist successfully completed."
     assert status["completionTime"] == "1970-01-01T00:00:50Z"
@@ -129,85 +133,102 @@ def test_success_ends_the_running_and_counts_those_that_still_run_as_succeeded()
     assert "active" not in status["replicaStatuses"]["PS"]
 
 
-def test_a_failure_names_who_failed_and_leaves_the_others_as_they_were() -> None:
-    end = JobEnd(False, "1 task failed, and minFailedTaskCount is 1", RoleName("ps"))
+def test_a_failure_names_the_failed_replicas_and_keeps_the_counts_of_others() -> None:
+    end = JobEnd(False, "Role ps: 1 failed task reached minFailedTaskCount 1.", RoleName("ps"))
 
-    status = running(at(50), ran(), progress(end, worker=ReplicaCounts(active=2), ps=ReplicaCounts(failed=1)))
+    status = running_status(
+        at(50),
+        status_while_running(),
+        progress(end, worker=ReplicaCounts(active=2), ps=ReplicaCounts(failed=1)),
+    )
 
-    assert told(status) == ["Created", "Running=False", "Failed"]
+    assert condition_lines(status) == ["Created", "Running=False", "Failed"]
     assert condition(status, "Failed")["reason"] == "TFJobFailed"
     assert condition(status, "Failed")["message"] == (
-        "TFJob ns/mnist has failed because 1 PS replica(s) failed: 1 task failed, and minFailedTaskCount is 1"
+        "TFJob ns/mnist has failed because 1 PS replica(s) failed: Role ps: 1 failed task reached minFailedTaskCount 1."
     )
     assert status["replicaStatuses"]["Worker"]["active"] == 2
     assert status["replicaStatuses"]["PS"]["failed"] == 1
 
 
-def test_a_failure_that_is_nobodys_says_why() -> None:
-    status = running(
-        at(50), ran(), progress(JobEnd(False, "activeDeadlineSeconds is over"), worker=ReplicaCounts(2))
+def test_a_failure_without_failed_replicas_has_a_reason() -> None:
+    status = running_status(
+        at(50),
+        status_while_running(),
+        progress(JobEnd(False, "activeDeadlineSeconds (60) exceeded."), worker=ReplicaCounts(2)),
     )
 
     assert condition(status, "Failed")["message"] == (
-        "TFJob ns/mnist has failed: activeDeadlineSeconds is over"
+        "TFJob ns/mnist has failed: activeDeadlineSeconds (60) exceeded."
     )
 
 
 @pytest.mark.parametrize("succeeded", [True, False])
-def test_65_once_it_has_ended_nothing_changes_any_more(succeeded: bool) -> None:
-    ended = running(at(50), ran(), progress(JobEnd(succeeded, "so it is"), worker=ReplicaCounts(1, 1)))
+def test_65_the_status_of_a_finished_job_does_not_change(succeeded: bool) -> None:
+    finished = running_status(
+        at(50), status_while_running(), progress(JobEnd(succeeded, "message"), worker=ReplicaCounts(1, 1))
+    )
 
-    assert is_finished(ended)
-    assert running(at(60), ended, progress(worker=ReplicaCounts(succeeded=2))) == ended
-    assert suspended(at(60), ended) == ended
-    assert blocked(at(60), ended, "NameTaken", "why") == ended
+    assert is_finished(finished)
+    assert running_status(at(60), finished, progress(worker=ReplicaCounts(succeeded=2))) == finished
+    assert suspended_status(at(60), finished) == finished
+    assert blocked_status(at(60), finished, "NameTaken", "message") == finished
 
 
-def test_64_suspended_it_does_not_run_and_resumed_its_time_begins_anew() -> None:
-    held = suspended(at(30), ran())
-    resumed = running(at(40), held, NOTHING_YET)
-    again = running(at(50), resumed, progress(worker=ReplicaCounts(active=2)))
+def test_64_a_suspended_job_is_not_running_and_a_resumed_job_has_a_new_start_time() -> None:
+    suspended = suspended_status(at(30), status_while_running())
+    resumed = running_status(at(40), suspended, NO_PROGRESS)
+    running = running_status(at(50), resumed, progress(worker=ReplicaCounts(active=2)))
 
-    assert told(held) == ["Created", "Running=False", "Suspended"]
-    assert condition(held, "Running")["reason"] == condition(held, "Suspended")["reason"] == "TFJobSuspended"
-    assert "replicaStatuses" not in held
-    assert suspended(at(35), held) == held
-    assert told(resumed) == ["Created", "Running=False", "Suspended=False"]
+    assert condition_lines(suspended) == ["Created", "Running=False", "Suspended"]
+    assert (
+        condition(suspended, "Running")["reason"]
+        == condition(suspended, "Suspended")["reason"]
+        == "TFJobSuspended"
+    )
+    assert "replicaStatuses" not in suspended
+    assert suspended_status(at(35), suspended) == suspended
+    assert condition_lines(resumed) == ["Created", "Running=False", "Suspended=False"]
     assert condition(resumed, "Suspended")["reason"] == "TFJobResumed"
     assert resumed["startTime"] == "1970-01-01T00:00:40Z"
-    assert told(again) == ["Created", "Suspended=False", "Running"]
+    assert condition_lines(running) == ["Created", "Suspended=False", "Running"]
 
 
-def test_64_who_is_suspended_from_the_beginning_has_no_time_yet() -> None:
-    held = suspended(at(10), {})
+def test_64_a_job_that_is_created_suspended_has_no_start_time() -> None:
+    suspended = suspended_status(at(10), {})
 
-    assert told(held) == ["Created", "Suspended"]
-    assert "startTime" not in held
-    assert running(at(40), held, NOTHING_YET)["startTime"] == "1970-01-01T00:00:40Z"
+    assert condition_lines(suspended) == ["Created", "Suspended"]
+    assert "startTime" not in suspended
+    assert running_status(at(40), suspended, NO_PROGRESS)["startTime"] == "1970-01-01T00:00:40Z"
 
 
-def test_what_keeps_it_from_running_is_told_last_and_gone_when_it_is_over() -> None:
-    waits = blocked(at(20), {}, "NameTaken", "the name is taken")
-    other = blocked(at(30), waits, "NameTaken", "for another reason")
-    free = running(at(40), other, NOTHING_YET)
+def test_the_blocked_condition_is_last_and_removed_when_the_job_runs() -> None:
+    blocked = blocked_status(at(20), {}, "NameTaken", "the name is taken")
+    other = blocked_status(at(30), blocked, "NameTaken", "for another reason")
+    free = running_status(at(40), other, NO_PROGRESS)
 
-    assert told(waits) == ["Created", "Blocked"]
-    assert condition(waits, "Blocked")["message"] == "TFJob ns/mnist is not run: the name is taken"
-    assert condition(other, "Blocked")["message"] == "TFJob ns/mnist is not run: for another reason"
+    assert condition_lines(blocked) == ["Created", "Blocked"]
+    assert condition(blocked, "Blocked")["message"] == "TFJob ns/mnist cannot run: the name is taken"
+    assert condition(other, "Blocked")["message"] == "TFJob ns/mnist cannot run: for another reason"
     assert condition(other, "Blocked")["lastTransitionTime"] == "1970-01-01T00:00:20Z"
-    assert told(free) == ["Created"]
+    assert condition_lines(free) == ["Created"]
 
 
-def test_each_turn_is_news_once() -> None:
-    ended = running(at(50), ran(), progress(JobEnd(False, "so it is"), worker=ReplicaCounts(failed=1)))
+def test_each_changed_condition_is_one_event() -> None:
+    finished = running_status(
+        at(50), status_while_running(), progress(JobEnd(False, "message"), worker=ReplicaCounts(failed=1))
+    )
 
-    assert [notice.reason for notice in status_events({}, ran())] == ["TFJobCreated", "TFJobRunning"]
-    assert [(notice.reason, notice.warning) for notice in status_events(ran(), ended)] == [
+    assert [event.reason for event in status_events({}, status_while_running())] == [
+        "TFJobCreated",
+        "TFJobRunning",
+    ]
+    assert [(event.reason, event.warning) for event in status_events(status_while_running(), finished)] == [
         ("TFJobFailed", True)
     ]
-    assert status_events(ended, ended) == ()
+    assert status_events(finished, finished) == ()
 
 
-def test_when_it_was_looked_at_is_no_difference() -> None:
-    assert same(looked(begun(), 10), looked(begun(), 20))
-    assert not same(begun(), ran())
+def test_the_reconcile_time_is_ignored_in_comparisons() -> None:
+    assert is_same(with_reconcile_time(new_status(), 10), with_reconcile_time(new_status(), 20))
+    assert not is_same(new_status(), status_while_running())

@@ -1,4 +1,4 @@
-"""Whose jobs are run: those whose definition is ours."""
+"""The launcher runs job kinds with its own CustomResourceDefinition."""
 
 import asyncio
 import logging
@@ -8,34 +8,37 @@ from typing import Any
 
 import pytest
 
+from deploy.generate.job_crd import job_crd
 from launcher.core.errors import Forbidden, LauncherError, NotFound, NotServed, Unavailable
-from launcher.job_kinds.job_kind import FOREIGN
+from launcher.job_kinds.job_kind import JOB_KINDS
 from launcher.job_kinds.ownership import DEFINITIONS, JobKindOwnership
-from launcher.job_kinds.schema import crd_of
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.interface import Object, ResourceKind
-from tests.api.client import until
 from tests.controller.simulation.virtual_time import run
+from tests.eventually import eventually
 
-(TFJOB,) = [foreign for foreign in FOREIGN if foreign.kind.kind == "TFJob"]
-OURS = crd_of(TFJOB)
-THEIRS = {**OURS, "metadata": {"name": "tfjobs.kubeflow.org", "labels": {"app": "training-operator"}}}
+(TFJOB,) = [job_kind for job_kind in JOB_KINDS if job_kind.kind.kind == "TFJob"]
+LAUNCHER_CRD = job_crd(TFJOB)
+OTHER_CRD = {
+    **LAUNCHER_CRD,
+    "metadata": {"name": "tfjobs.kubeflow.org", "labels": {"app": "training-operator"}},
+}
 
 
-class Cluster(MemoryStore):
-    """A cluster with one definition, or none, or one that may not be read."""
+class FakeCluster(MemoryStore):
+    """A cluster with one definition, without one, or with one that may not be read."""
 
     def __init__(self, definition: Object | LauncherError | None) -> None:
         super().__init__(lambda: 0.0, lambda: "")
         self.definition = definition
-        self.asked: list[str] = []
+        self.paths: list[str] = []
 
-    async def ask(self, path: str) -> Object:
-        self.asked.append(path)
+    async def discover(self, path: str) -> Object:
+        self.paths.append(path)
         if isinstance(self.definition, Unavailable):
             raise self.definition
         if self.definition is None:
-            raise NotServed("not here")
+            raise NotServed("not served")
         return {"resources": [{"name": "tfjobs"}]}
 
     async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
@@ -43,88 +46,96 @@ class Cluster(MemoryStore):
         if isinstance(self.definition, LauncherError):
             raise self.definition
         if self.definition is None:
-            raise NotFound("gone")
+            raise NotFound("not found")
         return self.definition
 
 
 @asynccontextmanager
-async def looking(cluster: Cluster) -> AsyncIterator[JobKindOwnership]:
-    own = JobKindOwnership(cluster.ask, cluster, [TFJOB], pause=0.001)
-    task = asyncio.create_task(own.run())
+async def run_ownership(cluster: FakeCluster) -> AsyncIterator[JobKindOwnership]:
+    ownership = JobKindOwnership(cluster.discover, cluster, [TFJOB], interval_seconds=0.001)
+    task = asyncio.create_task(ownership.run())
     try:
-        yield own
+        yield ownership
     finally:
         task.cancel()
         await asyncio.wait([task])
 
 
-async def asked(cluster: Cluster, times: int) -> None:
-    """Return when the cluster was asked that many times more."""
-    wanted = len(cluster.asked) + times
-    await until(lambda: len(cluster.asked) >= wanted)
+async def wait_for_checks(cluster: FakeCluster, number: int) -> None:
+    """Returns after that many more checks."""
+    expected = len(cluster.paths) + number
+    await eventually(lambda: len(cluster.paths) >= expected)
 
 
 @pytest.mark.parametrize(
-    ("definition", "told"),
+    ("definition", "messages"),
     [
-        pytest.param(OURS, ["jobs are run as Frameworks"], id="ours"),
-        pytest.param(THEIRS, ["jobs are left alone: another operator serves their kind"], id="another's"),
         pytest.param(
-            Forbidden("no"), ["jobs are left alone: another operator serves their kind"], id="not to be read"
+            LAUNCHER_CRD, ["jobs of this kind are run as Frameworks"], id="the launcher's definition"
         ),
-        pytest.param(None, ["jobs are not served"], id="nobody's"),
+        pytest.param(
+            OTHER_CRD,
+            ["job kind is served by another operator, not handled"],
+            id="another operator's definition",
+        ),
+        pytest.param(
+            Forbidden("no"),
+            ["job kind is served by another operator, not handled"],
+            id="a definition that may not be read",
+        ),
+        pytest.param(None, ["job kind not installed"], id="no definition"),
     ],
 )
-async def test_whose_jobs_they_are_is_told_once(
-    definition: Any, told: list[str], caplog: pytest.LogCaptureFixture
+async def test_the_owner_of_a_job_kind_is_logged_once(
+    definition: Any, messages: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster = Cluster(definition)
+    cluster = FakeCluster(definition)
     with caplog.at_level(logging.DEBUG, "launcher.job_kinds.ownership"):
-        async with looking(cluster) as own:
-            await asked(cluster, 5)
+        async with run_ownership(cluster) as ownership:
+            await wait_for_checks(cluster, 5)
 
-    assert own.are_ours(TFJOB) is (definition is OURS)
-    assert caplog.messages == told
-
-
-async def test_a_definition_may_come_and_go() -> None:
-    cluster = Cluster(None)
-    async with asyncio.timeout(20), looking(cluster) as own:
-        cluster.definition = OURS
-        await own.turned(TFJOB, ours=True)
-        cluster.definition = THEIRS
-        await own.turned(TFJOB, ours=False)
+    assert ownership.is_owned(TFJOB) is (definition is LAUNCHER_CRD)
+    assert caplog.messages == messages
 
 
-async def test_a_cluster_that_is_away_changes_nothing() -> None:
-    cluster = Cluster(OURS)
-    async with asyncio.timeout(20), looking(cluster) as own:
-        await own.turned(TFJOB, ours=True)
-        cluster.definition = Unavailable("away")
-        await asked(cluster, 5)
-
-        assert own.are_ours(TFJOB)
-
-
-async def test_who_waits_is_woken_whoever_else_waits() -> None:
-    cluster = Cluster(None)
-    async with asyncio.timeout(20), looking(cluster) as own:
-        waiting = [asyncio.create_task(own.turned(TFJOB, ours=True)) for _ in range(3)]
-        await asked(cluster, 2)
-        cluster.definition = OURS
-
-        await asyncio.gather(*waiting)
+async def test_ownership_follows_the_definition() -> None:
+    cluster = FakeCluster(None)
+    async with asyncio.timeout(20), run_ownership(cluster) as ownership:
+        cluster.definition = LAUNCHER_CRD
+        await ownership.wait_until(TFJOB, owned=True)
+        cluster.definition = OTHER_CRD
+        await ownership.wait_until(TFJOB, owned=False)
 
 
-def test_a_cluster_that_was_away_is_asked_again_soon() -> None:
-    async def story() -> float:
-        cluster = Cluster(Unavailable("away"))
-        own = JobKindOwnership(cluster.ask, cluster, [TFJOB])
-        task = asyncio.create_task(own.run())
+async def test_an_unavailable_cluster_does_not_change_the_ownership() -> None:
+    cluster = FakeCluster(LAUNCHER_CRD)
+    async with asyncio.timeout(20), run_ownership(cluster) as ownership:
+        await ownership.wait_until(TFJOB, owned=True)
+        cluster.definition = Unavailable("down")
+        await wait_for_checks(cluster, 5)
+
+        assert ownership.is_owned(TFJOB)
+
+
+async def test_all_waiters_are_notified() -> None:
+    cluster = FakeCluster(None)
+    async with asyncio.timeout(20), run_ownership(cluster) as ownership:
+        waiters = [asyncio.create_task(ownership.wait_until(TFJOB, owned=True)) for _ in range(3)]
+        await wait_for_checks(cluster, 2)
+        cluster.definition = LAUNCHER_CRD
+
+        await asyncio.gather(*waiters)
+
+
+def test_an_unavailable_cluster_is_checked_again_soon() -> None:
+    async def scenario() -> float:
+        cluster = FakeCluster(Unavailable("down"))
+        ownership = JobKindOwnership(cluster.discover, cluster, [TFJOB])
+        task = asyncio.create_task(ownership.run())
         await asyncio.sleep(0.5)
-        cluster.definition = OURS
-        await own.turned(TFJOB, ours=True)
+        cluster.definition = LAUNCHER_CRD
+        await ownership.wait_until(TFJOB, owned=True)
         task.cancel()
         return asyncio.get_running_loop().time()
 
-    assert run(story()) < 2
+    assert run(scenario()) < 2

@@ -1,4 +1,4 @@
-"""A control plane that knows Frameworks, and launchers for it that end with their test, whatever becomes of it."""
+"""A control plane with the Framework CRD, and launchers that end with their test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,23 +6,27 @@ from typing import Protocol
 
 import pytest
 
-from tests.cluster.conftest import namespace, programs
+from tests.cluster.components import Component
+from tests.cluster.conftest import namespace
 from tests.cluster.controlplane import ControlPlane
-from tests.cluster.parts import Part
 from tests.cluster.users import User
 from tests.kubernetes.account import launcher_account
 from tests.kubernetes.launcher import KubeLauncher
-from tests.kubernetes.rights import beyond, launcher_rights, of_launcher, refused
-from tests.kubernetes.world import World
-from tests.local.server import PROJECT
+from tests.kubernetes.namespace_client import GROUP, NamespaceClient, frameworks_path
+from tests.kubernetes.permissions import launcher_permissions, launcher_requests, rejected, unpermitted
+from tests.kubernetes.running_proxy import RunningProxy, running_proxy
+from tests.kubernetes.webhook_server import WebhookServer
+from tests.launcher_process import PROJECT
 
-__all__ = ["account", "cluster", "launch", "launcher", "namespace", "programs", "shared_launcher", "world"]
+__all__ = ["account", "cluster", "launch", "launcher", "namespace", "ns", "shared_launcher"]
 
+#: RBAC rules for everything in the launcher's API group.
+ALL_ON_FRAMEWORKS = [{"apiGroups": [GROUP], "resources": ["*"], "verbs": ["*"]}]
 CRD = PROJECT / "deploy" / "kubernetes" / "base" / "crd.yaml"
 
 
 def define_frameworks(plane: ControlPlane) -> None:
-    """Apply the CRD, and return when the API server serves Frameworks, and tells clients of their fields."""
+    """Applies the CRD and waits until Frameworks and their schema are served."""
     plane.kubectl("apply", "--server-side", "-f", str(CRD))
     plane.until_served("/apis/launcher.microsoft.com/v1/frameworks")
     plane.until_served("/openapi/v3/apis/launcher.microsoft.com/v1")
@@ -30,12 +34,14 @@ def define_frameworks(plane: ControlPlane) -> None:
 
 @pytest.fixture(scope="package")
 def cluster(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane with ten nodes that knows Frameworks: each test keeps to a namespace of its own."""
+    """A control plane with ten nodes and the CRD; each test uses its own namespace."""
     control_plane = ControlPlane(tmp_path_factory.mktemp("cluster"), programs)
-    # As in OpenShift: who lets a pod hold up the deletion of its Framework must have a right to that.
-    control_plane.tell(Part.APISERVER, "--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
-    # Autoscalers look at what they scale every 15 seconds, and first after as many.
-    control_plane.tell(Part.CONTROLLER_MANAGER, "--horizontal-pod-autoscaler-sync-period=1s")
+    # As in OpenShift: blockOwnerDeletion requires a permission.
+    control_plane.add_flags(
+        Component.APISERVER, "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
+    )
+    # Autoscalers check every 15 seconds, and first after as many.
+    control_plane.add_flags(Component.CONTROLLER_MANAGER, "--horizontal-pod-autoscaler-sync-period=1s")
     with control_plane:
         define_frameworks(control_plane)
         yield control_plane
@@ -43,12 +49,12 @@ def cluster(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="package")
 def account(cluster: ControlPlane) -> Iterator[User]:
-    """Whom launchers run as: their service account, whose rights from deploy/ were enough in every test, in the end."""
+    """The launcher's service account; finally checks that its permissions sufficed in every test."""
     mark = cluster.audit.mark()
     yield launcher_account(cluster)
-    asked = of_launcher(cluster.audit.since(mark))
-    assert refused(asked) == set()
-    assert beyond(launcher_rights(), asked) == set()
+    requests = launcher_requests(cluster.audit.since(mark))
+    assert rejected(requests) == set()
+    assert unpermitted(launcher_permissions(), requests) == set()
 
 
 class Launch(Protocol):
@@ -57,7 +63,7 @@ class Launch(Protocol):
 
 @pytest.fixture
 def launch(account: User, tmp_path: Path) -> Iterator[Launch]:
-    """Start a launcher with these flags, as its service account or as whoever the kubeconfig says."""
+    """Starts a launcher with these flags, as its service account or with another kubeconfig."""
     launchers: list[KubeLauncher] = []
 
     def start(*flags: str, kubeconfig: Path | None = None) -> KubeLauncher:
@@ -72,23 +78,58 @@ def launch(account: User, tmp_path: Path) -> Iterator[Launch]:
 
 @pytest.fixture
 def launcher(launch: Launch) -> KubeLauncher:
-    """A launcher for this test alone, to be killed and restarted at will."""
+    """A launcher for one test, which may kill and restart it."""
     return launch()
 
 
 @pytest.fixture(scope="module")
 def shared_launcher(account: User, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeLauncher]:
-    """A launcher for all tests of a module; they leave it alone."""
+    """A launcher shared by the tests of a module."""
     launcher = KubeLauncher(tmp_path_factory.mktemp("launcher"), account.kubeconfig)
     yield launcher
     launcher.end()
 
 
 @pytest.fixture
-def world(cluster: ControlPlane, namespace: str) -> Iterator[World]:
-    """The user's view of an empty namespace; in the end, the launcher has never been in its own way there."""
-    view = World(cluster, namespace)
-    yield view
-    conflicts = [write for write in view.asked("update", "frameworks", "status") if write.status == 409]
-    # Who changes a Framework at the very moment may get in its way.
-    assert conflicts == [] or view.is_edited_by_others
+def ns(cluster: ControlPlane, namespace: str) -> Iterator[NamespaceClient]:
+    """A user's view of an empty namespace; finally checks that the launcher had no conflicts with itself."""
+    client = NamespaceClient(cluster, namespace)
+    yield client
+    conflicts = [
+        write for write in client.launcher_requests("update", "frameworks", "status") if write.status == 409
+    ]
+    # A concurrent change of a Framework by the test can cause a conflict.
+    assert conflicts == [] or client.is_edited_by_others
+
+
+@pytest.fixture
+def frameworks(namespace: str) -> str:
+    """The API path of the Frameworks of the namespace."""
+    return frameworks_path(namespace)
+
+
+@pytest.fixture(scope="module")
+def webhook_server(account: User) -> Iterator[WebhookServer]:
+    """A webhook with the launcher's service account, which is not registered yet."""
+    server = WebhookServer(account.kubeconfig)
+    yield server
+    server.end()
+
+
+@pytest.fixture(scope="module")
+def proxy(
+    cluster: ControlPlane, account: User, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningProxy]:
+    """An API proxy with the permissions of the launcher's service account."""
+    with running_proxy(cluster, account, tmp_path_factory.mktemp("proxy")) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def user(cluster: ControlPlane, namespace: str) -> User:
+    """A user with all permissions on Frameworks and pods in one namespace, and none elsewhere."""
+    user = cluster.new_user()
+    pods = ["pods", "pods/log", "pods/exec", "pods/portforward", "events"]
+    rules = [*ALL_ON_FRAMEWORKS, {"apiGroups": [""], "resources": pods, "verbs": ["*"]}]
+    cluster.grant(user, rules, namespace=namespace)
+    return user

@@ -1,4 +1,4 @@
-"""The launcher's own certificate on a real API server, with the rights of its service account."""
+"""The webhook's certificate on a real API server, with the permissions of the launcher's service account."""
 
 import ssl
 import threading
@@ -9,77 +9,71 @@ import pytest
 
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.users import User
-from tests.kubernetes.webhook import (
+from tests.eventually import TIMEOUT_SECONDS, until
+from tests.kubernetes.webhook_server import (
     SECRET,
     WebhookServer,
-    a_waiting_framework,
-    bundles,
-    configured,
-    kept,
-    show_again,
+    a_framework_waiting_for_itself,
+    ca_bundles,
+    registered_webhook,
+    secret_value,
+    touch_configurations,
     until_called,
 )
-from tests.local.server import PATIENCE, until
 
-DAY = 86_400.0
-
-
-@pytest.fixture
-def frameworks(namespace: str) -> str:
-    """The path of the Frameworks of a namespace."""
-    return f"/apis/launcher.microsoft.com/v1/namespaces/{namespace}/frameworks"
+DAY_SECONDS = 86_400.0
 
 
 @contextmanager
-def serving(cluster: ControlPlane, account: User, *ages: float) -> Iterator[WebhookServer]:
-    """Inside, a webhook runs and is called whose certificate was looked after so many seconds ago, and then not."""
-    cluster.admin.ask("DELETE", SECRET)
-    server = WebhookServer(account.kubeconfig, age=ages[0] if ages else 0.0)
+def running_webhook(cluster: ControlPlane, account: User, *ages: float) -> Iterator[WebhookServer]:
+    """Runs a registered webhook whose certificate was last reconciled at these ages, in seconds."""
+    cluster.admin.request("DELETE", SECRET)
+    server = WebhookServer(account.kubeconfig, clock_behind_seconds=ages[0] if ages else 0.0)
     try:
         for age in ages[1:]:
-            server.behind = age
-            server.look()
-        with configured(cluster, server):
+            server.clock_behind_seconds = age
+            server.reconcile_certificate()
+        with registered_webhook(cluster, server):
             yield server
     finally:
         server.end()
 
 
 @contextmanager
-def asking(cluster: ControlPlane, frameworks: str) -> Iterator[list[int]]:
-    """Inside, one bad Framework after another is sent; the codes of the answers."""
+def repeated_requests(cluster: ControlPlane, frameworks: str) -> Iterator[list[int]]:
+    """Sends invalid Frameworks one after another inside the block, and yields the status codes of the responses."""
     codes: list[int] = []
-    enough = threading.Event()
+    stop = threading.Event()
 
-    def ask() -> None:
-        while not enough.is_set():
-            wish = a_waiting_framework(f"selfish-{len(codes)}")
-            codes.append(cluster.admin.ask("POST", frameworks, wish).status)
+    def send_requests() -> None:
+        while not stop.is_set():
+            framework = a_framework_waiting_for_itself(f"invalid-{len(codes)}")
+            codes.append(cluster.admin.request("POST", frameworks, framework).status)
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=send_requests)
     thread.start()
     try:
         yield codes
     finally:
-        enough.set()
-        thread.join(PATIENCE)
+        stop.set()
+        thread.join(TIMEOUT_SECONDS)
 
 
-def asked_again(codes: list[int], times: int = 20) -> None:
-    """Return when so many more answers have come."""
+def wait_for_responses(codes: list[int], count: int = 20) -> None:
+    """Waits for this number of further responses."""
     before = len(codes)
-    until(lambda: len(codes) >= before + times or None, "answers come")
+    until(lambda: len(codes) >= before + count or None, f"{count} more responses")
 
 
 @pytest.mark.parametrize(
     ("before", "now", "authorities"),
     [
-        pytest.param([61 * DAY], [0.0], 1, id="certificate"),
-        # After two thirds of its ten years the authority has a successor: it is told, and a day later it signs.
-        pytest.param([2443 * DAY, 20 * DAY], [2 * DAY, 0.0], 2, id="authority"),
+        pytest.param([61 * DAY_SECONDS], [0.0], 1, id="certificate"),
+        # After two thirds of its ten years the CA gets a successor, which is published first and signs a day later.
+        pytest.param([2443 * DAY_SECONDS, 20 * DAY_SECONDS], [2 * DAY_SECONDS, 0.0], 2, id="authority"),
     ],
 )
-def test_the_certificate_is_rotated_while_requests_go_on(
+def test_the_certificate_is_rotated_while_requests_are_served(
     cluster: ControlPlane,
     account: User,
     frameworks: str,
@@ -87,46 +81,56 @@ def test_the_certificate_is_rotated_while_requests_go_on(
     now: list[float],
     authorities: int,
 ) -> None:
-    with serving(cluster, account, *before) as server, asking(cluster, frameworks) as codes:
-        old = kept(cluster, "tls.crt")
+    with (
+        running_webhook(cluster, account, *before) as server,
+        repeated_requests(cluster, frameworks) as codes,
+    ):
+        old = secret_value(cluster, "tls.crt")
         for age in now:
-            server.behind = age
-            server.look()
-            show_again(cluster)
-            asked_again(codes)
-        new, trusted, told = kept(cluster, "tls.crt"), kept(cluster, "ca.crt"), bundles(cluster)
+            server.clock_behind_seconds = age
+            server.reconcile_certificate()
+            touch_configurations(cluster)
+            wait_for_responses(codes)
+        new, trusted, published = (
+            secret_value(cluster, "tls.crt"),
+            secret_value(cluster, "ca.crt"),
+            ca_bundles(cluster),
+        )
 
     assert new != old
     assert trusted.count("BEGIN CERTIFICATE") == authorities
-    assert told == [trusted, trusted]
+    assert published == [trusted, trusted]
     assert set(codes) == {422}
 
 
-def test_a_secret_that_was_deleted_is_made_anew_and_kube_apiserver_told(
+def test_a_deleted_secret_is_recreated_and_the_ca_bundle_published(
     cluster: ControlPlane, account: User, frameworks: str
 ) -> None:
-    with serving(cluster, account):
-        old = kept(cluster, "ca.crt")
+    with running_webhook(cluster, account):
+        old = secret_value(cluster, "ca.crt")
 
         cluster.admin.delete(SECRET)
 
-        until(lambda: cluster.admin.ask("GET", SECRET).status == 200 or None, "the Secret is there again")
-        new = kept(cluster, "ca.crt")
-        until(lambda: bundles(cluster) == [new, new] or None, "kube-apiserver is told")
-        wish = a_waiting_framework("selfish")
+        until(lambda: cluster.admin.request("GET", SECRET).status == 200 or None, "the Secret exists again")
+        new = secret_value(cluster, "ca.crt")
+        until(lambda: ca_bundles(cluster) == [new, new] or None, "the CA bundle is updated")
+        framework = a_framework_waiting_for_itself("invalid")
         until_called(
-            cluster, lambda: cluster.admin.ask("POST", f"{frameworks}?dryRun=All", wish).status == 422
+            cluster,
+            lambda: cluster.admin.request("POST", f"{frameworks}?dryRun=All", framework).status == 422,
         )
 
     assert new != old
 
 
-def test_launchers_side_by_side_serve_one_certificate(cluster: ControlPlane, account: User) -> None:
-    with serving(cluster, account) as first:
+def test_replicas_serve_one_certificate(cluster: ControlPlane, account: User) -> None:
+    with running_webhook(cluster, account) as first:
         second = WebhookServer(account.kubeconfig)
         try:
-            seen = [ssl.get_server_certificate(("127.0.0.1", server.port)) for server in (first, second)]
+            certificates = [
+                ssl.get_server_certificate(("127.0.0.1", server.port)) for server in (first, second)
+            ]
         finally:
             second.end()
 
-    assert seen[0] == seen[1]
+    assert certificates[0] == certificates[1]

@@ -1,4 +1,4 @@
-"""Tasks on a cluster find each other, whichever replica of the launcher they ask."""
+"""Rendezvous on a cluster: tasks get the addresses of their peers from any replica of the launcher."""
 
 import subprocess
 from pathlib import Path
@@ -7,158 +7,168 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.rendezvous.peer_tracker import PORT
-from launcher.rendezvous.tokens import SECRET
+from launcher.rendezvous.peer_tracker import PORT_ANNOTATION
+from launcher.rendezvous.tokens import SECRET_NAME
+from tests.builders import a_framework, a_role
 from tests.cluster.controlplane import ControlPlane
-from tests.core.manifests import a_framework, a_role
-from tests.kubernetes.account import HOME
+from tests.eventually import TIMEOUT_SECONDS
+from tests.kubernetes.account import LAUNCHER_NAMESPACE
 from tests.kubernetes.conftest import Launch
 from tests.kubernetes.launcher import KubeLauncher
-from tests.kubernetes.world import World, a_task_pod
-from tests.local.server import PATIENCE
+from tests.kubernetes.namespace_client import NamespaceClient, a_task_pod
 
 
-class Task:
-    """One task, which asks as its pod would: with what its environment holds."""
+class TaskClient:
+    """Sends the requests of one task, with the variables of its container."""
 
-    def __init__(self, world: World, name: str) -> None:
-        pod = world.until(lambda: world.pods().get(name), f"{name} is there")
-        environment = {each["name"]: each.get("value", "") for each in pod["spec"]["containers"][0]["env"]}
+    def __init__(self, ns: NamespaceClient, name: str) -> None:
+        pod = ns.until(lambda: ns.pods().get(name), f"{name} exists")
+        environment = {
+            variable["name"]: variable.get("value", "") for variable in pod["spec"]["containers"][0]["env"]
+        }
         self.name, self.pod, self.environment = name, pod, environment
         self.task = f"{environment['taskrole']}/{environment['taskindex']}"
 
-    def ask(self, launcher: KubeLauncher | None = None, **query: object) -> Any:
-        """What the launcher says; another than the one it was told of, if that is given."""
+    def request_peers(self, launcher: KubeLauncher | None = None, **query: object) -> Any:
+        """The response of the task's launcher, or of *launcher*."""
         url = self.environment["LAUNCHER_RENDEZVOUS"]
         if launcher is not None:
             url = launcher.url + url[url.index("/rendezvous/") :]
-        words = "&".join(f"{key}={value}" for key, value in ({"task": self.task} | query).items())
-        return orjson.loads(_curl(f"{url}?{words}", self.environment["LAUNCHER_TOKEN"]))
+        parameters = "&".join(f"{key}={value}" for key, value in ({"task": self.task} | query).items())
+        return orjson.loads(_curl(f"{url}?{parameters}", self.environment["LAUNCHER_TOKEN"]))
 
 
 def _curl(url: str, token: str, *options: str) -> str:
     done = subprocess.run(
-        ["curl", "--silent", "--show-error", "--max-time", str(PATIENCE), *options, "--config", "-", url],
+        [
+            "curl",
+            "--silent",
+            "--show-error",
+            "--max-time",
+            str(TIMEOUT_SECONDS),
+            *options,
+            "--config",
+            "-",
+            url,
+        ],
         input=f'header = "Authorization: Bearer {token}"',
         capture_output=True,
         text=True,
-        timeout=PATIENCE * 2,
+        timeout=TIMEOUT_SECONDS * 2,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def addresses(told: Any) -> dict[str, list[str]]:
-    return {role: [peer["ip"] for peer in peers] for role, peers in told["roles"].items()}
+def addresses(response: Any) -> dict[str, list[str]]:
+    return {role: [peer["ip"] for peer in peers] for role, peers in response["roles"].items()}
 
 
-def ips(world: World, *names: str) -> list[str]:
-    pods = world.pods()
+def ips(ns: NamespaceClient, *names: str) -> list[str]:
+    pods = ns.pods()
     return [pods[name]["status"]["podIP"] for name in names]
 
 
-def test_every_pod_is_told_of_all(launcher: KubeLauncher, world: World) -> None:
-    world.submit(a_framework(a_role("worker", 2, pod=a_task_pod()), a_role("ps", 1, pod=a_task_pod())))
+def test_every_pod_gets_all_addresses(launcher: KubeLauncher, ns: NamespaceClient) -> None:
+    ns.submit(a_framework(a_role("worker", 2, pod=a_task_pod()), a_role("ps", 1, pod=a_task_pod())))
 
-    told = Task(world, "mnist-worker-1").ask()
+    response = TaskClient(ns, "mnist-worker-1").request_peers()
 
-    assert addresses(told) == {
-        "worker": ips(world, "mnist-worker-0", "mnist-worker-1"),
-        "ps": ips(world, "mnist-ps-0"),
+    assert addresses(response) == {
+        "worker": ips(ns, "mnist-worker-0", "mnist-worker-1"),
+        "ps": ips(ns, "mnist-ps-0"),
     }
 
 
-def test_the_init_container_is_accepted_by_a_cluster_as_strict_as_can_be(
-    launcher: KubeLauncher, world: World, cluster: ControlPlane
+def test_the_init_container_is_accepted_with_restricted_pod_security(
+    launcher: KubeLauncher, ns: NamespaceClient, cluster: ControlPlane
 ) -> None:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    cluster.admin.patch(f"/api/v1/namespaces/{world.namespace}", {"metadata": {"labels": labels}})
-    rights = {
+    cluster.admin.patch(f"/api/v1/namespaces/{ns.namespace}", {"metadata": {"labels": labels}})
+    security_context = {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
         "runAsNonRoot": True,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
-    pod = a_task_pod(containers=[{"name": "main", "image": "busybox", "securityContext": rights}])
-    world.submit(a_framework(a_role(tasks=1, pod=pod), discovery={"mountPath": "/peers"}))
+    pod = a_task_pod(containers=[{"name": "main", "image": "busybox", "securityContext": security_context}])
+    ns.submit(a_framework(a_role(tasks=1, pod=pod), discovery={"mountPath": "/peers"}))
 
-    task = Task(world, "mnist-worker-0")
+    task = TaskClient(ns, "mnist-worker-0")
 
-    (ours,) = task.pod["spec"]["initContainers"]
-    assert ours["name"] == "launcher-discovery"
+    (init_container,) = task.pod["spec"]["initContainers"]
+    assert init_container["name"] == "launcher-discovery"
     assert {mount["mountPath"] for mount in task.pod["spec"]["containers"][0]["volumeMounts"]} >= {"/peers"}
-    assert addresses(task.ask()) == {"worker": ips(world, "mnist-worker-0")}
+    assert addresses(task.request_peers()) == {"worker": ips(ns, "mnist-worker-0")}
 
 
-def test_ports_told_to_one_replica_are_known_to_the_other(launch: Launch, world: World) -> None:
+def test_ports_registered_at_one_replica_are_known_to_the_other(launch: Launch, ns: NamespaceClient) -> None:
     launchers = [launch(), launch()]
     framework = a_framework(a_role(tasks=2, pod=a_task_pod()), discovery={"ports": {"worker": "auto"}})
-    world.submit(framework)
-    tasks = [Task(world, f"mnist-worker-{index}") for index in range(2)]
+    ns.submit(framework)
+    tasks = [TaskClient(ns, f"mnist-worker-{index}") for index in range(2)]
 
-    early = tasks[0].ask(launchers[0], port=20000, wait=0)
-    late = tasks[1].ask(launchers[1], port=20001)
-    again = tasks[0].ask(launchers[0], port=20000)
+    first = tasks[0].request_peers(launchers[0], port=20000, wait=0)
+    second = tasks[1].request_peers(launchers[1], port=20001)
+    again = tasks[0].request_peers(launchers[0], port=20000)
 
-    assert "worker/1" in early["missing"]
-    assert [peer["port"] for peer in late["roles"]["worker"]] == [20000, 20001]
-    assert again == late
-    assert world.pods()["mnist-worker-1"]["metadata"]["annotations"][PORT] == "20001"
+    assert "worker/1" in first["missing"]
+    assert [peer["port"] for peer in second["roles"]["worker"]] == [20000, 20001]
+    assert again == second
+    assert ns.pods()["mnist-worker-1"]["metadata"]["annotations"][PORT_ANNOTATION] == "20001"
 
 
-def test_a_task_that_is_retried_is_told_anew(launcher: KubeLauncher, world: World) -> None:
+def test_a_retried_task_gets_new_addresses(launcher: KubeLauncher, ns: NamespaceClient) -> None:
     role = a_role(tasks=2, pod=a_task_pod())
     role["task"]["retryPolicy"] = {"fancyRetryPolicy": False, "maxRetryCount": 1}
-    world.submit(a_framework(role))
-    task = Task(world, "mnist-worker-0")
-    first = task.ask()
-    uid = world.pods()["mnist-worker-1"]["metadata"]["uid"]
+    ns.submit(a_framework(role))
+    task = TaskClient(ns, "mnist-worker-0")
+    first = task.request_peers()
+    uid = ns.pods()["mnist-worker-1"]["metadata"]["uid"]
 
-    world.end("mnist-worker-1", "failed")
-    world.replaced("mnist-worker-1", uid)
-    second = task.ask(after=first["generation"])
+    ns.end_pod("mnist-worker-1", "failed")
+    ns.wait_replaced("mnist-worker-1", uid)
+    second = task.request_peers(after=first["generation"])
 
     assert second["generation"] > first["generation"]
-    assert addresses(second) == {"worker": ips(world, "mnist-worker-0", "mnist-worker-1")}
+    assert addresses(second) == {"worker": ips(ns, "mnist-worker-0", "mnist-worker-1")}
 
 
-def test_a_token_opens_its_own_attempt_and_nothing_else(launcher: KubeLauncher, world: World) -> None:
+def test_a_token_is_valid_for_its_attempt_only(launcher: KubeLauncher, ns: NamespaceClient) -> None:
     for name in ("mnist", "other"):
-        world.submit(a_framework(a_role(tasks=1, pod=a_task_pod()), name=name))
-    mine, theirs = Task(world, "mnist-worker-0"), Task(world, "other-worker-0")
-    token = mine.environment["LAUNCHER_TOKEN"]
-    elsewhere = theirs.environment["LAUNCHER_RENDEZVOUS"]
+        ns.submit(a_framework(a_role(tasks=1, pod=a_task_pod()), name=name))
+    task, other_task = TaskClient(ns, "mnist-worker-0"), TaskClient(ns, "other-worker-0")
+    token = task.environment["LAUNCHER_TOKEN"]
+    other_url = other_task.environment["LAUNCHER_RENDEZVOUS"]
     url = launcher.url
 
-    refused = orjson.loads(_curl(elsewhere, token))
-    of_cluster = orjson.loads(_curl(f"{url}/api/v1/namespaces/{world.namespace}/pods", token))
+    of_other_framework = orjson.loads(_curl(other_url, token))
+    of_cluster = orjson.loads(_curl(f"{url}/api/v1/namespaces/{ns.namespace}/pods", token))
 
-    assert (refused["code"], refused["reason"]) == (404, "NotFound")
+    assert (of_other_framework["code"], of_other_framework["reason"]) == (404, "NotFound")
     assert of_cluster["code"] == 401
 
 
-def test_the_key_is_kept_in_a_secret_that_outlives_launchers(
-    launch: Launch, world: World, cluster: ControlPlane
-) -> None:
+def test_the_key_is_stored_in_a_secret(launch: Launch, ns: NamespaceClient, cluster: ControlPlane) -> None:
     first = launch()
-    world.submit(a_framework(a_role(tasks=1, pod=a_task_pod())))
-    task = Task(world, "mnist-worker-0")
+    ns.submit(a_framework(a_role(tasks=1, pod=a_task_pod())))
+    task = TaskClient(ns, "mnist-worker-0")
     first.stop()
     second = launch()
 
-    told = task.ask(second)
+    response = task.request_peers(second)
 
-    assert addresses(told) == {"worker": ips(world, "mnist-worker-0")}
-    secret = cluster.admin.get(f"/api/v1/namespaces/{HOME}/secrets/{SECRET}")
+    assert addresses(response) == {"worker": ips(ns, "mnist-worker-0")}
+    secret = cluster.admin.get(f"/api/v1/namespaces/{LAUNCHER_NAMESPACE}/secrets/{SECRET_NAME}")
     assert task.environment["LAUNCHER_TOKEN"] not in str(secret)
 
 
-def test_pods_can_tell_whether_they_speak_to_the_launcher(
-    launch: Launch, world: World, tmp_path: Path
+def test_pods_verify_the_certificate_of_the_launcher(
+    launch: Launch, ns: NamespaceClient, tmp_path: Path
 ) -> None:
     launcher = launch("--tls-secret=framework-launcher-tls", "--host=127.0.0.1")
-    world.submit(a_framework(a_role(tasks=1, pod=a_task_pod())))
-    task = Task(world, "mnist-worker-0")
+    ns.submit(a_framework(a_role(tasks=1, pod=a_task_pod())))
+    task = TaskClient(ns, "mnist-worker-0")
     authority = tmp_path / "ca.pem"
     authority.write_text(task.environment["LAUNCHER_CA"])
 
@@ -167,29 +177,29 @@ def test_pods_can_tell_whether_they_speak_to_the_launcher(
     assert url.startswith(launcher.url)
     assert url.startswith("https://")
     assert addresses(orjson.loads(_curl(url, token, "--cacert", str(authority)))) == {
-        "worker": ips(world, "mnist-worker-0")
+        "worker": ips(ns, "mnist-worker-0")
     }
 
 
-def test_another_url_can_be_named(launch: Launch, world: World) -> None:
+def test_another_url_can_be_configured(launch: Launch, ns: NamespaceClient) -> None:
     launch("--discovery-url=https://launcher.example:8443/")
-    world.submit(a_framework(a_role(tasks=1, pod=a_task_pod())))
+    ns.submit(a_framework(a_role(tasks=1, pod=a_task_pod())))
 
-    url = Task(world, "mnist-worker-0").environment["LAUNCHER_RENDEZVOUS"]
+    url = TaskClient(ns, "mnist-worker-0").environment["LAUNCHER_RENDEZVOUS"]
 
     assert url == (
-        f"https://launcher.example:8443/rendezvous/v1/namespaces/{world.namespace}/frameworks/mnist/attempts/0"
+        f"https://launcher.example:8443/rendezvous/v1/namespaces/{ns.namespace}/frameworks/mnist/attempts/0"
     )
 
 
-def test_who_waits_is_told_at_once_when_the_launcher_ends(launcher: KubeLauncher, world: World) -> None:
-    # Its second pod has no room anywhere, so the first waits.
-    far = a_task_pod(nodeSelector={"nowhere": "at-all"})
-    world.submit(a_framework(a_role("worker", 1, pod=a_task_pod()), a_role("far", 1, pod=far)))
-    task = Task(world, "mnist-worker-0")
+def test_waiting_requests_end_when_the_launcher_stops(launcher: KubeLauncher, ns: NamespaceClient) -> None:
+    # The second pod fits on no node, so the first waits for its address.
+    unschedulable = a_task_pod(nodeSelector={"no-such": "label"})
+    ns.submit(a_framework(a_role("worker", 1, pod=a_task_pod()), a_role("far", 1, pod=unschedulable)))
+    task = TaskClient(ns, "mnist-worker-0")
     url, token = task.environment["LAUNCHER_RENDEZVOUS"], task.environment["LAUNCHER_TOKEN"]
     with subprocess.Popen(
-        ["curl", "--silent", "--max-time", str(PATIENCE), "--config", "-", url],
+        ["curl", "--silent", "--max-time", str(TIMEOUT_SECONDS), "--config", "-", url],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -198,25 +208,25 @@ def test_who_waits_is_told_at_once_when_the_launcher_ends(launcher: KubeLauncher
         waiting.stdin.write(f'header = "Authorization: Bearer {token}"')
         waiting.stdin.close()
         waiting.stdin = None
-        world.until(lambda: launcher.metric("launcher_rendezvous_waiters") == 1 or None, "it waits")
+        ns.until(lambda: launcher.metric("launcher_rendezvous_waiters") == 1 or None, "the request waits")
 
         code = launcher.stop()
-        said = waiting.communicate(timeout=PATIENCE)[0]
+        output = waiting.communicate(timeout=TIMEOUT_SECONDS)[0]
 
     assert code == 0
-    assert orjson.loads(said)["message"] == "the launcher is about to stop; ask again in a moment"
+    assert orjson.loads(output)["message"] == "the launcher is shutting down; retry"
 
 
 @pytest.mark.parametrize("condition", ["Running", "Succeeded"])
-def test_who_starts_first_does_not_wait_for_those_who_start_after_him(
-    shared_launcher: KubeLauncher, world: World, condition: str
+def test_a_role_does_not_wait_for_roles_that_start_later(
+    shared_launcher: KubeLauncher, ns: NamespaceClient, condition: str
 ) -> None:
     after = [{"role": "ps", "condition": condition}]
     ps, worker = a_task_pod("succeeded"), a_task_pod()
-    world.submit(
+    ns.submit(
         a_framework(a_role("ps", 1, pod=ps), a_role("worker", 1, pod=worker, startAfter=after), discovery={})
     )
 
-    first = Task(world, "mnist-ps-0").ask()
+    first = TaskClient(ns, "mnist-ps-0").request_peers()
 
     assert (list(first["roles"]), first["later"]) == (["ps"], ["worker"])

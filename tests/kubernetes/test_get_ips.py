@@ -1,24 +1,24 @@
-"""``get_ips.sh`` on a cluster, by ``kubectl proxy`` as its admin runs it."""
+"""``get_ips.sh`` on a cluster, through ``kubectl proxy``."""
 
 from pathlib import Path
 
+from tests.builders import a_framework, a_role
 from tests.cluster.controlplane import ControlPlane
-from tests.core.manifests import a_framework, a_role
 from tests.kubernetes.launcher import KubeLauncher
-from tests.kubernetes.world import World, a_task_pod
+from tests.kubernetes.namespace_client import NamespaceClient, a_task_pod
 from tests.local.test_get_ips import found, proxied
 
 
-def test_it_finds_the_hosts_of_all_tasks(
-    launcher: KubeLauncher, world: World, cluster: ControlPlane, tmp_path: Path
+def test_get_ips_prints_the_hosts_of_all_tasks(
+    launcher: KubeLauncher, ns: NamespaceClient, cluster: ControlPlane, programs: Path, tmp_path: Path
 ) -> None:
-    world.submit(a_framework(a_role(tasks=2, pod=a_task_pod()), a_role("ps", 1, pod=a_task_pod())))
+    ns.submit(a_framework(a_role(tasks=2, pod=a_task_pod()), a_role("ps", 1, pod=a_task_pod())))
 
-    with proxied("--kubeconfig", str(cluster.kubeconfig)) as url:
-        said = found(
-            tmp_path, KUBE_APISERVER_ADDRESS=url, FC_FRAMEWORK_NAMESPACE=world.namespace, ps_port="46867"
+    with proxied(programs / "kubectl", "--kubeconfig", str(cluster.kubeconfig)) as url:
+        output = found(
+            tmp_path, KUBE_APISERVER_ADDRESS=url, FC_FRAMEWORK_NAMESPACE=ns.namespace, ps_port="46867"
         )
 
-    hosts = {name: pod["status"]["hostIP"] for name, pod in world.pods().items()}
+    hosts = {name: pod["status"]["hostIP"] for name, pod in ns.pods().items()}
     workers = f"{hosts['mnist-worker-0']},{hosts['mnist-worker-1']}"
-    assert said == f"{workers} {hosts['mnist-ps-0']}:46867\n"
+    assert output == f"{workers} {hosts['mnist-ps-0']}:46867\n"

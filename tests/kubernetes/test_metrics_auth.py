@@ -1,4 +1,4 @@
-"""``/metrics`` behind the cluster's own authentication and authorization, with the rights of its component."""
+"""``/metrics`` with authentication and authorization by the cluster, and the permissions of the component for it."""
 
 import urllib.error
 import urllib.request
@@ -8,40 +8,41 @@ import pytest
 
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.users import User
+from tests.eventually import TIMEOUT_SECONDS, until
 from tests.kubernetes.conftest import Launch
-from tests.local.server import PATIENCE, PROJECT, until
+from tests.launcher_process import PROJECT
 
-COMPONENT = PROJECT / "deploy" / "kubernetes" / "components" / "metrics-auth" / "rbac.yaml"
+COMPONENT_RBAC = PROJECT / "deploy" / "kubernetes" / "components" / "metrics-auth" / "rbac.yaml"
 READER = "framework-launcher-metrics-reader"
 
 
 @pytest.fixture
 def component(cluster: ControlPlane, account: User) -> Iterator[None]:
-    """The rights of the component, for this test alone."""
-    cluster.kubectl("apply", f"--filename={COMPONENT}")
+    """Installs the permissions of the component for one test."""
+    cluster.kubectl("apply", f"--filename={COMPONENT_RBAC}")
     for group, resource in (
         ("authentication.k8s.io", "tokenreviews"),
         ("authorization.k8s.io", "subjectaccessreviews"),
     ):
         cluster.until_allowed(account, verb="create", group=group, resource=resource)
     yield
-    cluster.kubectl("delete", f"--filename={COMPONENT}")
+    cluster.kubectl("delete", f"--filename={COMPONENT_RBAC}")
 
 
-def code(url: str, token: str) -> int:
-    """The status of the answer."""
+def status_of_metrics(url: str, token: str) -> int:
+    """The status of the response to a request for ``/metrics`` with this token."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
         with urllib.request.urlopen(
-            urllib.request.Request(f"{url}/metrics", headers=headers), timeout=PATIENCE
-        ) as answer:
-            return int(answer.status)
+            urllib.request.Request(f"{url}/metrics", headers=headers), timeout=TIMEOUT_SECONDS
+        ) as response:
+            return int(response.status)
     except urllib.error.HTTPError as error:
         return error.code
 
 
 @pytest.mark.usefixtures("component")
-def test_the_cluster_decides_who_may_get_the_metrics(cluster: ControlPlane, launch: Launch) -> None:
+def test_the_cluster_authorizes_access_to_metrics(cluster: ControlPlane, launch: Launch) -> None:
     launcher = launch("--metrics-auth")
     namespace = cluster.new_namespace()
     reader, other = (
@@ -56,9 +57,9 @@ def test_the_cluster_decides_who_may_get_the_metrics(cluster: ControlPlane, laun
         f"--serviceaccount={namespace}:prometheus",
     )
 
-    # kube-apiserver takes a while to hear of a binding.
-    until(lambda: code(launcher.url, reader.token) == 200 or None, "the reader reads")
+    # Bindings apply with a delay.
+    until(lambda: status_of_metrics(launcher.url, reader.token) == 200 or None, "the reader is authorized")
 
-    assert code(launcher.url, other.token) == 403
-    assert code(launcher.url, "no-such-token") == 401
-    assert code(launcher.url, "") == 401
+    assert status_of_metrics(launcher.url, other.token) == 403
+    assert status_of_metrics(launcher.url, "no-such-token") == 401
+    assert status_of_metrics(launcher.url, "") == 401

@@ -1,90 +1,85 @@
-"""``spec.replicas`` where the launcher's webhook sees to it: written down, in step, and a surprise to nobody."""
+"""``spec.replicas`` with the launcher's webhook: it is defaulted and follows taskNumber."""
 
 import json
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.builders import Json, a_framework, a_role
 from tests.cluster.controlplane import ControlPlane
-from tests.cluster.users import User
-from tests.core.manifests import Json, a_framework, a_role
-from tests.kubernetes.test_crd import frameworks
-from tests.kubernetes.test_scale import numbers
-from tests.kubernetes.webhook import WebhookServer, configured
+from tests.kubernetes.namespace_client import frameworks_path
+from tests.kubernetes.test_scale import task_number_and_replicas
+from tests.kubernetes.webhook_server import WebhookServer, registered_webhook
 
-#: The Framework that the file describes, as stored once it is applied.
+#: Applies a Framework with kubectl, and returns it as stored.
 Apply = Callable[[Json], Json]
-WAYS = [
-    pytest.param((), id="kubectl by itself"),
-    pytest.param(("--server-side",), id="kubectl with the server's help"),
+APPLY_MODES = [
+    pytest.param((), id="client-side apply"),
+    pytest.param(("--server-side",), id="server-side apply"),
 ]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def webhook(cluster: ControlPlane, account: User) -> Iterator[None]:
-    """One that kube-apiserver calls, for all tests here. No launcher runs: nobody else writes."""
-    server = WebhookServer(account.kubeconfig)
-    try:
-        with configured(cluster, server):
-            yield
-    finally:
-        server.end()
+def webhook(cluster: ControlPlane, webhook_server: WebhookServer) -> Iterator[None]:
+    """Registers the webhook. No launcher runs, so only tests write."""
+    with registered_webhook(cluster, webhook_server):
+        yield
 
 
 @pytest.fixture
-def way(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """How a file is applied."""
+def apply_flags(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The flags of kubectl apply."""
     flags: tuple[str, ...] = request.param
     return flags
 
 
 @pytest.fixture
-def apply(cluster: ControlPlane, namespace: str, way: tuple[str, ...]) -> Apply:
-    def applied(framework: Json) -> Json:
-        words = ("apply", *way, "-n", namespace, "-f", "-", "-o", "json")
-        stored: Json = json.loads(cluster.kubectl(*words, stdin=json.dumps(framework)))
+def apply(cluster: ControlPlane, namespace: str, apply_flags: tuple[str, ...]) -> Apply:
+    def apply_framework(framework: Json) -> Json:
+        arguments = ("apply", *apply_flags, "-n", namespace, "-f", "-", "-o", "json")
+        stored: Json = json.loads(cluster.kubectl(*arguments, stdin=json.dumps(framework)))
         return stored
 
-    return applied
+    return apply_framework
 
 
-def version(framework: Json) -> str:
+def resource_version(framework: Json) -> str:
     text: str = framework["metadata"]["resourceVersion"]
     return text
 
 
-@pytest.mark.parametrize("way", WAYS, indirect=True)
-def test_a_file_applied_twice_changes_nothing_nor_does_it_differ(
-    cluster: ControlPlane, namespace: str, way: tuple[str, ...], apply: Apply
+@pytest.mark.parametrize("apply_flags", APPLY_MODES, indirect=True)
+def test_a_file_applied_twice_changes_nothing_and_has_no_diff(
+    cluster: ControlPlane, namespace: str, apply_flags: tuple[str, ...], apply: Apply
 ) -> None:
     first = apply(a_framework())
 
-    again = apply(a_framework())
-    diff = cluster.kubectl("diff", *way, "-n", namespace, "-f", "-", stdin=json.dumps(a_framework()))
+    applied_again = apply(a_framework())
+    diff = cluster.kubectl("diff", *apply_flags, "-n", namespace, "-f", "-", stdin=json.dumps(a_framework()))
 
-    assert numbers(first["spec"]) == (2, 2)
-    assert version(again) == version(first)
+    assert task_number_and_replicas(first["spec"]) == (2, 2)
+    assert resource_version(applied_again) == resource_version(first)
     assert diff == ""
 
 
-@pytest.mark.parametrize("way", WAYS, indirect=True)
-def test_a_scale_stays_until_the_file_says_another_number(
+@pytest.mark.parametrize("apply_flags", APPLY_MODES, indirect=True)
+def test_a_scale_persists_until_the_file_changes_the_number(
     cluster: ControlPlane, namespace: str, apply: Apply
 ) -> None:
     apply(a_framework())
     cluster.kubectl("scale", "fw/mnist", "--replicas=5", "-n", namespace)
-    scaled = cluster.admin.get(frameworks(namespace, "mnist"))
+    scaled = cluster.admin.get(frameworks_path(namespace, "mnist"))
 
-    again = apply(a_framework())
+    applied_again = apply(a_framework())
     more = apply(a_framework(a_role(tasks=3)))
 
-    assert numbers(scaled["spec"]) == (2, 5)
-    assert version(again) == version(scaled)
-    assert numbers(more["spec"]) == (3, 3)
+    assert task_number_and_replicas(scaled["spec"]) == (2, 5)
+    assert resource_version(applied_again) == resource_version(scaled)
+    assert task_number_and_replicas(more["spec"]) == (3, 3)
 
 
-@pytest.mark.parametrize("way", WAYS, indirect=True)
-def test_a_second_role_takes_the_scale_away_and_its_end_brings_it_back(
+@pytest.mark.parametrize("apply_flags", APPLY_MODES, indirect=True)
+def test_a_second_role_removes_replicas_and_its_removal_restores_them(
     cluster: ControlPlane, namespace: str, apply: Apply
 ) -> None:
     apply(a_framework())
@@ -93,23 +88,23 @@ def test_a_second_role_takes_the_scale_away_and_its_end_brings_it_back(
     two = apply(a_framework(a_role(), a_role("ps", 1)))
     one = apply(a_framework())
 
-    assert numbers(two["spec"]) == (2, None)
-    assert numbers(one["spec"]) == (2, 2)
+    assert task_number_and_replicas(two["spec"]) == (2, None)
+    assert task_number_and_replicas(one["spec"]) == (2, 2)
 
 
-@pytest.mark.parametrize("way", WAYS, indirect=True)
-def test_a_file_that_says_replicas_undoes_every_scale(
-    cluster: ControlPlane, namespace: str, way: tuple[str, ...], apply: Apply
+@pytest.mark.parametrize("apply_flags", APPLY_MODES, indirect=True)
+def test_applying_a_file_with_replicas_reverts_a_scale(
+    cluster: ControlPlane, namespace: str, apply_flags: tuple[str, ...], apply: Apply
 ) -> None:
-    wanted = a_framework(replicas=3)
-    first = apply(wanted)
-    again = apply(wanted)
-    cluster.admin.patch(frameworks(namespace, "mnist/scale"), {"spec": {"replicas": 5}})
+    framework = a_framework(replicas=3)
+    first = apply(framework)
+    applied_again = apply(framework)
+    cluster.admin.patch(frameworks_path(namespace, "mnist/scale"), {"spec": {"replicas": 5}})
 
-    words = (
+    arguments = (
         "apply",
-        *way,
-        *(("--force-conflicts",) if way else ()),
+        *apply_flags,
+        *(("--force-conflicts",) if apply_flags else ()),
         "-n",
         namespace,
         "-f",
@@ -117,17 +112,17 @@ def test_a_file_that_says_replicas_undoes_every_scale(
         "-o",
         "json",
     )
-    undone = json.loads(cluster.kubectl(*words, stdin=json.dumps(wanted)))
+    applied = json.loads(cluster.kubectl(*arguments, stdin=json.dumps(framework)))
 
-    assert version(again) == version(first)
-    assert [numbers(each["spec"]) for each in (first, undone)] == [(2, 3), (2, 3)]
+    assert resource_version(applied_again) == resource_version(first)
+    assert [
+        task_number_and_replicas(applied_framework["spec"]) for applied_framework in (first, applied)
+    ] == [(2, 3), (2, 3)]
 
 
-def test_an_autoscaler_can_read_the_scale_of_what_was_just_created(
-    cluster: ControlPlane, namespace: str
-) -> None:
-    cluster.admin.post(frameworks(namespace), a_framework())
+def test_the_scale_of_a_new_framework_has_replicas(cluster: ControlPlane, namespace: str) -> None:
+    cluster.admin.post(frameworks_path(namespace), a_framework())
 
-    scale = cluster.admin.get(frameworks(namespace, "mnist/scale"))
+    scale = cluster.admin.get(frameworks_path(namespace, "mnist/scale"))
 
     assert scale["spec"] == {"replicas": 2}

@@ -1,4 +1,4 @@
-"""``launcher simpletfjob`` with the nodes of a cluster, and what it submits on them."""
+"""``launcher simpletfjob`` with the nodes of a cluster."""
 
 from pathlib import Path
 
@@ -50,21 +50,21 @@ def test_a_template_is_filled_in_for_the_nodes_of_a_cluster(cluster: ControlPlan
     assert [job["spec"]["template"]["spec"]["nodeName"] for job in jobs] == sorted(nodes)
 
 
-def test_what_is_submitted_runs_on_its_nodes_until_every_worker_has_succeeded(
+def test_a_submitted_template_runs_on_its_nodes_until_every_worker_has_succeeded(
     cluster: ControlPlane, shared_launcher: KubeLauncher, namespace: str, template: Path
 ) -> None:
     token = template.parent / "token"
     token.write_text(cluster.admin_token)
-    where = ["--server", shared_launcher.url, "--token-file", str(token), "-n", namespace]
+    options = ["--server", shared_launcher.url, "--token-file", str(token), "-n", namespace]
 
-    assert main(["simpletfjob", str(template), "-N", "3", "--submit", "--wait", *where]) == 0
+    assert main(["simpletfjob", str(template), "-N", "3", "--submit", "--wait", *options]) == 0
 
     framework = cluster.admin.get(f"/apis/launcher.microsoft.com/v1/namespaces/{namespace}/frameworks/mnist")
-    chosen = [role["task"]["pod"]["spec"]["nodeName"] for role in framework["spec"]["taskRoles"]]
+    nodes = [role["task"]["pod"]["spec"]["nodeName"] for role in framework["spec"]["taskRoles"]]
     pods = cluster.admin.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
-    ended = {
+    succeeded = {
         pod["metadata"]["name"]: pod["spec"]["nodeName"]
         for pod in pods
         if pod["status"]["phase"] == "Succeeded"
     }
-    assert ended == {"mnist-worker0-0": chosen[1], "mnist-worker1-0": chosen[2]}
+    assert succeeded == {"mnist-worker0-0": nodes[1], "mnist-worker1-0": nodes[2]}

@@ -1,4 +1,4 @@
-"""Launchers that are ended with their test, whatever becomes of it."""
+"""Launchers that are ended with their test, even if it fails."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Protocol
 
 import pytest
 
+from tests.clients.kubectl import Kubectl
 from tests.local.server import Server
 
 
@@ -17,7 +18,7 @@ class Serve(Protocol):
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Start a launcher with these flags, whose data is *at* a place of the test's choice if it has one."""
+    """Starts launchers with the given flags, with their data in the directory *at* or a new one."""
     servers: list[Server] = []
 
     def start(
@@ -31,3 +32,13 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     yield start
     for server in servers:
         server.end()
+
+
+@pytest.fixture
+def kubectl(server: Server, programs: Path, tmp_path: Path) -> Iterator[Kubectl]:
+    """The kubectl of the chosen version, for the module's server."""
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    kubectl = Kubectl(programs / "kubectl", server.url, "default", home, home / "cache")
+    yield kubectl
+    kubectl.end()

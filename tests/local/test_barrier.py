@@ -1,17 +1,18 @@
-"""Templates that FrameworkController's users have, with its barrier, on a machine without its image."""
+"""FrameworkController templates with its barrier, on a machine without its image."""
 
 from typing import Any
 
+from tests.eventually import until
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, PODS, ended, until
+from tests.local.server import FRAMEWORKS, PODS, ended
 
-#: As FrameworkController's examples have it.
+#: From FrameworkController's examples.
 BARRIER = {
     "name": "frameworkbarrier",
     "image": "frameworkcontroller/frameworkbarrier",
     "volumeMounts": [{"name": "frameworkbarrier-volume", "mountPath": "/mnt/frameworkbarrier"}],
 }
-#: A script that is given two ports, then another one.
+#: The flags of a script with two ports, then one more.
 MAIN = (
     "export FB_WORKER_PORT=4001 FB_PS_PORT=4002; . /mnt/frameworkbarrier/injector.sh;"
     'echo "mine: $FB_WORKER_IPS $FB_WORKER_ADDRESSES $FB_PS_ADDRESSES";'
@@ -22,7 +23,7 @@ MAIN = (
 
 
 def a_gang(*, barrier: dict[str, Any], main: str, **spec: Any) -> dict[str, Any]:
-    """Two workers and a parameter server that wait for each other at the *barrier*."""
+    """Two workers and a parameter server with the *barrier* as init container."""
     pod = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 1,
@@ -65,39 +66,39 @@ def test_i1_i9_a_template_with_the_barriers_image_finds_its_peers(serve: Serve) 
         for pod in server.get(PODS)["items"]
     }
     workers = [address["worker-0"], address["worker-1"]]
-    said = [line for line in server.log("gang-ps-0").splitlines() if line.startswith("mine: ")]
+    output = [line for line in server.log("gang-ps-0").splitlines() if line.startswith("mine: ")]
     ports = ",".join(f"{ip}:4001" for ip in workers)
-    assert said == [
+    assert output == [
         f"mine: {','.join(workers)} {ports} {address['ps-0']}:4002",
         f"mine: {address['ps-0']}:5002",
     ]
 
 
-def test_i10_a_barrier_that_gives_up_has_the_whole_framework_wait_and_try_again(serve: Serve) -> None:
+def test_i10_a_barrier_timeout_retries_the_whole_framework_after_a_delay(serve: Serve) -> None:
     server = serve()
-    gives_up = {
+    timed_out_barrier = {
         "name": "frameworkbarrier",
         "image": "any",
         "command": ["/bin/sh", "-c", '[ "$FC_TASKROLE_NAME" != ps ] || exit 201; sleep 600'],
     }
     policy = {"fancyRetryPolicy": True, "maxRetryCount": 0}
 
-    server.post(FRAMEWORKS, a_gang(barrier=gives_up, main="true", retryPolicy=policy))
+    server.post(FRAMEWORKS, a_gang(barrier=timed_out_barrier, main="true", retryPolicy=policy))
 
     def to_be_retried() -> Any:
         status = server.framework("gang").get("status") or {}
         return status if (status.get("retryPolicyStatus") or {}).get("retryDelaySec") is not None else None
 
-    status = until(to_be_retried, "the attempt is over, and is to be tried again")
+    status = until(to_be_retried, "the attempt is completed and will be retried")
     assert status["attemptStatus"]["completionStatus"]["code"] == 201
     assert 60 <= status["retryPolicyStatus"]["retryDelaySec"] <= 900
     assert status["retryPolicyStatus"]["accountableRetriedCount"] == 0
 
-    def left() -> list[str] | None:
+    def remaining_pods() -> list[str] | None:
         pods = server.get(PODS)["items"]
-        going = [pod for pod in pods if "deletionTimestamp" in pod["metadata"]]
-        over = all(pod["status"]["phase"] == "Failed" for pod in pods)
-        return [pod["metadata"]["name"] for pod in pods] if over and not going else None
+        terminating = [pod for pod in pods if "deletionTimestamp" in pod["metadata"]]
+        all_failed = all(pod["status"]["phase"] == "Failed" for pod in pods)
+        return [pod["metadata"]["name"] for pod in pods] if all_failed and not terminating else None
 
-    # Whoever gave up is kept for those who want to know why, and goes before it is tried again.
-    assert until(left, "nobody holds anything any more") == ["gang-ps-0"]
+    # The failed pod is retained for troubleshooting, and deleted before the retry.
+    assert until(remaining_pods, "all other pods are deleted") == ["gang-ps-0"]

@@ -1,4 +1,4 @@
-"""The conformance checks that want a whole launcher: with its collector and agent, and with a real crash."""
+"""The conformance checks that need a whole launcher: its garbage collector, its agent, and a crash."""
 
 import http.client
 import threading
@@ -7,15 +7,16 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from tests.core.manifests import a_framework, a_pod, a_role
+from tests.builders import a_framework, a_pod_template, a_role
+from tests.eventually import TIMEOUT_SECONDS, until
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, PATIENCE, PODS, Server, until
+from tests.local.server import FRAMEWORKS, PODS, Server
 
 
 def request(server: Server, method: str, path: str, body: Any = None) -> Any:
-    """The answer as JSON; raises OSError or HTTPException when the server goes away meanwhile."""
-    where = urlsplit(server.url)
-    connection = http.client.HTTPConnection(str(where.hostname), where.port, timeout=PATIENCE)
+    """The response as JSON; raises OSError or HTTPException if the server exits meanwhile."""
+    url = urlsplit(server.url)
+    connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=TIMEOUT_SECONDS)
     try:
         headers = {"Content-Type": "application/json"}
         connection.request(method, path, None if body is None else orjson.dumps(body), headers)
@@ -25,9 +26,9 @@ def request(server: Server, method: str, path: str, body: Any = None) -> Any:
 
 
 def watched(server: Server, path: str, last: str) -> list[Any]:
-    """Every change, up to and with the first that is *last*."""
-    where = urlsplit(server.url)
-    connection = http.client.HTTPConnection(str(where.hostname), where.port, timeout=PATIENCE)
+    """The types and objects of all changes, up to and including the first of type *last*."""
+    url = urlsplit(server.url)
+    connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=TIMEOUT_SECONDS)
     connection.request("GET", path)
     changes = []
     with connection.getresponse() as stream:
@@ -39,10 +40,10 @@ def watched(server: Server, path: str, last: str) -> list[Any]:
     return changes
 
 
-def test_check_064_deleted_in_the_foreground_a_framework_goes_after_its_pods(serve: Serve) -> None:
+def test_check_064_foreground_deletion_removes_a_framework_after_its_pods(serve: Serve) -> None:
     server = serve()
     container = {"name": "main", "image": "none", "command": ["sleep", "1000"]}
-    pod = a_pod(containers=[container], terminationGracePeriodSeconds=1)
+    pod = a_pod_template(containers=[container], terminationGracePeriodSeconds=1)
     server.post(FRAMEWORKS, a_framework(a_role(pod=pod), name="a"))
     server.runs("a-worker-1")
 
@@ -59,7 +60,7 @@ def test_check_064_deleted_in_the_foreground_a_framework_goes_after_its_pods(ser
     assert server.get(f"{FRAMEWORKS}/a")["code"] == 404
 
 
-def test_check_079_killed_in_the_middle_of_writes_it_keeps_every_acknowledged_one(serve: Serve) -> None:
+def test_check_079_a_launcher_killed_during_writes_keeps_every_acknowledged_one(serve: Serve) -> None:
     server = serve()
     until(lambda: server.curl("/readyz") == "ok" or None, "the server is ready")
     acknowledged: dict[str, int] = {}
@@ -69,10 +70,10 @@ def test_check_079_killed_in_the_middle_of_writes_it_keeps_every_acknowledged_on
             name = f"w{writer}-{number}"
             try:
                 framework = a_framework(a_role(tasks=1), name=name, executionType="Create")
-                answer = request(server, "POST", FRAMEWORKS, framework)
+                response = request(server, "POST", FRAMEWORKS, framework)
             except (OSError, http.client.HTTPException):
                 return
-            acknowledged[name] = int(answer["metadata"]["resourceVersion"])
+            acknowledged[name] = int(response["metadata"]["resourceVersion"])
 
     writers = [threading.Thread(target=write, args=(writer,)) for writer in range(4)]
     for writer in writers:
@@ -80,7 +81,7 @@ def test_check_079_killed_in_the_middle_of_writes_it_keeps_every_acknowledged_on
     until(lambda: len(acknowledged) > 100 or None, "many are written")
     server.kill()
     for writer in writers:
-        writer.join(PATIENCE)
+        writer.join(TIMEOUT_SECONDS)
     newest = max(acknowledged.values())
     server.start()
     listed = request(server, "GET", FRAMEWORKS)

@@ -2,9 +2,10 @@
 
 import shutil
 
-from tests.core.manifests import a_framework
+from tests.builders import a_framework
+from tests.eventually import until
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, until
+from tests.local.server import FRAMEWORKS
 
 
 def test_a_launcher_whose_data_directory_is_removed_is_not_ready_and_stores_nothing(serve: Serve) -> None:
@@ -12,11 +13,11 @@ def test_a_launcher_whose_data_directory_is_removed_is_not_ready_and_stores_noth
     until(lambda: server.curl("/readyz") == "ok" or None, "the server is ready")
     shutil.rmtree(server.data)
 
-    answer = server.post(FRAMEWORKS, a_framework())
+    response = server.post(FRAMEWORKS, a_framework())
 
-    assert (answer["code"], answer["reason"]) == (503, "ServiceUnavailable")
-    assert "removed or replaced" in answer["message"]
-    assert "restart" in answer["message"]
+    assert (response["code"], response["reason"]) == (503, "ServiceUnavailable")
+    assert "removed or replaced" in response["message"]
+    assert "restart" in response["message"]
     assert "[-]store failed" in server.curl("/readyz")
     assert server.errors().count("a file of the store was removed or replaced") == 1
     assert "Traceback" not in server.errors()

@@ -1,18 +1,19 @@
-"""Tasks of a real launcher find each other, each on a node of its own, and speak to each other."""
+"""Tasks of a launcher process, each on its own node, find and connect to each other."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import orjson
 
-from tests.core.manifests import Json, a_framework, a_role
+from tests.builders import Json, a_container, a_framework, a_pod_template, a_role
+from tests.cluster.pki import self_signed
+from tests.eventually import until
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, PATIENCE, PODS, Server, ended, until
+from tests.local.server import FRAMEWORKS, PODS, Server, ended
 
 NODES = ("--node=a,ip=127.0.0.2", "--node=b,ip=127.0.0.3")
 
-#: Listens where it was told that it would, and greets everybody else until all have been greeted.
+#: Listens on its own address and connects to all peers until it has connected to all.
 _GREET = """
 . /configdir/hosts.env
 exec python3 - <<'END'
@@ -41,20 +42,20 @@ END
 """
 
 
-def a_pod(command: str, node: str = "") -> Json:
-    where = {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}
-    container = {"name": "main", "image": "busybox", "command": ["/bin/sh", "-c", command]}
-    return {"spec": {"restartPolicy": "Never", "containers": [container], **where}}
+def a_shell_pod(command: str, node: str = "") -> Json:
+    """A pod template that runs a shell script, optionally on *node*."""
+    selector = {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}
+    return a_pod_template(a_container("/bin/sh", "-c", command), **selector)
 
 
 def log(server: Server, pod: str, container: str) -> str:
     return server.curl(f"{PODS}/{pod}/log?container={container}")
 
 
-def test_tasks_take_free_ports_and_meet(serve: Serve) -> None:
+def test_tasks_use_free_ports_and_connect_to_each_other(serve: Serve) -> None:
     server = serve(*NODES)
     framework = a_framework(
-        a_role("worker", 3, pod=a_pod(_GREET)),
+        a_role("worker", 3, pod=a_shell_pod(_GREET)),
         name="meet",
         discovery={"ports": {"worker": "auto"}, "timeoutSeconds": 50},
     )
@@ -66,11 +67,13 @@ def test_tasks_take_free_ports_and_meet(serve: Serve) -> None:
     assert len({log(server, f"meet-worker-{index}", "main") for index in range(3)}) == 1
 
 
-def test_who_waits_in_vain_fails_and_says_for_whom(serve: Serve) -> None:
+def test_a_task_whose_peers_never_start_fails_and_names_them(serve: Serve) -> None:
     server = serve(*NODES)
-    here, nowhere = a_pod("true", "a"), a_pod("true", "c")
+    schedulable, unschedulable = a_shell_pod("true", "a"), a_shell_pod("true", "c")
     framework = a_framework(
-        a_role("worker", 1, pod=here), a_role("far", 1, pod=nowhere), discovery={"timeoutSeconds": 1}
+        a_role("worker", 1, pod=schedulable),
+        a_role("far", 1, pod=unschedulable),
+        discovery={"timeoutSeconds": 1},
     )
 
     server.post(FRAMEWORKS, framework)
@@ -78,15 +81,12 @@ def test_who_waits_in_vain_fails_and_says_for_whom(serve: Serve) -> None:
 
     completion = done["status"]["attemptStatus"]["completionStatus"]
     assert ended(done) == "Failed"
-    assert "far/0" in str(completion)
+    assert "waiting for addresses of far-0" in str(completion)
 
 
-def test_pods_need_no_more_than_their_own_token(serve: Serve, tmp_path: Path) -> None:
-    """Neither the token of the API nor the authority of its certificate is known to them otherwise."""
-    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
-    command += ["-keyout", "tls.key", "-out", "tls.crt"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=PATIENCE)
+def test_pods_need_only_their_own_token(serve: Serve, tmp_path: Path) -> None:
+    """They have neither the token of the API nor the CA of its certificate."""
+    self_signed(tmp_path, "IP:127.0.0.1")
     (tmp_path / "token").write_text("a-token-of-the-api-for-this-test")
     (tmp_path / "token").chmod(0o600)
     files = {"token-file": "token", "tls-cert": "tls.crt", "tls-key": "tls.key"}
@@ -98,18 +98,18 @@ def test_pods_need_no_more_than_their_own_token(serve: Serve, tmp_path: Path) ->
         "Authorization: Bearer a-token-of-the-api-for-this-test",
     )
     framework = a_framework(
-        a_role("worker", 1, pod=a_pod("cat /configdir/configfile; env")),
+        a_role("worker", 1, pod=a_shell_pod("cat /configdir/configfile; env")),
         discovery={"ports": {"worker": 46866}},
     )
 
     body = ("-H", "Content-Type: application/json", "--data-binary", orjson.dumps(framework).decode())
     server.curl(FRAMEWORKS, *options, *body)
 
-    def over() -> bool | None:
+    def is_completed() -> bool | None:
         status = orjson.loads(server.curl(f"{FRAMEWORKS}/mnist", *options)).get("status") or {}
         return status.get("state") == "Completed" or None
 
-    until(over, "it is over")
-    said = server.curl(f"{PODS}/mnist-worker-0/log?container=main", *options)
-    assert re.match(r"[0-9.]+:46866\n", said)
-    assert "a-token-of-the-api" not in said
+    until(is_completed, "the Framework is completed")
+    output = server.curl(f"{PODS}/mnist-worker-0/log?container=main", *options)
+    assert re.match(r"[0-9.]+:46866\n", output)
+    assert "a-token-of-the-api" not in output

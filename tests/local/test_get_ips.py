@@ -1,4 +1,4 @@
-"""``get_ips.sh`` outside of the launcher's pods: by its API, and by ``kubectl proxy``."""
+"""``get_ips.sh`` outside the launcher's pods: with its API, and with ``kubectl proxy``."""
 
 import subprocess
 from collections.abc import Iterator
@@ -7,17 +7,22 @@ from pathlib import Path
 
 import orjson
 
-from launcher.rendezvous.programs import program
-from tests.core.manifests import a_framework, a_pod, a_role
+from launcher.rendezvous.container_programs import program_text
+from tests.builders import a_framework, a_pod_template, a_role
+from tests.eventually import TIMEOUT_SECONDS
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, PATIENCE
+from tests.local.server import FRAMEWORKS, Server
+
+NODES = ("--node=one,ip=127.0.0.11,zone=a", "--node=two,ip=127.0.0.12,zone=b")
+PORTS = {"worker_port": "46866", "ps_port": "46867"}
+HOSTS = "127.0.0.11:46866,127.0.0.11:46866 127.0.0.12:46867\n"
 
 
 @contextmanager
-def proxied(*options: str) -> Iterator[str]:
-    """The URL of a ``kubectl proxy`` with these options, inside."""
+def proxied(program: Path, *options: str) -> Iterator[str]:
+    """The URL of a running ``kubectl proxy`` with these options."""
     with subprocess.Popen(
-        ["kubectl", *options, "proxy", "--port", "0"], stdout=subprocess.PIPE, text=True
+        [program, *options, "proxy", "--port", "0"], stdout=subprocess.PIPE, text=True
     ) as proxy:
         try:
             assert proxy.stdout is not None
@@ -26,9 +31,16 @@ def proxied(*options: str) -> Iterator[str]:
             proxy.kill()
 
 
+def start(server: Server) -> None:
+    """Two workers on the first node, one parameter server on the second."""
+    sleeping = {"containers": [{"name": "main", "image": "any", "command": ["sleep", "600"]}]}
+    first, second = (a_pod_template(**sleeping, nodeSelector={"zone": zone}) for zone in ("a", "b"))
+    server.post(FRAMEWORKS, a_framework(a_role(tasks=2, pod=first), a_role("ps", 1, pod=second)))
+
+
 def found(directory: Path, **variables: str) -> str:
-    """What a script of the user's gets to know."""
-    (directory / "get_ips.sh").write_text(program("get_ips.sh"))
+    """The output of a user's script that calls get_ips.sh."""
+    (directory / "get_ips.sh").write_text(program_text("get_ips.sh"))
     done = subprocess.run(
         ["bash", "-c", "source ./get_ips.sh && echo $worker_hosts $ps_hosts"],
         cwd=directory,
@@ -36,27 +48,29 @@ def found(directory: Path, **variables: str) -> str:
         | variables,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_it_finds_the_hosts_of_all_tasks(serve: Serve, tmp_path: Path) -> None:
-    server = serve("--node=one,ip=127.0.0.11,zone=a", "--node=two,ip=127.0.0.12,zone=b")
-    sleeping = {"containers": [{"name": "main", "image": "any", "command": ["sleep", "600"]}]}
-    first, second = (a_pod(**sleeping, nodeSelector={"zone": zone}) for zone in ("a", "b"))
-    server.post(FRAMEWORKS, a_framework(a_role(tasks=2, pod=first), a_role("ps", 1, pod=second)))
-    ports = {"worker_port": "46866", "ps_port": "46867"}
-    expected = "127.0.0.11:46866,127.0.0.11:46866 127.0.0.12:46867\n"
+def test_get_ips_finds_the_hosts_of_all_tasks(serve: Serve, tmp_path: Path) -> None:
+    server = serve(*NODES)
+    start(server)
 
-    assert found(tmp_path, LAUNCHER_API=server.url, **ports) == expected
-    with proxied("--server", server.url) as url:
-        assert found(tmp_path, KUBE_APISERVER_ADDRESS=url, **ports) == expected
+    assert found(tmp_path, LAUNCHER_API=server.url, **PORTS) == HOSTS
 
 
-def test_the_launcher_gives_it_out(serve: Serve) -> None:
+def test_get_ips_finds_the_hosts_through_kubectl_proxy(serve: Serve, programs: Path, tmp_path: Path) -> None:
+    server = serve(*NODES)
+    start(server)
+
+    with proxied(programs / "kubectl", "--server", server.url) as url:
+        assert found(tmp_path, KUBE_APISERVER_ADDRESS=url, **PORTS) == HOSTS
+
+
+def test_the_launcher_serves_get_ips(serve: Serve) -> None:
     server = serve()
 
-    assert server.curl("/rendezvous/v1/programs/get_ips.sh") == program("get_ips.sh")
+    assert server.curl("/rendezvous/v1/programs/get_ips.sh") == program_text("get_ips.sh")
     assert orjson.loads(server.curl("/rendezvous/v1/programs/get_hosts.sh"))["code"] == 404

@@ -1,29 +1,29 @@
-"""Tasks that find each other by name in local mode: real processes, real resolvers, several nodes."""
+"""DNS names of tasks in local mode, on several nodes."""
 
 from collections.abc import Iterable
 from typing import Any
 
-import orjson
 import pytest
 
-from launcher.converters.kubeflow.tfjob import framework_of
-from launcher.core.pods.services import ANNOTATION
-from tests.core.manifests import Json, a_framework, a_role
+from launcher.converters.kubeflow.tfjob import convert
+from launcher.core.pods.services import SERVICES_ANNOTATION
+from tests.builders import Json, a_framework, a_role
+from tests.eventually import until
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, Server, ended, until
+from tests.local.server import FRAMEWORKS, Server, ended
 
 SERVICES = "/api/v1/namespaces/default/services"
-#: Prints what a name leads to as soon as it leads anywhere, or to where it is to lead.
-_LOOK_UP = (
+#: Prints the address of a name once it resolves, optionally to a given address.
+_RESOLVE = (
     'until found=$(getent hosts "$1") && case "$found" in "$2"*) ;; *) false ;; esac; do sleep 0.1; done; '
     "echo $1 is ${found%% *}"
 )
 
 
 def a_template(
-    server: Server, script: str, *words: str, annotations: Json | None = None, **spec: Any
+    server: Server, script: str, *lines: str, annotations: Json | None = None, **spec: Any
 ) -> Json:
-    container: Json = {"name": "main", "image": "none", "command": ["sh", "-c", script, "sh", *words]}
+    container: Json = {"name": "main", "image": "none", "command": ["sh", "-c", script, "sh", *lines]}
     container["env"] = [ended_with(server)]
     return {
         "metadata": {"annotations": annotations or {}},
@@ -32,7 +32,7 @@ def a_template(
 
 
 def ended_with(server: Server) -> Json:
-    """A variable by which what is left of a pod is found when the test is over."""
+    """A variable that identifies the processes of a pod at the end of the test."""
     return {"name": "LAUNCHER_TEST", "value": str(server.data)}
 
 
@@ -44,16 +44,18 @@ def services(server: Server) -> list[str]:
     return sorted(service["metadata"]["name"] for service in server.get(SERVICES)["items"])
 
 
-def says(server: Server, pod: str, words: Iterable[str]) -> None:
-    """Return when the pod has printed all of that."""
-    until(lambda: all(each in server.log(pod) for each in words) or None, f"{pod} says {words}")
+def wait_for_output(server: Server, pod: str, lines: Iterable[str]) -> None:
+    """Waits until the pod has printed all *lines*."""
+    until(lambda: all(each in server.log(pod) for each in lines) or None, f"{pod} has printed {lines}")
 
 
-def test_tasks_on_different_nodes_find_each_other_by_the_names_that_they_are_told(serve: Serve) -> None:
+def test_tasks_on_different_nodes_resolve_the_names_in_their_environment(serve: Serve) -> None:
     server = serve("--node=a,ip=127.0.0.2", "--node=b,ip=127.0.0.3")
     # The names are those of the environment that every task has.
-    look = f'set -- "${{PS_HOSTS%%:*}}" ""; {_LOOK_UP}; set -- "$MASTER_ADDR" ""; {_LOOK_UP}; echo rank $RANK'
-    stays = f"{look}; exec sleep 1000"
+    script = (
+        f'set -- "${{PS_HOSTS%%:*}}" ""; {_RESOLVE}; set -- "$MASTER_ADDR" ""; {_RESOLVE}; echo rank $RANK'
+    )
+    stays = f"{script}; exec sleep 1000"
     roles = [
         a_role("ps", 1, pod=a_template(server, stays, **on("a"))),
         a_role("worker", 1, pod=a_template(server, stays, **on("b"))),
@@ -63,38 +65,36 @@ def test_tasks_on_different_nodes_find_each_other_by_the_names_that_they_are_tol
 
     name = "mnist-ps-0.mnist.default.svc"
     for pod, rank in (("mnist-ps-0", 0), ("mnist-worker-0", 1)):
-        says(server, pod, [f"rank {rank}\n"])
+        wait_for_output(server, pod, [f"rank {rank}\n"])
         assert server.log(pod) == f"{name} is 127.0.0.2\n{name} is 127.0.0.2\nrank {rank}\n"
 
 
-def test_the_names_of_tasks_that_tfjobs_know_are_there_and_go_with_the_framework(serve: Serve) -> None:
+def test_services_per_task_exist_until_the_framework_is_deleted(serve: Serve) -> None:
     server = serve("--node=a,ip=127.0.0.2")
-    annotations = {ANNOTATION: "PerTask"}
+    annotations = {SERVICES_ANNOTATION: "PerTask"}
     roles = [
         a_role("ps", 1, pod=a_template(server, "sleep 1000", annotations=annotations)),
         a_role(
             "worker",
             2,
-            pod=a_template(server, f"{_LOOK_UP}; sleep 1000", "mnist-ps-0", "", annotations=annotations),
+            pod=a_template(server, f"{_RESOLVE}; sleep 1000", "mnist-ps-0", "", annotations=annotations),
         ),
     ]
 
     server.post(FRAMEWORKS, a_framework(*roles))
-    says(server, "mnist-worker-1", ["mnist-ps-0 is 127.0.0.2"])
-    there = services(server)
-    table = server.kubectl("get", "svc")
+    wait_for_output(server, "mnist-worker-1", ["mnist-ps-0 is 127.0.0.2"])
+    created = services(server)
     server.curl(f"{FRAMEWORKS}/mnist", "-X", "DELETE")
 
-    assert there == ["mnist-ps-0", "mnist-worker-0", "mnist-worker-1"]
-    assert "mnist-worker-1" in table
-    until(lambda: not services(server) or None, "the Services are gone")
-    until(lambda: not list(server.data.glob("hosts/*/*")) or None, "the names are gone")
+    assert created == ["mnist-ps-0", "mnist-worker-0", "mnist-worker-1"]
+    until(lambda: not services(server) or None, "the Services are deleted")
+    until(lambda: not list(server.data.glob("hosts/*/*")) or None, "the hosts files are deleted")
 
 
-def test_tasks_of_a_tfjob_find_each_other_by_tf_config(serve: Serve) -> None:
+def test_tasks_of_a_tfjob_resolve_the_names_in_tf_config(serve: Serve) -> None:
     server = serve("--node=a,ip=127.0.0.2")
     peer = "import json, os; print(json.loads(os.environ['TF_CONFIG'])['cluster']['ps'][0].split(':')[0])"
-    script = f'set -- "$(python3 -c "{peer}")" ""; {_LOOK_UP}'
+    script = f'set -- "$(python3 -c "{peer}")" ""; {_RESOLVE}'
 
     def replicas(script: str) -> Json:
         container = {"name": "tensorflow", "image": "none", "command": ["sh", "-c", script]}
@@ -108,23 +108,21 @@ def test_tasks_of_a_tfjob_find_each_other_by_tf_config(serve: Serve) -> None:
         "spec": {"tfReplicaSpecs": {"PS": replicas("exec sleep 1000"), "Worker": replicas(script)}},
     }
 
-    server.post(FRAMEWORKS, framework_of(job).framework)
+    server.post(FRAMEWORKS, convert(job).framework)
 
     assert ended(server.completed("dist")) == "Succeeded"
     assert server.log("dist-worker-0") == "dist-ps-0.default.svc is 127.0.0.2\n"
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["all along", "with a new launcher in between"])
-def test_a_program_that_runs_hears_of_the_new_address_of_a_task_that_has_moved(
-    serve: Serve, restart: bool
-) -> None:
+def test_a_running_program_resolves_the_new_address_of_a_retried_task(serve: Serve, restart: bool) -> None:
     server = serve("--node=a,ip=127.0.0.2", "--node=b,ip=127.0.0.3")
     name = "mnist-ps-0.mnist"
     wait = f'until [ -e "{server.data.parent}/%s" ]; do sleep 0.1; done'
-    watcher = f"{_LOOK_UP}; set -- {name} 127.0.0.3; {_LOOK_UP}; {wait % 'end'}; echo done"
+    watcher = f"{_RESOLVE}; set -- {name} 127.0.0.3; {_RESOLVE}; {wait % 'end'}; echo done"
 
     def roles(node: str) -> list[Json]:
-        # It fails once, when it is told to.
+        # It fails once, when the file exists.
         script = f"[ $FC_TASK_ATTEMPT_ID = 0 ] || exec sleep 1000; {wait % 'fail'}; exit 1"
         ps = a_role("ps", 1, pod=a_template(server, script, **on(node)))
         ps["task"]["retryPolicy"] = {"maxRetryCount": 1}
@@ -132,23 +130,22 @@ def test_a_program_that_runs_hears_of_the_new_address_of_a_task_that_has_moved(
         return [ps, {**worker, "frameworkAttemptCompletionPolicy": {"minSucceededTaskCount": 1}}]
 
     server.post(FRAMEWORKS, a_framework(*roles("a"), discovery={}))
-    says(server, "mnist-worker-0", [f"{name} is 127.0.0.2"])
+    wait_for_output(server, "mnist-worker-0", [f"{name} is 127.0.0.2"])
     service = server.get(f"{SERVICES}/mnist")["metadata"]["uid"]
-    patch = orjson.dumps({"spec": {"taskRoles": roles("b")}}).decode()
-    server.kubectl("patch", "framework", "mnist", "--type=merge", f"--patch={patch}")
-    until(lambda: _is_observed(server.framework("mnist")) or None, "the launcher knows where it is to go")
+    server.patch(f"{FRAMEWORKS}/mnist", {"spec": {"taskRoles": roles("b")}})
+    until(lambda: _is_observed(server.framework("mnist")) or None, "the launcher has observed the change")
 
     if restart:
         server.kill()
         server.start()
     (server.data.parent / "fail").write_text("")
-    says(server, "mnist-worker-0", [f"{name} is 127.0.0.3"])
+    wait_for_output(server, "mnist-worker-0", [f"{name} is 127.0.0.3"])
 
     assert server.get(f"{SERVICES}/mnist")["metadata"]["uid"] == service
     (server.data.parent / "end").write_text("")
     assert ended(server.completed("mnist")) == "Succeeded"
     assert server.log("mnist-worker-0") == f"{name} is 127.0.0.2\n{name} is 127.0.0.3\ndone\n"
-    until(lambda: not services(server) or None, "a Framework that is over has no names")
+    until(lambda: not services(server) or None, "the Services of the completed Framework are deleted")
 
 
 def _is_observed(framework: Any) -> bool:
@@ -156,9 +153,17 @@ def _is_observed(framework: Any) -> bool:
     return observed
 
 
-def test_somebody_elses_service_keeps_its_name_and_the_framework_waits_with_a_reason(serve: Serve) -> None:
+def test_a_framework_waits_with_a_reason_while_another_service_has_its_name(serve: Serve) -> None:
     server = serve()
-    theirs = server.kubectl("create", "service", "clusterip", "mnist", "--tcp=80:80")
+    uid = server.post(
+        SERVICES,
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "mnist"},
+            "spec": {"ports": [{"port": 80}]},
+        },
+    )
     server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_template(server, "true")), discovery={}))
 
     def reason() -> str | None:
@@ -167,9 +172,9 @@ def test_somebody_elses_service_keeps_its_name_and_the_framework_waits_with_a_re
         tasks = roles[0].get("taskStatuses") or [{}]
         return tasks[0].get("message") or None
 
-    said = until(reason, "it says why it waits")
-    server.kubectl("delete", "service", "mnist", "--wait=false")  # another takes the name
+    output = until(reason, "its message has the reason")
+    server.delete(f"{SERVICES}/mnist")
 
-    assert "created" in theirs
-    assert "a Service named mnist is there already, and it is not this Framework's" in said
+    assert uid["kind"] == "Service"
+    assert "Service mnist already exists and is not owned by this Framework" in output
     assert ended(server.completed("mnist")) == "Succeeded"

@@ -1,9 +1,9 @@
-"""``launcher logs -p``: the log of the attempt before the current one, and of no other."""
+"""``launcher logs -p`` prints the log of the previous attempt."""
 
 import pytest
 
 from launcher.cli.main import main
-from tests.core.manifests import a_framework, a_pod, a_role
+from tests.builders import a_framework, a_pod_template, a_role
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS
 
@@ -11,10 +11,12 @@ from tests.local.server import FRAMEWORKS
 def test_the_previous_attempt_is_the_one_before_the_last(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = serve()
+    server = serve(module="tests.local.serve_without_backoff")
     monkeypatch.setenv("LAUNCHER_SERVER", server.url)
     command = ["sh", "-c", "echo attempt $FC_TASK_ATTEMPT_ID; exit 1"]
-    role = a_role(tasks=1, pod=a_pod(containers=[{"name": "main", "image": "x", "command": command}]))
+    role = a_role(
+        tasks=1, pod=a_pod_template(containers=[{"name": "main", "image": "x", "command": command}])
+    )
     role["task"]["retryPolicy"] = {"maxRetryCount": 3}
     server.post(FRAMEWORKS, a_framework(role))
     server.completed("mnist")

@@ -1,8 +1,8 @@
-"""Numbers and names in an address, however large or long, get an answer that a client can act on, never a 500."""
+"""Large numbers and long names in a URL get a client error, never a 500."""
 
 from pathlib import Path
 
-from tests.core.manifests import a_framework, a_role
+from tests.builders import a_framework, a_role
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, PODS
 
@@ -10,7 +10,7 @@ LONG = "a" * 300
 NUMBERS = ("2147483648", "9223372036854775807", "9223372036854775808", "-1", "1e3", "9" * 5000)
 
 
-def test_numbers_and_names_in_an_address_never_give_a_500(serve: Serve, tmp_path: Path) -> None:
+def test_large_numbers_and_long_names_in_a_url_never_cause_a_500(serve: Serve, tmp_path: Path) -> None:
     server = serve(at=tmp_path)
     server.post(FRAMEWORKS, a_framework(a_role(tasks=1), name="done"))
     server.completed("done")

@@ -1,4 +1,4 @@
-"""The launcher may be killed at any moment: its pods go on, and nothing of them is lost, doubled or left behind."""
+"""A launcher killed at any time: its pods continue, and no task is lost, repeated or left behind."""
 
 import random
 import subprocess
@@ -10,12 +10,12 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.core.manifests import a_framework, a_role
+from tests.builders import a_framework, a_role
+from tests.eventually import until
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, PODS, Server, until
+from tests.local.server import FRAMEWORKS, PODS, Server
 
-KILLS = 100
-#: Each task writes down when it begins and ends, and fails as often as its index says before it succeeds.
+#: Each task records its start and end, and fails as many times as its index before it succeeds.
 TASK = """
 me="$FC_FRAMEWORK_NAME $FC_TASKROLE_NAME $FC_TASK_INDEX"
 echo "start $me $UID_OF_POD $(date +%s.%N)" >> /journal/lines
@@ -26,8 +26,8 @@ test "$tries" -gt "$FC_TASK_INDEX"
 """
 
 
-def a_journalist(journal: Path, data: Path) -> dict[str, Any]:
-    """A pod that writes its journal."""
+def a_recording_pod(journal: Path, data: Path) -> dict[str, Any]:
+    """A pod that records its start and end in *journal*."""
     env = [
         {"name": "LAUNCHER_TEST", "value": str(data)},
         {"name": "UID_OF_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
@@ -43,8 +43,8 @@ def a_journalist(journal: Path, data: Path) -> dict[str, Any]:
     return {"spec": {"restartPolicy": "Never", "containers": [container], "volumes": [volume]}}
 
 
-def ask(server: Server, path: str, *options: str) -> str | None:
-    """The answer, if there is a server just now."""
+def try_get(server: Server, path: str, *options: str) -> str | None:
+    """The response, or None while the server is not running."""
     try:
         return server.curl(path, *options)
     except subprocess.CalledProcessError:
@@ -52,22 +52,25 @@ def ask(server: Server, path: str, *options: str) -> str | None:
 
 
 @pytest.mark.timeout(600)
-def test_killed_a_hundred_times_it_loses_doubles_and_leaves_nothing(serve: Serve, tmp_path: Path) -> None:
-    chance = random.Random(4)
+@pytest.mark.parametrize("kills", [8, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_repeatedly_killed_launcher_loses_repeats_and_leaves_behind_no_task(
+    serve: Serve, tmp_path: Path, kills: int
+) -> None:
+    generator = random.Random(4)
     journal = tmp_path / "journal"
     journal.mkdir()
-    server = serve(module="tests.local.impatient")
+    server = serve(module="tests.local.serve_without_backoff")
     names: list[str] = []
 
-    for number in range(KILLS):
+    for number in range(kills):
         if number % 4 == 0:
             names.append(f"job{number}")
             retry = {"fancyRetryPolicy": False, "maxRetryCount": 10}
-            role = a_role(tasks=3, pod=a_journalist(journal, server.data))
+            role = a_role(tasks=3, pod=a_recording_pod(journal, server.data))
             role["task"]["retryPolicy"] = retry
             framework = a_framework(role, name=names[-1])
             until(lambda: submitted(server, framework), f"{names[-1]} is submitted")  # noqa: B023 - called at once
-        time.sleep(chance.expovariate(3.0))  # not in the hope of anything: any moment will do
+        time.sleep(generator.expovariate(3.0))  # a random time between kills
         server.kill()
         server.start()
     frameworks = [server.completed(name, within=180) for name in names]
@@ -75,21 +78,21 @@ def test_killed_a_hundred_times_it_loses_doubles_and_leaves_nothing(serve: Serve
     assert {frozenset(conditions(framework)) for framework in frameworks} == {
         frozenset({"Started", "Succeeded"})
     }
-    assert told_twice(journal) == []
+    assert repeated_or_incomplete(journal) == []
     starts = Counter(tuple(line[1:4]) for line in lines(journal) if line[0] == "start")
     assert starts == {(name, "worker", str(index)): index + 1 for name in names for index in range(3)}
     assert overlaps(journal) == []
     assert server.inside() == []
     for name in names:
         server.curl(f"{FRAMEWORKS}/{name}", "-X", "DELETE")
-    until(lambda: None if server.get(PODS)["items"] else True, "every pod is gone")
-    until(lambda: None if any((server.data / "runs").iterdir()) else True, "every run is forgotten")
+    until(lambda: None if server.get(PODS)["items"] else True, "every pod is deleted")
+    until(lambda: None if any((server.data / "runs").iterdir()) else True, "every run record is deleted")
 
 
 def submitted(server: Server, framework: dict[str, Any]) -> bool | None:
     body = orjson.dumps(framework).decode()
-    answer = ask(server, FRAMEWORKS, "-H", "Content-Type: application/json", "--data-binary", body)
-    return True if answer is not None and orjson.loads(answer).get("code", 409) == 409 else None
+    response = try_get(server, FRAMEWORKS, "-H", "Content-Type: application/json", "--data-binary", body)
+    return True if response is not None and orjson.loads(response).get("code", 409) == 409 else None
 
 
 def conditions(framework: Any) -> set[str]:
@@ -100,20 +103,20 @@ def lines(journal: Path) -> list[list[str]]:
     return [line.split() for line in (journal / "lines").read_text().splitlines()]
 
 
-def told_twice(journal: Path) -> list[tuple[str, str]]:
-    """Pods that began or ended more than once, or did only one of the two."""
-    told = Counter((line[4], line[0]) for line in lines(journal))
-    pods = {pod for pod, _ in told}
-    return [(pod, word) for pod in pods for word in ("start", "end") if told[pod, word] != 1]
+def repeated_or_incomplete(journal: Path) -> list[tuple[str, str]]:
+    """Pods that started or ended more than once, or did only one of the two."""
+    records = Counter((line[4], line[0]) for line in lines(journal))
+    pods = {pod for pod, _ in records}
+    return [(pod, word) for pod in pods for word in ("start", "end") if records[pod, word] != 1]
 
 
 def overlaps(journal: Path) -> list[tuple[str, ...]]:
-    """Tasks of which a second pod began before the first had ended."""
+    """Tasks of which a second pod started before the first had ended."""
     by_task: dict[tuple[str, ...], list[tuple[float, str]]] = defaultdict(list)
     for line in lines(journal):
         by_task[tuple(line[1:4])].append((float(line[5]), line[0]))
     return [
         task
-        for task, told in by_task.items()
-        if [word for _, word in sorted(told)] != ["start", "end"] * (len(told) // 2)
+        for task, records in by_task.items()
+        if [word for _, word in sorted(records)] != ["start", "end"] * (len(records) // 2)
     ]

@@ -1,9 +1,8 @@
 """
-Every Framework of the manual, as it is printed, POSTed with curl and run to its end.
+Every Framework of the manual, unchanged, is POSTed with curl and runs to completion.
 
-The manual is read where it stands beside the project; without it, these tests are left out and say so. Its images are
-stood in for by directories with our get_ips.sh and with small programs, which check what they are given and that they
-reach each other.
+The manual is read from a directory next to the project; without it, these tests are skipped. Its images are replaced by
+directories with get_ips.sh and with small programs, which check their arguments and connect to each other.
 """
 
 import re
@@ -15,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from launcher.rendezvous.programs import program
+from launcher.rendezvous.container_programs import program_text
 from tests.core.manifests import SEEDS
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, PODS, Server, ended, loopback, within
@@ -27,7 +26,7 @@ NODES = (f"10.151.40.241,ip={loopback(41)}", f"10.151.40.242,ip={loopback(42)}")
 
 
 def manual() -> list[str]:
-    """The samples, in the order in which they are printed."""
+    """The samples, in their order in the manual."""
     found = [
         sample
         for path in sorted(SEEDS.glob("004*.txt"))
@@ -40,18 +39,18 @@ def manual() -> list[str]:
 
 @pytest.fixture
 def images(tmp_path: Path) -> dict[str, Path]:
-    """The directories that stand for the manual's images."""
+    """The directories that replace the manual's images."""
     trainer, finder = tmp_path / "trainer", tmp_path / "finder"
     shutil.copytree(STANDINS / "distributedtf", trainer)
     finder.mkdir()
     for directory in (trainer / "benchmarks/scripts/tf_cnn_benchmarks", finder):
-        (directory / "get_ips.sh").write_text(program("get_ips.sh"))
+        (directory / "get_ips.sh").write_text(program_text("get_ips.sh"))
     return {TRAINER: trainer, FINDER: finder}
 
 
 @pytest.fixture
 def share(tmp_path: Path) -> Path:
-    """What the manual's NFS server exports."""
+    """The directory that replaces the manual's NFS export."""
     directory = tmp_path / "share"
     (directory / "cifar-10-batches-py").mkdir(parents=True)
     (directory / "cifar-10-batches-py" / "data_batch_1").write_text("a little data\n")
@@ -74,14 +73,14 @@ def server(serve: Serve, flags: list[str]) -> Server:
 
 
 def post(server: Server, tmp_path: Path, text: str) -> tuple[Any, list[str]]:
-    """What the server answers, and its warnings."""
+    """The response of the server, and its warnings."""
     (tmp_path / "framework.yaml").write_text(text)
     options = ("-H", "Content-Type: application/yaml", "--data-binary", f"@{tmp_path / 'framework.yaml'}")
     head, _, body = server.curl(FRAMEWORKS, "--include", *options).partition("\n\n")
     return orjson.loads(body), re.findall(r"^Warning: 299 - \"(.*)\"$", head, re.MULTILINE | re.IGNORECASE)
 
 
-def test_the_first_sample_trains_with_addresses_that_it_finds_itself(server: Server, tmp_path: Path) -> None:
+def test_the_first_sample_trains_with_addresses_of_get_ips(server: Server, tmp_path: Path) -> None:
     created, warnings = post(server, tmp_path, manual()[0])
 
     assert created["metadata"]["name"] == "tfexample"
@@ -117,11 +116,11 @@ def test_a_file_on_the_host_is_read_in_the_pod(
 
 
 @pytest.mark.parametrize("number", [1, 5], ids=["init container", "training on NFS"])
-def test_a_misspelt_field_is_warned_of_and_costs_the_worker_its_volumes(
+def test_a_misspelled_field_causes_a_warning_and_is_ignored(
     serve: Serve, flags: list[str], tmp_path: Path, number: int
 ) -> None:
     sample = manual()[number]
-    server = serve(*flags, module="tests.local.impatient")
+    server = serve(*flags, module="tests.local.serve_without_backoff")
 
     _, warnings = post(server, tmp_path, sample)
     framework = server.completed("tfexample")
@@ -133,7 +132,7 @@ def test_a_misspelt_field_is_warned_of_and_costs_the_worker_its_volumes(
 
 
 @pytest.mark.parametrize("number", [1, 5], ids=["init container", "training on NFS"])
-def test_spelt_right_it_trains_with_addresses_from_its_init_container(
+def test_the_corrected_sample_trains_with_addresses_of_its_init_container(
     server: Server, tmp_path: Path, number: int
 ) -> None:
     _, warnings = post(server, tmp_path, manual()[number].replace(" olumeMounts", " volumeMounts"))

@@ -1,4 +1,4 @@
-"""``launcher serve`` as a user starts it: what it says, what it refuses, and how it ends."""
+"""``launcher serve`` as a user starts it: its output, its errors, and its end."""
 
 import os
 import socket
@@ -10,99 +10,100 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.manifests import a_framework, a_pod, a_role
+from tests.builders import a_framework, a_pod_template, a_role
+from tests.eventually import TIMEOUT_SECONDS, until
+from tests.launcher_process import PROJECT
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, PATIENCE, PODS, PROJECT, until
+from tests.local.server import FRAMEWORKS, PODS
 
 
-def refused(*flags: str) -> tuple[int, str]:
-    """Exit code and complaint of a launcher that does not start."""
+def failed_start(*flags: str) -> tuple[int, str]:
+    """The exit code and the error of a launcher that does not start."""
     command = [sys.executable, "-m", "launcher", "serve", *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, cwd=PROJECT)
-    # It does not claim to listen.
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, cwd=PROJECT)
+    # It does not print that it listens.
     assert done.stdout == ""
     return done.returncode, done.stderr
 
 
-def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+def test_a_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as port_in_use:
+        port = port_in_use.getsockname()[1]
 
-        code, complaint = refused("--listen", f"127.0.0.1:{port}", "--data", str(tmp_path))
+        code, error = failed_start("--listen", f"127.0.0.1:{port}", "--data", str(tmp_path))
 
     assert code == 2
-    assert complaint.count("\n") == 1
-    assert f"127.0.0.1:{port}: Address already in use;" in complaint
-    assert "--listen" in complaint
+    assert error.count("\n") == 1
+    assert f"127.0.0.1:{port}: Address already in use;" in error
+    assert "--listen" in error
 
 
-def test_data_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_read_only_data_directory_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    code, complaint = refused("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file" / "data"))
+    code, error = failed_start("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file" / "data"))
 
     assert code == 2
-    assert complaint.count("\n") == 1
-    assert "--data" in complaint
+    assert error.count("\n") == 1
+    assert "--data" in error
 
 
-def test_data_that_is_a_file_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_file_as_data_directory_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    code, complaint = refused("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file"))
+    code, error = failed_start("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file"))
 
     assert code == 2
-    assert (
-        complaint
-        == f"launcher serve: data: {tmp_path}/file is no directory; choose another with --data DIR\n"
-    )
+    assert error == f"launcher serve: data: {tmp_path}/file is not a directory; set another with --data DIR\n"
 
 
-def test_a_lock_that_cannot_be_opened_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_lock_that_cannot_be_opened_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "store.db.lock").mkdir()
 
-    code, complaint = refused("--listen", "127.0.0.1:0", "--data", str(tmp_path))
+    code, error = failed_start("--listen", "127.0.0.1:0", "--data", str(tmp_path))
 
     assert code == 2
-    assert complaint.count("\n") == 1
-    assert f"data: {tmp_path}: Is a directory; choose another with --data DIR" in complaint
+    assert error.count("\n") == 1
+    assert f"data: {tmp_path}: Is a directory; set another with --data DIR" in error
 
 
-def test_a_certificate_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
+def test_an_invalid_certificate_is_reported_in_one_line(tmp_path: Path) -> None:
     for name in ("tls.crt", "tls.key"):
         (tmp_path / name).touch(mode=0o600)
     files = ("--tls-cert", str(tmp_path / "tls.crt"), "--tls-key", str(tmp_path / "tls.key"))
 
-    code, complaint = refused("--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"), *files)
+    code, error = failed_start("--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"), *files)
 
     assert code == 2
-    assert complaint.count("\n") == 1
-    assert f"tls-cert: {tmp_path}/tls.crt" in complaint
+    assert error.count("\n") == 1
+    assert f"tls-cert: {tmp_path}/tls.crt" in error
 
 
-def test_a_second_launcher_on_the_same_data_is_refused_and_the_first_goes_on(serve: Serve) -> None:
+def test_a_second_launcher_on_the_same_data_is_refused_and_the_first_continues(serve: Serve) -> None:
     first = serve()
     until(lambda: first.curl("/readyz") == "ok" or None, "the first is ready")
 
-    code, complaint = refused("--listen", "127.0.0.1:0", "--data", str(first.data))
+    code, error = failed_start("--listen", "127.0.0.1:0", "--data", str(first.data))
 
     assert code == 2
-    assert complaint.count("\n") == 1, complaint
-    assert str(first.data) in complaint
+    assert error.count("\n") == 1, error
+    assert str(first.data) in error
     assert first.curl("/readyz") == "ok"
 
 
-def test_a_setting_that_cannot_be_followed_is_one_clear_line() -> None:
-    code, complaint = refused("--listen", "0.0.0.0:0")
+def test_an_invalid_setting_is_reported_in_one_line() -> None:
+    code, error = failed_start("--listen", "0.0.0.0:0")
 
     assert code == 2
-    assert complaint.count("\n") == 1
-    assert "token" in complaint
+    assert error.count("\n") == 1
+    assert "token" in error
 
 
-def test_asked_to_end_it_ends_well_and_its_pods_go_on(serve: Serve) -> None:
+def test_sigterm_ends_the_launcher_with_exit_code_0_and_its_pods_continue(serve: Serve) -> None:
     server = serve()
-    server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_sleeper(str(server.data))), name="long"))
+    server.post(
+        FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_sleeping_framework(str(server.data))), name="long")
+    )
     running = f"{PODS}/long-worker-0"
     server.runs("long-worker-0")
     before = server.inside()
@@ -111,7 +112,7 @@ def test_asked_to_end_it_ends_well_and_its_pods_go_on(serve: Serve) -> None:
 
     assert code == 0
     assert all("can run commands as root" in line for line in server.errors().splitlines())
-    assert "1 container is still running" in server.said
+    assert "1 container keeps running" in server.output
     assert before
     assert server.inside() == before
     server.start()
@@ -120,43 +121,50 @@ def test_asked_to_end_it_ends_well_and_its_pods_go_on(serve: Serve) -> None:
     until(lambda: not server.inside() or None, "no process is left")
 
 
-def a_sleeper(mark: str) -> dict[str, object]:
+def a_sleeping_framework(mark: str) -> dict[str, object]:
     container = {
         "name": "main",
         "image": "none",
         "command": ["sleep", "1000"],
         "env": [{"name": "LAUNCHER_TEST", "value": mark}],
     }
-    return a_pod(containers=[container], terminationGracePeriodSeconds=1)
+    return a_pod_template(containers=[container], terminationGracePeriodSeconds=1)
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 12 MiB."""
+    """A filesystem of 12 MiB."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small disk")
-    place = tmp_path / "small"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", place], check=True, timeout=PATIENCE)
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True, timeout=PATIENCE)
+    mount_point = tmp_path / "small"
+    mount_point.mkdir()
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", mount_point], check=True, timeout=TIMEOUT_SECONDS
+    )
+    yield mount_point
+    subprocess.run(["umount", "--lazy", mount_point], check=True, timeout=TIMEOUT_SECONDS)
 
 
-def test_on_a_full_disk_it_says_so_and_goes_on_when_there_is_room(small_disk: Path, serve: Serve) -> None:
+def test_on_a_full_disk_writes_fail_with_the_reason_until_space_is_available(
+    small_disk: Path, serve: Serve
+) -> None:
     server = serve(at=small_disk)
     until(lambda: server.curl("/readyz") == "ok" or None, "the server is ready")
-    with (small_disk / "fill").open("wb") as fill, suppress(OSError):
+    server.post(FRAMEWORKS, a_framework(a_role(tasks=1), name="early", executionType="Create"))
+    with (small_disk / "fill").open("wb", buffering=0) as fill, suppress(OSError):
         while fill.write(bytes(65536)):
-            fill.flush()
+            pass
 
-    refused = server.post(FRAMEWORKS, a_framework(a_role(tasks=1), name="late"))
+    rejected = server.post(FRAMEWORKS, a_framework(a_role(tasks=1), name="late"))
     health = server.curl("/readyz")
+    findings = server.get(f"{FRAMEWORKS}/early/diagnosis")["findings"]
     (small_disk / "fill").unlink()
     created = server.post(FRAMEWORKS, a_framework(a_role(tasks=1), name="late"))
 
-    assert (refused["code"], refused["reason"]) == (503, "ServiceUnavailable")
-    assert "full" in refused["message"]
+    assert (rejected["code"], rejected["reason"]) == (503, "ServiceUnavailable")
+    assert "full" in rejected["message"]
     assert "[-]disk failed" in health
+    assert findings[0]["id"] == "FL-SYS-06"
     assert created["kind"] == "Framework"
     assert server.completed("late")["status"]["state"] == "Completed"
     assert server.curl("/readyz") == "ok"
@@ -168,7 +176,9 @@ def test_a_running_framework_can_be_deleted_on_a_full_disk(
 ) -> None:
     container = {"name": "main", "image": "none", "command": ["sleep", "600"]}
     server = serve(at=small_disk)
-    server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_pod(containers=[container])), name="running"))
+    server.post(
+        FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_pod_template(containers=[container])), name="running")
+    )
     server.runs("running-worker-0")
     if restarted:
         server.kill()
@@ -183,5 +193,5 @@ def test_a_running_framework_can_be_deleted_on_a_full_disk(
     deleted = server.curl(f"{FRAMEWORKS}/running", "-X", "DELETE")
 
     assert '"code":503' not in deleted, deleted
-    until(lambda: server.framework("running").get("code") == 404 or None, "the Framework is gone")
-    until(lambda: server.get(PODS)["items"] == [] or None, "its pod is gone")
+    until(lambda: server.framework("running").get("code") == 404 or None, "the Framework is deleted")
+    until(lambda: server.get(PODS)["items"] == [] or None, "its pod is deleted")

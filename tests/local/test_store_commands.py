@@ -1,13 +1,15 @@
-"""``launcher store`` beside a launcher that runs."""
+"""``launcher store`` while a launcher is running."""
 
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
-from tests.core.manifests import a_framework
+from tests.builders import a_framework
+from tests.eventually import TIMEOUT_SECONDS
+from tests.launcher_process import PROJECT
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, PATIENCE, PROJECT, Server
+from tests.local.server import FRAMEWORKS, Server
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -17,12 +19,12 @@ def store(server: Server, *words: str) -> "subprocess.CompletedProcess[str]":
         [sys.executable, "-m", "launcher", "store", *words, "--data", str(server.data)],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
         cwd=PROJECT,
     )
 
 
-def held(name: str) -> dict[str, object]:
+def an_unstarted_framework(name: str) -> dict[str, object]:
     return a_framework(name=name, executionType="Create")
 
 
@@ -38,7 +40,7 @@ def test_a_running_launcher_is_checked_and_backed_up_and_the_backup_restored_aft
     serve: Serve, tmp_path: Path
 ) -> None:
     server, stopped = serve(), threading.Event()
-    assert server.post(FRAMEWORKS, held("kept"))["kind"] == "Framework"
+    assert server.post(FRAMEWORKS, an_unstarted_framework("kept"))["kind"] == "Framework"
     writer = threading.Thread(target=write_until, args=(stopped, server))
     writer.start()
     try:
@@ -46,14 +48,14 @@ def test_a_running_launcher_is_checked_and_backed_up_and_the_backup_restored_aft
         backup = store(server, "backup", str(tmp_path / "backup.db"))
     finally:
         stopped.set()
-        writer.join(PATIENCE)
+        writer.join(TIMEOUT_SECONDS)
     assert [done.returncode for done in (*checks, backup)] == [0] * 4, (checks, backup)
 
     server.curl(f"{FRAMEWORKS}/kept", "-X", "DELETE")
-    assert server.post(FRAMEWORKS, held("later"))["kind"] == "Framework"
-    refused = store(server, "restore", str(tmp_path / "backup.db"), "--force")
-    assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1)
-    assert f"in use by another launcher (process {server.pid})" in refused.stderr
+    assert server.post(FRAMEWORKS, an_unstarted_framework("later"))["kind"] == "Framework"
+    rejected = store(server, "restore", str(tmp_path / "backup.db"), "--force")
+    assert (rejected.returncode, len(rejected.stderr.splitlines())) == (1, 1)
+    assert f"in use by another launcher (process {server.pid})" in rejected.stderr
 
     server.stop()
     restored = store(server, "restore", str(tmp_path / "backup.db"), "--force")
@@ -65,7 +67,7 @@ def test_a_running_launcher_is_checked_and_backed_up_and_the_backup_restored_aft
 
 def test_a_damaged_store_stops_the_start_with_one_line_until_the_loss_is_accepted(serve: Serve) -> None:
     server = serve()
-    assert server.post(FRAMEWORKS, held("lost"))["kind"] == "Framework"
+    assert server.post(FRAMEWORKS, an_unstarted_framework("lost"))["kind"] == "Framework"
     server.kill()
     (server.data / "store.db-wal").write_bytes(b"")
 
@@ -79,7 +81,7 @@ def test_a_damaged_store_stops_the_start_with_one_line_until_the_loss_is_accepte
         "--data",
         str(server.data),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, cwd=PROJECT)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, cwd=PROJECT)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert "acknowledged writes are lost" in done.stderr

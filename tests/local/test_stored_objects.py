@@ -1,4 +1,4 @@
-"""A stored object that cannot be handled costs its own key: the launcher starts, works, reports it and deletes it."""
+"""A stored object that cannot be handled affects only its own key: the launcher works, reports and deletes it."""
 
 import subprocess
 from pathlib import Path
@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from launcher.store.interface import EVENTS, NAMESPACES, NODES, SERVICES, ResourceKind
-from tests.core.manifests import a_framework, a_pod, a_role
+from tests.builders import a_framework, a_pod_template, a_role
+from tests.eventually import until
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, Server, until
-from tests.local.stored import put, samples, spoilt
+from tests.local.malformed_objects import samples, store_objects, with_wrong_values
+from tests.local.server import FRAMEWORKS, Server
 
 NODE = "here"
 Placed = list[tuple[ResourceKind, str, str]]
@@ -25,92 +26,99 @@ def code_of(server: Server, path: str, *options: str) -> str:
     return server.curl(path, "--output", "/dev/null", "--write-out", "%{http_code}", *options)
 
 
-def runs_a_framework(server: Server, name: str) -> None:
-    """A new Framework, whose pods have names in a Service, runs to its end."""
-    role = a_role("worker", 2, pod=a_pod(subdomain=name))
+def run_framework(server: Server, name: str) -> None:
+    """Creates a Framework with DNS names, and waits for its success."""
+    role = a_role("worker", 2, pod=a_pod_template(subdomain=name))
 
-    made = server.post(FRAMEWORKS, a_framework(role, name=name))
+    created = server.post(FRAMEWORKS, a_framework(role, name=name))
 
-    assert made["kind"] == "Framework", made
+    assert created["kind"] == "Framework", created
     assert (
         server.completed(name)["status"]["attemptStatus"]["completionStatus"]["type"]["name"] == "Succeeded"
     )
 
 
-def test_a_service_whose_selector_is_no_object_ends_neither_the_launcher_nor_its_next_start(
+def test_a_stored_service_with_a_malformed_selector_ends_neither_the_launcher_nor_its_next_start(
     serve: Serve, tmp_path: Path
 ) -> None:
     selectors = ("x", ["a"], {"a": ["b"]}, 7, {"a": None})
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"generation": 1}}
-    bad = put(tmp_path / "data", [(SERVICES, {**service, "spec": {"selector": each}}) for each in selectors])
+    malformed = store_objects(
+        tmp_path / "data", [(SERVICES, {**service, "spec": {"selector": each}}) for each in selectors]
+    )
 
     server = serve("--node", NODE, at=tmp_path)
-    runs_a_framework(server, "first")
+    run_framework(server, "first")
     server.kill()
     server.start()
-    runs_a_framework(server, "second")
+    run_framework(server, "second")
 
     assert server.curl("/readyz") == "ok"
-    for place in bad:
-        assert code_of(server, path_of(*place), "-X", "DELETE") == "200"
+    for key in malformed:
+        assert code_of(server, path_of(*key), "-X", "DELETE") == "200"
 
 
 @pytest.mark.timeout(600)
-def test_stored_objects_with_wrong_types_cost_their_own_keys(serve: Serve, tmp_path: Path) -> None:
-    bad = put(tmp_path / "data", [(kind, obj) for kind, sample in samples(NODE) for obj in spoilt(sample)])
+def test_stored_objects_with_wrong_types_affect_only_their_own_keys(serve: Serve, tmp_path: Path) -> None:
+    malformed = store_objects(
+        tmp_path / "data",
+        [(kind, obj) for kind, sample in samples(NODE) for obj in with_wrong_values(sample)],
+    )
 
     server = serve("--node", NODE, at=tmp_path)
-    runs_a_framework(server, "next")
+    run_framework(server, "next")
     server.kill()
     server.start()
-    runs_a_framework(server, "after")
+    run_framework(server, "after")
 
     verbose = server.curl("/readyz?verbose")
     assert server.curl("/readyz") == "ok"
     assert "pods default/bad-" in verbose
     assert "launcher_object_errors{" in server.curl("/metrics")
     table = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io"
-    for kind in dict.fromkeys(kind for kind, _, _ in bad):
+    for kind in dict.fromkeys(kind for kind, _, _ in malformed):
         namespace = "default" if kind.namespaced else ""
         assert code_of(server, path_of(kind, namespace)) == "200", kind
         assert code_of(server, path_of(kind, namespace), "-H", table) == "200", kind
-    is_deleted(server, bad)
+    delete_malformed(server, malformed)
     until(lambda: None if "default/bad-" in server.curl("/readyz?verbose") else True, "no error is left")
-    assert "Traceback" not in server.said
+    assert "Traceback" not in server.output
 
 
-def is_deleted(server: Server, bad: Placed) -> None:
-    """Every bad object of a kind that can be deleted is gone soon after a DELETE."""
-    # Neither events nor nodes can be deleted by users, and every name of a namespace is there.
-    doomed = [place for place in bad if place[0] not in (EVENTS, NODES, NAMESPACES)]
-    urls = [server.url + path_of(*place) for place in doomed]
+def delete_malformed(server: Server, malformed: Placed) -> None:
+    """Deletes every malformed object that users can delete, and waits until none is left."""
+    # Users can delete neither events nor nodes, and every namespace exists implicitly.
+    deletable = [key for key in malformed if key[0] not in (EVENTS, NODES, NAMESPACES)]
+    urls = [server.url + path_of(*key) for key in deletable]
     for start in range(0, len(urls), 50):
         batch = urls[start : start + 50]
-        words = [word for url in batch for word in ("-o", "/dev/null", url)]
-        command = ["curl", "-sS", "--max-time", "60", "-X", "DELETE", "-w", "%{http_code} %{url}\n", *words]
-        said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-        wrong = [line for line in said.splitlines() if line.split()[0] not in ("200", "202", "404", "409")]
-        assert not wrong, wrong
+        options = [option for url in batch for option in ("-o", "/dev/null", url)]
+        command = ["curl", "-sS", "--max-time", "60", "-X", "DELETE", "-w", "%{http_code} %{url}\n", *options]
+        output = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+        unexpected = [
+            line for line in output.splitlines() if line.split()[0] not in ("200", "202", "404", "409")
+        ]
+        assert not unexpected, unexpected
 
-    def left() -> list[str]:
-        kinds = dict.fromkeys(kind for kind, _, _ in doomed)
+    def remaining() -> list[str]:
+        kinds = dict.fromkeys(kind for kind, _, _ in deletable)
         listed = {kind: server.get(path_of(kind, "default"))["items"] for kind in kinds}
-        there = {(kind, obj["metadata"]["name"]) for kind, items in listed.items() for obj in items}
-        return [path_of(*place) for place in doomed if (place[0], place[2]) in there]
+        existing = {(kind, obj["metadata"]["name"]) for kind, items in listed.items() for obj in items}
+        return [path_of(*key) for key in deletable if (key[0], key[2]) in existing]
 
     try:
-        until(lambda: None if left() else True, "bad objects are gone")
+        until(lambda: None if remaining() else True, "the malformed objects are deleted")
     except AssertionError:
         raise AssertionError(
-            f"{len(left())} are still there: {left()[:20]}: {server.get(left()[0])}"
+            f"{len(remaining())} still exist: {remaining()[:20]}: {server.get(remaining()[0])}"
         ) from None
 
 
-def test_a_node_of_its_own_with_wrong_types_is_put_right(serve: Serve, tmp_path: Path) -> None:
+def test_a_configured_node_with_wrong_types_is_corrected(serve: Serve, tmp_path: Path) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"generation": 1}, "spec": "x", "status": ["x"]}
-    put(tmp_path / "data", [(NODES, node)])
+    store_objects(tmp_path / "data", [(NODES, node)])
 
     server = serve("--node", "bad-0", at=tmp_path)
-    runs_a_framework(server, "first")
+    run_framework(server, "first")
 
     assert server.get("/api/v1/nodes/bad-0")["status"]["capacity"]

@@ -1,16 +1,17 @@
-"""TFJobs on one machine, with the clients that their users have: kubectl, and Python as Kubeflow's SDK uses it."""
+"""TFJobs in local mode, with kubectl and with the calls of Kubeflow's Python SDK."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from kubernetes import client
 
+from tests.clients.kubectl import Kubectl
+from tests.eventually import TIMEOUT_SECONDS, until
 from tests.job_kinds.samples import a_tfjob, counts, replicas, states
-from tests.local.server import PATIENCE, Server, until
+from tests.local.server import Server
 
 GROUP, VERSION, PLURAL = "kubeflow.org", "v1", "tfjobs"
 TFJOBS = f"/apis/{GROUP}/{VERSION}/namespaces/default/{PLURAL}"
@@ -22,7 +23,7 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A launcher that all tests here share, each with a job of its own."""
+    """A launcher that the tests of this module share, each with its own job."""
     server = Server(tmp_path_factory.mktemp("server"))
     yield server
     server.end()
@@ -30,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Path:
-    """A directory in which a file stands when those who wait for it may go on."""
+    """A directory; jobs wait until a file is created in it."""
     return tmp_path
 
 
@@ -40,12 +41,12 @@ def script(server: Server, text: str, count: int | None = None, restart: str | N
     return replicas(count, restart, command=["sh", "-c", text], env=env)
 
 
-def once(file: Path) -> str:
+def wait_for_file(file: Path) -> str:
     return f"until [ -e {file} ]; do sleep 0.05; done; "
 
 
-def here(gate: Path, job: Json) -> Json:
-    """The job, whose containers see the gate where it is."""
+def with_gate(gate: Path, job: Json) -> Json:
+    """The job, with *gate* mounted in its containers at the same path."""
     for each in job["spec"]["tfReplicaSpecs"].values():
         spec = each["template"]["spec"]
         spec["volumes"] = [{"name": "gate", "hostPath": {"path": str(gate)}}]
@@ -58,14 +59,14 @@ def job_of(server: Server, name: str) -> Json:
     return found
 
 
-def told(server: Server, name: str, state: str) -> Json:
-    """The job, as soon as that happened last."""
+def wait_for_condition(server: Server, name: str, state: str) -> Json:
+    """Waits until *state* is the job's last condition, and returns the job."""
 
-    def look() -> Json | None:
+    def probe() -> Json | None:
         job = job_of(server, name)
         return job if states(job)[-1:] == [state] else None
 
-    return until(look, f"{name} is {state}")
+    return until(probe, f"{name} is {state}")
 
 
 def pods_of(server: Server, name: str) -> list[str]:
@@ -73,36 +74,39 @@ def pods_of(server: Server, name: str) -> list[str]:
     return sorted(pod["metadata"]["name"] for pod in listed)
 
 
-def create(server: Server, job: Json) -> str:
-    return server.kubectl("create", "-f", "-", stdin=orjson.dumps(job).decode())
+def create(server: Server, job: Json) -> None:
+    created = server.post(f"/apis/{job['apiVersion']}/namespaces/default/{PLURAL}", job)
+    assert created["kind"] == "TFJob", created
 
 
-def test_kubectl_takes_a_job_from_its_beginning_to_its_end(server: Server, gate: Path) -> None:
-    job = here(
+def test_kubectl_manages_a_job_from_creation_to_deletion(
+    server: Server, kubectl: Kubectl, gate: Path
+) -> None:
+    job = with_gate(
         gate,
         a_tfjob(
             "dist",
             policy={"cleanPodPolicy": "Running"},
-            Chief=script(server, once(gate / "go") + "echo $TF_CONFIG"),
+            Chief=script(server, wait_for_file(gate / "go") + "echo $TF_CONFIG"),
             Worker=script(server, "sleep 1000", 2),
             PS=script(server, "sleep 1000", 1),
         ),
     )
 
-    assert create(server, job) == "tfjob.kubeflow.org/dist created\n"
-    until(lambda: counts_of(server, "dist") == ["1", "2", "1"] or None, "all of them run")
-    assert server.kubectl("get", "tfjobs", "dist").split()[:5] == ["NAME", "STATE", "AGE", "dist", "Running"]
+    assert kubectl("create", "-f", "-", stdin=job) == "tfjob.kubeflow.org/dist created\n"
+    until(lambda: counts_of(server, "dist") == [1, 2, 1] or None, "all pods run")
+    assert kubectl("get", "tfjobs", "dist").split()[:5] == ["NAME", "STATE", "AGE", "dist", "Running"]
     (gate / "go").touch()
-    server.kubectl("wait", "--for=condition=Succeeded", "tfjob/dist", f"--timeout={PATIENCE:g}s")
+    kubectl("wait", "--for=condition=Succeeded", "tfjob/dist", f"--timeout={TIMEOUT_SECONDS:g}s")
 
-    ended = told(server, "dist", "Succeeded")
+    ended = wait_for_condition(server, "dist", "Succeeded")
     assert states(ended) == ["Created", "Running=False", "Succeeded"]
     assert counts(ended) == {
         "Chief": {"succeeded": 1},
         "Worker": {"succeeded": 2},
         "PS": {"succeeded": 1},
     }
-    assert json.loads(server.kubectl("logs", "dist-chief-0")) == {
+    assert json.loads(kubectl("logs", "dist-chief-0")) == {
         "cluster": {
             "chief": ["dist-chief-0.default.svc:2222"],
             "ps": ["dist-ps-0.default.svc:2222"],
@@ -111,25 +115,25 @@ def test_kubectl_takes_a_job_from_its_beginning_to_its_end(server: Server, gate:
         "task": {"type": "chief", "index": 0},
         "environment": "cloud",
     }
-    until(lambda: pods_of(server, "dist") == ["dist-chief-0"] or None, "the others are gone")
-    described = server.kubectl("describe", "tfjob", "dist")
+    until(lambda: pods_of(server, "dist") == ["dist-chief-0"] or None, "the other pods are deleted")
+    described = kubectl("describe", "tfjob", "dist")
     assert [word for word in ("TFJobCreated", "TFJobRunning", "TFJobSucceeded") if word in described] == [
         "TFJobCreated",
         "TFJobRunning",
         "TFJobSucceeded",
     ]
-    server.kubectl("delete", "tfjob", "dist", f"--timeout={PATIENCE:g}s")
-    until(lambda: server.framework("dist")["kind"] == "Status" or None, "its Framework goes with it")
-    until(lambda: pods_of(server, "dist") == [] or None, "and so do its pods")
+    kubectl("delete", "tfjob", "dist", f"--timeout={TIMEOUT_SECONDS:g}s")
+    until(lambda: server.framework("dist")["kind"] == "Status" or None, "its Framework is deleted")
+    until(lambda: pods_of(server, "dist") == [] or None, "its pods are deleted")
 
 
-def counts_of(server: Server, name: str) -> list[str]:
-    paths = "".join(f"{{.status.replicaStatuses.{type_}.active}}," for type_ in ("Chief", "Worker", "PS"))
-    return server.kubectl("get", "tfjob", name, "-o", f"jsonpath={paths}").split(",")[:-1]
+def counts_of(server: Server, name: str) -> list[int]:
+    statuses = job_of(server, name).get("status", {}).get("replicaStatuses", {})
+    return [statuses.get(type_, {}).get("active", 0) for type_ in ("Chief", "Worker", "PS")]
 
 
 class Sdk:
-    """What the SDK of Kubeflow does for TFJobs, by the calls that it makes."""
+    """The API calls of Kubeflow's SDK for TFJobs."""
 
     def __init__(self, connection: client.ApiClient) -> None:
         self._jobs, self._core = client.CustomObjectsApi(connection), client.CoreV1Api(connection)
@@ -141,14 +145,14 @@ class Sdk:
         return self._jobs.get_namespaced_custom_object(GROUP, VERSION, "default", PLURAL, name)
 
     def wait_for_job_conditions(self, name: str, expected: str) -> Any:
-        def look() -> Any:
+        def probe() -> Any:
             job = self.get_job(name)
             true = {
                 one["type"] for one in job.get("status", {}).get("conditions", ()) if one["status"] == "True"
             }
             return job if expected in true else None
 
-        return until(look, f"{name} is {expected}")
+        return until(probe, f"{name} is {expected}")
 
     def get_job_pod_names(
         self, name: str, replica_type: str | None = None, index: int | None = None
@@ -168,7 +172,7 @@ class Sdk:
         self._jobs.delete_namespaced_custom_object(GROUP, VERSION, "default", PLURAL, name)
 
 
-def test_scripts_with_the_sdk_go_on_working(server: Server) -> None:
+def test_the_calls_of_kubeflows_sdk_work(server: Server) -> None:
     job = a_tfjob(
         "scripted",
         spec={"successPolicy": "AllWorkers"},
@@ -182,7 +186,7 @@ def test_scripts_with_the_sdk_go_on_working(server: Server) -> None:
         logs = sdk.get_job_logs("scripted")
         second = sdk.get_job_pod_names("scripted", "worker", 1)
         sdk.delete_job("scripted")
-        until(lambda: sdk.get_job_pod_names("scripted") == [] or None, "its pods are gone")
+        until(lambda: sdk.get_job_pod_names("scripted") == [] or None, "its pods are deleted")
 
     assert ended["status"]["replicaStatuses"]["Worker"]["succeeded"] == 2
     assert logs == {
@@ -191,68 +195,68 @@ def test_scripts_with_the_sdk_go_on_working(server: Server) -> None:
     assert second == ["scripted-worker-1"]
 
 
-def test_a_job_is_suspended_resumed_and_scaled(server: Server) -> None:
+def test_a_job_is_suspended_resumed_and_scaled(server: Server, kubectl: Kubectl) -> None:
     create(
         server, a_tfjob("elastic", spec={"enableDynamicWorker": True}, Worker=script(server, "sleep 1000", 1))
     )
-    told(server, "elastic", "Running")
+    wait_for_condition(server, "elastic", "Running")
 
-    server.kubectl("scale", "tfjob", "elastic", "--replicas=2")
+    kubectl("scale", "tfjob", "elastic", "--replicas=2")
     both = ["elastic-worker-0", "elastic-worker-1"]
-    until(lambda: pods_of(server, "elastic") == both or None, "there are two")
-    patch = '{"spec":{"runPolicy":{"suspend":true}}}'
-    server.kubectl("patch", "tfjob", "elastic", "--type=merge", f"--patch={patch}")
-    held = told(server, "elastic", "Suspended")
-    until(lambda: pods_of(server, "elastic") == [] or None, "they are gone")
-    server.kubectl("patch", "tfjob", "elastic", "--type=merge", f"--patch={patch.replace('true', 'false')}")
-    again = told(server, "elastic", "Running")
-    server.kubectl("delete", "tfjob", "elastic", "--cascade=foreground", f"--timeout={PATIENCE:g}s")
+    until(lambda: pods_of(server, "elastic") == both or None, "two pods exist")
+    patch = '{"spec":{"runPolicy":{"suspend": true}}}'
+    kubectl("patch", "tfjob", "elastic", "--type=merge", f"--patch={patch}")
+    suspended = wait_for_condition(server, "elastic", "Suspended")
+    until(lambda: pods_of(server, "elastic") == [] or None, "the pods are deleted")
+    kubectl("patch", "tfjob", "elastic", "--type=merge", f"--patch={patch.replace('true', 'false')}")
+    resumed = wait_for_condition(server, "elastic", "Running")
+    kubectl("delete", "tfjob", "elastic", "--cascade=foreground", f"--timeout={TIMEOUT_SECONDS:g}s")
 
-    assert "replicaStatuses" not in held["status"]
-    assert again["status"]["startTime"] >= held["status"]["startTime"]
+    assert "replicaStatuses" not in suspended["status"]
+    assert resumed["status"]["startTime"] >= suspended["status"]["startTime"]
     assert pods_of(server, "elastic") == []
 
 
 def test_a_job_can_be_created_again_as_soon_as_it_is_deleted(server: Server, gate: Path) -> None:
-    stubborn = f"echo $$ >> {gate}/started; trap '' TERM; while :; do sleep 0.05; done"
+    ignoring_sigterm = f"echo $$ >> {gate}/started; trap '' TERM; while :; do sleep 0.05; done"
     second = f"kill -0 $(cat {gate}/started) 2>/dev/null && touch {gate}/both; exit 0"
 
     def job(text: str) -> Json:
-        made = here(gate, a_tfjob("again", Worker=script(server, text)))
-        made["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["terminationGracePeriodSeconds"] = 2
-        return made
+        tfjob = with_gate(gate, a_tfjob("again", Worker=script(server, text)))
+        tfjob["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["terminationGracePeriodSeconds"] = 2
+        return tfjob
 
     api = client.CustomObjectsApi(client.ApiClient(client.Configuration(host=server.url)))
-    create(server, job(stubborn))
-    until(lambda: (gate / "started").exists() or None, "the first runs")
+    create(server, job(ignoring_sigterm))
+    until(lambda: (gate / "started").exists() or None, "the first job runs")
 
     api.delete_namespaced_custom_object(GROUP, VERSION, "default", PLURAL, "again")
     api.create_namespaced_custom_object(GROUP, VERSION, "default", PLURAL, job(second))
 
-    ended = told(server, "again", "Succeeded")
+    ended = wait_for_condition(server, "again", "Succeeded")
     assert "Blocked" not in states(ended)
     assert not (gate / "both").exists()
 
 
-def test_a_job_is_applied_again_and_again(server: Server) -> None:
+def test_a_job_can_be_applied_repeatedly(server: Server, kubectl: Kubectl) -> None:
     job = a_tfjob("applied", policy={"suspend": True}, Worker=script(server, "true"))
-    text = orjson.dumps(job).decode()
+    text = json.dumps(job)
 
-    first = server.kubectl("apply", "-f", "-", stdin=text)
-    same = server.kubectl("apply", "-f", "-", stdin=text)
-    other = server.kubectl("apply", "-f", "-", stdin=text.replace('"suspend":true', '"suspend":false'))
+    first = kubectl("apply", "-f", "-", stdin=text)
+    same = kubectl("apply", "-f", "-", stdin=text)
+    other = kubectl("apply", "-f", "-", stdin=text.replace('"suspend": true', '"suspend":false'))
 
     assert (first, same, other) == (
         "tfjob.kubeflow.org/applied created\n",
         "tfjob.kubeflow.org/applied unchanged\n",
         "tfjob.kubeflow.org/applied configured\n",
     )
-    told(server, "applied", "Succeeded")
+    wait_for_condition(server, "applied", "Succeeded")
 
 
-def test_the_shape_of_the_first_version_is_run(server: Server, gate: Path) -> None:
+def test_a_job_of_the_first_version_is_run(server: Server, gate: Path) -> None:
     def entry(type_: str, text: str, count: int = 1) -> Json:
-        job = here(gate, a_tfjob(Any=script(server, text)))
+        job = with_gate(gate, a_tfjob(Any=script(server, text)))
         template = job["spec"]["tfReplicaSpecs"]["Any"]["template"]
         return {"TfReplicaType": type_, "Replicas": count, "Template": template}
 
@@ -262,7 +266,7 @@ def test_the_shape_of_the_first_version_is_run(server: Server, gate: Path) -> No
         "metadata": {"name": "first"},
         "spec": {
             "ReplicaSpecs": [
-                entry("Chief", once(gate / "go") + "echo $TF_CONFIG"),
+                entry("Chief", wait_for_file(gate / "go") + "echo $TF_CONFIG"),
                 entry("Ps", "sleep 1000"),
                 entry("Worker", "sleep 1000", 2),
             ]
@@ -270,37 +274,37 @@ def test_the_shape_of_the_first_version_is_run(server: Server, gate: Path) -> No
     }
 
     create(server, job)
-    until(lambda: counts_of(server, "first") == ["1", "2", "1"] or None, "all of them run")
+    until(lambda: counts_of(server, "first") == [1, 2, 1] or None, "all pods run")
     (gate / "go").touch()
-    ended = told(server, "first", "Succeeded")
+    ended = wait_for_condition(server, "first", "Succeeded")
 
-    config = json.loads(server.kubectl("logs", "first-chief-0"))
+    config = json.loads(server.log("first-chief-0"))
     assert sorted(config["cluster"]) == ["chief", "ps", "worker"]
     assert counts(ended) == {"Chief": {"succeeded": 1}, "PS": {"succeeded": 1}, "Worker": {"succeeded": 2}}
-    # As the operators of its time did it, what still runs goes with the job.
-    until(lambda: pods_of(server, "first") == ["first-chief-0"] or None, "the others are gone")
+    # The default of that version: running pods are deleted when the job finishes.
+    until(lambda: pods_of(server, "first") == ["first-chief-0"] or None, "the other pods are deleted")
 
 
-def test_what_cannot_be_done_is_refused_with_the_field(server: Server) -> None:
+def test_an_unsupported_field_is_rejected_by_name(server: Server) -> None:
     job = a_tfjob("wrong", spec={"terminationPolicy": {"chief": {}}})
 
-    said = server.kubectl("create", "-f", "-", stdin=orjson.dumps(job).decode(), ok=False)
+    response = server.post(TFJOBS, job)
 
-    assert "spec.terminationPolicy: Forbidden: a Framework has nothing that does the same" in said
-
-
-def test_fields_are_explained(server: Server) -> None:
-    explained = server.kubectl("explain", "tfjob.spec.runPolicy.cleanPodPolicy")
-
-    assert "Which pods go when the job is over" in explained
+    assert "spec.terminationPolicy: Forbidden: not supported by Frameworks" in response["message"]
 
 
-def test_a_job_goes_on_when_the_launcher_comes_back(server: Server, gate: Path) -> None:
-    create(server, here(gate, a_tfjob("lasting", Worker=script(server, once(gate / "go"), 1))))
-    told(server, "lasting", "Running")
+def test_kubectl_explain_describes_the_fields(server: Server, kubectl: Kubectl) -> None:
+    explained = kubectl("explain", "tfjob.spec.runPolicy.cleanPodPolicy")
+
+    assert "Which pods are deleted when the job finishes" in explained
+
+
+def test_a_job_continues_after_a_restart_of_the_launcher(server: Server, gate: Path) -> None:
+    create(server, with_gate(gate, a_tfjob("lasting", Worker=script(server, wait_for_file(gate / "go"), 1))))
+    wait_for_condition(server, "lasting", "Running")
 
     server.kill()
     (gate / "go").touch()
     server.start()
 
-    told(server, "lasting", "Succeeded")
+    wait_for_condition(server, "lasting", "Succeeded")

@@ -29,7 +29,7 @@ def upgraded(serve: Serve, tmp_path: Path) -> Server:
     return serve("--node", "recorded", at=directory)
 
 
-def test_objects_status_and_logs_of_the_release_before_are_there(upgraded: Server) -> None:
+def test_objects_status_and_logs_of_the_previous_release_are_available(upgraded: Server) -> None:
     frameworks = {each["metadata"]["name"]: each for each in upgraded.get(FRAMEWORKS)["items"]}
 
     assert sorted(frameworks) == ["failing", "held", "hello", "job"]
@@ -48,7 +48,7 @@ def test_objects_status_and_logs_of_the_release_before_are_there(upgraded: Serve
     ] == "Succeeded"
 
 
-def test_a_framework_that_was_held_runs_when_it_is_started(upgraded: Server) -> None:
+def test_a_framework_created_on_hold_by_the_previous_release_can_be_started(upgraded: Server) -> None:
     patch = ("-X", "PATCH", "-H", "Content-Type: application/merge-patch+json")
 
     upgraded.curl(f"{FRAMEWORKS}/held", *patch, "--data", '{"spec": {"executionType": "Start"}}')
@@ -57,7 +57,7 @@ def test_a_framework_that_was_held_runs_when_it_is_started(upgraded: Server) -> 
     assert "held-greeter-0" in {each["metadata"]["name"] for each in upgraded.get(PODS)["items"]}
 
 
-def test_the_store_of_the_release_before_can_be_checked(upgraded: Server) -> None:
+def test_the_store_of_the_previous_release_can_be_checked(upgraded: Server) -> None:
     upgraded.stop()
 
     command = [sys.executable, "-m", "launcher", "store", "check", "--data", str(upgraded.data)]

@@ -1,12 +1,12 @@
 """A store and the parts of local mode that work on it, for tests."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
 from launcher.store.embedded.memory_store import MemoryStore
-from tests.store.builders import PATIENCE, uids
+from tests.store.builders import uids
 
 NOW = 1_700_000_000.0
 
@@ -34,13 +34,6 @@ async def running(*parts: Part) -> AsyncIterator[None]:
         failures = [one for one in results if isinstance(one, Exception)]
         if failures:
             raise failures[0]
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Return when it holds. Fails when that takes too long."""
-    async with asyncio.timeout(PATIENCE):
-        while not await holds():  # noqa: ASYNC110 - nobody tells when it holds
-            await asyncio.sleep(0.001)
 
 
 async def quiet(store: MemoryStore, turns: int = 200) -> None:

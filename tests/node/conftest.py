@@ -1,4 +1,4 @@
-"""Whatever a test mounts is gone after it, also when the test fails."""
+"""Unmounts what a test has mounted, even if the test fails."""
 
 import subprocess
 from collections.abc import Iterator
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from launcher.node.volumes.mounts import mounts_below
+
 
 @pytest.fixture(autouse=True)
-def _nothing_stays_mounted(tmp_path: Path) -> Iterator[None]:
+def _unmount_all(tmp_path: Path) -> Iterator[None]:
     yield
-    places = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-    for place in reversed(places):
-        if place.startswith(f"{tmp_path}/"):
-            subprocess.run(["umount", "--lazy", place], check=True, timeout=30)
+    for mount_point in mounts_below(tmp_path):
+        subprocess.run(["umount", "--lazy", mount_point], check=True, timeout=30)

@@ -1,4 +1,4 @@
-"""A runtime without processes: it knows a handful of commands, and the loop's clock says when they end."""
+"""A runtime without processes, which simulates a few commands by the clock of the event loop."""
 
 import asyncio
 import signal
@@ -14,10 +14,10 @@ _FOR_EVER = 1e9
 
 class FakeRuntime:
     """
-    Runs that are numbers only.
+    Simulates runs.
 
     Commands: ``true``, ``false``, ``sleep SECONDS``, ``sh -c 'exit N'``, ``sh -c 'sleep S; exit N'``, and anything that
-    holds ``trap '' TERM``, which only SIGKILL ends. Everything else is not found.
+    contains ``trap '' TERM``, which only SIGKILL ends. All others are not found.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -25,32 +25,32 @@ class FakeRuntime:
         self._runs: dict[RunId, ContainerRun] = {}
         self._listeners: list[asyncio.Queue[ContainerRun]] = []
         self._timers: dict[RunId, asyncio.TimerHandle] = {}
-        self.orders: list[ContainerConfig] = []
+        self.configs: list[ContainerConfig] = []
         self.signals: list[tuple[RunId, int]] = []
         self.executed: list[tuple[RunId, Sequence[str]]] = []
-        #: What a command inside a container answers.
-        self.answers: dict[str, tuple[int, bytes]] = {}
-        self.cannot_do: list[str] = []
-        #: Seconds between SIGKILL and the end.
-        self.dying = 0.0
-        #: The next calls fail.
-        self.broken = 0
-        #: The next starts succeed, but their answer is lost.
-        self.answers_lost = 0
+        #: The exit code and output of executed commands.
+        self.command_results: dict[str, tuple[int, bytes]] = {}
+        self.unsupported: list[str] = []
+        #: Seconds between SIGKILL and the exit.
+        self.kill_seconds = 0.0
+        #: The number of next calls that fail.
+        self.failing_calls = 0
+        #: The number of next starts that succeed and whose response is lost.
+        self.lost_responses = 0
 
-    async def start(self, order: ContainerConfig) -> ContainerRun:
-        self._fail_if_broken()
-        if known := self._runs.get(order.id):
-            return known
-        seconds, code = _program(order.argv)
-        self.orders.append(order)
-        run = ContainerRun(order.id, self._clock())
-        self._runs[order.id] = run
+    async def start(self, config: ContainerConfig) -> ContainerRun:
+        self._fail_if_requested()
+        if run := self._runs.get(config.id):
+            return run
+        seconds, code = _program(config.argv)
+        self.configs.append(config)
+        run = ContainerRun(config.id, self._clock())
+        self._runs[config.id] = run
         loop = asyncio.get_running_loop()
-        self._timers[order.id] = loop.call_later(seconds, self.end, order.id, code)
-        if self.answers_lost:
-            self.answers_lost -= 1
-            raise Unavailable("the answer was lost")
+        self._timers[config.id] = loop.call_later(seconds, self.end, config.id, code)
+        if self.lost_responses:
+            self.lost_responses -= 1
+            raise Unavailable("the response was lost")
         return run
 
     def runs(self) -> Mapping[RunId, ContainerRun]:
@@ -66,71 +66,76 @@ class FakeRuntime:
             self._listeners.remove(listener)
 
     async def signal(self, run: RunId, number: int) -> None:
-        self._fail_if_broken()
+        self._fail_if_requested()
         if run not in self._runs or self._runs[run].ended:
             return
         self.signals.append((run, number))
-        argv = next(order.argv for order in self.orders if order.id == run)
-        if number == signal.SIGKILL and self.dying:
-            asyncio.get_running_loop().call_later(self.dying, self.end, run, 128 + number)
+        argv = next(config.argv for config in self.configs if config.id == run)
+        if number == signal.SIGKILL and self.kill_seconds:
+            asyncio.get_running_loop().call_later(self.kill_seconds, self.end, run, 128 + number)
         elif number == signal.SIGKILL or "trap '' TERM" not in " ".join(argv):
             self.end(run, 128 + number)
 
-    async def execute(self, run: RunId, argv: Sequence[str], *, within: float) -> tuple[int, bytes]:
-        self._fail_if_broken()
+    async def execute(self, run: RunId, argv: Sequence[str], *, timeout_seconds: float) -> tuple[int, bytes]:
+        self._fail_if_requested()
         self.executed.append((run, argv))
         if run not in self._runs or self._runs[run].ended:
-            return 126, b"the run is over"
-        if answer := self.answers.get(argv[0]):
-            return answer
+            return 126, b"the run has ended"
+        if result := self.command_results.get(argv[0]):
+            return result
         seconds, code = _program(argv)
-        if seconds > within:
-            await asyncio.sleep(within)
+        if seconds > timeout_seconds:
+            await asyncio.sleep(timeout_seconds)
             return 124, b""
         await asyncio.sleep(seconds)
         return code, b""
 
     async def remove(self, run: RunId) -> None:
-        self._fail_if_broken()
+        self._fail_if_requested()
         if run in self._runs and not self._runs[run].ended:
-            raise ValueError(f"{run} is not over")
+            raise ValueError(f"{run} is running")
         self._runs.pop(run, None)
 
-    def unsupported_features(self, order: ContainerConfig) -> Sequence[str]:
-        limits = order.limits
-        return self.cannot_do if (limits.memory, limits.cpu) != (None, None) else ()
+    def unsupported_features(self, config: ContainerConfig) -> Sequence[str]:
+        limits = config.limits
+        return self.unsupported if (limits.memory, limits.cpu) != (None, None) else ()
 
-    def end(self, run: RunId, code: int, *, out_of_memory: bool = False, unseen: bool = False) -> None:
-        """The run ends now."""
+    def end(self, run: RunId, code: int, *, out_of_memory: bool = False, unknown: bool = False) -> None:
+        """Ends the run now."""
         if self._runs[run].ended is None:
             self._timers.pop(run).cancel()
-            ended = ExitStatus(code, self._clock(), out_of_memory, unseen)
+            now = self._clock()
+            ended = (
+                ExitStatus.unknown(now)
+                if unknown
+                else ExitStatus.of_process(code, now, out_of_memory=out_of_memory)
+            )
             self._runs[run] = replace(self._runs[run], ended=ended)
             for listener in self._listeners:
                 listener.put_nowait(self._runs[run])
 
     def kill_for_memory(self, run: RunId) -> None:
-        """The kernel kills a process of the run, which goes on."""
+        """Simulates that the kernel kills a process of the run, which continues."""
         self._runs[run] = replace(self._runs[run], oom_kills=self._runs[run].oom_kills + 1)
         for listener in self._listeners:
             listener.put_nowait(self._runs[run])
 
     def lose(self, run: RunId) -> None:
-        """Nothing is known of the run any more."""
+        """Removes the run without an exit."""
         self._timers.pop(run).cancel()
         del self._runs[run]
 
     def running(self) -> list[RunId]:
         return sorted(run.id for run in self._runs.values() if run.ended is None)
 
-    def _fail_if_broken(self) -> None:
-        if self.broken:
-            self.broken -= 1
-            raise Unavailable("the runtime is away")
+    def _fail_if_requested(self) -> None:
+        if self.failing_calls:
+            self.failing_calls -= 1
+            raise Unavailable("the runtime is unavailable")
 
 
 def _program(argv: Sequence[str]) -> tuple[float, int]:
-    """Seconds that the command runs, and its exit code. Raises StartFailed when there is no such command."""
+    """The seconds that the command runs, and its exit code. Raises StartFailed for an unknown command."""
     match list(argv):
         case ["true"]:
             return 0.0, 0

@@ -1,4 +1,4 @@
-"""A node as a process of its own, to be killed: ``python -m tests.node.killable DATA``."""
+"""A node in its own process, which tests kill: ``python -m tests.node.killable DATA``."""
 
 import asyncio
 import os
@@ -10,15 +10,21 @@ from time import time
 from uuid import uuid4
 
 from launcher.node.agent.agent import NodeAgent
+from launcher.node.agent.dependencies import AgentDependencies
+from launcher.node.agent.hosts_files import HostsFileManager
+from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.logs.container_logs import ContainerLogs
 from launcher.node.pods.pod_lifecycle import RestartBackoff
 from launcher.node.runtime.process_runtime import ProcessRuntime
+from launcher.node.volumes.nfs import Nfs
+from launcher.node.volumes.volume_manager import VolumeManager
 from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.event_recorder import EventRecorder
+from launcher.store.informer import SharedInformers
 
 
 @asynccontextmanager
-async def opened(data: Path) -> AsyncIterator[SqliteStore]:
+async def open_store(data: Path) -> AsyncIterator[SqliteStore]:
     store = await SqliteStore.open(data / "launcher.db", clock=time, new_uid=lambda: str(uuid4()))
     try:
         yield store
@@ -34,21 +40,23 @@ async def an_agent(
     nfs: Mapping[str, Path] | None = None,
     backoff: RestartBackoff | None = None,
 ) -> AsyncIterator[None]:
-    """An agent that runs what the store says."""
+    """A running agent."""
     events = EventRecorder(store, time, "kubelet")
-    agent = NodeAgent(
+    informers = SharedInformers(store)
+    dependencies = AgentDependencies(
         store,
         runtime,
-        data=data,
-        nodes=["n1"],
-        logs=ContainerLogs(data / "logs"),
-        nfs=nfs or {},
-        clock=time,
-        events=events,
+        VolumeManager(data, Nfs(data / "nfs", nfs or {})),
+        TerminationMessages(data / "ends"),
+        HostsFileManager(store, informers, data / "hosts"),
+        ContainerLogs(data / "logs"),
+        events,
+        time,
+        backoff=backoff or RestartBackoff(),
         path=os.environ["PATH"],
-        backoff=backoff,
     )
-    tasks = [asyncio.create_task(agent.run()), asyncio.create_task(events.run())]
+    agent = NodeAgent(dependencies, informers, ["n1"])
+    tasks = [asyncio.create_task(part.run()) for part in (agent, events, informers)]
     try:
         yield
     finally:
@@ -58,21 +66,21 @@ async def an_agent(
 
 
 @asynccontextmanager
-async def at_work(
-    data: Path, store: SqliteStore, *, stop_keeper: bool = False
+async def running_node(
+    data: Path, store: SqliteStore, *, stop_shim: bool = False
 ) -> AsyncIterator[ProcessRuntime]:
-    """A runtime, and an agent that uses it."""
+    """A runtime, and a running agent that uses it."""
     async with AsyncExitStack() as closing:
         runtime = await ProcessRuntime.open(data, images={}, clock=time)
-        closing.push_async_callback(runtime.close, stop_keeper=stop_keeper)
+        closing.push_async_callback(runtime.close, stop_shim=stop_shim)
         await closing.enter_async_context(an_agent(data, store, runtime))
         yield runtime
 
 
 async def main(data: Path) -> None:
-    async with opened(data) as store, at_work(data, store):
-        # Somebody waits for this word.
-        sys.stdout.write("at work\n")
+    async with open_store(data) as store, running_node(data, store):
+        # The test waits for this line.
+        sys.stdout.write("running\n")
         sys.stdout.flush()
         await asyncio.Event().wait()
 

@@ -12,11 +12,11 @@ from tests.node.runtimes import shell
 
 
 async def main(data: Path, number: int) -> None:
-    runtime = await ProcessRuntime.open(data, images={}, clock=time.time, keeping=ShimOptions(linger=2.0))
+    runtime = await ProcessRuntime.open(data, images={}, clock=time.time, options=ShimOptions(linger=2.0))
     orders = [
         shell(data, f"echo {run} >>{data}/started; exit {run}", run=f"run.{run}") for run in range(number)
     ]
-    await asyncio.gather(*(runtime.start(order) for order in orders))
+    await asyncio.gather(*(runtime.start(config) for config in orders))
     await asyncio.sleep(60)
 
 

@@ -1,4 +1,4 @@
-"""Runtimes of every way in which containers can be started here, and orders to give them."""
+"""Process runtimes of every isolation mode of this machine, and container configs to start."""
 
 import asyncio
 import os
@@ -17,129 +17,124 @@ import pytest
 from launcher.node.container_runtime import ContainerConfig, ContainerRun, RunId
 from launcher.node.runtime.process_runtime import ProcessRuntime, ShimOptions
 from launcher.node.runtime.shim_client import ShimConnection
+from tests.eventually import eventually
 
-#: Nothing here takes longer.
+#: Seconds after which a test fails.
 LIMIT = 20.0
 _UNSHARE, _SETPRIV = shutil.which("unshare"), shutil.which("setpriv")
 _AS_USER = f"{_UNSHARE} --user --map-user=1000 --map-group=1000 --"
-#: No right to anything, as in a locked-down container.
-_POWERLESS = (
+#: Without any privileges, as in a locked-down container.
+_UNPRIVILEGED = (
     f"{_UNSHARE} --user --map-root-user -- /bin/sh -c "
     f"'echo 0 >/proc/sys/user/max_user_namespaces; exec {_SETPRIV} --bounding-set=-all \"$@\"' sh"
 )
 
-#: How the keeper is started, by the name of the way; as root and, if this is root, as a normal user.
-WAYS = {"unshare": ""}
+#: The command prefix of the shim by isolation mode; if this is root, "user" is unshare as a normal user.
+ISOLATION_MODES = {"unshare": ""}
 if os.geteuid() == 0:
-    WAYS["user"] = _AS_USER
+    ISOLATION_MODES["user"] = _AS_USER
 if shutil.which("bwrap"):
-    WAYS["bwrap"] = ""
+    ISOLATION_MODES["bwrap"] = ""
 
 
-def use_way(way: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keepers that are started from now on know that *way* only."""
-    if way == "bwrap":
-        _forget_our_own_way(monkeypatch)
+def use_isolation(isolation: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restricts the shims that are started from now on to that *isolation*."""
+    if isolation == "bwrap":
+        _disable_unshare(monkeypatch)
     else:
         monkeypatch.setenv("PATH", "/nowhere")
-    if way == "plain" or WAYS[way]:
-        prefix = _POWERLESS if way == "plain" else WAYS[way]
+    if isolation == "plain" or ISOLATION_MODES[isolation]:
+        prefix = _UNPRIVILEGED if isolation == "plain" else ISOLATION_MODES[isolation]
         program = folder / "python"
         program.write_text(f'#!/bin/sh\nexec {prefix} {sys.executable} "$@"\n')
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setattr(sys, "executable", str(program))
 
 
-def _forget_our_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine that lets only bubblewrap make namespaces."""
+def _disable_unshare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine that permits only bubblewrap to create namespaces."""
     connect = ShimConnection.connect
 
-    async def connected(data: Path, heard: Callable[[dict[str, Any]], None]) -> ShimConnection:
-        link = await connect(data, heard)
-        link.hello.result()["ways"] = ["bwrap"]
-        return link
+    async def connected(data: Path, on_message: Callable[[dict[str, Any]], None]) -> ShimConnection:
+        connection = await connect(data, on_message)
+        connection.hello.result()["ways"] = ["bwrap"]
+        return connection
 
     monkeypatch.setattr(ShimConnection, "connect", connected)
 
 
 @asynccontextmanager
 async def a_runtime(
-    data: Path, images: dict[str, Path] | None = None, **keeping: Any
+    data: Path, images: dict[str, Path] | None = None, **options: Any
 ) -> AsyncIterator[ProcessRuntime]:
-    """A runtime whose keeper and runs are gone afterwards, whatever has happened to them."""
+    """A runtime whose shim and runs are ended afterwards."""
     runtime = await ProcessRuntime.open(
-        data, images=images or {}, clock=time.time, keeping=ShimOptions(**{"linger": 0.2, **keeping})
+        data, images=images or {}, clock=time.time, options=ShimOptions(**{"linger": 0.2, **options})
     )
     try:
         yield runtime
     finally:
         async with asyncio.timeout(LIMIT):
-            await runtime.close(stop_keeper=True)
+            await runtime.close(stop_shim=True)
 
 
-def an_order(data: Path, *argv: str, run: str = "pod.main.0", **more: Any) -> ContainerConfig:
-    """An order of that command line, with its log in *data*."""
+def a_config(data: Path, *argv: str, run: str = "pod.main.0", **more: Any) -> ContainerConfig:
+    """The config of a run of *argv*, with its log in *data*."""
     environment = more.pop("environment", {"PATH": "/usr/bin:/bin"})
     return ContainerConfig(
-        RunId(run), more.pop("image", "image"), argv, environment, log_of(data, run), **more
+        RunId(run), more.pop("image", "image"), argv, environment, log_path(data, run), **more
     )
 
 
 def shell(data: Path, script: str, **more: Any) -> ContainerConfig:
-    return an_order(data, "/bin/sh", "-c", script, **more)
+    return a_config(data, "/bin/sh", "-c", script, **more)
 
 
-def log_of(data: Path, run: str = "pod.main.0") -> Path:
+def log_path(data: Path, run: str = "pod.main.0") -> Path:
     return data / "logs" / f"{run}.log"
 
 
-def said(data: Path, run: str = "pod.main.0") -> str:
-    """What the run wrote, both streams."""
-    records = log_of(data, run).read_text().splitlines()
+def log_text(data: Path, run: str = "pod.main.0") -> str:
+    """The output of the run, both streams."""
+    records = log_path(data, run).read_text().splitlines()
     return "".join(record[40:] + ("\n" if record[38] == "F" else "") for record in records)
 
 
-async def ended(runtime: ProcessRuntime, run: str = "pod.main.0") -> ContainerRun:
-    """The run, once it is over."""
-    over: ContainerRun = await until(
-        lambda: (found := runtime.runs().get(RunId(run))) and found.ended and found
-    )
-    return over
+async def wait_until_ended(runtime: ProcessRuntime, run: str = "pod.main.0") -> ContainerRun:
+    """Waits for the end of the run, and returns it."""
+
+    def probe() -> ContainerRun | None:
+        found = runtime.runs().get(RunId(run))
+        return found if found is not None and found.ended else None
+
+    return await eventually(probe, f"{run} has ended")
 
 
-async def until(true: Any) -> Any:
-    """What *true* answers, once that is something."""
-    async with asyncio.timeout(LIMIT):
-        while not (answer := true()):  # noqa: ASYNC110 - nobody tells when it is
-            await asyncio.sleep(0.005)
-    return answer
+async def run_to_end(runtime: ProcessRuntime, config: ContainerConfig) -> int:
+    """Runs the container to its end, and returns the exit code."""
+    run = await runtime.start(config)
+    result = await wait_until_ended(runtime, run.id)
+    assert result.ended is not None
+    return result.ended.exit_code
 
 
-async def finished(runtime: ProcessRuntime, order: ContainerConfig) -> int:
-    """The exit code of the order, carried out."""
-    run = await runtime.start(order)
-    over = await ended(runtime, run.id)
-    assert over.ended is not None
-    return over.ended.exit_code
-
-
-def processes_with(mark: str) -> Sequence[int]:
-    """The processes that have *mark* in their command line."""
+def pids_matching(text: str) -> Sequence[int]:
+    """The processes that have *text* in their command line."""
     found = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError):
-            if entry.name.isdecimal() and mark.encode() in (entry / "cmdline").read_bytes():
+            if entry.name.isdecimal() and text.encode() in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
     return found
 
 
-def keeper_of(runtime: ProcessRuntime) -> int:
-    pid: int = runtime._abilities["hello"]
+def shim_pid(runtime: ProcessRuntime) -> int:
+    pid: int = runtime._features["hello"]
     return pid
 
 
-async def kill_keeper(runtime: ProcessRuntime) -> None:
-    """The keeper is dead, and the runtime speaks to another one."""
-    old = keeper_of(runtime)
+async def kill_shim(runtime: ProcessRuntime) -> None:
+    """Kills the shim, and waits until the runtime is connected to another one."""
+    old = shim_pid(runtime)
     os.kill(old, signal.SIGKILL)
-    await until(lambda: keeper_of(runtime) != old)
+    await eventually(lambda: shim_pid(runtime) != old)

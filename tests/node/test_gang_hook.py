@@ -1,4 +1,4 @@
-"""Gangs from the Framework to the nodes: what its pods carry, and what becomes of that when the spec changes."""
+"""Gang annotations from the Framework to the scheduler, and their updates when the spec changes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -6,28 +6,28 @@ from typing import Any
 
 from launcher.controller.framework_controller import FrameworkController
 from launcher.core.framework import Framework
-from launcher.core.names import PodIdentityKey
+from launcher.core.names import GANG_ANNOTATION, GANG_MIN_ANNOTATION, PodIdentityKey
 from launcher.core.planning.gang import GANG_PLACED
 from launcher.core.spec import FrameworkName, Gang
 from launcher.core.status import Condition, FrameworkAttempt, FrameworkStatus
 from launcher.node.gang_hook import LocalGangHook
-from launcher.scheduling.pod_info import GANG, GANG_MIN
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.interface import FRAMEWORKS, NODES, PODS, DeleteOptions, MergePatch, Object
-from tests.controller.simulation.scenes import a_framework, a_role
-from tests.core.world import UID, a_spec
-from tests.core.world import a_role as a_core_role
-from tests.node.clusters import NOW, a_store, quiet, running, until
-from tests.node.scheduling import node_json
-from tests.node.test_gang_scheduler import bound
+from tests.controller.simulation.scenarios import a_framework, a_role
+from tests.core.builders import UID, a_spec
+from tests.core.builders import a_role as a_core_role
+from tests.eventually import eventually
+from tests.node.clusters import NOW, a_store, quiet, running
 from tests.node.test_scheduler import scheduling
+from tests.node.test_scheduler_gangs import bound
+from tests.scheduling.builders import node_json
 
 
 async def prepared(status: bool | None, gang: Gang | None = None, **spec: Any) -> dict[str, dict[str, Any]]:
-    """The annotations for each role of a Framework whose gang was placed, or not (None: nothing is known of it)."""
+    """Returns the annotations of each role of a Framework whose gang was scheduled or not (None: unknown)."""
     roles = (a_core_role("w", 3), a_core_role("board", background=True))
-    told = () if status is None else (Condition(GANG_PLACED, status, 0, "R"),)
-    known = FrameworkStatus(0, 0, FrameworkAttempt(0, 0), (), conditions=told)
+    conditions = () if status is None else (Condition(GANG_PLACED, status, 0, "R"),)
+    known = FrameworkStatus(0, 0, FrameworkAttempt(0, 0), (), conditions=conditions)
     framework = Framework(
         FrameworkName("f"), "default", UID, 1, a_spec(*roles, gang=gang or Gang(), **spec), known
     )
@@ -35,25 +35,25 @@ async def prepared(status: bool | None, gang: Gang | None = None, **spec: Any) -
     return {name: dict(each.annotations) for name, each in extras.items()}
 
 
-async def test_the_pods_of_a_gang_carry_its_attempt_and_how_many_are_needed() -> None:
+async def test_pods_of_a_gang_have_annotations_with_its_attempt_and_minimum() -> None:
     marks = await prepared(False)
     fewer = await prepared(False, Gang(min_tasks=2))
 
     assert set(marks) == {"w"}
-    assert marks["w"][GANG].startswith("2_")
-    assert (marks["w"][GANG_MIN], fewer["w"][GANG_MIN]) == ("3", "2")
+    assert marks["w"][GANG_ANNOTATION].startswith("2_")
+    assert (marks["w"][GANG_MIN_ANNOTATION], fewer["w"][GANG_MIN_ANNOTATION]) == ("3", "2")
 
 
-async def test_pods_that_come_to_a_placed_gang_carry_nothing() -> None:
+async def test_pods_added_to_a_scheduled_gang_have_no_gang_annotations() -> None:
     assert await prepared(True) == {}
     assert await prepared(None) == {}
 
 
 @asynccontextmanager
 async def launched(store: MemoryStore) -> AsyncIterator[None]:
-    """A controller and a scheduler at work."""
+    """Runs a controller and a scheduler."""
     controller = FrameworkController(
-        store, clock=lambda: NOW, chance=lambda: 0.0, attendants=[LocalGangHook(store)], check=lambda _: ()
+        store, clock=lambda: NOW, jitter=lambda: 0.0, hooks=[LocalGangHook(store)], validate=lambda _: ()
     )
     async with running(controller, *scheduling(store)):
         yield
@@ -75,7 +75,7 @@ def a_gang(tasks: int, **spec: Any) -> Object:
     return a_framework("f", role, **{"gang": {}, **spec})
 
 
-async def with_room_for(pods: int) -> MemoryStore:
+async def store_with_capacity_for(pods: int) -> MemoryStore:
     store = a_store()
     await store.create(NODES, node_json("n1", cpu=pods))
     return store
@@ -90,110 +90,110 @@ async def condition(store: MemoryStore) -> Object:
     return next((dict(each) for each in status.get("conditions", ()) if each["type"] == GANG_PLACED), {})
 
 
-async def is_placed(store: MemoryStore) -> bool:
+async def is_scheduled(store: MemoryStore) -> bool:
     return (await condition(store)).get("status") == "True"
 
 
-async def is_told(store: MemoryStore, words: str) -> bool:
+async def has_condition(store: MemoryStore, words: str) -> bool:
     return words in (await condition(store)).get("message", "")
 
 
-async def test_a_gang_waits_whole_says_why_and_is_placed_whole() -> None:
-    store = await with_room_for(2)
+async def test_a_gang_is_pending_with_a_reason_and_then_scheduled_as_a_whole() -> None:
+    store = await store_with_capacity_for(2)
     await store.create(FRAMEWORKS, a_gang(3))
 
     async with launched(store):
-        await until(lambda: is_told(store, "gang of 3: 2 fit now"))
+        await eventually(lambda: has_condition(store, "Gang of 3: 2 of 3 pods fit"))
         before = await bound(store)
         await store.create(NODES, node_json("n2", cpu=1))
-        await until(lambda: is_placed(store))
+        await eventually(lambda: is_scheduled(store))
 
     assert before == []
-    assert (await condition(store))["message"] == "all 3 tasks of the gang are placed"
+    assert (await condition(store))["message"] == "All 3 tasks of the gang are scheduled."
 
 
-async def test_a_gang_that_is_made_smaller_while_it_waits_waits_for_fewer() -> None:
-    store = await with_room_for(2)
+async def test_a_pending_gang_scaled_down_waits_for_fewer_pods() -> None:
+    store = await store_with_capacity_for(2)
     await store.create(FRAMEWORKS, a_gang(3))
 
     async with launched(store):
-        await until(lambda: is_told(store, "gang of 3: 2 fit now"))
+        await eventually(lambda: has_condition(store, "Gang of 3: 2 of 3 pods fit"))
         await change(store, taskRoles=a_gang(2)["spec"]["taskRoles"])
-        await until(lambda: is_placed(store))
+        await eventually(lambda: is_scheduled(store))
 
     assert sorted(await bound(store)) == ["f-w-0", "f-w-1"]
 
 
-async def test_a_gang_that_is_made_larger_while_it_waits_waits_for_more() -> None:
-    store = await with_room_for(2)
+async def test_a_pending_gang_scaled_up_waits_for_more_pods() -> None:
+    store = await store_with_capacity_for(2)
     await store.create(FRAMEWORKS, a_gang(3))
 
     async with launched(store):
-        await until(lambda: is_told(store, "gang of 3: 2 fit now"))
+        await eventually(lambda: has_condition(store, "Gang of 3: 2 of 3 pods fit"))
         await change(store, taskRoles=a_gang(4)["spec"]["taskRoles"])
-        await until(lambda: is_told(store, "gang of 4: 2 fit now"))
+        await eventually(lambda: has_condition(store, "Gang of 4: 2 of 4 pods fit"))
         await store.create(NODES, node_json("n2", cpu=2))
-        await until(lambda: is_placed(store))
+        await eventually(lambda: is_scheduled(store))
 
     assert len(await bound(store)) == 4
 
 
-async def test_what_a_launcher_that_ended_did_not_tell_the_pods_the_next_one_does() -> None:
-    store = await with_room_for(2)
+async def test_annotations_not_updated_before_a_restart_are_updated_after_it() -> None:
+    store = await store_with_capacity_for(2)
     await store.create(FRAMEWORKS, a_gang(3))
     async with launched(store):
-        await until(lambda: is_told(store, "gang of 3: 2 fit now"))
+        await eventually(lambda: has_condition(store, "Gang of 3: 2 of 3 pods fit"))
 
-    # Only the controller's part of the change was done: the pod is gone, and the others still wait for it.
-    controller = FrameworkController(store, clock=lambda: NOW, chance=lambda: 0.0, check=lambda _: ())
+    # Only the controller's part of the change took effect: the pod is deleted, and the others still wait for it.
+    controller = FrameworkController(store, clock=lambda: NOW, jitter=lambda: 0.0, validate=lambda _: ())
     async with running(controller):
         await change(store, taskRoles=a_gang(2)["spec"]["taskRoles"])
-        await until(lambda: _has_pods(store, 2))
+        await eventually(lambda: _has_pods(store, 2))
         await quiet(store)
     async with launched(store):
-        await until(lambda: is_placed(store))
+        await eventually(lambda: is_scheduled(store))
 
 
 async def _has_pods(store: MemoryStore, count: int) -> bool:
     return len((await store.list(PODS)).items) == count
 
 
-async def test_a_gang_that_is_no_longer_asked_for_is_placed_one_by_one() -> None:
-    store = await with_room_for(2)
+async def test_a_gang_removed_from_the_spec_is_scheduled_individually() -> None:
+    store = await store_with_capacity_for(2)
     await store.create(FRAMEWORKS, a_gang(3))
 
     async with launched(store):
-        await until(lambda: is_told(store, "gang of 3: 2 fit now"))
+        await eventually(lambda: has_condition(store, "Gang of 3: 2 of 3 pods fit"))
         await change(store, gang=None)
-        await until(lambda: _are_bound(store, 2))
+        await eventually(lambda: _are_bound(store, 2))
 
 
-async def test_tasks_that_are_added_to_a_placed_gang_come_when_they_can() -> None:
-    store = await with_room_for(3)
+async def test_tasks_added_to_a_scheduled_gang_are_scheduled_individually() -> None:
+    store = await store_with_capacity_for(3)
     await store.create(FRAMEWORKS, a_gang(2))
 
     async with launched(store):
-        await until(lambda: is_placed(store))
+        await eventually(lambda: is_scheduled(store))
         await change(store, taskRoles=a_gang(5)["spec"]["taskRoles"])
-        await until(lambda: _are_bound(store, 3))
+        await eventually(lambda: _are_bound(store, 3))
         added = await store.get(PODS, "default", "f-w-4")
 
-    assert GANG not in added["metadata"]["annotations"]
-    assert await is_placed(store)
+    assert GANG_ANNOTATION not in added["metadata"]["annotations"]
+    assert await is_scheduled(store)
 
 
-async def test_a_task_that_is_retried_into_a_placed_gang_waits_for_nobody() -> None:
-    store = await with_room_for(2)
+async def test_a_retried_task_of_a_scheduled_gang_is_scheduled_alone() -> None:
+    store = await store_with_capacity_for(2)
     await store.create(FRAMEWORKS, a_gang(2))
 
     async with launched(store):
-        await until(lambda: is_placed(store))
+        await eventually(lambda: is_scheduled(store))
         for name in ("f-w-0", "f-w-1"):
             await store.delete(PODS, "default", name, DeleteOptions(grace=0))
-        await until(lambda: _are_retried(store))
+        await eventually(lambda: _are_retried(store))
 
     pods = (await store.list(PODS)).items
-    assert all(GANG not in pod["metadata"]["annotations"] for pod in pods)
+    assert all(GANG_ANNOTATION not in pod["metadata"]["annotations"] for pod in pods)
 
 
 async def _are_bound(store: MemoryStore, count: int) -> bool:
@@ -211,19 +211,22 @@ async def _are_retried(store: MemoryStore) -> bool:
 
 
 async def test_the_next_attempt_is_another_gang() -> None:
-    store = await with_room_for(2)
+    store = await store_with_capacity_for(2)
     await store.create(FRAMEWORKS, a_gang(2, retryPolicy={"maxRetryCount": 1, "fancyRetryPolicy": False}))
 
     async with launched(store):
-        await until(lambda: is_placed(store))
+        await eventually(lambda: is_scheduled(store))
         first = await store.get(PODS, "default", "f-w-0")
-        for _ in range(2):  # its one retry, and then the attempt
+        for _ in range(2):  # its only retry, then the next attempt
             await _fail(store, "f-w-0")
-        await until(lambda: _is_attempt(store, 1))
-        await until(lambda: is_placed(store))
+        await eventually(lambda: _is_attempt(store, 1))
+        await eventually(lambda: is_scheduled(store))
         second = await store.get(PODS, "default", "f-w-0")
 
-    assert first["metadata"]["annotations"][GANG] != second["metadata"]["annotations"][GANG]
+    assert (
+        first["metadata"]["annotations"][GANG_ANNOTATION]
+        != second["metadata"]["annotations"][GANG_ANNOTATION]
+    )
 
 
 async def _is_attempt(store: MemoryStore, number: int) -> bool:
@@ -232,7 +235,7 @@ async def _is_attempt(store: MemoryStore, number: int) -> bool:
 
 
 async def _fail(store: MemoryStore, name: str) -> None:
-    """The pod that is there ends, and all that is deleted for that goes."""
+    """Fails the existing pod and waits for its deletion and replacement."""
     pod = await store.get(PODS, "default", name)
     await store.update_status(PODS, {**pod, "status": {"phase": "Failed"}})
     uid = pod["metadata"]["uid"]
@@ -248,4 +251,4 @@ async def _fail(store: MemoryStore, name: str) -> None:
             and bool(there[name]["spec"].get("nodeName"))
         )
 
-    await until(is_another)
+    await eventually(is_another)

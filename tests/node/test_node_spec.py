@@ -9,16 +9,17 @@ import pytest
 
 from launcher.core.validation.names import name_fault
 from launcher.node import machine
-from launcher.node.node_spec import NodeRegistration, NodeSpec, named_nodes, parse, this_machine
+from launcher.node.node_spec import NodeRegistration, NodeSpec, parse, parse_nodes, this_machine
 from launcher.scheduling.cluster_state import Taint
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.interface import NODES, MergePatch, Object
 from tests.controller.simulation import virtual_time
-from tests.node.clusters import a_store, quiet, running, until
-from tests.node.scheduling import a_spec
+from tests.eventually import eventually
+from tests.node.clusters import a_store, quiet, running
+from tests.scheduling.builders import a_spec
 
 
-def test_a_node_is_its_name_and_parts() -> None:
+def test_a_node_is_parsed_from_its_name_and_parts() -> None:
     text = (
         "gpu-1,ip=127.0.0.9,zone=a,cpu=8,memory=16Gi,ephemeral-storage=1Gi,pods=50,nvidia.com/gpu=4,"
         "taint=team=ml:NoSchedule,taint=slow:PreferNoSchedule"
@@ -53,7 +54,7 @@ def test_a_node_is_its_name_and_parts() -> None:
         pytest.param("label:cpu=fast", False, id="a reserved word marked as a label"),
     ],
 )
-def test_what_is_a_resource_and_what_a_label(part: str, resource: bool) -> None:
+def test_parts_are_resources_or_labels(part: str, resource: bool) -> None:
     spec = parse(f"n,{part}")
     key, _, value = part.removeprefix("label:").partition("=")
 
@@ -70,9 +71,9 @@ def test_what_is_a_resource_and_what_a_label(part: str, resource: bool) -> None:
         ("ram=4Gi", "memory=4Gi"),
     ],
 )
-def test_a_number_with_the_word_for_a_resource_is_no_label(part: str, meant: str) -> None:
+def test_a_number_with_an_alias_of_a_resource_is_rejected(part: str, meant: str) -> None:
     with pytest.raises(
-        ValueError, match=f"{part!r} is no resource; write {meant}, or label:{part} for a label"
+        ValueError, match=f"{part!r} is not a resource; write {meant}, or label:{part} for a label"
     ):
         parse(f"gpu0,{part}")
     assert parse(f"gpu0,label:{part}").labels == dict([part.split("=")])
@@ -83,15 +84,15 @@ def test_a_number_with_the_word_for_a_resource_is_no_label(part: str, meant: str
     [
         pytest.param("", "must begin with the node's name", id="nothing"),
         pytest.param("cpu=4", "must begin with the node's name", id="no name"),
-        pytest.param("Big_One", "'Big_One' is no name for a node: must consist", id="a bad name"),
+        pytest.param("Big_One", "'Big_One' is not a valid node name: must consist", id="a bad name"),
         pytest.param("n,fast", "node n: 'fast' must be written KEY=VALUE", id="no value"),
         pytest.param(
             "n,ip=localhost", "node n: ip=localhost: write an address such as 127.0.0.2", id="no address"
         ),
         pytest.param("n,cpu=lots", "node n: cpu: 'lots' is not a quantity", id="no amount"),
-        pytest.param("n,cpu=-1", "node n: cpu=-1: must not be negative", id="less than nothing"),
-        pytest.param("n,cpu=1,cpu=2", "node n: cpu is given twice", id="twice"),
-        pytest.param("n,ip=127.0.0.2,ip=127.0.0.3", "node n: ip is given twice", id="two addresses"),
+        pytest.param("n,cpu=-1", "node n: cpu=-1: must not be negative", id="a negative amount"),
+        pytest.param("n,cpu=1,cpu=2", "node n: cpu is set twice", id="twice"),
+        pytest.param("n,ip=127.0.0.2,ip=127.0.0.3", "node n: ip is set twice", id="two addresses"),
         pytest.param("n,zone=a b", "node n: label zone=a b: must consist", id="a bad value"),
         pytest.param("n,-zone=a", "node n: label -zone=a: name must consist", id="a bad key"),
         pytest.param("n,taint=a", "write taint=KEY=VALUE:EFFECT or taint=KEY:EFFECT", id="no effect"),
@@ -99,20 +100,20 @@ def test_a_number_with_the_word_for_a_resource_is_no_label(part: str, meant: str
         pytest.param("n,taint=-a:NoSchedule", "node n: taint=-a:NoSchedule: name must", id="a bad taint"),
     ],
 )
-def test_what_is_written_wrong_is_refused_by_name_with_the_way_out(text: str, says: str) -> None:
+def test_an_invalid_part_is_rejected_with_a_correction(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says.replace(".", r"\.")):
         parse(text)
 
 
-def test_nodes_without_an_address_get_loopback_addresses_that_are_free() -> None:
-    specs = named_nodes(["a", "b,ip=127.0.0.3", "c"])
+def test_nodes_without_an_address_get_unused_loopback_addresses() -> None:
+    specs = parse_nodes(["a", "b,ip=127.0.0.3", "c"])
 
     assert [spec.address for spec in specs] == ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
 
 
-def test_what_a_node_leaves_open_is_as_on_this_machine() -> None:
+def test_capacity_defaults_to_that_of_this_machine() -> None:
     here = this_machine().capacity
-    (spec,) = named_nodes(["a,cpu=64"])
+    (spec,) = parse_nodes(["a,cpu=64"])
 
     assert spec.capacity == {"cpu": "64", "memory": here["memory"], "pods": "110"}
 
@@ -120,15 +121,15 @@ def test_what_a_node_leaves_open_is_as_on_this_machine() -> None:
 @pytest.mark.parametrize(
     ("texts", "says"), [(["a", "a"], "name 'a'"), (["a,ip=127.0.0.2", "b,ip=127.0.0.2"], "ip '127.0.0.2'")]
 )
-def test_two_nodes_share_neither_name_nor_address(texts: list[str], says: str) -> None:
-    with pytest.raises(ValueError, match=f"{says} is given to two nodes"):
-        named_nodes(texts)
+def test_two_nodes_with_one_name_or_address_are_rejected(texts: list[str], says: str) -> None:
+    with pytest.raises(ValueError, match=f"{says} is used by two nodes"):
+        parse_nodes(texts)
 
 
-# This machine.
+# This machine
 
 
-def test_this_machine_is_a_node_with_its_own_name_address_and_size() -> None:
+def test_this_machine_is_a_node_with_its_name_address_and_resources() -> None:
     spec = this_machine()
 
     assert name_fault(spec.name) is None
@@ -146,12 +147,12 @@ def test_this_machine_is_a_node_with_its_own_name_address_and_size() -> None:
         ("x" * 80, "x" * 63),
     ],
 )
-def test_a_host_name_is_made_one_that_kubernetes_allows(host: str, name: str) -> None:
+def test_a_host_name_is_converted_to_a_valid_node_name(host: str, name: str) -> None:
     assert machine.valid_name(host) == name
 
 
 def files(root: Path, **contents: str) -> Path:
-    """A file system with these files; ``__`` in a name stands for a slash."""
+    """A directory tree with these files; ``__`` in a name is a slash."""
     for name, text in contents.items():
         path = root / name.replace("__", "/").replace("DOT", ".")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -159,7 +160,7 @@ def files(root: Path, **contents: str) -> Path:
     return root
 
 
-def test_the_limits_of_every_control_group_around_us_count(tmp_path: Path) -> None:
+def test_the_limits_of_all_ancestor_cgroups_count(tmp_path: Path) -> None:
     root = files(
         tmp_path,
         proc__self__cgroup="0::/outer/inner\n",
@@ -174,14 +175,14 @@ def test_the_limits_of_every_control_group_around_us_count(tmp_path: Path) -> No
     assert machine.memory(root) == 1048576
 
 
-def test_without_control_groups_all_of_the_machine_is_ours(tmp_path: Path) -> None:
+def test_without_cgroups_the_capacity_is_that_of_the_machine(tmp_path: Path) -> None:
     root = files(tmp_path, proc__meminfo="MemTotal:       16384 kB\n")
 
     assert machine.cpus(root) == len(os.sched_getaffinity(0))
     assert machine.memory(root) == 16384 * 1024
 
 
-def test_gpus_are_counted_as_the_driver_lists_them_or_by_their_devices(tmp_path: Path) -> None:
+def test_gpus_are_counted_from_the_driver_or_the_devices(tmp_path: Path) -> None:
     devices = files(tmp_path / "a", dev__nvidia0="", dev__nvidia1="", dev__nvidiactl="")
     listed = files(tmp_path / "b", proc__driver__nvidia__gpus__x__info="", dev__nvidia0="", dev__nvidia1="")
 
@@ -190,19 +191,19 @@ def test_gpus_are_counted_as_the_driver_lists_them_or_by_their_devices(tmp_path:
     assert machine.gpus(tmp_path) == 0
 
 
-# The Node objects.
+# The Node objects
 
 
 async def nodes(store: MemoryStore) -> dict[str, Object]:
     return {node["metadata"]["name"]: node for node in (await store.list(NODES)).items}
 
 
-async def test_configured_nodes_are_registered_as_a_kubelet_would() -> None:
+async def test_configured_nodes_are_registered_like_by_a_kubelet() -> None:
     store = a_store()
     spec = parse("n1,ip=127.0.0.5,zone=a,cpu=2,memory=1Gi,nvidia.com/gpu=1,taint=k=v:NoSchedule")
 
     async with running(NodeRegistration(store, [spec], lambda: 0.0)):
-        await until(lambda: _is_there(store, "n1"))
+        await eventually(lambda: _is_there(store, "n1"))
         node = (await nodes(store))["n1"]
 
     amounts = {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"}
@@ -228,7 +229,7 @@ async def _is_there(store: MemoryStore, name: str) -> bool:
     return name in await nodes(store)
 
 
-async def test_nodes_follow_the_configuration_over_a_restart() -> None:
+async def test_nodes_follow_the_configuration_after_a_restart() -> None:
     store = a_store()
     async with running(NodeRegistration(store, [a_spec("old"), a_spec("same", cpu="1")], lambda: 0.0)):
         await quiet(store)
@@ -246,7 +247,7 @@ async def test_nodes_follow_the_configuration_over_a_restart() -> None:
     )
 
 
-async def test_a_node_that_somebody_cordoned_stays_so() -> None:
+async def test_a_cordoned_node_stays_cordoned() -> None:
     store = a_store()
     async with running(NodeRegistration(store, [a_spec("n1")], lambda: 0.0)):
         await quiet(store)
@@ -258,7 +259,7 @@ async def test_a_node_that_somebody_cordoned_stays_so() -> None:
     assert (await nodes(store))["n1"]["spec"]["unschedulable"] is True
 
 
-def test_a_heartbeat_comes_every_five_minutes_and_changes_nothing_else() -> None:
+def test_a_heartbeat_is_written_every_five_minutes() -> None:
     async def scene() -> list[Object]:
         clock = asyncio.get_running_loop().time
         store = a_store(clock)

@@ -1,4 +1,4 @@
-"""The scheduler at a store: pods get nodes, and those that must wait are told why."""
+"""The local scheduler with a store: bindings, conditions and events."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from launcher.core.errors import NotFound, Unavailable
 from launcher.node.scheduler import Scheduler
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.event_recorder import EventRecorder
+from launcher.store.informer import SharedInformers
 from launcher.store.interface import (
     EVENTS,
     NODES,
@@ -26,14 +27,17 @@ from launcher.store.interface import (
 from tests.controller.simulation import virtual_time
 from tests.controller.simulation.cluster import SimulatedStore
 from tests.controller.simulation.faults import Faults, FaultyStore
-from tests.node.clusters import NOW, a_store, quiet, running, until
-from tests.node.scheduling import node_json, pod_json
+from tests.eventually import eventually
+from tests.node.clusters import NOW, a_store, quiet, running
+from tests.scheduling.builders import node_json, pod_json
 from tests.store.builders import uids
 
 
-def scheduling(store: Store, clock: Callable[[], float] = lambda: NOW) -> tuple[EventRecorder, Scheduler]:
-    events = EventRecorder(store, clock, "default-scheduler")
-    return events, Scheduler(store, events=events, clock=clock)
+def scheduling(
+    store: Store, clock: Callable[[], float] = lambda: NOW
+) -> tuple[EventRecorder, Scheduler, SharedInformers]:
+    events, informers = EventRecorder(store, clock, "default-scheduler"), SharedInformers(store)
+    return events, Scheduler(store, informers, events=events, clock=clock), informers
 
 
 async def with_nodes(*nodes: Object) -> MemoryStore:
@@ -48,7 +52,7 @@ async def pod_of(store: Store, name: str = "p") -> Object:
 
 
 def scheduled(pod: Object) -> Object:
-    """The condition that tells of its way to a node."""
+    """Returns the pod's PodScheduled condition."""
     (condition,) = [one for one in pod["status"].get("conditions", ()) if one["type"] == "PodScheduled"]
     return dict(condition)
 
@@ -57,7 +61,7 @@ async def is_bound(store: Store, name: str = "p") -> bool:
     return "nodeName" in (await pod_of(store, name))["spec"]
 
 
-async def is_told(store: Store, reason: str, name: str = "p") -> bool:
+async def has_condition(store: Store, reason: str, name: str = "p") -> bool:
     conditions = (await pod_of(store, name))["status"].get("conditions", ())
     return any(one.get("reason") == reason for one in conditions)
 
@@ -70,14 +74,14 @@ async def events_about(store: Store, name: str = "p") -> list[tuple[str, str, st
     ]
 
 
-async def test_a_pod_is_bound_in_one_write_that_also_tells_so() -> None:
+async def test_a_pod_is_bound_and_its_condition_set_in_one_write() -> None:
     store = await with_nodes(node_json("n1"))
     created = await store.create(PODS, pod_json())
 
     async with running(*scheduling(store)):
-        await until(lambda: is_bound(store))
+        await eventually(lambda: is_bound(store))
         pod = await pod_of(store)
-        await until(lambda: _any(events_about(store)))
+        await eventually(lambda: _any(events_about(store)))
 
     assert pod["spec"]["nodeName"] == "n1"
     assert scheduled(pod) == {
@@ -95,7 +99,7 @@ async def _any(answer: Any) -> bool:
     return bool(await answer)
 
 
-async def test_a_pod_that_fits_nowhere_is_told_why_in_a_condition_and_an_event() -> None:
+async def test_an_unschedulable_pod_gets_a_condition_and_an_event() -> None:
     store = await with_nodes(node_json("n1"), node_json("n2", labels={"zone": "a"}), node_json("n3"))
     await store.create(PODS, pod_json(requests={"cpu": 9}, nodeSelector={"zone": "a"}))
     message = (
@@ -103,8 +107,8 @@ async def test_a_pod_that_fits_nowhere_is_told_why_in_a_condition_and_an_event()
     )
 
     async with running(*scheduling(store)):
-        await until(lambda: is_told(store, "Unschedulable"))
-        await until(lambda: _any(events_about(store)))
+        await eventually(lambda: has_condition(store, "Unschedulable"))
+        await eventually(lambda: _any(events_about(store)))
         pod = await pod_of(store)
 
     assert pod["status"]["phase"] == "Pending"
@@ -118,82 +122,83 @@ async def test_a_pod_that_fits_nowhere_is_told_why_in_a_condition_and_an_event()
     assert await events_about(store) == [("Warning", "FailedScheduling", message, "default-scheduler")]
 
 
-async def test_a_pod_that_waits_is_bound_when_a_node_comes_or_another_pod_ends() -> None:
+async def test_a_pending_pod_is_bound_when_a_node_is_added_or_a_pod_terminates() -> None:
     store = await with_nodes(node_json("n1", cpu=1))
     await store.create(PODS, pod_json("first", requests={"cpu": 1}))
 
     async with running(*scheduling(store)):
-        await until(lambda: is_bound(store, "first"))
+        await eventually(lambda: is_bound(store, "first"))
         await store.create(PODS, pod_json("second", requests={"cpu": 1}))
         await store.create(PODS, pod_json("third", requests={"cpu": 1}))
-        await until(lambda: is_told(store, "Unschedulable", "third"))
+        await eventually(lambda: has_condition(store, "Unschedulable", "third"))
 
         first = await pod_of(store, "first")
         await store.update_status(PODS, {**first, "status": {"phase": "Succeeded"}})
-        await until(lambda: is_bound(store, "second"))
+        await eventually(lambda: is_bound(store, "second"))
         await store.create(NODES, node_json("n2"))
-        await until(lambda: is_bound(store, "third"))
+        await eventually(lambda: is_bound(store, "third"))
 
     assert (await pod_of(store, "second"))["spec"]["nodeName"] == "n1"
     assert (await pod_of(store, "third"))["spec"]["nodeName"] == "n2"
     assert scheduled(await pod_of(store, "third"))["status"] == "True"
 
 
-async def test_a_pod_with_gates_waits_until_they_are_lifted() -> None:
+async def test_a_pod_with_scheduling_gates_waits_until_they_are_removed() -> None:
     store = await with_nodes(node_json())
     await store.create(PODS, pod_json(schedulingGates=[{"name": "later"}]))
 
     async with running(*scheduling(store)):
-        await until(lambda: is_told(store, "SchedulingGated"))
-        told = scheduled(await pod_of(store))
+        await eventually(lambda: has_condition(store, "SchedulingGated"))
+        condition = scheduled(await pod_of(store))
         await quiet(store)
         assert not await is_bound(store)
         await store.patch(PODS, "default", "p", MergePatch({"spec": {"schedulingGates": None}}))
-        await until(lambda: is_bound(store))
-        await until(lambda: _any(events_about(store)))
+        await eventually(lambda: is_bound(store))
+        await eventually(lambda: _any(events_about(store)))
 
-    assert told["message"] == "Scheduling is blocked due to non-empty scheduling gates"
+    assert condition["message"] == "Scheduling is blocked due to non-empty scheduling gates"
     assert [event[1] for event in await events_about(store)] == ["Scheduled"]
 
 
 @pytest.mark.parametrize("scheduler", ["volcano", "hivedscheduler"])
-async def test_a_pod_of_a_scheduler_that_does_not_exist_here_is_placed_with_a_warning(scheduler: str) -> None:
+async def test_a_pod_that_names_an_unknown_scheduler_is_scheduled_with_a_warning(scheduler: str) -> None:
     store = await with_nodes(node_json("n1"))
     await store.create(PODS, pod_json(schedulerName=scheduler))
 
     async with running(*scheduling(store)):
-        await until(lambda: is_bound(store))
-        await until(lambda: _has_event(store, "Scheduled"))
+        await eventually(lambda: is_bound(store))
+        await eventually(lambda: _has_event(store, "Scheduled"))
 
     (warning,) = [event for event in await events_about(store) if event[0] == "Warning"]
     assert warning[1] == "SchedulerNotFound"
-    assert f'spec.schedulerName "{scheduler}"' in warning[2]
+    assert f'Scheduler "{scheduler}" (spec.schedulerName)' in warning[2]
     assert "default-scheduler" in warning[2]
 
 
-async def test_a_pod_of_a_scheduler_that_does_not_exist_here_has_a_reason_when_it_fits_nowhere() -> None:
+async def test_an_unschedulable_pod_that_names_an_unknown_scheduler_gets_a_reason() -> None:
     store = await with_nodes(node_json("n1"))
     await store.create(PODS, pod_json(schedulerName="volcano", requests={"cpu": 9}))
 
     async with running(*scheduling(store)):
-        await until(lambda: is_told(store, "Unschedulable"))
-        await until(lambda: _has_event(store, "FailedScheduling"))
+        await eventually(lambda: has_condition(store, "Unschedulable"))
+        await eventually(lambda: _has_event(store, "FailedScheduling"))
 
     assert scheduled(await pod_of(store))["message"] == "0/1 nodes are available: 1 Insufficient cpu."
-    assert [event[1] for event in await events_about(store)] == ["SchedulerNotFound", "FailedScheduling"]
+    reasons = [event[1] for event in await events_about(store)]
+    assert sorted(reasons) == ["FailedScheduling", "SchedulerNotFound"]
 
 
 async def _has_event(store: Store, reason: str) -> bool:
     return any(event[1] == reason for event in await events_about(store))
 
 
-async def test_a_pod_that_has_a_node_is_left_alone() -> None:
+async def test_a_pod_with_a_node_is_not_changed() -> None:
     store = await with_nodes(node_json())
     created = await store.create(PODS, pod_json("other", nodeName="elsewhere"))
     await store.create(PODS, pod_json(schedulerName="default-scheduler"))
 
     async with running(*scheduling(store)):
-        await until(lambda: is_bound(store))
+        await eventually(lambda: is_bound(store))
         await quiet(store)
 
     assert await pod_of(store, "other") == created
@@ -208,27 +213,27 @@ async def test_a_pod_that_is_being_deleted_is_not_bound() -> None:
     await store.create(PODS, pod_json())
 
     async with running(*scheduling(store)):
-        await until(lambda: is_bound(store))
+        await eventually(lambda: is_bound(store))
         await quiet(store)
 
     assert not await is_bound(store, "held")
 
 
-async def test_a_pod_that_cannot_be_read_is_told_so_and_hinders_nobody() -> None:
+async def test_an_invalid_pod_gets_a_condition_and_does_not_block_others() -> None:
     store = await with_nodes(node_json())
     await store.create(PODS, pod_json("odd", requests={"cpu": "much"}))
     await store.create(PODS, pod_json())
 
     async with running(*scheduling(store)):
-        await until(lambda: is_bound(store))
-        await until(lambda: is_told(store, "Unschedulable", "odd"))
+        await eventually(lambda: is_bound(store))
+        await eventually(lambda: has_condition(store, "Unschedulable", "odd"))
 
     assert (
         "spec.containers.resources.requests.cpu: 'much'" in scheduled(await pod_of(store, "odd"))["message"]
     )
 
 
-async def test_the_classes_that_every_cluster_has_go_first() -> None:
+async def test_system_priority_classes_are_scheduled_first() -> None:
     store = await with_nodes()
     await store.create(PODS, pod_json("usual", requests={"cpu": 1}))
     await store.create(PODS, pod_json("high", requests={"cpu": 1}, priority=1000))
@@ -237,20 +242,20 @@ async def test_the_classes_that_every_cluster_has_go_first() -> None:
     )
 
     async with running(*scheduling(store)):
-        await until(lambda: is_told(store, "Unschedulable", "critical"))
+        await eventually(lambda: has_condition(store, "Unschedulable", "critical"))
         await store.create(NODES, node_json(cpu=1))
-        await until(lambda: is_bound(store, "critical"))
+        await eventually(lambda: is_bound(store, "critical"))
         await store.create(NODES, node_json("n2", cpu=1))
-        await until(lambda: is_bound(store, "high"))
+        await eventually(lambda: is_bound(store, "high"))
 
     assert not await is_bound(store, "usual")
 
 
-async def test_what_was_told_is_not_written_again_after_a_restart() -> None:
+async def test_conditions_are_not_written_again_after_a_restart() -> None:
     store = await with_nodes()
     await store.create(PODS, pod_json())
     async with running(*scheduling(store)):
-        await until(lambda: is_told(store, "Unschedulable"))
+        await eventually(lambda: has_condition(store, "Unschedulable"))
         await quiet(store)
     before, reached = await pod_of(store), store.version
 
@@ -261,18 +266,18 @@ async def test_what_was_told_is_not_written_again_after_a_restart() -> None:
     assert scheduled(before)["message"] == "no nodes available to schedule pods"
 
 
-async def test_after_a_restart_pods_on_nodes_are_counted_before_anybody_is_bound() -> None:
+async def test_after_a_restart_running_pods_are_counted_before_any_binding() -> None:
     store = await with_nodes(node_json("n1", cpu=1), node_json("n2", cpu=1))
     await store.create(PODS, pod_json("there", requests={"cpu": 1}, nodeName="n1"))
     await store.create(PODS, pod_json(requests={"cpu": 1}))
 
     async with running(*scheduling(store)):
-        await until(lambda: is_bound(store))
+        await eventually(lambda: is_bound(store))
 
     assert (await pod_of(store))["spec"]["nodeName"] == "n2"
 
 
-def test_those_who_wait_are_told_after_a_while_what_has_changed_about_the_reason() -> None:
+def test_the_condition_of_pending_pods_is_updated_periodically() -> None:
     async def scene() -> tuple[str, str]:
         clock = asyncio.get_running_loop().time
         store = a_store(clock)
@@ -291,14 +296,14 @@ def test_those_who_wait_are_told_after_a_while_what_has_changed_about_the_reason
     )
 
 
-def test_room_is_kept_once_a_pod_has_waited_a_minute() -> None:
+def test_capacity_is_reserved_once_a_pod_has_waited_a_minute() -> None:
     async def scene() -> tuple[bool, bool]:
         clock = asyncio.get_running_loop().time
         store = a_store(clock)
         await store.create(NODES, node_json(cpu=2))
         await store.create(PODS, pod_json("old", requests={"cpu": 1}))
         async with running(*scheduling(store, clock)):
-            await until(lambda: is_bound(store, "old"))
+            await eventually(lambda: is_bound(store, "old"))
             await store.create(PODS, pod_json("big", requests={"cpu": 2}))
             await asyncio.sleep(62)
             await store.create(PODS, pod_json("small", requests={"cpu": 1}))
@@ -311,22 +316,22 @@ def test_room_is_kept_once_a_pod_has_waited_a_minute() -> None:
     assert virtual_time.run(scene()) == (False, True)
 
 
-async def test_a_pod_that_is_gone_before_it_was_bound_is_forgotten() -> None:
+async def test_a_pod_deleted_before_its_binding_is_forgotten() -> None:
     store = await with_nodes()
     await store.create(PODS, pod_json())
 
     async with running(*scheduling(store)):
-        await until(lambda: is_told(store, "Unschedulable"))
+        await eventually(lambda: has_condition(store, "Unschedulable"))
         await store.delete(PODS, "default", "p")
         await store.create(NODES, node_json(cpu=1))
         await store.create(PODS, pod_json("next", requests={"cpu": 1}))
-        await until(lambda: is_bound(store, "next"))
+        await eventually(lambda: is_bound(store, "next"))
 
     with pytest.raises(NotFound):
         await pod_of(store)
 
 
-def test_a_pod_has_waited_since_its_gates_were_lifted() -> None:
+def test_waiting_time_starts_when_scheduling_gates_are_removed() -> None:
     async def scene() -> tuple[bool, bool]:
         clock = asyncio.get_running_loop().time
         store = a_store(clock)
@@ -344,8 +349,8 @@ def test_a_pod_has_waited_since_its_gates_were_lifted() -> None:
     assert virtual_time.run(scene()) == (True, False)
 
 
-class AwayStore(MemoryStore):
-    """Takes no patches as long as it is away."""
+class UnavailableStore(MemoryStore):
+    """Rejects patches while unavailable."""
 
     away = True
     tries = 0
@@ -358,10 +363,10 @@ class AwayStore(MemoryStore):
         return await super().patch(*args, **more)
 
 
-def test_a_store_that_is_away_is_asked_with_growing_pauses_and_served_when_it_is_back() -> None:
+def test_an_unavailable_store_is_retried_with_back_off() -> None:
     async def scene() -> tuple[int, bool]:
         clock = asyncio.get_running_loop().time
-        store = AwayStore(clock, uids())
+        store = UnavailableStore(clock, uids())
         await store.create(NODES, node_json())
         await store.create(PODS, pod_json())
         async with running(*scheduling(store, clock)):
@@ -377,7 +382,7 @@ def test_a_store_that_is_away_is_asked_with_growing_pauses_and_served_when_it_is
 
 
 class SlowStore(MemoryStore):
-    """Takes its time to list nodes."""
+    """Lists nodes slowly."""
 
     async def list(self, kind: ResourceKind, *args: Any, **more: Any) -> Page:
         if kind is NODES:
@@ -385,7 +390,7 @@ class SlowStore(MemoryStore):
         return await super().list(kind, *args, **more)
 
 
-def test_nobody_is_told_of_too_few_nodes_before_all_are_known() -> None:
+def test_no_pod_is_reported_unschedulable_before_all_nodes_are_listed() -> None:
     async def scene() -> list[str]:
         clock = asyncio.get_running_loop().time
         store = SlowStore(clock, uids())
@@ -399,19 +404,19 @@ def test_nobody_is_told_of_too_few_nodes_before_all_are_known() -> None:
 
 
 BAD = Faults(
-    lost_answers=0.1,
-    refusals=0.1,
-    late_answers=0.1,
+    lost_responses=0.1,
+    error_responses=0.1,
+    late_responses=0.1,
     late_events=0.1,
-    doubled_events=0.05,
-    cut_streams=0.05,
+    duplicate_events=0.05,
+    closed_watches=0.05,
     expired=0.2,
     slow=0.1,
 )
 
 
 class Nodes:
-    """Two nodes for three pods each; pods come, and those that were bound end some time later."""
+    """Two nodes for three pods each; pods are created, and bound pods terminate some time later."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -421,7 +426,7 @@ class Nodes:
         self._placed: dict[str, str] = {}
 
     def _audit(self, resource: str, gone: bool, pod: Object) -> None:
-        """See every write as it takes effect."""
+        """Checks every write as it takes effect."""
         if resource != PODS.resource:
             return
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
@@ -433,7 +438,7 @@ class Nodes:
             if list(self._placed.values()).count(node) > 3:
                 self.wrong.append(f"{node} is overfull")
 
-    async def come_and_go(self) -> None:
+    async def create_and_finish_pods(self) -> None:
         for name in ("n1", "n2"):
             await self.store.create(NODES, node_json(name, cpu=3))
         for number in range(40):
@@ -442,30 +447,30 @@ class Nodes:
             await self.end(0.3)
 
     async def end(self, share: float) -> None:
-        """So many of those that have a node end."""
+        """Terminates this share of the bound pods."""
         for pod in (await self.store.list(PODS)).items:
             if "nodeName" in pod["spec"] and self.random.random() < share:
                 await self.store.delete(PODS, "default", pod["metadata"]["name"], DeleteOptions(grace=0))
 
 
-async def go_through_trouble(nodes: Nodes) -> None:
-    """Pods come and go, with one scheduler after another on a bad connection; in the end none is at work."""
+async def run_faulty_schedulers(nodes: Nodes) -> None:
+    """Creates and finishes pods while schedulers with a faulty connection are started and stopped."""
     faults = replace(BAD, old_pages={})
-    work = asyncio.create_task(nodes.come_and_go())
-    while not work.done():  # killed and started again, time after time
+    work = asyncio.create_task(nodes.create_and_finish_pods())
+    while not work.done():  # stopped and started repeatedly
         bad = FaultyStore(nodes.store, faults, nodes.random)
         async with running(*scheduling(bad, nodes.store.clock)):
             await asyncio.sleep(nodes.random.uniform(0.1, 20))
-        await asyncio.sleep(20)  # what was under way comes to its end before the next begins
+        await asyncio.sleep(20)  # pending writes complete before the next scheduler starts
     await work
-    faults.over = True
+    faults.disabled = True
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_through_a_bad_connection_everybody_gets_one_node_and_no_node_too_many(seed: int) -> None:
+def test_over_a_faulty_connection_every_pod_gets_one_node_and_no_node_too_many(seed: int) -> None:
     async def scene() -> tuple[list[str], list[Object]]:
         nodes = Nodes(seed)
-        await go_through_trouble(nodes)
+        await run_faulty_schedulers(nodes)
         async with running(*scheduling(nodes.store, nodes.store.clock)):
             for _ in range(40):
                 await asyncio.sleep(1)

@@ -4,10 +4,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.cluster.components import Component
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.nodes import is_ready
-from tests.cluster.parts import Part
-from tests.local.server import until
+from tests.eventually import until
 from tests.realnodes import images
 from tests.realnodes.images import Image
 from tests.realnodes.networks import Network
@@ -20,18 +20,18 @@ _UNREACHABLE = ("node.kubernetes.io/unreachable", "NoExecute")
 
 class RealNodes:
     """
-    A control plane, and two nodes with kubelet, containerd and runc, each on a machine of its own.
+    A control plane, and two nodes with kubelet, containerd and runc, each on its own simulated machine.
 
-    Everything ends with the ``with`` block, and with the process that made it, even if that is killed.
+    Everything ends with the ``with`` block, and with this process, even if it is killed.
     """
 
     def __init__(self, directory: Path, programs: Path, node_programs: Path) -> None:
         """*programs* are those of the control plane."""
         self._directory, self._node_programs = directory, node_programs
         self._network = Network(directory / "switch")
-        self.here = self._network.block.here
-        self.plane = ControlPlane(directory / "plane", programs, nodes=0, address=self.here)
-        self._know_nodes()
+        self.host_address = self._network.block.host_address
+        self.plane = ControlPlane(directory / "plane", programs, nodes=0, address=self.host_address)
+        self._connect_api_server()
         self.nodes: dict[str, Node] = {}
 
     def __enter__(self) -> Self:
@@ -48,7 +48,7 @@ class RealNodes:
         self.stop()
 
     def start(self) -> None:
-        """Return when pods run."""
+        """Starts everything, and waits until the nodes are ready."""
         self.plane.start()
         for number, name in enumerate(NAMES, 1):
             self.nodes[name] = Node(name, self._directory / name, self._directory)
@@ -66,17 +66,17 @@ class RealNodes:
             node.start_kubelet(kubelet, address, self.plane.ca, user.kubeconfig)
             node.start_proxy(self._node_programs / "kube-proxy", self.plane.kubeconfig)
         for name in NAMES:
-            self.ready(name)
+            self.wait_ready(name)
 
     def stop(self) -> None:
-        """End everything; the logs stay."""
+        """Ends everything but keeps the logs."""
         for node in self.nodes.values():
             node.machine.switch_off()
         self.plane.stop()
         self._network.end()
 
     def load(self, image: Image) -> None:
-        """Have that image on every node."""
+        """Imports the image on every node."""
         archive = self._directory / "image.tar"
         image.write(archive)
         for node in self.nodes.values():
@@ -84,49 +84,49 @@ class RealNodes:
         archive.unlink()
 
     def address(self, name: str) -> str:
-        """Where that node is."""
+        """The address of the node."""
         return self._network.block.node(NAMES.index(name) + 1)
 
     def kill_container(self, pod: Any) -> None:
-        """End the one container of that pod, as a crash does."""
+        """Kills the pod's only container."""
         identity = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
         self.nodes[pod["spec"]["nodeName"]].kill(identity)
 
-    def ready(self, name: str) -> None:
-        """Return when that node takes pods."""
+    def wait_ready(self, name: str) -> None:
+        """Waits until the node is ready."""
 
-        def look() -> bool | None:
-            answer = self.plane.admin.ask("GET", f"/api/v1/nodes/{name}")
-            return (answer.status == 200 and is_ready(answer.body)) or None
+        def probe() -> bool | None:
+            response = self.plane.admin.request("GET", f"/api/v1/nodes/{name}")
+            return (response.status == 200 and is_ready(response.body)) or None
 
-        until(look, f"{name} is ready")
+        until(probe, f"{name} is ready")
 
-    def unreachable(self, name: str) -> None:
-        """Return when the control plane takes that node for lost, as far as it can know."""
+    def wait_unreachable(self, name: str) -> None:
+        """Waits until the control plane marks the node as unreachable."""
         path = f"/api/v1/nodes/{name}"
 
-        def look() -> bool | None:
+        def probe() -> bool | None:
             taints = self.plane.admin.get(path)["spec"].get("taints", ())
             return any((one["key"], one["effect"]) == _UNREACHABLE for one in taints) or None
 
-        until(look, f"{name} is unreachable")
+        until(probe, f"{name} is unreachable")
 
-    def _know_nodes(self) -> None:
-        """Let kube-apiserver reach kubelets and pods, and be reached by them."""
+    def _connect_api_server(self) -> None:
+        """Connects kube-apiserver with kubelets and pods."""
         user = self.plane.certified_user("kube-apiserver-kubelet-client", "system:masters")
         assert user.certificate is not None
-        self.plane.tell(
-            Part.APISERVER,
-            f"--advertise-address={self.here}",
+        self.plane.add_flags(
+            Component.APISERVER,
+            f"--advertise-address={self.host_address}",
             "--authorization-mode=Node",  # beside RBAC
             "--enable-admission-plugins=NodeRestriction",
             f"--kubelet-client-certificate={user.certificate.certificate}",
             f"--kubelet-client-key={user.certificate.key}",
             "--kubelet-preferred-address-types=InternalIP",
-            # Services are known on nodes alone; this machine goes to the pods behind them.
+            # Service addresses are routed on nodes only; this machine connects to the pods.
             "--enable-aggregator-routing=true",
         )
-        # A node that says nothing is noticed soon; what then happens, and in which order, is as ever.
-        self.plane.tell(
-            Part.CONTROLLER_MANAGER, "--node-monitor-period=1s", "--node-monitor-grace-period=10s"
+        # A node without heartbeats is detected early; the following steps are the default ones.
+        self.plane.add_flags(
+            Component.CONTROLLER_MANAGER, "--node-monitor-period=1s", "--node-monitor-grace-period=10s"
         )

@@ -1,28 +1,27 @@
-"""Control groups of a machine within this one."""
+"""Cgroups of a simulated machine."""
 
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
-#: Of a machine's own group: where its own programs are, and where kubelet puts pods. A group of the second version has
-#: members or groups in it, never both.
+#: The cgroups of a machine's own programs and of its pods: in version 2 a cgroup has either members or children.
 DAEMONS, PODS = "daemons", "pods"
-#: With the first version, a group is empty until it is told what it may use.
+#: In version 1, these have to be set before a cgroup can have members.
 _INHERITED = ("cpuset.cpus", "cpuset.mems")
 
 
 def make(name: str) -> list[Path]:
-    """Make the group *name* with its two groups; the files by which a process becomes a member of the first."""
+    """Creates the cgroup *name* with its two children. Returns the files to which members of the first are written."""
     for hierarchy in _hierarchies():
         for path in (hierarchy / name, hierarchy / name / DAEMONS, hierarchy / name / PODS):
             path.mkdir()
-            _let_use(path)
+            _enable_controllers(path)
     return [hierarchy / name / DAEMONS / "cgroup.procs" for hierarchy in _hierarchies()]
 
 
 def remove(name: str) -> None:
-    """Remove the group and all groups in it, which have no members any more."""
+    """Removes the cgroup and its descendants, which have no members."""
     for hierarchy in _hierarchies():
         for path in (*_below(hierarchy / name), hierarchy / name):
             with suppress(FileNotFoundError):
@@ -30,18 +29,18 @@ def remove(name: str) -> None:
 
 
 def exists(name: str) -> bool:
-    """Whether anything of it is there."""
+    """Whether any of its cgroups exists."""
     return any((hierarchy / name).exists() for hierarchy in _hierarchies())
 
 
 def _hierarchies() -> list[Path]:
-    """One for all of the second version, or one for each controller of the first."""
+    """One hierarchy for version 2, or one for each controller of version 1."""
     if (_ROOT / "cgroup.controllers").exists():
         return [_ROOT]
     return [path for path in _ROOT.iterdir() if (path / "cgroup.procs").exists() and not path.is_symlink()]
 
 
-def _let_use(path: Path) -> None:
+def _enable_controllers(path: Path) -> None:
     for name in _INHERITED:
         if (path / name).exists() and not (path / name).read_text().strip():
             (path / name).write_text((path.parent / name).read_text())
@@ -52,7 +51,7 @@ def _let_use(path: Path) -> None:
 
 
 def _below(path: Path) -> Iterator[Path]:
-    """Every group below, the innermost first."""
+    """All descendants, the innermost first."""
     for inner in sorted(path.iterdir()) if path.exists() else ():
         if inner.is_dir():
             yield from _below(inner)

@@ -1,4 +1,4 @@
-"""What the programs on a node are told."""
+"""The configuration of the programs on a node."""
 
 import json
 from pathlib import Path
@@ -8,10 +8,10 @@ import yaml
 
 PAUSE = "localhost/pause:1"
 RUNTIME = "/run/containerd/containerd.sock"
-#: Where distributions put the programs that give a pod its network.
+#: The directories of CNI plugins in distributions.
 _CNI_PROGRAMS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 
-#: Kubelet sets these for the whole machine; a node of ours has its own, which nothing heeds.
+#: Kernel settings that the kubelet writes; a simulated node has its own files for them, without effect.
 TUNED = (
     "vm/overcommit_memory",
     "vm/panic_on_oom",
@@ -21,7 +21,7 @@ TUNED = (
     "kernel/keys/root_maxbytes",
 )
 
-# Without the right to raise its priority, a program that is to be spared when memory runs out cannot be started.
+# Without the privilege to lower oom_score_adj, a container with a low one cannot be started.
 _CONTAINERD = """
 version = 2
 [grpc]
@@ -42,17 +42,17 @@ version = 2
 
 
 def cni_programs() -> Path | None:
-    """Where this machine has them."""
+    """The directory of the CNI plugins on this machine."""
     return next((path for path in _CNI_PROGRAMS if (path / "bridge").exists()), None)
 
 
 def containerd(cni: Path) -> str:
-    """Containerd's; *cni* is the directory that says which network pods get."""
+    """The configuration of containerd; *cni* is the directory of the CNI configuration."""
     return _CONTAINERD.format(socket=RUNTIME, pause=PAUSE, cni_programs=cni_programs(), cni=cni)
 
 
 def pod_network(subnet: str) -> str:
-    """A bridge on the node, which is the gateway of its pods; where they go from there is not hidden."""
+    """The CNI configuration: a bridge on the node as the gateway of its pods, without masquerading."""
     addresses = {
         "type": "host-local",
         "ranges": [[{"subnet": subnet}]],
@@ -64,14 +64,14 @@ def pod_network(subnet: str) -> str:
 
 
 def kubelet(authority: Path, cgroup: str, resolver: Path) -> str:
-    """Kubelet's: it lets in whom kube-apiserver's authority has signed."""
+    """The configuration of the kubelet, which accepts clients with a certificate of kube-apiserver's CA."""
     config: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "failCgroupV1": False,
         "failSwapOn": False,
         "cgroupDriver": "cgroupfs",
-        # Its own, or each kubelet of this machine takes the pods of the other for leftovers.
+        # Its own, because each kubelet of this machine would remove the pods of the other.
         "cgroupRoot": f"/{cgroup}",
         "containerRuntimeEndpoint": f"unix://{RUNTIME}",
         "authentication": {
@@ -84,7 +84,7 @@ def kubelet(authority: Path, cgroup: str, resolver: Path) -> str:
         "volumePluginDir": "/var/lib/kubelet-volume-plugins",
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
-        # A pod is told to end, and the node to be well, sooner than on a machine that has more to do.
+        # Shorter intervals than the defaults.
         "syncFrequency": "10s",
         "nodeStatusUpdateFrequency": "2s",
         "nodeStatusReportFrequency": "10s",
@@ -94,14 +94,14 @@ def kubelet(authority: Path, cgroup: str, resolver: Path) -> str:
 
 
 def kube_proxy(node: str, kubeconfig: Path) -> str:
-    """Of kube-proxy, which makes the addresses of services reachable."""
+    """The configuration of kube-proxy."""
     config: dict[str, Any] = {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
         "mode": "nftables",
         "hostnameOverride": node,
         "clientConnection": {"kubeconfig": str(kubeconfig)},
-        # Limits that are the machine's, not the node's.
+        # Limits of the machine, which the node must not change.
         "conntrack": {
             "maxPerCore": 0,
             "min": 0,

@@ -1,4 +1,4 @@
-"""Container images without a registry: one layer each, made of files of this machine, as OCI archives."""
+"""Container images as OCI archives, with one layer of files of this machine."""
 
 import hashlib
 import io
@@ -17,7 +17,7 @@ from tests.realnodes.configuration import PAUSE
 
 BUSYBOX = "localhost/busybox:1"
 
-#: What Go, and so OCI, calls the processors of this machine.
+#: OCI architecture by machine.
 _ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _INDEX = "application/vnd.oci.image.index.v1+json"
@@ -28,7 +28,7 @@ _ETC = {
     "/etc/passwd": "root:x:0:0:root:/:/bin/sh\nnonroot:x:65532:65532:nonroot:/:/bin/sh\n",
     "/etc/group": "root:x:0:\nnonroot:x:65532:\n",
 }
-#: Of Python's own library, what no program of ours uses.
+#: Unused directories of Python's library.
 _NOT_TO_RUN = ("site-packages", "dist-packages", "test", "idlelib", "ensurepip", "lib2to3")
 _PAUSE = """
 #include <signal.h>
@@ -47,7 +47,7 @@ int main(void) {
 
 @dataclass(slots=True)
 class Image:
-    """The files of an image by their places in it, how it is started, and by which names it is known."""
+    """The files of an image by path, its command and its names."""
 
     names: Sequence[str]
     files: dict[str, Path] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Image:
     user: str = ""
 
     def add_tree(self, directory: Path, at: str, *, without: Iterable[str] = ()) -> None:
-        """Put all files of *directory* there, but for directories of these names."""
+        """Adds all files of *directory*, without directories of the names *without*."""
         unwanted = {"__pycache__", *without}
         for path in directory.rglob("*"):
             parts = path.relative_to(directory).parts
@@ -66,11 +66,11 @@ class Image:
                 self.files["/".join((at, *parts))] = path.resolve()
 
     def modules(self) -> list[Path]:
-        """The files in it that Python loads as libraries."""
-        return [path for place, path in self.files.items() if place.endswith(".so")]
+        """Its shared libraries that Python loads."""
+        return [path for target, path in self.files.items() if target.endswith(".so")]
 
     def write(self, archive: Path) -> None:
-        """Write it as one file that ``ctr images import`` takes."""
+        """Writes the archive for ``ctr images import``."""
         layer = self._layer()
         config = {
             "architecture": _ARCHITECTURE[platform.machine()],
@@ -103,20 +103,20 @@ class Image:
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as tar:
             _put_directory(tar, "tmp", 0o1777)
-            for place in sorted({*self.files, *self.texts, *self.links}):
-                name = place.lstrip("/")
-                if place in self.links:
-                    _put_link(tar, name, self.links[place])
-                elif place in self.texts:
-                    _put(tar, name, self.texts[place].encode())
+            for target in sorted({*self.files, *self.texts, *self.links}):
+                name = target.lstrip("/")
+                if target in self.links:
+                    _put_link(tar, name, self.links[target])
+                elif target in self.texts:
+                    _put(tar, name, self.texts[target].encode())
                 else:
-                    path = self.files[place]
+                    path = self.files[target]
                     _put(tar, name, path.read_bytes(), 0o755 if path.stat().st_mode & 0o100 else 0o644)
         return buffer.getvalue()
 
 
 def pause(scratch: Path) -> Image:
-    """What holds a pod's namespaces, and does nothing."""
+    """The pause image."""
     program = scratch / "pause"
     words = ["gcc", "-static", "-Os", "-s", "-x", "c", "-o", str(program), "-"]
     subprocess.run(words, input=_PAUSE, text=True, timeout=60, check=True)
@@ -124,14 +124,14 @@ def pause(scratch: Path) -> Image:
 
 
 def busybox() -> Image:
-    """A shell, and the small programs that go with it."""
+    """Busybox with all its applets."""
     image = Image([BUSYBOX])
     add_shell(image)
     return image
 
 
 def discovery(*names: str) -> Image:
-    """What ``deploy/discovery.Containerfile`` says: a shell and curl."""
+    """The image of ``deploy/discovery.Containerfile``: a shell and curl."""
     image, curl = Image(names, user="65532:65532"), Path(shutil.which("curl") or "curl").resolve()
     add_shell(image)
     image.files["/usr/bin/curl"] = curl
@@ -140,7 +140,7 @@ def discovery(*names: str) -> Image:
 
 
 def python(*names: str) -> Image:
-    """The Python that runs us, in the place where it is on this machine, and nothing else."""
+    """The Python of this process, at its path on this machine."""
     image = Image(names, texts=dict(_ETC))
     stdlib, interpreter = Path(sysconfig.get_path("stdlib")), Path(sys.executable).resolve()
     image.add_tree(stdlib, str(stdlib), without=(*_NOT_TO_RUN, Path(sysconfig.get_config_var("LIBPL")).name))
@@ -151,17 +151,17 @@ def python(*names: str) -> Image:
 
 
 def add_shell(image: Image) -> None:
-    """Put in busybox, by all its names."""
+    """Adds busybox with all its applets."""
     program = Path(shutil.which("busybox") or "busybox")
-    said = subprocess.run([program, "--list"], capture_output=True, text=True, timeout=30, check=True)
+    output = subprocess.run([program, "--list"], capture_output=True, text=True, timeout=30, check=True)
     image.files["/bin/busybox"] = program
-    image.links.update({f"/bin/{name}": "busybox" for name in said.stdout.split() if name != "busybox"})
+    image.links.update({f"/bin/{name}": "busybox" for name in output.stdout.split() if name != "busybox"})
     image.texts.update(_ETC)
     add_libraries(image, [program])
 
 
 def add_libraries(image: Image, programs: Sequence[Path]) -> None:
-    """Put in what these programs and modules are linked with."""
+    """Adds the shared libraries of these programs and modules."""
     done = subprocess.run(
         ["ldd", *map(str, programs)], capture_output=True, text=True, timeout=120, check=False
     )

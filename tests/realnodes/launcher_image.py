@@ -1,4 +1,4 @@
-"""The image of the launcher, laid out as deploy/Containerfile does it, of what is installed here."""
+"""The image of the launcher as deploy/Containerfile builds it, from installed packages."""
 
 import re
 import shutil
@@ -11,23 +11,23 @@ from tests.cluster.versions import PROJECT
 from tests.realnodes import images
 from tests.realnodes.images import Image
 
-_PLACE = "/opt/framework-launcher"
-#: What the launcher is built from.
+_INSTALL_PATH = "/opt/framework-launcher"
+#: The sources of the launcher.
 _SOURCES = ("launcher", "schemas", "pyproject.toml", "README.md", "LICENSE")
-#: In the lock for the build alone.
+#: Locked dependencies of the build only.
 _BUILD = "setuptools"
 
 
 def launcher_image(name: str, scratch: Path) -> Image:
-    """The launcher and its locked dependencies on a bare Python; no shell, no root, nothing to write."""
+    """The launcher and its locked dependencies on Python, without shell, root and writable files."""
     image = images.python(name)
-    image.add_tree(_installed(scratch), _PLACE)
+    image.add_tree(_installed(scratch), _INSTALL_PATH)
     for package in _locked():
         _add_package(image, package)
     images.add_libraries(image, image.modules())
     image.entrypoint = ["/usr/bin/python3", "-m", "launcher"]
     image.env = {
-        "PYTHONPATH": _PLACE,
+        "PYTHONPATH": _INSTALL_PATH,
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
         "PYTHONSAFEPATH": "1",
@@ -37,7 +37,7 @@ def launcher_image(name: str, scratch: Path) -> Image:
 
 
 def _installed(scratch: Path) -> Path:
-    """The directory into which the launcher is installed as from a release, so that nothing is left out of one."""
+    """The directory in which the launcher is installed from a built wheel, so that missing files are detected."""
     source, target = scratch / "source", scratch / "installed"
     source.mkdir()
     for name in _SOURCES:
@@ -66,4 +66,4 @@ def _add_package(image: Image, name: str) -> None:
     for file in package.files or ():
         path = Path(str(file.locate()))
         if ".." not in file.parts and "__pycache__" not in file.parts and path.is_file():
-            image.files["/".join((_PLACE, *file.parts))] = path
+            image.files["/".join((_INSTALL_PATH, *file.parts))] = path

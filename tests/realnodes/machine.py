@@ -1,4 +1,4 @@
-"""A machine within this one: its own processes, network, host name, /run and /var; see inside.py."""
+"""A simulated machine with its own processes, network, host name, /run and /var; see machine_init.py."""
 
 import json
 import os
@@ -10,11 +10,11 @@ from pathlib import Path
 
 from tests.cluster.processes import Running
 from tests.cluster.versions import PROJECT
-from tests.local.server import PATIENCE
+from tests.eventually import TIMEOUT_SECONDS
 
 
 class Machine:
-    """Runs programs, until it is switched off or the tests end, however suddenly."""
+    """Runs programs until it is switched off or the tests end, even if they are killed."""
 
     def __init__(
         self,
@@ -24,11 +24,11 @@ class Machine:
         shown: Mapping[str, Path] | None = None,
         pretended: Mapping[str, Path] | None = None,
     ) -> None:
-        """*directory* is the machine's own, and goes with it; each of *shown* stands at its place in there."""
+        """*directory* belongs to the machine and is removed with it; *shown* are mounted in it by path."""
         directory.mkdir(parents=True, exist_ok=True)
         self.name, self.directory = name, directory
         self.cgroup = f"launcher-test-{os.getpid()}-{secrets.token_hex(4)}"
-        words = {
+        arguments = {
             "name": name,
             "cgroup": self.cgroup,
             "directory": str(directory),
@@ -36,7 +36,7 @@ class Machine:
             "pretended": {target: str(source) for target, source in (pretended or {}).items()},
         }
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.realnodes.inside", json.dumps(words)],
+            [sys.executable, "-m", "tests.realnodes.machine_init", json.dumps(arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -46,17 +46,17 @@ class Machine:
         )
         assert self._process.stdout is not None
         if self._process.stdout.readline() != "ready\n":
-            raise OSError(f"{name} does not come up: {self._process.communicate(timeout=PATIENCE)[1]}")
-        #: Its first process, as this machine knows it.
+            raise OSError(f"{name} does not start: {self._process.communicate(timeout=TIMEOUT_SECONDS)[1]}")
+        #: The pid of its first process outside.
         self.pid = _children(self._process.pid)[0]
 
     def start(self, argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> Running:
-        """The process in there, just started. Raises OSError when it has ended already."""
+        """Starts a process in the machine. Raises OSError if it has ended already."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         settings = [f"{name}={value}" for name, value in (env or {}).items()]
-        order = {"argv": ["/usr/bin/env", *settings, *argv], "log": str(log), "directory": "/"}
-        self._process.stdin.write(json.dumps(order) + "\n")
+        request = {"argv": ["/usr/bin/env", *settings, *argv], "log": str(log), "directory": "/"}
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         inside = int(self._process.stdout.readline())
         for pid in _children(self.pid):
@@ -65,15 +65,15 @@ class Machine:
         raise OSError(f"{argv[0]} has ended on {self.name}:\n{log.read_text()}")
 
     def run(self, *argv: str) -> str:
-        """What a program in there prints, once it has done its work."""
-        words = ["nsenter", f"--target={self.pid}", "--mount", "--net", "--pid", "--uts", *argv]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
+        """Runs a program in the machine and returns its output."""
+        arguments = ["nsenter", f"--target={self.pid}", "--mount", "--net", "--pid", "--uts", *argv]
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         assert done.returncode == 0, f"{' '.join(argv)} on {self.name}: {done.stdout}{done.stderr}"
         return done.stdout
 
     def switch_off(self) -> None:
-        """End everything in there without a word of warning, and return when nothing is left of it."""
-        self._process.communicate(timeout=PATIENCE)
+        """Kills everything in the machine, and waits until nothing is left."""
+        self._process.communicate(timeout=TIMEOUT_SECONDS)
 
 
 def _children(pid: int) -> list[int]:
@@ -81,7 +81,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _name_inside(pid: int) -> int | None:
-    """By which id the process is known where it runs."""
+    """The pid of the process in its own PID namespace."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except FileNotFoundError:

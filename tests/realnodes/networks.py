@@ -1,4 +1,4 @@
-"""The network between the nodes, the pods and this machine: a switch, and a cable from each."""
+"""The network of nodes, pods and this machine: a bridge, and a veth pair for each."""
 
 import fcntl
 import subprocess
@@ -15,17 +15,17 @@ _BLOCKS = 16
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of 198.19.0.0/16, which is set aside for such tests: no other network has it."""
+    """A subnet of 198.19.0.0/16, which is reserved for benchmarks."""
 
     number: int
 
     @property
     def cable(self) -> str:
-        """The name that this machine's end of its cable has."""
+        """The name of this machine's interface."""
         return f"launcher{self.number}"
 
     @property
-    def here(self) -> str:
+    def host_address(self) -> str:
         """This machine's address."""
         return self._address(0, 1)
 
@@ -43,9 +43,9 @@ class Block:
 
 class Network:
     """
-    A switch with a cable to this machine, and to each node that is plugged in.
+    A bridge that is connected to this machine and to each node.
 
-    The switch is a machine of its own, so all of it goes with the tests, however they end.
+    The bridge is in its own simulated machine, so that it ends with the tests, even if they are killed.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -54,11 +54,11 @@ class Network:
         self._switch.run("ip", "link", "add", "bridge", "type", "bridge")
         self._switch.run("ip", "link", "set", "bridge", "up")
         self._plug(self.block.cable, "here")
-        _ip("addr", "add", f"{self.block.here}/24", "dev", self.block.cable)
+        _ip("addr", "add", f"{self.block.host_address}/24", "dev", self.block.cable)
         _ip("link", "set", self.block.cable, "up")
 
     def plug(self, node: Machine, number: int) -> None:
-        """Give that node its address, and all others the way to its pods."""
+        """Sets the node's address, and the routes of all others to its pods."""
         block, port = self.block, f"node{number}"
         _ip(
             *("link", "add", port, "netns", str(self._switch.pid)),
@@ -69,18 +69,18 @@ class Network:
             ("link", "set", "lo", "up"),
             ("addr", "add", f"{block.node(number)}/24", "dev", "eth0"),
             ("link", "set", "eth0", "up"),
-            ("route", "add", "default", "via", block.here),
+            ("route", "add", "default", "via", block.host_address),
         ):
             node.run("ip", *words)
         node.run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
         _ip("route", "add", block.pods(number), "via", block.node(number))
 
     def connect(self, node: Machine, other: int) -> None:
-        """Tell a node the way to the pods of another."""
+        """Adds the route to the pods of another node."""
         node.run("ip", "route", "add", self.block.pods(other), "via", self.block.node(other))
 
     def end(self) -> None:
-        """Take it down."""
+        """Removes the network."""
         self._switch.switch_off()
         self._claim.close()
 
@@ -90,7 +90,7 @@ class Network:
 
 
 def _free_block() -> tuple[Block, TextIO]:
-    """One that no other test run has, and the file whose lock says so."""
+    """An unused subnet, and the file that is locked for it."""
     _CLAIMS.mkdir(parents=True, exist_ok=True)
     for number in range(_BLOCKS):
         block, claim = Block(number), (_CLAIMS / str(number)).open("w")
@@ -99,7 +99,7 @@ def _free_block() -> tuple[Block, TextIO]:
         except OSError:
             claim.close()
             continue
-        # Of a run that was killed just now, the cable may still be there for a moment.
+        # The interface of a run that was just killed may still exist for a moment.
         if not Path("/sys/class/net", block.cable).exists():
             return block, claim
         claim.close()

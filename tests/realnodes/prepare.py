@@ -1,7 +1,7 @@
 """
-Install what real nodes are made of, where that can be done: ``python -m tests.realnodes.prepare``.
+Install the programs of real nodes, if possible: ``python -m tests.realnodes.prepare``.
 
-Ends with 0 when they can run here. Else it says in one line what is left out and why, and ends with 1.
+Exits with 0 if the tests can run. Otherwise it prints the reason in one line and exits with 1.
 """
 
 import os
@@ -11,7 +11,7 @@ import sys
 
 from tests.realnodes.configuration import cni_programs
 
-#: Program -> the Debian package that has it.
+#: The Debian package of each program.
 _PACKAGES = {
     "containerd": "containerd",
     "ctr": "containerd",
@@ -29,7 +29,7 @@ _CNI_PACKAGE = "containernetworking-plugins"
 
 
 def lacking() -> str | None:
-    """Why there can be no real nodes here, if so."""
+    """Why real nodes cannot run on this machine, or None."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "they need root"
     if packages := missing():
@@ -49,11 +49,11 @@ def missing() -> list[str]:
 
 
 def install(packages: list[str]) -> None:
-    """Install them, as far as that goes; what comes of it is seen by looking again."""
+    """Tries to install the packages; ``missing`` shows the result."""
     words = ["apt-get", "install", "--yes", "--quiet=2", "--no-install-recommends", *packages]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     if subprocess.run(words, env=environment, stdout=sys.stderr).returncode:
-        # Perhaps it has never looked which packages there are.
+        # The package lists may be missing.
         subprocess.run(["apt-get", "update", "--quiet=2"], env=environment, stdout=sys.stderr)
         subprocess.run(words, env=environment, stdout=sys.stderr)
 

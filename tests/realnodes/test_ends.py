@@ -1,51 +1,51 @@
-"""How containers end on real nodes, and what the launcher makes of it."""
+"""Exits of containers on real nodes, and their completion codes."""
 
 from typing import Any
 
 import pytest
 
-from tests.core.manifests import a_framework, a_role
-from tests.kubernetes.world import World
+from tests.builders import a_framework, a_role
+from tests.kubernetes.namespace_client import NamespaceClient
 from tests.local.server import ended
 from tests.realnodes.bed import RealNodes
-from tests.realnodes.pods import FOREVER, a_real_pod, has_host_data, sees_host_data
+from tests.realnodes.pods import SLEEP_COMMAND, a_real_pod, host_data_mount, host_data_volume
 
 pytestmark = pytest.mark.usefixtures("shared_launcher")
 
-#: Kubelet reads a doubled dollar sign as one; and the first process of a container cannot be killed from inside.
+#: The kubelet replaces ``$$`` by ``$``; and the first process of a container cannot be killed from inside.
 KILLED_BY_ITSELF = "sh -c 'kill -SEGV $$$$'; exit $?"
 
 
-def completion(world: World, index: int = 0) -> Any:
-    return world.task(index)["attemptStatus"]["completionStatus"]
+def completion(ns: NamespaceClient, index: int = 0) -> Any:
+    return ns.task(index)["attemptStatus"]["completionStatus"]
 
 
-def test_a_framework_of_two_tasks_succeeds(world: World) -> None:
-    world.submit(a_framework(a_role(tasks=2, pod=a_real_pod("echo task $taskindex"))))
+def test_a_framework_of_two_tasks_succeeds(ns: NamespaceClient) -> None:
+    ns.submit(a_framework(a_role(tasks=2, pod=a_real_pod("echo task $taskindex"))))
 
-    framework = world.completed()
+    framework = ns.wait_completed()
 
     assert ended(framework) == "Succeeded"
-    assert [world.kubectl("logs", f"mnist-worker-{index}") for index in (0, 1)] == ["task 0\n", "task 1\n"]
+    assert [ns.kubectl("logs", f"mnist-worker-{index}") for index in (0, 1)] == ["task 0\n", "task 1\n"]
 
 
 @pytest.mark.parametrize(
     ("script", "code", "phrase", "attributes"),
     [
-        pytest.param("exit 7", 7, "ContainerUnrecognizedFailed", [], id="a code of its own"),
+        pytest.param("exit 7", 7, "ContainerUnrecognizedFailed", [], id="an unrecognized code"),
         pytest.param(
-            "exit 210", 210, "ContainerPermanentFailed", ["Permanent"], id="a code that is agreed on"
+            "exit 210", 210, "ContainerPermanentFailed", ["Permanent"], id="a code with a predefined meaning"
         ),
         pytest.param(KILLED_BY_ITSELF, 139, "ContainerSigSegvReceived", ["Permanent"], id="a signal"),
     ],
 )
-def test_an_exit_code_is_told_as_it_is(
-    world: World, script: str, code: int, phrase: str, attributes: list[str]
+def test_an_exit_code_is_in_the_status(
+    ns: NamespaceClient, script: str, code: int, phrase: str, attributes: list[str]
 ) -> None:
-    world.submit(a_framework(a_role(tasks=1, pod=a_real_pod(script))))
+    ns.submit(a_framework(a_role(tasks=1, pod=a_real_pod(script))))
 
-    framework = world.completed()
-    status = completion(world)
+    framework = ns.wait_completed()
+    status = completion(ns)
 
     assert ended(framework) == "Failed"
     assert (status["code"], status["phrase"]) == (code, phrase)
@@ -53,80 +53,80 @@ def test_an_exit_code_is_told_as_it_is(
     assert status["pod"]["containers"][0]["code"] == code
 
 
-def test_a_container_that_takes_too_much_memory_is_told_from_one_that_was_killed(world: World) -> None:
+def test_an_out_of_memory_container_is_distinguished_from_a_killed_one(ns: NamespaceClient) -> None:
     limited = {"resources": {"limits": {"memory": "32Mi"}}}
-    # All of it in one process, which is the one to go.
+    # In one process, which is the one that is killed.
     greedy = "exec tail -c 200m /dev/zero"
-    world.submit(a_framework(a_role(tasks=1, pod=a_real_pod(greedy, container=limited))))
+    ns.submit(a_framework(a_role(tasks=1, pod=a_real_pod(greedy, container=limited))))
 
-    world.completed()
-    status = completion(world)
+    ns.wait_completed()
+    status = completion(ns)
 
     assert (status["code"], status["phrase"]) == (-1200, "ContainerDockerOOMKilled")
     assert status["pod"]["containers"] == [{"name": "main", "reason": "OOMKilled", "code": 137}]
 
 
-def test_a_program_that_is_not_there_is_a_failure_in_the_runtimes_words(world: World) -> None:
+def test_a_missing_program_fails_with_the_message_of_the_runtime(ns: NamespaceClient) -> None:
     missing = {"command": ["/no/such/program"]}
-    world.submit(a_framework(a_role(tasks=1, pod=a_real_pod("", container=missing))))
+    ns.submit(a_framework(a_role(tasks=1, pod=a_real_pod("", container=missing))))
 
-    framework = world.completed()
-    (container,) = completion(world)["pod"]["containers"]
+    framework = ns.wait_completed()
+    (container,) = completion(ns)["pod"]["containers"]
 
     assert ended(framework) == "Failed"
     assert container["code"] == 128
     assert "no such file or directory" in container["message"]
 
 
-def test_a_failed_task_runs_again_in_a_new_pod_until_its_retries_are_used_up(world: World) -> None:
+def test_a_failed_task_is_retried_in_a_new_pod_until_no_retries_are_left(ns: NamespaceClient) -> None:
     role = a_role(tasks=1, pod=a_real_pod("echo $FC_TASK_ATTEMPT_ID; exit 1"))
     role["task"]["retryPolicy"] = {"fancyRetryPolicy": False, "maxRetryCount": 2}
-    world.submit(a_framework(role))
+    ns.submit(a_framework(role))
 
-    framework = world.completed()
+    framework = ns.wait_completed()
 
     assert ended(framework) == "Failed"
-    assert world.task()["retryPolicyStatus"]["totalRetriedCount"] == 2
-    assert world.task()["attemptStatus"]["id"] == 2
-    assert world.kubectl("logs", "mnist-worker-0") == "2\n"
-    assert len(world.asked("create", "pods")) == 3
+    assert ns.task()["retryPolicyStatus"]["totalRetriedCount"] == 2
+    assert ns.task()["attemptStatus"]["id"] == 2
+    assert ns.kubectl("logs", "mnist-worker-0") == "2\n"
+    assert len(ns.launcher_requests("create", "pods")) == 3
 
 
-def test_a_log_is_followed_while_it_is_written(world: World) -> None:
+def test_a_log_is_followed_while_it_is_written(ns: NamespaceClient) -> None:
     script = "for n in 1 2 3; do echo line $n; sleep 4; done"
-    world.submit(a_framework(a_role(tasks=1, pod=a_real_pod(script))))
-    world.running("mnist-worker-0")
+    ns.submit(a_framework(a_role(tasks=1, pod=a_real_pod(script))))
+    ns.wait_running("mnist-worker-0")
 
-    assert world.kubectl("logs", "--follow", "mnist-worker-0") == "line 1\nline 2\nline 3\n"
+    assert ns.kubectl("logs", "--follow", "mnist-worker-0") == "line 1\nline 2\nline 3\n"
 
 
 @pytest.mark.parametrize(
     "then",
     [
         pytest.param("exit 0", id="ends at once"),
-        pytest.param(":", id="goes on until it is killed"),
+        pytest.param(":", id="continues until it is killed"),
     ],
 )
-def test_a_stopped_framework_asks_its_containers_to_end_and_is_over_when_they_have(
-    bed: RealNodes, world: World, then: str
+def test_a_stopped_framework_completes_when_its_containers_have_ended(
+    bed: RealNodes, ns: NamespaceClient, then: str
 ) -> None:
-    script = f"trap 'echo asked to end >/host/{world.namespace}; {then}' TERM; while :; do sleep 0.1; done"
-    pod = a_real_pod(script, container=sees_host_data(), **has_host_data("node-1"))
-    world.submit(a_framework(a_role(tasks=1, pod=pod)))
-    world.running("mnist-worker-0")
+    script = f"trap 'echo got SIGTERM >/host/{ns.namespace}; {then}' TERM; while :; do sleep 0.1; done"
+    pod = a_real_pod(script, container=host_data_mount(), **host_data_volume("node-1"))
+    ns.submit(a_framework(a_role(tasks=1, pod=pod)))
+    ns.wait_running("mnist-worker-0")
 
-    world.kubectl("patch", "fw", "mnist", "--type=merge", "-p", '{"spec":{"executionType":"Stop"}}')
-    framework = world.completed()
+    ns.kubectl("patch", "fw", "mnist", "--type=merge", "-p", '{"spec":{"executionType":"Stop"}}')
+    framework = ns.wait_completed()
 
     assert framework["status"]["attemptStatus"]["completionStatus"]["phrase"] == "StopFrameworkRequested"
-    assert (bed.nodes["node-1"].data / world.namespace).read_text() == "asked to end\n"
-    assert world.pods() == {}
+    assert (bed.nodes["node-1"].data / ns.namespace).read_text() == "got SIGTERM\n"
+    assert ns.pods() == {}
 
 
-def test_a_deleted_framework_is_gone_only_when_its_containers_have_ended(world: World) -> None:
-    world.submit(a_framework(a_role(tasks=2, pod=a_real_pod(FOREVER))))
-    world.running("mnist-worker-0", "mnist-worker-1")
+def test_a_deleted_framework_exists_until_its_containers_have_ended(ns: NamespaceClient) -> None:
+    ns.submit(a_framework(a_role(tasks=2, pod=a_real_pod(SLEEP_COMMAND))))
+    ns.wait_running("mnist-worker-0", "mnist-worker-1")
 
-    world.kubectl("delete", "fw", "mnist", "--cascade=foreground", "--timeout=60s")
+    ns.kubectl("delete", "fw", "mnist", "--cascade=foreground", "--timeout=60s")
 
-    assert world.pods() == {}
+    assert ns.pods() == {}

@@ -1,4 +1,4 @@
-"""Nodes that fall silent, are removed, or are emptied while tasks run on them."""
+"""Nodes that become unreachable, are removed, or are drained while tasks run on them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.core.manifests import Json, a_framework, a_role
-from tests.kubernetes.world import World
+from tests.builders import Json, a_framework, a_role
+from tests.kubernetes.namespace_client import NamespaceClient
 from tests.local.server import ended
 from tests.realnodes.bed import RealNodes
-from tests.realnodes.pods import FOREVER, a_real_pod, has_host_data, on, sees_host_data
+from tests.realnodes.pods import SLEEP_COMMAND, a_real_pod, host_data_mount, host_data_volume, node_selector
 
 pytestmark = pytest.mark.usefixtures("shared_launcher")
 
 POD = "mnist-worker-0"
-#: From the moment on when its node is known to be unreachable, the pod is to be deleted.
-IMPATIENT = [
+#: The pod is deleted as soon as its node is unreachable.
+TOLERATE_UNREACHABLE_NO_TIME = [
     {
         "key": "node.kubernetes.io/unreachable",
         "operator": "Exists",
@@ -24,152 +24,156 @@ IMPATIENT = [
         "tolerationSeconds": 0,
     }
 ]
-#: Kubernetes waits a minute and more before it takes the pods of a removed node for gone.
-SURE = 150.0
+#: Kubernetes removes the pods of a removed node after more than a minute.
+NODE_REMOVAL_SECONDS = 150.0
 
 
 def a_retried_framework(**spec: Any) -> Json:
-    """One task that starts on node-1 if that is there, runs on, and is retried whenever that is worth it."""
+    """One task that prefers node-1, runs until it is stopped, and is retried after transient failures."""
     first = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1"]}]}
     preferred = [{"weight": 100, "preference": first}]
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-    role = a_role(tasks=1, pod=a_real_pod(FOREVER, affinity=affinity, **spec))
+    role = a_role(tasks=1, pod=a_real_pod(SLEEP_COMMAND, affinity=affinity, **spec))
     role["task"]["retryPolicy"] = {"fancyRetryPolicy": True, "maxRetryCount": 0}
     return a_framework(role)
 
 
-def uid(world: World) -> str:
-    return str(world.pods().get(POD, {}).get("metadata", {}).get("uid"))
+def uid(ns: NamespaceClient) -> str:
+    return str(ns.pods().get(POD, {}).get("metadata", {}).get("uid"))
 
 
-def retried(world: World) -> Any:
-    return world.task()["retryPolicyStatus"]["totalRetriedCount"]
+def retry_count(ns: NamespaceClient) -> Any:
+    return ns.task()["retryPolicyStatus"]["totalRetriedCount"]
 
 
 @contextmanager
-def silent(bed: RealNodes, name: str) -> Iterator[None]:
-    """Inside, kubelet of that node is dead, and the control plane has noticed it."""
+def unreachable_node(bed: RealNodes, name: str) -> Iterator[None]:
+    """Inside the block the node's kubelet is stopped and the node is unreachable."""
     node = bed.nodes[name]
-    node.lose_kubelet()
+    node.kill_kubelet()
     try:
-        bed.unreachable(name)
+        bed.wait_unreachable(name)
         yield
     finally:
         node.resume()
-        bed.ready(name)
+        bed.wait_ready(name)
 
 
-def has_seen_all_so_far(world: World) -> None:
-    """Return when the launcher has done later work: a Framework on the other node has come and gone."""
-    world.submit(
-        a_framework(a_role(tasks=1, pod=a_real_pod("true", nodeSelector=on("node-2"))), name="later")
-    )
-    world.completed("later")
-    world.kubectl("delete", "fw", "later", "--cascade=foreground", "--timeout=60s")
-
-
-def test_a_task_on_a_node_that_cannot_be_reached_has_not_failed(bed: RealNodes, world: World) -> None:
-    world.submit(a_retried_framework())
-    world.running(POD)
-    before = uid(world)
-
-    with silent(bed, "node-1"):
-        has_seen_all_so_far(world)
-
-        assert uid(world) == before
-        assert (retried(world), world.task()["state"]) == (0, "AttemptRunning")
-    world.running(POD)
-
-    assert uid(world) == before
-    assert retried(world) == 0
-
-
-def test_a_pod_to_be_deleted_from_a_silent_node_is_replaced_only_when_it_is_known_to_be_gone(
-    bed: RealNodes, world: World
-) -> None:
-    world.submit(a_retried_framework(tolerations=IMPATIENT))
-    world.running(POD)
-    before = uid(world)
-
-    with silent(bed, "node-1"):
-        world.until(
-            lambda: world.pods()[POD]["metadata"].get("deletionTimestamp"), "the pod is to be deleted"
+def wait_until_launcher_is_current(ns: NamespaceClient) -> None:
+    """Waits until the launcher has run and deleted another Framework on the other node."""
+    ns.submit(
+        a_framework(
+            a_role(tasks=1, pod=a_real_pod("true", nodeSelector=node_selector("node-2"))), name="later"
         )
-        has_seen_all_so_far(world)
+    )
+    ns.wait_completed("later")
+    ns.kubectl("delete", "fw", "later", "--cascade=foreground", "--timeout=60s")
 
-        # It may well still run over there: a second one would be one too many.
-        assert uid(world) == before
-        assert retried(world) == 0
-    world.replaced(POD, before)
 
-    assert retried(world) == 1
-    assert len(world.asked("create", "pods")) == 3, "the two of this task, and the later one"
+def test_a_task_on_a_node_that_cannot_be_reached_has_not_failed(bed: RealNodes, ns: NamespaceClient) -> None:
+    ns.submit(a_retried_framework())
+    ns.wait_running(POD)
+    before = uid(ns)
+
+    with unreachable_node(bed, "node-1"):
+        wait_until_launcher_is_current(ns)
+
+        assert uid(ns) == before
+        assert (retry_count(ns), ns.task()["state"]) == (0, "AttemptRunning")
+    ns.wait_running(POD)
+
+    assert uid(ns) == before
+    assert retry_count(ns) == 0
+
+
+def test_a_deleted_pod_of_an_unreachable_node_is_replaced_only_after_its_removal(
+    bed: RealNodes, ns: NamespaceClient
+) -> None:
+    ns.submit(a_retried_framework(tolerations=TOLERATE_UNREACHABLE_NO_TIME))
+    ns.wait_running(POD)
+    before = uid(ns)
+
+    with unreachable_node(bed, "node-1"):
+        ns.until(lambda: ns.pods()[POD]["metadata"].get("deletionTimestamp"), "the pod is to be deleted")
+        wait_until_launcher_is_current(ns)
+
+        # It may still run there: a replacement would be a duplicate.
+        assert uid(ns) == before
+        assert retry_count(ns) == 0
+    ns.wait_replaced(POD, before)
+
+    assert retry_count(ns) == 1
+    assert len(ns.launcher_requests("create", "pods")) == 3, "the two of this task, and the later one"
 
 
 @pytest.mark.timeout(300)
-def test_tasks_of_a_node_that_is_removed_for_good_run_again_elsewhere(bed: RealNodes, world: World) -> None:
-    world.submit(a_retried_framework())
-    world.running(POD)
-    before = uid(world)
+def test_tasks_of_a_removed_node_are_retried_on_another(bed: RealNodes, ns: NamespaceClient) -> None:
+    ns.submit(a_retried_framework())
+    ns.wait_running(POD)
+    before = uid(ns)
 
-    with silent(bed, "node-1"):
+    with unreachable_node(bed, "node-1"):
         bed.plane.admin.delete("/api/v1/nodes/node-1")
-        world.until(
-            lambda: uid(world) != before or None, "the pod of the node that is gone is replaced", SURE
+        ns.until(
+            lambda: uid(ns) != before or None,
+            "the pod of the removed node is replaced",
+            NODE_REMOVAL_SECONDS,
         )
-        world.running(POD)
+        ns.wait_running(POD)
 
-        assert world.pods()[POD]["spec"]["nodeName"] == "node-2"
-        assert retried(world) == 1
+        assert ns.pods()[POD]["spec"]["nodeName"] == "node-2"
+        assert retry_count(ns) == 1
 
 
-def test_a_drained_nodes_tasks_run_again_elsewhere_and_it_costs_them_no_retry_of_their_own(
-    bed: RealNodes, world: World
+def test_tasks_of_a_drained_node_are_retried_on_another_without_counting_the_retry(
+    bed: RealNodes, ns: NamespaceClient
 ) -> None:
-    world.submit(a_retried_framework())
-    world.running(POD)
-    before = uid(world)
+    ns.submit(a_retried_framework())
+    ns.wait_running(POD)
+    before = uid(ns)
 
     try:
-        world.kubectl("drain", "node-1", "--timeout=60s")
-        world.replaced(POD, before)
+        ns.kubectl("drain", "node-1", "--timeout=60s")
+        ns.wait_replaced(POD, before)
     finally:
-        world.kubectl("uncordon", "node-1")
+        ns.kubectl("uncordon", "node-1")
 
-    assert world.pods()[POD]["spec"]["nodeName"] == "node-2"
-    retries = world.task()["retryPolicyStatus"]
+    assert ns.pods()[POD]["spec"]["nodeName"] == "node-2"
+    retries = ns.task()["retryPolicyStatus"]
     assert (retries["totalRetriedCount"], retries.get("accountableRetriedCount", 0)) == (1, 0)
 
 
-def test_a_task_without_retries_is_lost_with_the_pod_that_a_drain_takes(bed: RealNodes, world: World) -> None:
-    world.submit(a_framework(a_role(tasks=1, pod=a_real_pod(FOREVER, nodeSelector=on("node-1")))))
-    world.running(POD)
+def test_a_task_without_retries_fails_when_its_node_is_drained(bed: RealNodes, ns: NamespaceClient) -> None:
+    ns.submit(
+        a_framework(a_role(tasks=1, pod=a_real_pod(SLEEP_COMMAND, nodeSelector=node_selector("node-1"))))
+    )
+    ns.wait_running(POD)
 
     try:
-        world.kubectl("drain", "node-1", "--timeout=60s")
-        framework = world.completed()
+        ns.kubectl("drain", "node-1", "--timeout=60s")
+        framework = ns.wait_completed()
     finally:
-        world.kubectl("uncordon", "node-1")
+        ns.kubectl("uncordon", "node-1")
 
-    status = world.task()["attemptStatus"]["completionStatus"]
+    status = ns.task()["attemptStatus"]["completionStatus"]
     assert ended(framework) == "Failed"
     assert (status["code"], status["phrase"]) == (-101, "PodExternalDeleted")
     assert status["type"]["attributes"] == ["Transient"]
 
 
-def test_containers_go_on_while_kubelet_is_away_and_their_end_is_heard_of_when_it_is_back(
-    bed: RealNodes, world: World
+def test_containers_continue_without_the_kubelet_and_their_exit_is_reported_after_its_restart(
+    bed: RealNodes, ns: NamespaceClient
 ) -> None:
-    gate = bed.nodes["node-1"].data / world.namespace
-    script = f"until [ -e /host/{world.namespace} ]; do sleep 0.1; done; exit 5"
-    pod = a_real_pod(script, container=sees_host_data(), **has_host_data("node-1"))
-    world.submit(a_framework(a_role(tasks=1, pod=pod)))
-    world.running(POD)
-    world.until(lambda: world.task()["state"] == "AttemptRunning" or None, "that is stored")
+    gate = bed.nodes["node-1"].data / ns.namespace
+    script = f"until [ -e /host/{ns.namespace} ]; do sleep 0.1; done; exit 5"
+    pod = a_real_pod(script, container=host_data_mount(), **host_data_volume("node-1"))
+    ns.submit(a_framework(a_role(tasks=1, pod=pod)))
+    ns.wait_running(POD)
+    ns.until(lambda: ns.task()["state"] == "AttemptRunning" or None, "that is stored")
 
-    with silent(bed, "node-1"):
+    with unreachable_node(bed, "node-1"):
         gate.touch()
-        assert world.task()["state"] == "AttemptRunning"
+        assert ns.task()["state"] == "AttemptRunning"
 
-    assert ended(world.completed()) == "Failed"
-    assert world.task()["attemptStatus"]["completionStatus"]["code"] == 5
+    assert ended(ns.wait_completed()) == "Failed"
+    assert ns.task()["attemptStatus"]["completionStatus"]["code"] == 5

@@ -1,4 +1,4 @@
-"""What a real node is made of leaves nothing behind, and two test runs do not get in each other's way."""
+"""Simulated machines leave nothing behind, and two test runs do not conflict."""
 
 import signal
 import subprocess
@@ -10,13 +10,13 @@ import pytest
 
 from tests.cluster.processes import Running
 from tests.cluster.versions import PROJECT
-from tests.local.server import until
+from tests.eventually import until
 from tests.realnodes import cgroups
 from tests.realnodes.machine import Machine
 from tests.realnodes.networks import Network
 from tests.realnodes.prepare import lacking
 
-#: A test run that will never come to its end: a network, a machine in it, and a process that has left its parent.
+#: A test run that never ends: a network, a machine, and an orphaned process in it.
 TESTS = """
 import pathlib, sys, time
 from tests.realnodes.machine import Machine
@@ -52,20 +52,20 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     machine.switch_off()
 
 
-def test_a_machine_has_processes_a_network_and_a_name_of_its_own(machine: Machine) -> None:
+def test_a_machine_has_its_own_processes_network_and_name(machine: Machine) -> None:
     assert machine.run("hostname") == "box\n"
     assert machine.run("cat", "/proc/1/comm") == Path(f"/proc/{machine.pid}/comm").read_text()
     assert [line.split(":")[1].strip() for line in machine.run("ip", "-o", "link").splitlines()] == ["lo"]
     assert machine.run("ls", "/run") == ""
 
 
-def test_a_directory_is_shown_where_it_shall_be_and_only_there(machine: Machine, tmp_path: Path) -> None:
+def test_a_directory_is_mounted_only_at_its_target(machine: Machine, tmp_path: Path) -> None:
     machine.run("sh", "-c", "echo hello >/data/file")
 
     assert (tmp_path / "data" / "file").read_text() == "hello\n"
 
 
-def test_what_is_set_in_a_machine_for_the_whole_kernel_is_not_set(machine: Machine, tmp_path: Path) -> None:
+def test_kernel_wide_settings_cannot_be_changed_in_a_machine(machine: Machine, tmp_path: Path) -> None:
     before = Path("/proc/sys/kernel/panic").read_text()
 
     machine.run("sh", "-c", "echo 12 >/proc/sys/kernel/panic")
@@ -74,7 +74,7 @@ def test_what_is_set_in_a_machine_for_the_whole_kernel_is_not_set(machine: Machi
     assert Path("/proc/sys/kernel/panic").read_text() == before
 
 
-def test_a_process_in_a_machine_is_known_by_its_id_out_here(machine: Machine, tmp_path: Path) -> None:
+def test_a_process_in_a_machine_has_an_id_outside(machine: Machine, tmp_path: Path) -> None:
     process = machine.start(["/bin/sleep", "600"], log=tmp_path / "log")
     name = Path(f"/proc/{process.pid}/comm")
     until(lambda: name.read_text() == "sleep\n" or None, "it sleeps")
@@ -82,14 +82,14 @@ def test_a_process_in_a_machine_is_known_by_its_id_out_here(machine: Machine, tm
     process.send(signal.SIGKILL)
 
     assert process.ended(within=10)
-    process.forget()
+    process.close()
 
 
 def test_two_test_runs_have_two_networks(tmp_path: Path) -> None:
     first, second = Network(tmp_path / "first"), Network(tmp_path / "second")
     try:
         assert first.block != second.block
-        assert first.block.here != second.block.here
+        assert first.block.host_address != second.block.host_address
     finally:
         first.end()
         second.end()
@@ -97,7 +97,7 @@ def test_two_test_runs_have_two_networks(tmp_path: Path) -> None:
     until(lambda: not Path("/sys/class/net", first.block.cable).exists() or None, "its cable is removed")
 
 
-def test_nothing_outlives_tests_that_are_killed(tmp_path: Path) -> None:
+def test_killed_tests_leave_no_processes(tmp_path: Path) -> None:
     mounts = Path("/proc/mounts").read_text()
     tests = subprocess.Popen(
         [sys.executable, "-c", TESTS, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=PROJECT
@@ -112,7 +112,7 @@ def test_nothing_outlives_tests_that_are_killed(tmp_path: Path) -> None:
 
         for process in processes:
             assert process.ended(within=10)
-            process.forget()
+            process.close()
     until(lambda: not cgroups.exists(group) or None, "its control groups are removed")
     until(lambda: not Path("/sys/class/net", cable).exists() or None, "its cable is removed")
     until(lambda: not (tmp_path / "box").exists() or None, "its directory is removed")

@@ -1,4 +1,4 @@
-"""Where there can be no real nodes, it is told in one line what is left out, why, and the way out."""
+"""Where real nodes cannot run, the tests are skipped with the reason."""
 
 import os
 import shutil
@@ -8,13 +8,15 @@ import pytest
 from tests.realnodes import prepare
 
 
-def test_without_root_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_the_tests_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
     assert prepare.lacking() == "they need root"
 
 
-def test_a_package_that_is_missing_is_named_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_with_the_command_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = shutil.which
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda name: None if name in {"containerd", "ctr"} else found(name))

@@ -1,4 +1,4 @@
-"""``/rendezvous/v1`` over HTTP, in the local API and in the front door."""
+"""``/rendezvous/v1`` over HTTP, in the local API and in the API proxy."""
 
 import asyncio
 import gzip
@@ -10,132 +10,142 @@ from typing import Any
 
 import pytest
 
-from launcher.api.middleware.access_guard import LOOPBACK, Guard
+from launcher.api.middleware.access_guard import LOOPBACK, AccessGuard
 from launcher.api.middleware.request_info import is_probe, is_rendezvous
 from launcher.api.middleware.request_limits import RequestLimits
 from launcher.rendezvous import handler
-from launcher.rendezvous.handler import Rendezvous, address_of
-from launcher.rendezvous.programs import PROGRAMS, program
-from launcher.rendezvous.session_manager import SessionManager
+from launcher.rendezvous.container_programs import PROGRAMS, program_text
+from launcher.rendezvous.handler import RendezvousHandler, attempt_url
 from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
-from tests.api.client import PATIENCE, Answer, Client, until
-from tests.api.conftest import parts_of, serving
-from tests.api.proxy.doors import door_to
-from tests.api.proxy.upstream import api_server
-from tests.core.manifests import a_role
-from tests.rendezvous.world import NAMESPACE, World, some_tokens
+from tests.api.client import Client, HttpResponse
+from tests.api.conftest import api_dependencies, serving
+from tests.api.proxy.fake_api_server import run_fake_api_server
+from tests.api.proxy.proxies import run_proxy
+from tests.builders import a_role
+from tests.eventually import TIMEOUT_SECONDS
+from tests.rendezvous.harness import NAMESPACE, RendezvousHarness, some_tokens
 
-PATH = address_of("", NAMESPACE, "mnist", 0)
+PATH = attempt_url("", NAMESPACE, "mnist", 0)
 
 
-class Place(World):
-    """A world whose pods can ask a server."""
+class ServerHarness(RendezvousHarness):
+    """A harness whose pods send HTTP requests to a server."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.rooms = SessionManager(self.store)
-        self.rendezvous = Rendezvous(self.rooms, some_tokens())
-        self.client: Client | None = None
+        self.handler = RendezvousHandler(self.sessions, some_tokens())
+        #: Set while a server runs.
+        self.client: Client
 
-    async def get(self, query: str = "", *, path: str = PATH, attempt: int = 0) -> Answer:
-        """What a pod of that attempt is answered."""
-        assert self.client is not None
-        token = await some_tokens().token(self.uid, attempt)
-        return await self.client.get(path + query, Authorization=f"Bearer {token}")
+    async def get(
+        self, query: str = "", *, path: str = PATH, attempt: int = 0, **headers: str
+    ) -> HttpResponse:
+        """The response to a pod of that attempt."""
+        token = await some_tokens().create_token(self.uid, attempt)
+        return await self.client.get(path + query, Authorization=f"Bearer {token}", **headers)
 
-    async def told(self, query: str = "") -> Any:
-        answer = await self.get(query)
-        assert answer.status == 200, answer.body
-        return answer.json()
+    async def get_json(self, query: str = "") -> Any:
+        response = await self.get(query)
+        assert response.status == 200, response.body
+        return response.json()
 
 
 @asynccontextmanager
-async def serving_rooms(place: Place, **parts: Any) -> AsyncIterator[None]:
-    """The place with a server."""
-    running = asyncio.create_task(place.rooms.run())
-    limits = RequestLimits(reads=2, free=lambda request: is_probe(request) or is_rendezvous(request))
-    given = parts_of(place.store, rendezvous=place.rendezvous, **({"limits": limits} | parts))
-    try:
-        async with serving(given) as place.client:
-            yield
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
+async def serve(harness: ServerHarness, **overrides: Any) -> AsyncIterator[None]:
+    """Runs the sessions and a server inside the context."""
+    limits = RequestLimits(max_reads=2, exempt=lambda request: is_probe(request) or is_rendezvous(request))
+    dependencies = api_dependencies(
+        harness.store, rendezvous=harness.handler, **({"limits": limits} | overrides)
+    )
+    async with asyncio.timeout(TIMEOUT_SECONDS), harness.running(), serving(dependencies) as harness.client:
+        yield
 
 
 @pytest.fixture
-async def place() -> AsyncIterator[Place]:
-    place = Place()
-    async with asyncio.timeout(PATIENCE), serving_rooms(place):
-        yield place
+async def server() -> AsyncIterator[ServerHarness]:
+    harness = ServerHarness()
+    async with serve(harness):
+        yield harness
 
 
 @pytest.fixture
-async def ready(place: Place) -> Place:
-    """One where everybody is there."""
-    await place.submit(a_role(tasks=2), a_role("ps", 1), discovery={"ports": {"worker": 46866, "ps": 46867}})
+async def complete(server: ServerHarness) -> ServerHarness:
+    """A server and a Framework whose tasks all have addresses."""
+    ports = {"worker": 46866, "ps": 46867}
+    await server.submit(a_role(tasks=2), a_role("ps", 1), discovery={"ports": ports})
     for number, task in enumerate(("worker/0", "worker/1", "ps/0")):
-        await place.place(task, f"10.0.0.{number}")
-    return place
+        await server.set_address(task, f"10.0.0.{number}")
+    return server
 
 
-async def test_everybody_is_told_of_everybody(ready: Place) -> None:
-    told = await ready.told()
-
-    assert (told["generation"], told["framework"], told["attempt"]) == (1, "mnist", 0)
-    assert [peer["ip"] for peer in told["roles"]["worker"]] == ["10.0.0.0", "10.0.0.1"]
-    assert [peer["port"] for peer in told["roles"]["ps"]] == [46867]
-
-
-async def test_who_comes_early_waits_and_is_told_in_the_end(place: Place) -> None:
-    await place.submit(a_role(tasks=1))
-    asking = asyncio.create_task(place.told())
-    await until(lambda: place.rooms.waiters == 1)
-
-    await place.place("worker/0", "10.0.0.1")
-
-    assert (await asking)["roles"]["worker"][0]["host"] == "mnist-worker-0"
+async def submit_workers(server: ServerHarness, count: int) -> None:
+    """Submit a Framework with *count* workers, all with addresses."""
+    await server.submit(a_role(tasks=count))
+    for index in range(count):
+        await server.set_address(f"worker/{index}", f"10.0.{index // 256}.{index % 256}")
 
 
-async def test_when_the_time_is_up_202_names_who_is_missing(place: Place) -> None:
-    await place.submit(a_role(tasks=2))
-    await place.place("worker/0", "10.0.0.1")
+async def test_the_response_has_the_addresses_of_all_tasks(complete: ServerHarness) -> None:
+    hosts = await complete.get_json()
 
-    answer = await place.get("?wait=0.01&format=all")
+    assert (hosts["generation"], hosts["framework"], hosts["attempt"]) == (1, "mnist", 0)
+    assert [peer["ip"] for peer in hosts["roles"]["worker"]] == ["10.0.0.0", "10.0.0.1"]
+    assert [peer["port"] for peer in hosts["roles"]["ps"]] == [46867]
 
-    assert answer.status == 202
-    assert answer.json() == {"missing": ["worker/1"], "count": 1, "message": "no address yet of worker/1"}
+
+async def test_a_request_waits_until_all_addresses_are_known(server: ServerHarness) -> None:
+    await server.submit(a_role(tasks=1))
+    request = asyncio.create_task(server.get_json())
+    await server.until_waiting()
+
+    await server.set_address("worker/0", "10.0.0.1")
+
+    assert (await request)["roles"]["worker"][0]["host"] == "mnist-worker-0"
+
+
+async def test_after_the_wait_time_the_response_is_202_with_the_missing_tasks(server: ServerHarness) -> None:
+    await server.submit(a_role(tasks=2))
+    await server.set_address("worker/0", "10.0.0.1")
+
+    response = await server.get("?wait=0.01&format=all")
+
+    assert response.status == 202
+    assert response.json() == {
+        "missing": ["worker/1"],
+        "count": 1,
+        "message": "waiting for addresses of worker-1",
+    }
 
 
 @pytest.mark.parametrize("query", ["", "?wait=1000"])
-async def test_nobody_waits_for_longer_than_a_connection_lasts(
-    place: Place, query: str, monkeypatch: pytest.MonkeyPatch
+async def test_the_wait_time_is_limited(
+    server: ServerHarness, query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handler, "_LONGEST", 0.01)
-    await place.submit(a_role(tasks=1))
+    monkeypatch.setattr(handler, "_MAX_WAIT_SECONDS", 0.01)
+    await server.submit(a_role(tasks=1))
 
-    assert (await place.get(query)).status == 202
-
-
-async def test_more_than_can_be_named_are_counted(place: Place) -> None:
-    await place.submit(a_role(tasks=50))
-
-    message = (await place.get("?wait=0")).json()["message"]
-
-    assert message.startswith("no address yet of worker/0, worker/1, ")
-    assert message.endswith("worker/19 and 30 more")
+    assert (await server.get(query)).status == 202
 
 
-async def test_who_asks_for_something_newer_waits_for_it(ready: Place) -> None:
-    answer = await ready.get("?after=1&wait=0")
+async def test_the_message_counts_missing_tasks_that_it_does_not_name(server: ServerHarness) -> None:
+    await server.submit(a_role(tasks=50))
 
-    assert (answer.status, answer.json()["missing"]) == (202, [])
-    assert (await ready.get("?after=0")).status == 200
+    message = (await server.get("?wait=0")).json()["message"]
+
+    assert message.startswith("waiting for addresses of worker-0, worker-1, ")
+    assert message.endswith("worker-19 and 30 more")
+
+
+async def test_a_request_after_the_current_generation_waits(complete: ServerHarness) -> None:
+    response = await complete.get("?after=1&wait=0")
+
+    assert (response.status, response.json()["missing"]) == (202, [])
+    assert (await complete.get("?after=0")).status == 200
 
 
 @pytest.mark.parametrize(
-    ("query", "media", "beginning"),
+    ("query", "media_type", "start"),
     [
         pytest.param(
             "format=configfile",
@@ -156,20 +166,20 @@ async def test_who_asks_for_something_newer_waits_for_it(ready: Place) -> None:
         ),
         pytest.param("format=all&task=ps/0", "text/plain", "==> configfile <==\n10.0.0.0:46866", id="all"),
         pytest.param(
-            "format=framework.json,injector.sh", "text/plain", "==> framework.json <==\n{", id="two of them"
+            "format=framework.json,injector.sh", "text/plain", "==> framework.json <==\n{", id="two files"
         ),
     ],
 )
-async def test_every_file_can_be_had(ready: Place, query: str, media: str, beginning: str) -> None:
-    answer = await ready.get(f"?{query}")
+async def test_every_file_is_served(complete: ServerHarness, query: str, media_type: str, start: str) -> None:
+    response = await complete.get(f"?{query}")
 
-    assert answer.status == 200
-    assert answer.headers["Content-Type"].startswith(media)
-    assert answer.body.decode().startswith(beginning)
+    assert response.status == 200
+    assert response.headers["Content-Type"].startswith(media_type)
+    assert response.body.decode().startswith(start)
 
 
-async def test_all_has_the_files_of_whoever_asks(ready: Place) -> None:
-    text = (await ready.get("?format=all&task=worker/1")).body.decode()
+async def test_format_all_returns_the_files_of_the_task(complete: ServerHarness) -> None:
+    text = (await complete.get("?format=all&task=worker/1")).body.decode()
 
     assert [line for line in text.splitlines() if line.startswith("==>")] == [
         "==> configfile <==",
@@ -182,66 +192,48 @@ async def test_all_has_the_files_of_whoever_asks(ready: Place) -> None:
     assert '"task":{"type":"worker","index":1}' in text
 
 
-async def test_an_answer_that_is_long_comes_whole(place: Place) -> None:
-    await place.submit(a_role(tasks=2000))
-    for number in range(2000):
-        await place.place(f"worker/{number}", f"10.0.{number // 256}.{number % 256}")
+async def test_a_long_response_is_complete(server: ServerHarness) -> None:
+    await submit_workers(server, 2000)
 
-    answer = await place.get("?format=all&task=worker/1999")
-    told = await place.told("?format=hosts.json")
+    response = await server.get("?format=all&task=worker/1999")
+    hosts = await server.get_json("?format=hosts.json")
 
-    assert len(answer.body) == int(answer.headers["Content-Length"]) > 200_000
-    assert b"\nexport RANK=1999\n" in answer.body[-500:]
-    assert len(told["roles"]["worker"]) == 2000
+    assert len(response.body) == int(response.headers["Content-Length"]) > 200_000
+    assert b"\nexport RANK=1999\n" in response.body[-500:]
+    assert len(hosts["roles"]["worker"]) == 2000
 
 
 @pytest.mark.parametrize(
-    ("accepted", "packed"),
+    ("accepted", "compressed"),
     [
         pytest.param("gzip", True, id="gzip"),
-        pytest.param("deflate, gzip;q=0.5, br", True, id="among others"),
-        pytest.param("gzip;q=0", False, id="anything but gzip"),
-        pytest.param("br", False, id="something else"),
+        pytest.param("deflate, gzip;q=0.5, br", True, id="gzip and others"),
+        pytest.param("gzip;q=0", False, id="gzip excluded"),
+        pytest.param("br", False, id="another encoding"),
     ],
 )
-async def test_who_can_unpack_it_gets_it_packed(place: Place, accepted: str, packed: bool) -> None:
-    await place.submit(a_role(tasks=200))
-    for number in range(200):
-        await place.place(f"worker/{number}", f"10.0.0.{number}")
-    plain = (await place.get("?format=all&task=worker/7")).body
-    assert place.client is not None
-    token = await some_tokens().token(place.uid, 0)
+async def test_a_response_is_compressed_for_clients_that_accept_gzip(
+    server: ServerHarness, accepted: str, compressed: bool
+) -> None:
+    await submit_workers(server, 200)
+    plain = (await server.get("?format=all&task=worker/7")).body
 
-    answer = await place.client.get(
-        f"{PATH}?format=all&task=worker/7",
-        Authorization=f"Bearer {token}",
-        Accept_Encoding=accepted,
-    )
+    response = await server.get("?format=all&task=worker/7", Accept_Encoding=accepted)
 
-    assert (answer.headers.get("Content-Encoding") == "gzip") is packed
-    assert (gzip.decompress(answer.body) if packed else answer.body) == plain
-    assert not packed or len(answer.body) < len(plain) / 3
+    assert (response.headers.get("Content-Encoding") == "gzip") is compressed
+    assert (gzip.decompress(response.body) if compressed else response.body) == plain
+    assert not compressed or len(response.body) < len(plain) / 3
 
 
-async def test_curl_unpacks_it(place: Place) -> None:
-    await place.submit(a_role(tasks=200))
-    for number in range(200):
-        await place.place(f"worker/{number}", f"10.0.0.{number}")
-    plain = (await place.get("?format=all&task=worker/7")).body
-    assert place.client is not None
-    token = await some_tokens().token(place.uid, 0)
+async def test_curl_decompresses_the_response(server: ServerHarness) -> None:
+    await submit_workers(server, 200)
+    plain = (await server.get("?format=all&task=worker/7")).body
+    token = await some_tokens().create_token(server.uid, 0)
 
     curl = await asyncio.create_subprocess_exec(
-        *(
-            "curl",
-            "--silent",
-            "--compressed",
-            "--max-time",
-            "60",
-            "--header",
-            f"Authorization: Bearer {token}",
-        ),
-        f"{place.client.url}{PATH}?format=all&task=worker/7",
+        *("curl", "--silent", "--compressed", "--max-time", "60"),
+        *("--header", f"Authorization: Bearer {token}"),
+        f"{server.client.url}{PATH}?format=all&task=worker/7",
         stdout=subprocess.PIPE,
     )
 
@@ -251,131 +243,136 @@ async def test_curl_unpacks_it(place: Place) -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        pytest.param("format=xml", "format: there is no 'xml'; there are all, configfile, ", id="format"),
-        pytest.param("format=all,hosts.env", "format: there is no 'all'; there are ", id="all and more"),
+        pytest.param(
+            "format=xml", "format: Unsupported value: 'xml': supported values: all, configfile, ", id="format"
+        ),
+        pytest.param("format=all,hosts.env", "format: Unsupported value: 'all': ", id="all and another"),
+        pytest.param("format=", "format: Unsupported value: '': ", id="empty format"),
         pytest.param(
             "format=tf_config.json",
-            "format=tf_config.json is another one for each task",
-            id="whose TF_CONFIG",
+            "format=tf_config.json is different for each task: add task=ROLE/INDEX",
+            id="TF_CONFIG without a task",
         ),
-        pytest.param("task=worker", "task: 'worker' is not ROLE/INDEX; for instance worker/0", id="task"),
-        pytest.param("task=/", "task: '/' is not ROLE/INDEX; for instance worker/0", id="nobody"),
-        pytest.param("task=boss/0", "task: there is no role boss in this Framework", id="role"),
         pytest.param(
-            "task=ps/7&format=hosts.env", "task: there is no task ps/7 in this Framework", id="index"
+            "task=worker",
+            "task: Invalid value: 'worker': must be ROLE/INDEX, for example worker/0",
+            id="task",
         ),
-        pytest.param("wait=long", "wait: 'long' is not a number of seconds", id="wait"),
-        pytest.param("wait=-1", "wait: '-1' is not a number of seconds", id="wait before"),
-        pytest.param("after=now", "after: 'now' is not a whole number", id="after"),
-        pytest.param("port=0", "port: 0 is not from 1 to 65535", id="port"),
-        pytest.param("port=5000&task=ps/0", "port: only a task of a role with `auto`", id="port of another"),
+        pytest.param("task=/", "task: Invalid value: '/': must be ROLE/INDEX", id="task without a role"),
+        pytest.param("task=", "task: Invalid value: '': must be ROLE/INDEX", id="empty task"),
+        pytest.param("task=boss/0", "task: role boss does not exist in this Framework", id="role"),
+        pytest.param("task=ps/7&format=hosts.env", "task: ps/7 does not exist in this Framework", id="index"),
+        pytest.param("wait=long", "wait: Invalid value: 'long': must be a number of seconds", id="wait"),
+        pytest.param("wait=-1", "wait: Invalid value: '-1': must be a number of seconds", id="negative wait"),
+        pytest.param("after=now", "after: Invalid value: 'now': must be a non-negative integer", id="after"),
+        pytest.param("port=0", "port: Invalid value: 0: must be between 1 and 65535", id="port"),
+        pytest.param(
+            "port=5000&task=ps/0", "port: requires task=ROLE/INDEX of a role with `auto`", id="fixed port"
+        ),
     ],
 )
-async def test_what_cannot_be_understood_is_refused_with_a_way_out(
-    ready: Place, query: str, message: str
+async def test_an_invalid_parameter_is_an_error_that_names_the_valid_values(
+    complete: ServerHarness, query: str, message: str
 ) -> None:
-    told = (await ready.get(f"?{query}")).refused(400, "BadRequest")
+    status = (await complete.get(f"?{query}")).failure(400, "BadRequest")
 
-    assert told["message"].startswith(message)
-
-
-async def test_without_the_right_token_nothing_is_told(ready: Place) -> None:
-    assert ready.client is not None
-    none = await ready.client.get(PATH)
-    wrong = await ready.client.get(PATH, Authorization="Bearer of-somebody")
-    basic = await ready.client.get(PATH, Authorization="Basic YTpi")
-    other = await ready.get(attempt=1)
-
-    assert none.refused(403, "Forbidden")["message"].startswith("a token is needed")
-    assert "not made by this launcher" in wrong.refused(403, "Forbidden")["message"]
-    assert basic.refused(403, "Forbidden")["message"].startswith("a token is needed")
-    assert other.refused(403, "Forbidden")["message"] == "this token is for attempt 1, not for attempt 0"
+    assert status["message"].startswith(message)
 
 
-async def test_the_token_of_an_attempt_that_is_over_is_worth_nothing(ready: Place) -> None:
-    await ready.status(attempt=3)
+async def test_a_request_without_a_valid_token_is_forbidden(complete: ServerHarness) -> None:
+    without = await complete.client.get(PATH)
+    invalid = await complete.client.get(PATH, Authorization="Bearer invalid")
+    basic = await complete.client.get(PATH, Authorization="Basic YTpi")
+    other_attempt = await complete.get(attempt=1)
 
-    told = (await ready.get()).refused(403, "Forbidden")
+    assert without.failure(403, "Forbidden")["message"].startswith("a token is required")
+    assert "not issued by this launcher" in invalid.failure(403, "Forbidden")["message"]
+    assert basic.failure(403, "Forbidden")["message"].startswith("a token is required")
+    message = other_attempt.failure(403, "Forbidden")["message"]
+    assert message == "the token is valid for attempt 1, not for attempt 0"
 
-    assert told["message"] == "attempt 0 of this Framework is over"
+
+async def test_the_token_of_an_ended_attempt_is_rejected(complete: ServerHarness) -> None:
+    await complete.set_status(attempt=3)
+
+    status = (await complete.get()).failure(403, "Forbidden")
+
+    assert status["message"] == "attempt 0 of this Framework has ended"
 
 
-async def test_strangers_cost_no_look_at_the_store(ready: Place) -> None:
-    assert ready.client is not None
-    before = ready.store.read["frameworks"]
+async def test_an_invalid_token_causes_no_request_to_the_store(complete: ServerHarness) -> None:
+    before = complete.store.reads["frameworks"]
 
     for name in ("mnist", "another"):
-        path = address_of("", NAMESPACE, name, 0)
-        assert (await ready.client.get(path, Authorization="Bearer of-somebody")).status == 403
+        path = attempt_url("", NAMESPACE, name, 0)
+        assert (await complete.client.get(path, Authorization="Bearer invalid")).status == 403
 
-    assert ready.store.read["frameworks"] == before
-    assert ready.store.followers == 0
-
-
-async def test_a_framework_that_is_gone_is_not_found(ready: Place) -> None:
-    answer = await ready.get(path=address_of("", NAMESPACE, "another", 0))
-
-    answer.refused(404, "NotFound")
+    assert complete.store.reads["frameworks"] == before
+    assert complete.store.watches == 0
 
 
-async def test_no_token_is_ever_logged(ready: Place, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_framework_that_does_not_exist_is_not_found(complete: ServerHarness) -> None:
+    response = await complete.get(path=attempt_url("", NAMESPACE, "another", 0))
+
+    response.failure(404, "NotFound")
+
+
+async def test_no_token_is_logged(complete: ServerHarness, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    token = await some_tokens().token(ready.uid, 0)
+    token = await some_tokens().create_token(complete.uid, 0)
 
     for attempt in (0, 1):
-        await ready.get(attempt=attempt)
-    await ready.get("?format=nonsense")
+        await complete.get(attempt=attempt)
+    await complete.get("?format=nonsense")
 
     assert token not in caplog.text
     assert token.rpartition(".")[2] not in caplog.text
 
 
-async def test_waiting_is_no_request_that_others_wait_for(place: Place) -> None:
-    await place.submit(a_role(tasks=1))
-    asking = [asyncio.create_task(place.get("?wait=60")) for _ in range(5)]
-    await until(lambda: place.rooms.waiters == 5)
-    assert place.client is not None
+async def test_waiting_requests_do_not_count_towards_the_limit_of_requests(server: ServerHarness) -> None:
+    await server.submit(a_role(tasks=1))
+    requests = [asyncio.create_task(server.get("?wait=60")) for _ in range(5)]
+    await server.until_waiting(5)
 
-    assert (await place.client.get("/api/v1/namespaces")).status == 200
-    await place.place("worker/0", "10.0.0.1")
+    assert (await server.client.get("/api/v1/namespaces")).status == 200
+    await server.set_address("worker/0", "10.0.0.1")
 
-    assert {answer.status for answer in await asyncio.gather(*asking)} == {200}
-
-
-async def test_when_the_launcher_ends_who_waits_is_told_at_once(place: Place) -> None:
-    await place.submit(a_role(tasks=1))
-    asking = asyncio.create_task(place.get())
-    await until(lambda: place.rooms.waiters == 1)
-
-    place.rooms.close()
-
-    told = (await asking).refused(503, "ServiceUnavailable")
-    assert told["message"] == "the launcher is about to stop; ask again in a moment"
+    assert {response.status for response in await asyncio.gather(*requests)} == {200}
 
 
-async def test_a_pod_that_goes_is_no_longer_waited_for(place: Place) -> None:
-    await place.submit(a_role(tasks=1))
-    asking = asyncio.create_task(place.get())
-    await until(lambda: place.rooms.waiters == 1)
+async def test_waiting_requests_end_at_once_when_the_launcher_stops(server: ServerHarness) -> None:
+    await server.submit(a_role(tasks=1))
+    request = asyncio.create_task(server.get())
+    await server.until_waiting()
 
-    asking.cancel()
+    server.sessions.close()
 
-    await until(lambda: place.rooms.waiters == 0)
+    status = (await request).failure(503, "ServiceUnavailable")
+    assert status["message"] == "the launcher is shutting down; retry"
 
 
-async def test_pods_need_not_know_the_token_of_the_api_but_the_name_of_the_server() -> None:
-    place = Place()
-    async with asyncio.timeout(PATIENCE), serving_rooms(place, guard=Guard(LOOPBACK, "token-of-the-api")):
-        await place.submit(a_role(tasks=1))
-        await place.place("worker/0", "10.0.0.1")
-        assert place.client is not None
+async def test_a_closed_connection_does_not_count_as_waiting(server: ServerHarness) -> None:
+    await server.submit(a_role(tasks=1))
+    request = asyncio.create_task(server.get())
+    await server.until_waiting()
 
-        token = await some_tokens().token(place.uid, 0)
+    request.cancel()
+
+    await server.until_waiting(0)
+
+
+async def test_rendezvous_requires_its_own_token_and_a_known_host_but_not_the_token_of_the_api() -> None:
+    server = ServerHarness()
+    async with serve(server, guard=AccessGuard(LOOPBACK, "token-of-the-api")):
+        await server.submit(a_role(tasks=1))
+        await server.set_address("worker/0", "10.0.0.1")
+
+        token = await some_tokens().create_token(server.uid, 0)
         headers = {"Authorization": f"Bearer {token}"}
-        other_host = await place.client.call("GET", PATH, headers={**headers, "Host": "example.com"})
-        of_api = await place.client.get(PATH, Authorization="Bearer token-of-the-api")
-        elsewhere = [
-            (await place.client.call("GET", path, headers=headers)).status
+        other_host = await server.client.call("GET", PATH, headers={**headers, "Host": "example.com"})
+        with_api_token = await server.client.get(PATH, Authorization="Bearer token-of-the-api")
+        other_paths = [
+            (await server.client.call("GET", path, headers=headers)).status
             for path in (
                 "/api/v1/pods",
                 f"{PATH}/../../../../../../../../api/v1/pods",
@@ -384,48 +381,39 @@ async def test_pods_need_not_know_the_token_of_the_api_but_the_name_of_the_serve
             )
         ]
 
-        assert (await place.get()).status == 200
-        assert other_host.refused(403, "Forbidden")["message"].startswith("this server is not called")
-        assert of_api.status == 403
-        assert elsewhere == [401] * 4
+        assert (await server.get()).status == 200
+        assert other_host.failure(403, "Forbidden")["message"].startswith("Host header")
+        assert with_api_token.status == 403
+        assert other_paths == [401] * 4
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-async def test_the_programs_are_served_to_anybody(place: Place, name: str) -> None:
-    assert place.client is not None
+async def test_programs_are_served_without_a_token(server: ServerHarness, name: str) -> None:
+    response = await server.client.get(f"/rendezvous/v1/programs/{name}")
 
-    answer = await place.client.get(f"/rendezvous/v1/programs/{name}")
-
-    assert (answer.status, answer.body.decode()) == (200, program(name))
+    assert (response.status, response.body.decode()) == (200, program_text(name))
 
 
-async def test_a_program_that_there_is_not_is_not_found(place: Place) -> None:
-    assert place.client is not None
-
-    (await place.client.get("/rendezvous/v1/programs/rm.sh")).refused(404, "NotFound")
+async def test_a_program_that_does_not_exist_is_not_found(server: ServerHarness) -> None:
+    (await server.client.get("/rendezvous/v1/programs/rm.sh")).failure(404, "NotFound")
 
 
-async def test_the_front_door_answers_pods_itself() -> None:
-    place = Place()
-    running = asyncio.create_task(place.rooms.run())
-    try:
-        async with (
-            asyncio.timeout(PATIENCE),
-            api_server() as cluster,
-            door_to(
-                ClusterConfig(cluster.url, FixedHeader("Bearer own")), rendezvous=place.rendezvous
-            ) as door,
-        ):
-            await place.submit(a_role(tasks=1))
-            await place.place("worker/0", "10.0.0.1")
-            place.client = door
+async def test_the_api_proxy_serves_rendezvous_without_the_cluster() -> None:
+    server = ServerHarness()
+    async with (
+        asyncio.timeout(TIMEOUT_SECONDS),
+        server.running(),
+        run_fake_api_server() as cluster,
+        run_proxy(
+            ClusterConfig(cluster.url, FixedHeader("Bearer own")), rendezvous=server.handler
+        ) as server.client,
+    ):
+        await server.submit(a_role(tasks=1))
+        await server.set_address("worker/0", "10.0.0.1")
 
-            told = await place.told()
-            refused = await door.get(PATH, Authorization="Bearer of-somebody")
+        hosts = await server.get_json()
+        with_invalid_token = await server.client.get(PATH, Authorization="Bearer invalid")
 
-            assert told["roles"]["worker"][0]["ip"] == "10.0.0.1"
-            assert refused.status == 403
-            assert cluster.asked == []
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
+        assert hosts["roles"]["worker"][0]["ip"] == "10.0.0.1"
+        assert with_invalid_token.status == 403
+        assert cluster.requests == []

@@ -1,4 +1,4 @@
-"""What tasks are told, as the files that shells and programs read."""
+"""The addresses of tasks as files for shells and programs."""
 
 import json
 import subprocess
@@ -9,16 +9,16 @@ import pytest
 
 from launcher.core.errors import BadRequest
 from launcher.core.spec import FrameworkName, PodName, RoleName
-from launcher.rendezvous.peer_files import ALL, NAMES, Files, TaskId, framework_file
-from launcher.rendezvous.peer_tracker import Peer, PeerList
-from tests.core.manifests import Json, a_role
-from tests.rendezvous.world import PS, WORKER, spec_of
+from launcher.rendezvous.peer_files import DISCOVERY_FILES, FILE_NAMES, PeerFiles, framework_json
+from launcher.rendezvous.peer_tracker import Peer, PeerList, TaskId
+from tests.builders import Json, a_role
+from tests.rendezvous.harness import PS, WORKER, spec_of
 
 PORTS = {"worker": 46866, "ps": 46867}
 
 
-def files(*counts: tuple[str, int], ports: dict[str, int] | None = None, **spec: Any) -> Files:
-    """Those of a Framework with so many tasks in each role; task i of the n-th role is at 10.0.n.i."""
+def some_files(*counts: tuple[str, int], ports: dict[str, int] | None = None, **spec: Any) -> PeerFiles:
+    """The files of a Framework with these roles; task i of role n has the address 10.0.n.i."""
     roles = {
         RoleName(name): tuple(
             Peer(
@@ -33,18 +33,18 @@ def files(*counts: tuple[str, int], ports: dict[str, int] | None = None, **spec:
         )
         for n, (name, count) in enumerate(counts)
     }
-    backgrounds = spec.pop("background", ())
-    written = [a_role(name, count, background=name in backgrounds) for name, count in counts]
-    roster = PeerList("default", FrameworkName("mnist"), 0, 7, roles)
-    return Files(roster, spec_of(*written, **spec))
+    background = spec.pop("background", ())
+    task_roles = [a_role(name, count, background=name in background) for name, count in counts]
+    peer_list = PeerList("default", FrameworkName("mnist"), 0, 7, roles)
+    return PeerFiles(peer_list, spec_of(*task_roles, **spec))
 
 
-def text(name: str, made: Files, asker: TaskId | None = None) -> str:
-    return b"".join(made.pieces(name, asker)).decode()
+def content(name: str, files: PeerFiles, task: TaskId | None = None) -> str:
+    return b"".join(files.segments(name, task)).decode()
 
 
-def sourced(script: str, path: Path, shell: str = "sh", **environment: str) -> dict[str, str]:
-    """The environment of a program that is started after the script was sourced."""
+def environment_after(script: str, path: Path, shell: str = "sh", **environment: str) -> dict[str, str]:
+    """The environment of a program that a shell starts after it has sourced the script."""
     path.write_text(script)
     done = subprocess.run(
         [shell, "-eu", "-c", f". {path} >/dev/null && exec env -0"],
@@ -57,10 +57,10 @@ def sourced(script: str, path: Path, shell: str = "sh", **environment: str) -> d
     return dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
 
 
-def test_hosts_json_tells_all_there_is_to_tell() -> None:
-    told = json.loads(text("hosts.json", files(("worker", 2), ("ps", 1), ports={"ps": 46867})))
+def test_hosts_json_has_all_addresses_by_role() -> None:
+    hosts = json.loads(content("hosts.json", some_files(("worker", 2), ("ps", 1), ports={"ps": 46867})))
 
-    assert told == {
+    assert hosts == {
         "generation": 7,
         "namespace": "default",
         "framework": "mnist",
@@ -77,6 +77,15 @@ def test_hosts_json_tells_all_there_is_to_tell() -> None:
     }
 
 
+def test_hosts_json_names_the_roles_that_are_left_out() -> None:
+    roles = {PS: (Peer(0, "10.0.0.0", "", PodName("p"), None, 0),)}
+    peer_list = PeerList("default", FrameworkName("mnist"), 0, 1, roles, dependent_roles=(WORKER,))
+
+    hosts = json.loads(content("hosts.json", PeerFiles(peer_list, spec_of(a_role("ps", 1), a_role()))))
+
+    assert (list(hosts["roles"]), hosts["later"]) == (["ps"], ["worker"])
+
+
 @pytest.mark.parametrize(
     ("counts", "ports", "lines"),
     [
@@ -84,46 +93,51 @@ def test_hosts_json_tells_all_there_is_to_tell() -> None:
             [("worker", 2), ("ps", 1)],
             PORTS,
             ["10.0.0.0:46866,10.0.0.1:46866", "10.0.1.0:46867"],
-            id="as the manual has it",
+            id="as in the manual",
         ),
         pytest.param(
             [("ps", 1), ("chief", 1), ("worker", 1)],
             PORTS,
             ["10.0.2.0:46866", "10.0.1.0", "10.0.0.0:46867"],
-            id="workers on the first line and ps on the last, whatever the order of the spec",
+            id="workers on the first line and ps on the last in any order of the spec",
         ),
-        pytest.param([("a", 1), ("b", 2)], {}, ["10.0.0.0", "10.0.1.0,10.0.1.1"], id="a line for each role"),
+        pytest.param([("a", 1), ("b", 2)], {}, ["10.0.0.0", "10.0.1.0,10.0.1.1"], id="other roles"),
     ],
 )
 def test_configfile_has_a_line_for_each_role(
     counts: list[tuple[str, int]], ports: dict[str, int], lines: list[str]
 ) -> None:
-    assert text("configfile", files(*counts, ports=ports)).splitlines() == lines
+    assert content("configfile", some_files(*counts, ports=ports)).splitlines() == lines
 
 
-def test_hostfile_lists_those_who_compute_together() -> None:
-    made = files(("launcher", 1), ("worker", 2), ("board", 1), background=("board",))
+def test_hostfile_lists_the_tasks_with_ranks_without_the_mpi_launcher() -> None:
+    files = some_files(("launcher", 1), ("worker", 2), ("board", 1), background=("board",))
 
-    assert text("hostfile", made) == "10.0.1.0 slots=1\n10.0.1.1 slots=1\n"
+    assert content("hostfile", files) == "10.0.1.0 slots=1\n10.0.1.1 slots=1\n"
 
 
-def test_tf_config_is_that_of_whoever_asks() -> None:
-    made = files(("worker", 2), ("ps", 1), ports={"ps": 46867})
+def test_tf_config_has_the_role_and_index_of_the_task() -> None:
+    files = some_files(("worker", 2), ("ps", 1), ports={"ps": 46867})
 
-    assert text("tf_config.json", made, TaskId(WORKER, 1)) == (
+    assert content("tf_config.json", files, TaskId(WORKER, 1)) == (
         '{"cluster":{"ps":["10.0.1.0:46867"],"worker":["10.0.0.0:2222","10.0.0.1:2222"]},'
         '"task":{"type":"worker","index":1},"environment":"cloud"}\n'
     )
-    assert json.loads(text("tf_config.json", made, TaskId(PS, 0)))["task"] == {"type": "ps", "index": 0}
+    assert json.loads(content("tf_config.json", files, TaskId(PS, 0)))["task"] == {"type": "ps", "index": 0}
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_hosts_env_tells_programs_where_all_are_and_which_they_are(tmp_path: Path, shell: str) -> None:
-    made = files(("worker", 2), ("master", 1), ports={"worker": 46866, "master": 5000})
+def test_hosts_env_sets_the_addresses_of_all_tasks_and_the_rank_of_the_task(
+    tmp_path: Path, shell: str
+) -> None:
+    files = some_files(("worker", 2), ("master", 1), ports={"worker": 46866, "master": 5000})
 
-    found = sourced(text("hosts.env", made, TaskId(WORKER, 1)), tmp_path / "hosts.env", shell)
+    variables = environment_after(
+        content("hosts.env", files, TaskId(WORKER, 1)), tmp_path / "hosts.env", shell
+    )
 
-    assert {name: value for name, value in found.items() if name not in ("PATH", "PWD", "SHLVL", "_")} == {
+    of_shell = ("PATH", "PWD", "SHLVL", "_")
+    assert {name: value for name, value in variables.items() if name not in of_shell} == {
         "LAUNCHER_GENERATION": "7",
         "worker_hosts": "10.0.0.0:46866,10.0.0.1:46866",
         "WORKER_HOSTS": "10.0.0.0:46866,10.0.0.1:46866",
@@ -141,73 +155,69 @@ def test_hosts_env_tells_programs_where_all_are_and_which_they_are(tmp_path: Pat
     }
 
 
-def test_hosts_env_gives_tensorflow_its_config_where_that_is_mounted(tmp_path: Path) -> None:
-    made = files(("worker", 2), ("ps", 1), discovery={"mountPath": str(tmp_path)})
-    script = text("hosts.env", made, TaskId(PS, 0))
+def test_hosts_env_sets_tf_config_where_the_file_is_mounted(tmp_path: Path) -> None:
+    files = some_files(("worker", 2), ("ps", 1), discovery={"mountPath": str(tmp_path)})
+    script = content("hosts.env", files, TaskId(PS, 0))
 
-    before = sourced(script, tmp_path / "hosts.env")
-    (tmp_path / "tf_config.json").write_text(text("tf_config.json", made, TaskId(PS, 0)))
-    after = sourced(script, tmp_path / "hosts.env")
+    before = environment_after(script, tmp_path / "hosts.env")
+    (tmp_path / "tf_config.json").write_text(content("tf_config.json", files, TaskId(PS, 0)))
+    after = environment_after(script, tmp_path / "hosts.env")
 
     assert "TF_CONFIG" not in before
     assert json.loads(after["TF_CONFIG"])["task"] == {"type": "ps", "index": 0}
 
 
-def test_who_is_in_the_background_has_no_rank(tmp_path: Path) -> None:
-    made = files(("worker", 2), ("board", 1), background=("board",))
+def test_a_background_task_has_no_rank(tmp_path: Path) -> None:
+    files = some_files(("worker", 2), ("board", 1), background=("board",))
 
-    found = sourced(text("hosts.env", made, TaskId(RoleName("board"), 0)), tmp_path / "hosts.env")
+    script = content("hosts.env", files, TaskId(RoleName("board"), 0))
+    variables = environment_after(script, tmp_path / "hosts.env")
 
-    assert "RANK" not in found
-    assert found["MASTER_ADDR"] == "10.0.0.0"
+    assert "RANK" not in variables
+    assert variables["MASTER_ADDR"] == "10.0.0.0"
 
 
-def test_nobody_is_called_master_who_is_not_known_yet(tmp_path: Path) -> None:
-    later = Files(
-        PeerList(
-            "default",
-            FrameworkName("mnist"),
-            0,
-            1,
-            {WORKER: (Peer(0, "10.0.0.0", "", PodName("p"), None, 0),)},
-        ),
+def test_the_master_is_not_set_while_its_address_is_unknown(tmp_path: Path) -> None:
+    roles = {WORKER: (Peer(0, "10.0.0.0", "", PodName("p"), None, 0),)}
+    files = PeerFiles(
+        PeerList("default", FrameworkName("mnist"), 0, 1, roles),
         spec_of(a_role("worker", 1), a_role("master", 1)),
     )
 
-    found = sourced(text("hosts.env", later, TaskId(WORKER, 0)), tmp_path / "hosts.env")
+    variables = environment_after(content("hosts.env", files, TaskId(WORKER, 0)), tmp_path / "hosts.env")
 
-    assert "MASTER_ADDR" not in found
-    assert found["RANK"] == "1"
-
-
-def test_programs_can_still_be_started_after_a_list_that_is_too_long_for_them(tmp_path: Path) -> None:
-    made = files(("worker", 10_000), ports=PORTS)
-
-    found = sourced(text("hosts.env", made, TaskId(WORKER, 9_999)), tmp_path / "hosts.env")
-
-    assert "worker_hosts" not in found
-    assert found["RANK"] == "9999"
+    assert "MASTER_ADDR" not in variables
+    assert variables["RANK"] == "1"
 
 
-def test_injector_sh_follows_the_port_that_it_is_sourced_with(tmp_path: Path) -> None:
-    script = text("injector.sh", files(("worker", 2), ("ps", 1)))
+def test_a_list_that_is_too_long_for_the_environment_is_not_exported(tmp_path: Path) -> None:
+    files = some_files(("worker", 10_000), ports=PORTS)
 
-    found = [
-        sourced(script, tmp_path / "injector.sh", "bash", FB_WORKER_PORT=port, FB_PS_PORT="1")
+    variables = environment_after(content("hosts.env", files, TaskId(WORKER, 9_999)), tmp_path / "hosts.env")
+
+    assert "worker_hosts" not in variables
+    assert variables["RANK"] == "9999"
+
+
+def test_injector_sh_uses_the_port_in_the_environment(tmp_path: Path) -> None:
+    script = content("injector.sh", some_files(("worker", 2), ("ps", 1)))
+
+    first, second = (
+        environment_after(script, tmp_path / "injector.sh", "bash", FB_WORKER_PORT=port, FB_PS_PORT="1")
         for port in ("5000", "6000")
-    ]
+    )
 
-    assert [each["FB_WORKER_IPS"] for each in found] == ["10.0.0.0,10.0.0.1"] * 2
-    assert found[0]["FB_WORKER_ADDRESSES"] == "10.0.0.0:5000,10.0.0.1:5000"
-    assert found[1]["FB_WORKER_ADDRESSES"] == "10.0.0.0:6000,10.0.0.1:6000"
-    assert found[0]["FB_PS_ADDRESSES"] == "10.0.1.0:1"
+    assert first["FB_WORKER_IPS"] == second["FB_WORKER_IPS"] == "10.0.0.0,10.0.0.1"
+    assert first["FB_WORKER_ADDRESSES"] == "10.0.0.0:5000,10.0.0.1:5000"
+    assert second["FB_WORKER_ADDRESSES"] == "10.0.0.0:6000,10.0.0.1:6000"
+    assert first["FB_PS_ADDRESSES"] == "10.0.1.0:1"
 
 
-def test_injector_sh_says_what_it_sets(tmp_path: Path) -> None:
+def test_injector_sh_prints_the_variables(tmp_path: Path) -> None:
     path = tmp_path / "injector.sh"
-    path.write_text(text("injector.sh", files(("worker", 1))))
+    path.write_text(content("injector.sh", some_files(("worker", 1))))
 
-    said = subprocess.run(
+    output = subprocess.run(
         ["bash", str(path)],
         env={"FB_WORKER_PORT": "1"},
         capture_output=True,
@@ -216,87 +226,89 @@ def test_injector_sh_says_what_it_sets(tmp_path: Path) -> None:
         timeout=60,
     ).stdout
 
-    assert said == "FB_WORKER_IPS=10.0.0.0\nFB_WORKER_ADDRESSES=10.0.0.0:1\n"
+    assert output == "FB_WORKER_IPS=10.0.0.0\nFB_WORKER_ADDRESSES=10.0.0.0:1\n"
 
 
-def test_an_ipv6_address_before_a_port_stands_in_brackets(tmp_path: Path) -> None:
+def test_an_ipv6_address_with_a_port_has_brackets(tmp_path: Path) -> None:
     peer = Peer(0, "2001:db8::1", "2001:db8::2", PodName("p"), 5000, 0)
-    made = Files(
+    files = PeerFiles(
         PeerList("default", FrameworkName("mnist"), 0, 1, {WORKER: (peer,)}), spec_of(a_role(tasks=1))
     )
 
-    found = sourced(text("hosts.env", made, TaskId(WORKER, 0)), tmp_path / "hosts.env")
+    variables = environment_after(content("hosts.env", files, TaskId(WORKER, 0)), tmp_path / "hosts.env")
 
-    assert text("configfile", made) == "[2001:db8::1]:5000\n"
-    assert (found["worker_hosts"], found["MASTER_ADDR"]) == ("[2001:db8::1]:5000", "2001:db8::1")
+    assert content("configfile", files) == "[2001:db8::1]:5000\n"
+    assert (variables["worker_hosts"], variables["MASTER_ADDR"]) == ("[2001:db8::1]:5000", "2001:db8::1")
 
 
-def test_all_can_be_taken_apart_by_a_shell_that_has_only_sed(tmp_path: Path) -> None:
-    made = files(("worker", 2), ("ps", 1), ports=PORTS)
-    asker = TaskId(WORKER, 0)
-    whole = b"".join(made.together((name, made.pieces(name, asker)) for name in ALL))
-    (tmp_path / "all").write_bytes(whole)
+def test_sed_can_split_the_concatenated_files(tmp_path: Path) -> None:
+    files = some_files(("worker", 2), ("ps", 1), ports=PORTS)
+    task = TaskId(WORKER, 0)
+    text = b"".join(files.concatenated((name, files.segments(name, task)) for name in DISCOVERY_FILES))
+    (tmp_path / "all").write_bytes(text)
 
-    for name in ALL:
-        found = subprocess.run(
+    for name in DISCOVERY_FILES:
+        output = subprocess.run(
             ["sed", "-n", f"/^==> {name} <==$/,/^==> .* <==$/{{/^==> .* <==$/!p;}}", str(tmp_path / "all")],
             capture_output=True,
             text=True,
             check=True,
             timeout=60,
         ).stdout
-        assert found == text(name, made, asker)
-        assert found.endswith("\n")
+        assert output == content(name, files, task)
+        assert output.endswith("\n")
 
 
-def test_a_file_of_which_there_is_nothing_is_left_out_of_all() -> None:
-    made = files(("master", 1), ("trainer", 1))
+def test_a_file_that_does_not_apply_to_the_task_is_left_out() -> None:
+    files = some_files(("master", 1), ("trainer", 1))
+    task = TaskId(RoleName("trainer"), 0)
 
-    whole = b"".join(
-        made.together((name, made.pieces(name, TaskId(RoleName("trainer"), 0))) for name in ALL)
+    text = b"".join(
+        files.concatenated((name, files.segments(name, task)) for name in DISCOVERY_FILES)
     ).decode()
 
-    assert "tf_config.json" not in whole
-    assert "==> hosts.env <==" in whole
+    assert "tf_config.json" not in text
+    assert "==> hosts.env <==" in text
 
 
-def test_most_of_a_file_is_the_same_bytes_for_everybody() -> None:
-    made = files(("worker", 2000), ("ps", 1))
+def test_most_segments_are_shared_by_all_tasks() -> None:
+    files = some_files(("worker", 2000), ("ps", 1))
 
-    one, other = (
-        [piece for name in ALL for piece in made.pieces(name, TaskId(WORKER, index))] for index in (0, 1)
+    first, second = (
+        [segment for name in DISCOVERY_FILES for segment in files.segments(name, TaskId(WORKER, index))]
+        for index in (0, 1)
     )
 
-    own = [piece for piece, same in zip(one, other, strict=True) if piece is not same]
+    own = [segment for segment, other in zip(first, second, strict=True) if segment is not other]
     assert sum(map(len, own)) < 1000
-    assert sum(map(len, one)) > 100_000
+    assert sum(map(len, first)) > 100_000
 
 
-def test_a_task_that_there_is_not_is_told_nothing() -> None:
-    with pytest.raises(BadRequest, match="there is no task worker/2"):
-        files(("worker", 2)).pieces("hosts.env", TaskId(WORKER, 2))
+def test_a_task_that_does_not_exist_is_rejected() -> None:
+    with pytest.raises(BadRequest, match="worker/2 does not exist"):
+        some_files(("worker", 2)).segments("hosts.env", TaskId(WORKER, 2))
 
 
-def test_every_file_that_can_be_asked_for_is_made() -> None:
-    made = files(("worker", 2))
+def test_every_file_name_has_a_generator() -> None:
+    files = some_files(("worker", 2))
 
-    assert all(made.pieces(name, TaskId(WORKER, 0)) for name in NAMES if name != "framework.json")
+    assert all(files.segments(name, TaskId(WORKER, 0)) for name in FILE_NAMES if name != "framework.json")
 
 
 def a_status(*tasks: Json) -> Json:
     return {"attemptStatus": {"id": 0, "taskRoleStatuses": [{"name": "worker", "taskStatuses": list(tasks)}]}}
 
 
-def test_framework_json_has_addresses_that_the_status_does_not_tell_yet() -> None:
+def test_framework_json_has_addresses_that_the_status_does_not_have_yet() -> None:
     tasks = [
         {"index": 0, "attemptStatus": {"id": 0, "podIP": None}},
         {"index": 5, "attemptStatus": {"id": 0}},
     ]
     framework = {"kind": "Framework", "status": a_status(*tasks)}
 
-    told = json.loads(framework_file(framework, files(("worker", 1)).roster))
+    written = json.loads(framework_json(framework, some_files(("worker", 1)).peer_list))
 
-    assert told["status"] == a_status(
+    assert written["status"] == a_status(
         {"index": 0, "attemptStatus": {"id": 0, "podIP": "10.0.0.0", "podHostIP": "192.0.2.0"}},
         {"index": 5, "attemptStatus": {"id": 0}},
     )
@@ -304,7 +316,7 @@ def test_framework_json_has_addresses_that_the_status_does_not_tell_yet() -> Non
 
 
 @pytest.mark.parametrize("status", [None, {}, {"attemptStatus": {"taskRoleStatuses": [{"name": "other"}]}}])
-def test_framework_json_is_the_framework_as_it_is(status: Any) -> None:
+def test_framework_json_without_task_statuses_is_the_unchanged_framework(status: Any) -> None:
     framework = {"kind": "Framework", "spec": {}, "status": status}
 
-    assert json.loads(framework_file(framework, files(("worker", 1)).roster)) == framework
+    assert json.loads(framework_json(framework, some_files(("worker", 1)).peer_list)) == framework

@@ -1,4 +1,4 @@
-"""Who is there, who is missing, and who is told of whom."""
+"""Which tasks have addresses, which are missing, and which roles a task waits for."""
 
 from typing import Any
 
@@ -6,225 +6,235 @@ import pytest
 
 from launcher.core.spec import RoleName
 from launcher.rendezvous.peer_tracker import (
-    PORT,
+    PORT_ANNOTATION,
     DependentRoles,
     PeerTracker,
     RendezvousTarget,
-    earlier_than,
-    later_than,
-    seen_from_json,
-    wanted_from_json,
+    dependent_roles,
+    peer_pod_from_json,
+    preceding_roles,
+    target_from_json,
 )
 from launcher.store.interface import Object
-from tests.core.manifests import a_pod, a_role
-from tests.rendezvous.world import PS, WORKER, a_stored_framework, a_task_pod, seen, spec_of, wanted
+from tests.builders import a_pod_template, a_role
+from tests.rendezvous.harness import (
+    PS,
+    WORKER,
+    a_peer_pod,
+    a_stored_framework,
+    a_target,
+    a_task_pod,
+    spec_of,
+    task_id,
+)
 
-NOBODY: DependentRoles = frozenset()
+NO_ROLES: DependentRoles = frozenset()
 TWO_ROLES = (a_role("worker", 2), a_role("ps", 1))
 
 
-def attendance(framework: Object, **status: Any) -> PeerTracker:
-    """Somebody who knows that Framework, in that state."""
-    attempt = {"id": status.pop("attempt", 0), "rescaleCount": status.pop("rescales", 0)}
-    there = PeerTracker()
-    there.expect(wanted_from_json({**framework, "status": {"attemptStatus": attempt, **status}}))
-    return there
+def a_tracker(framework: Object, *, attempt: int = 0, rescales: int = 0) -> PeerTracker:
+    """A tracker of the Framework in that attempt."""
+    status = {"attemptStatus": {"id": attempt, "rescaleCount": rescales}}
+    tracker = PeerTracker()
+    tracker.set_target(target_from_json({**framework, "status": status}))
+    return tracker
 
 
-def generation(there: PeerTracker) -> int:
-    roster = there.roster(NOBODY)
-    assert roster is not None
-    return roster.generation
+def generation(tracker: PeerTracker) -> int:
+    peer_list = tracker.peer_list(NO_ROLES)
+    assert peer_list is not None
+    return peer_list.generation
 
 
-def test_nothing_is_told_before_every_task_has_its_address() -> None:
+def test_there_is_no_peer_list_before_every_task_has_an_address() -> None:
     framework = a_stored_framework(*TWO_ROLES)
-    there = attendance(framework)
+    tracker = a_tracker(framework)
 
     for task in ("worker/0", "ps/0"):
-        there.see(seen(framework, task, "10.0.0.1"))
-    there.see(seen(framework, "worker/1"))
+        tracker.upsert(a_peer_pod(framework, task, "10.0.0.1"))
+    tracker.upsert(a_peer_pod(framework, "worker/1"))
 
-    assert there.roster(NOBODY) is None
-    assert list(there.missing(NOBODY)) == [(WORKER, 1)]
+    assert tracker.peer_list(NO_ROLES) is None
+    assert list(tracker.missing(NO_ROLES)) == [task_id("worker/1")]
 
 
-def test_then_everybody_is_told_where_everybody_is() -> None:
+def test_the_peer_list_has_the_addresses_of_all_tasks_in_order() -> None:
     framework = a_stored_framework(*TWO_ROLES)
-    there = attendance(framework)
+    tracker = a_tracker(framework)
 
     for number, task in enumerate(("worker/1", "ps/0", "worker/0")):
-        there.see(seen(framework, task, f"10.0.0.{number}"))
-    roster = there.roster(NOBODY)
+        tracker.upsert(a_peer_pod(framework, task, f"10.0.0.{number}"))
+    peer_list = tracker.peer_list(NO_ROLES)
 
-    assert roster is not None
-    assert {role: [peer.ip for peer in peers] for role, peers in roster.roles.items()} == {
+    assert peer_list is not None
+    assert {role: [peer.ip for peer in peers] for role, peers in peer_list.roles.items()} == {
         "worker": ["10.0.0.2", "10.0.0.0"],
         "ps": ["10.0.0.1"],
     }
-    assert (roster.framework, roster.attempt, roster.generation) == ("mnist", 0, 1)
-    assert list(there.missing(NOBODY)) == []
+    assert (peer_list.framework, peer_list.attempt, peer_list.generation) == ("mnist", 0, 1)
+    assert list(tracker.missing(NO_ROLES)) == []
 
 
-@pytest.mark.parametrize(
-    ("which", "why"),
-    [
-        pytest.param({"attempt": 1}, "of another attempt", id="another attempt"),
-        pytest.param({"task_attempt": 0, "uid": "another"}, "of another Framework", id="another Framework"),
-    ],
-)
-def test_pods_that_are_not_of_this_attempt_do_not_count(which: dict[str, Any], why: str) -> None:
+def test_pods_of_another_attempt_are_ignored() -> None:
     framework = a_stored_framework(a_role(tasks=1))
-    there = attendance(framework)
-    uid = which.pop("uid", framework["metadata"]["uid"])
+    tracker = a_tracker(framework)
 
-    there.see(seen(a_stored_framework(a_role(tasks=1), uid=uid), "worker/0", "10.0.0.1", **which))
+    tracker.upsert(a_peer_pod(framework, "worker/0", "10.0.0.1", attempt=1))
 
-    assert there.roster(NOBODY) is None, why
+    assert tracker.peer_list(NO_ROLES) is None
 
 
-def test_a_pod_that_is_about_to_go_does_not_count() -> None:
+def test_pods_of_another_framework_are_ignored() -> None:
+    tracker = a_tracker(a_stored_framework(a_role(tasks=1)))
+    other = a_stored_framework(a_role(tasks=1), uid="another")
+
+    tracker.upsert(a_peer_pod(other, "worker/0", "10.0.0.1"))
+
+    assert tracker.peer_list(NO_ROLES) is None
+
+
+def test_a_pod_that_is_being_deleted_is_ignored() -> None:
     framework = a_stored_framework(a_role(tasks=1))
-    there = attendance(framework)
-    there.see(seen(framework, "worker/0", "10.0.0.1"))
+    tracker = a_tracker(framework)
+    tracker.upsert(a_peer_pod(framework, "worker/0", "10.0.0.1"))
     pod = a_task_pod(framework, "worker/0")
     pod["metadata"] |= {"uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}
 
-    going = seen_from_json({**pod, "status": {"podIP": "10.0.0.1"}})
-    assert going is not None
-    there.see(going)
+    deleting = peer_pod_from_json({**pod, "status": {"podIP": "10.0.0.1"}})
+    assert deleting is not None
+    tracker.upsert(deleting)
 
-    assert there.roster(NOBODY) is None
-    assert there.doubts(going)
-
-
-def test_in_the_nodes_network_the_nodes_address_is_enough() -> None:
-    framework = a_stored_framework(a_role(tasks=1, pod=a_pod(hostNetwork=True)))
-    pod = a_task_pod(framework, "worker/0")
-    pod["metadata"]["uid"] = "u"
-
-    found = seen_from_json({**pod, "status": {"hostIP": "192.0.2.7"}})
-
-    assert found is not None
-    assert found.ip == "192.0.2.7"
+    assert tracker.peer_list(NO_ROLES) is None
+    assert tracker.contradicts_target(deleting)
 
 
-def test_whoever_is_seen_again_as_before_changes_nothing() -> None:
+def test_with_host_network_a_pod_has_the_address_of_its_node() -> None:
+    framework = a_stored_framework(a_role(tasks=1, pod=a_pod_template(hostNetwork=True)))
+    obj = a_task_pod(framework, "worker/0")
+    obj["metadata"]["uid"] = "u"
+
+    pod = peer_pod_from_json({**obj, "status": {"hostIP": "192.0.2.7"}})
+
+    assert pod is not None
+    assert pod.ip == "192.0.2.7"
+
+
+def test_an_unchanged_pod_is_not_reported_as_changed() -> None:
     framework = a_stored_framework(a_role(tasks=1))
-    there = attendance(framework)
+    tracker = a_tracker(framework)
 
-    assert there.see(seen(framework, "worker/0", "10.0.0.1"))
-    assert not there.see(seen(framework, "worker/0", "10.0.0.1"))
-    assert there.see(seen(framework, "worker/0", "10.0.0.2"))
+    assert tracker.upsert(a_peer_pod(framework, "worker/0", "10.0.0.1"))
+    assert not tracker.upsert(a_peer_pod(framework, "worker/0", "10.0.0.1"))
+    assert tracker.upsert(a_peer_pod(framework, "worker/0", "10.0.0.2"))
 
 
-def test_the_generation_grows_with_every_retry_and_every_rescale() -> None:
+def test_the_generation_increases_with_every_retry_and_every_rescale() -> None:
     framework = a_stored_framework(a_role(tasks=2))
-    there = attendance(framework)
-    told = []
+    tracker = a_tracker(framework)
+    generations = []
 
     for task_attempt in range(3):
         for task in ("worker/0", "worker/1"):
-            there.see(seen(framework, task, "10.0.0.1", task_attempt=task_attempt))
-            if there.roster(NOBODY):
-                told.append(generation(there))
-    # Fewer tasks, and those that are left were never retried.
+            tracker.upsert(a_peer_pod(framework, task, "10.0.0.1", task_attempt=task_attempt))
+            if tracker.peer_list(NO_ROLES):
+                generations.append(generation(tracker))
+    # After the rescale there are fewer tasks, and they were never retried.
     smaller = a_stored_framework(a_role(tasks=1))
-    there.expect(wanted_from_json({**smaller, "status": {"attemptStatus": {"id": 0, "rescaleCount": 1}}}))
-    there.see(seen(smaller, "worker/0", "10.0.0.1"))
-    told.append(generation(there))
+    status = {"attemptStatus": {"id": 0, "rescaleCount": 1}}
+    tracker.set_target(target_from_json({**smaller, "status": status}))
+    tracker.upsert(a_peer_pod(smaller, "worker/0", "10.0.0.1"))
+    generations.append(generation(tracker))
 
-    assert told == sorted(set(told))
+    assert generations == sorted(set(generations))
 
 
-def test_two_who_look_at_the_same_pods_tell_the_same() -> None:
+def test_two_replicas_have_the_same_peer_list() -> None:
     framework = a_stored_framework(a_role(tasks=3))
-    pods = [seen(framework, f"worker/{n}", f"10.0.0.{n}", task_attempt=n) for n in range(3)]
-    one, other = attendance(framework, rescales=2), attendance(framework, rescales=2)
+    pods = [a_peer_pod(framework, f"worker/{n}", f"10.0.0.{n}", task_attempt=n) for n in range(3)]
+    first, second = a_tracker(framework, rescales=2), a_tracker(framework, rescales=2)
 
     for pod in pods:
-        one.see(pod)
+        first.upsert(pod)
     for pod in reversed(pods):
-        other.see(pod)
+        second.upsert(pod)
 
-    assert one.roster(NOBODY) == other.roster(NOBODY)
+    assert first.peer_list(NO_ROLES) == second.peer_list(NO_ROLES)
 
 
-def test_a_port_that_is_found_by_the_task_has_to_be_told_first() -> None:
+def test_a_task_with_an_auto_port_is_missing_until_its_port_is_reserved() -> None:
     framework = a_stored_framework(*TWO_ROLES, discovery={"ports": {"worker": "auto", "ps": 46867}})
-    there = attendance(framework)
+    tracker = a_tracker(framework)
     for task in ("worker/0", "worker/1", "ps/0"):
-        there.see(seen(framework, task, "10.0.0.1"))
+        tracker.upsert(a_peer_pod(framework, task, "10.0.0.1"))
 
-    before = list(there.missing(NOBODY))
+    missing = list(tracker.missing(NO_ROLES))
     for task, port in (("worker/0", 20001), ("worker/1", 20002)):
-        there.see(seen(framework, task, "10.0.0.1", port=port))
-    roster = there.roster(NOBODY)
+        tracker.upsert(a_peer_pod(framework, task, "10.0.0.1", port=port))
+    peer_list = tracker.peer_list(NO_ROLES)
 
-    assert before == [(WORKER, 0), (WORKER, 1)]
-    assert roster is not None
-    assert [peer.port for peers in roster.roles.values() for peer in peers] == [20001, 20002, 46867]
+    assert missing == [task_id("worker/0"), task_id("worker/1")]
+    assert peer_list is not None
+    assert [peer.port for peers in peer_list.roles.values() for peer in peers] == [20001, 20002, 46867]
 
 
 @pytest.mark.parametrize("text", ["0", "65536", "-1", "http", "", "²", "9" * 400], ids=repr)
-def test_what_is_no_port_is_not_taken_for_one(text: str) -> None:
-    pod = a_task_pod(a_stored_framework(), "worker/0")
-    pod["metadata"]["uid"] = "u"
-    pod["metadata"]["annotations"][PORT] = text
+def test_an_invalid_port_annotation_is_ignored(text: str) -> None:
+    obj = a_task_pod(a_stored_framework(), "worker/0")
+    obj["metadata"]["uid"] = "u"
+    obj["metadata"]["annotations"][PORT_ANNOTATION] = text
 
-    found = seen_from_json(pod)
+    pod = peer_pod_from_json(obj)
 
-    assert found is not None
-    assert found.told is None
+    assert pod is not None
+    assert pod.port is None
 
 
-def test_tasks_beyond_the_number_that_is_known_make_one_look_again() -> None:
+def test_a_task_beyond_the_known_number_contradicts_the_target() -> None:
+    tracker = a_tracker(a_stored_framework(a_role(tasks=1)))
+    larger = a_stored_framework(a_role(tasks=2))
+
+    assert tracker.contradicts_target(a_peer_pod(larger, "worker/1"))
+    assert not tracker.contradicts_target(a_peer_pod(larger, "worker/0"))
+
+
+def test_a_newer_attempt_contradicts_the_target_and_an_older_one_does_not() -> None:
     framework = a_stored_framework(a_role(tasks=1))
-    there = attendance(framework)
-    more = a_stored_framework(a_role(tasks=2))
+    tracker = a_tracker(framework, attempt=1)
 
-    assert there.doubts(seen(more, "worker/1"))
-    assert not there.doubts(seen(more, "worker/0"))
-
-
-def test_a_newer_attempt_makes_one_look_again_and_an_older_one_does_not() -> None:
-    framework = a_stored_framework(a_role(tasks=1))
-    there = attendance(framework, attempt=1)
-
-    assert there.doubts(seen(framework, "worker/0", attempt=2))
-    assert not there.doubts(seen(framework, "worker/0", attempt=1))
-    assert not there.doubts(seen(framework, "worker/0", attempt=0))
+    assert tracker.contradicts_target(a_peer_pod(framework, "worker/0", attempt=2))
+    assert not tracker.contradicts_target(a_peer_pod(framework, "worker/0", attempt=1))
+    assert not tracker.contradicts_target(a_peer_pod(framework, "worker/0", attempt=0))
 
 
 @pytest.mark.parametrize(
-    ("status", "over"),
+    ("status", "ended"),
     [
-        pytest.param({}, False, id="nothing is known yet"),
-        pytest.param({"state": "AttemptRunning"}, False, id="it runs"),
-        pytest.param({"state": "AttemptDeletionPending"}, True, id="it is about to end"),
-        pytest.param({"state": "AttemptCompleted"}, True, id="it is over"),
-        pytest.param({"state": "Completed"}, True, id="all of it is over"),
+        pytest.param({}, False, id="no status yet"),
+        pytest.param({"state": "AttemptRunning"}, False, id="running"),
+        pytest.param({"state": "AttemptDeletionPending"}, True, id="deletion pending"),
+        pytest.param({"state": "AttemptCompleted"}, True, id="attempt completed"),
+        pytest.param({"state": "Completed"}, True, id="completed"),
     ],
 )
-def test_an_attempt_is_over_when_it_ends(status: dict[str, Any], over: bool) -> None:
-    assert wanted_from_json({**a_stored_framework(), "status": status}).over is over
+def test_an_attempt_has_ended_from_its_deletion_on(status: dict[str, Any], ended: bool) -> None:
+    assert target_from_json({**a_stored_framework(), "status": status}).ended is ended
 
 
-def test_a_framework_that_is_being_deleted_is_over() -> None:
+def test_the_attempt_of_a_framework_that_is_being_deleted_has_ended() -> None:
     framework = a_stored_framework()
     framework["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
-    assert wanted_from_json(framework).over
+    assert target_from_json(framework).ended
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"taskRoles": [{}]}, {"taskRoles": [{"name": "a", "task": 5}]}])
-def test_what_cannot_be_read_is_said_in_one_way(spec: Any) -> None:
+def test_parsing_an_invalid_spec_raises_only_value_errors(spec: Any) -> None:
     try:
-        found: RendezvousTarget | None = wanted_from_json({**a_stored_framework(), "spec": spec})
+        target: RendezvousTarget | None = target_from_json({**a_stored_framework(), "spec": spec})
     except ValueError:
-        found = None
+        target = None
 
-    assert found is None or found.spec.roles == ()
+    assert target is None or target.spec.roles == ()
 
 
 CHAIN = (
@@ -236,52 +246,52 @@ CHAIN = (
 
 
 @pytest.mark.parametrize(
-    ("role", "later"),
+    ("role", "expected"),
     [
-        pytest.param("ps", {"chief", "worker"}, id="those who wait for it, and those who wait for them"),
-        pytest.param("chief", {"worker"}, id="those who wait for it"),
-        pytest.param("worker", set(), id="nobody waits for the last"),
-        pytest.param(None, set(), id="nor for nobody"),
+        pytest.param("ps", {"chief", "worker"}, id="direct and indirect"),
+        pytest.param("chief", {"worker"}, id="direct"),
+        pytest.param("worker", set(), id="the last role"),
+        pytest.param(None, set(), id="no role"),
     ],
 )
-def test_nobody_is_told_of_those_who_start_after_him(role: str | None, later: set[str]) -> None:
-    assert later_than(spec_of(*CHAIN), None if role is None else RoleName(role)) == later
+def test_dependent_roles_start_after_the_role(role: str | None, expected: set[str]) -> None:
+    assert dependent_roles(spec_of(*CHAIN), None if role is None else RoleName(role)) == expected
 
 
-def test_so_the_first_is_answered_while_the_later_ones_are_not_even_there() -> None:
+def test_the_peer_list_of_a_task_is_complete_without_its_dependent_roles() -> None:
     roles = (a_role("ps", 1), a_role("worker", 1, startAfter=[{"role": "ps"}]))
     framework = a_stored_framework(*roles)
-    there = attendance(framework)
-    there.see(seen(framework, "ps/0", "10.0.0.1"))
+    tracker = a_tracker(framework)
+    tracker.upsert(a_peer_pod(framework, "ps/0", "10.0.0.1"))
 
-    first = there.roster(later_than(wanted(*roles).spec, PS))
+    peer_list = tracker.peer_list(dependent_roles(a_target(*roles).spec, PS))
 
-    assert first is not None
-    assert (list(first.roles), first.later) == ([PS], (WORKER,))
-    assert there.roster(NOBODY) is None
+    assert peer_list is not None
+    assert (list(peer_list.roles), peer_list.dependent_roles) == ([PS], (WORKER,))
+    assert tracker.peer_list(NO_ROLES) is None
 
 
 @pytest.mark.parametrize(
-    ("role", "earlier"),
+    ("role", "expected"),
     [
-        pytest.param("ps", (), id="the first waits for nobody"),
-        pytest.param("chief", ("ps",), id="one that starts after another waits for that"),
-        pytest.param("worker", ("ps", "chief"), id="the last waits for all"),
-        pytest.param("board", ("ps", "chief", "worker"), id="what runs in the background is not waited for"),
+        pytest.param("ps", (), id="the first role"),
+        pytest.param("chief", ("ps",), id="the role it starts after"),
+        pytest.param("worker", ("ps", "chief"), id="the last role"),
+        pytest.param("board", ("ps", "chief", "worker"), id="background roles are left out"),
     ],
 )
-def test_ports_are_waited_for_in_one_order(role: str, earlier: tuple[str, ...]) -> None:
-    assert earlier_than(spec_of(*CHAIN), RoleName(role)) == earlier
+def test_preceding_roles_are_created_before_the_role(role: str, expected: tuple[str, ...]) -> None:
+    assert preceding_roles(spec_of(*CHAIN), RoleName(role)) == expected
 
 
-def test_that_order_is_the_one_of_creation_if_there_is_one() -> None:
+def test_preceding_roles_follow_the_role_sequence() -> None:
     spec = spec_of(*TWO_ROLES, roleSequence=["ps", "worker"])
 
-    assert (earlier_than(spec, PS), earlier_than(spec, WORKER)) == ((), (PS,))
-    assert earlier_than(spec_of(*TWO_ROLES), PS) == (WORKER,)
+    assert (preceding_roles(spec, PS), preceding_roles(spec, WORKER)) == ((), (PS,))
+    assert preceding_roles(spec_of(*TWO_ROLES), PS) == (WORKER,)
 
 
-def test_nobody_waits_in_a_circle_whatever_starts_after_what() -> None:
+def test_no_two_roles_precede_each_other() -> None:
     roles = (
         a_role("a", 1, startAfter=[{"role": "c"}]),
         a_role("b", 1),
@@ -289,6 +299,6 @@ def test_nobody_waits_in_a_circle_whatever_starts_after_what() -> None:
     )
     spec = spec_of(*roles)
 
-    found = {role: earlier_than(spec, RoleName(role)) for role in "abc"}
+    preceding = {role: preceding_roles(spec, RoleName(role)) for role in "abc"}
 
-    assert found == {"b": (), "c": ("b",), "a": ("b", "c")}
+    assert preceding == {"b": (), "c": ("b",), "a": ("b", "c")}

@@ -1,4 +1,4 @@
-"""The data directory holds Secrets: no other user of the machine reads them."""
+"""The data directory contains Secrets, which other users of the machine cannot read."""
 
 import os
 import stat
@@ -10,16 +10,17 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.core.manifests import Json, a_framework, a_pod, a_role
+from tests.builders import Json, a_framework, a_pod_template, a_role
+from tests.eventually import TIMEOUT_SECONDS
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, PATIENCE, Server
+from tests.local.server import FRAMEWORKS, Server
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 NO_UMASK = ("sh", "-c", 'umask 000; exec "$@"', "sh")
 
 
 def open_to_others(directory: Path) -> Iterator[str]:
-    """Everything below *directory* that another user could reach by its modes, given a way into *directory*."""
+    """The files below *directory* whose modes permit access to other users who can enter *directory*."""
     for entry in os.scandir(directory):
         mode = entry.stat(follow_symlinks=False).st_mode
         if stat.S_ISLNK(mode) or not mode & 0o077:
@@ -40,7 +41,9 @@ def a_framework_with_a_secret() -> Json:
         {"name": "password", "secret": {"secretName": "password"}},
         {"name": "scratch", "emptyDir": {}},
     ]
-    return a_framework(a_role(tasks=1, pod=a_pod(containers=[container], volumes=volumes)), name="reader")
+    return a_framework(
+        a_role(tasks=1, pod=a_pod_template(containers=[container], volumes=volumes)), name="reader"
+    )
 
 
 def run_a_framework(server: Server) -> None:
@@ -55,7 +58,7 @@ def run_a_framework(server: Server) -> None:
     server.runs("reader-worker-0")
 
 
-def test_other_users_read_nothing_in_a_data_directory_that_they_can_enter(
+def test_other_users_cannot_read_files_in_a_data_directory_that_they_can_enter(
     serve: Serve, tmp_path: Path
 ) -> None:
     directory = tmp_path / "shared"
@@ -69,7 +72,7 @@ def test_other_users_read_nothing_in_a_data_directory_that_they_can_enter(
     assert f"chmod 700 {server.data}" in server.errors()
 
 
-def test_files_of_an_older_launcher_are_closed_to_other_users_at_the_next_start(serve: Serve) -> None:
+def test_files_of_an_older_launcher_become_private_at_the_next_start(serve: Serve) -> None:
     server = serve()
     run_a_framework(server)
     server.kill()
@@ -84,20 +87,20 @@ def test_files_of_an_older_launcher_are_closed_to_other_users_at_the_next_start(
 
 
 @pytest.mark.parametrize("umask", ["000", "022", "077"])
-def test_a_new_data_directory_is_for_its_owner_alone(serve: Serve, umask: str) -> None:
+def test_a_new_data_directory_is_private(serve: Serve, umask: str) -> None:
     server = serve(under=("sh", "-c", f'umask {umask}; exec "$@"', "sh"))
 
     assert stat.S_IMODE(server.data.stat().st_mode) == 0o700
     assert "chmod" not in server.errors()
 
 
-def test_what_run_keeps_is_for_its_owner_alone(tmp_path: Path) -> None:
-    manifest, kept = tmp_path / "hello.yaml", tmp_path / "kept"
+def test_the_data_directory_of_launcher_run_is_private(tmp_path: Path) -> None:
+    manifest, data = tmp_path / "hello.yaml", tmp_path / "kept"
     manifest.write_bytes(orjson.dumps(a_framework(a_role(tasks=1), name="hello")))
 
-    command = [*NO_UMASK, sys.executable, "-m", "launcher", "run", str(manifest), "--keep", str(kept)]
-    done = subprocess.run(command, capture_output=True, timeout=PATIENCE)
+    command = [*NO_UMASK, sys.executable, "-m", "launcher", "run", str(manifest), "--keep", str(data)]
+    done = subprocess.run(command, capture_output=True, timeout=TIMEOUT_SECONDS)
 
     assert done.returncode == 0, done.stderr
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
-    assert "\n".join(open_to_others(kept)) == ""
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    assert "\n".join(open_to_others(data)) == ""

@@ -1,4 +1,4 @@
-"""A policy of host path prefixes holds for what a path leads to, at the moment at which it is mounted."""
+"""The policy of host path prefixes applies to the resolved path at the time of the mount."""
 
 import os
 from pathlib import Path
@@ -9,20 +9,20 @@ import pytest
 from launcher.node.container_runtime import Mount, StartFailed
 from launcher.node.pods.downward_api import DownwardApiContext
 from launcher.node.volumes.nfs import Nfs
-from launcher.node.volumes.volume_manager import PreparedVolume, VolumeFailed, VolumeManager, mounts_of
-from tests.core.manifests import a_framework, a_role
-from tests.core.manifests import a_pod as a_task_pod
+from launcher.node.volumes.volume_manager import PreparedVolume, VolumeFailed, VolumeManager, volume_mounts
+from tests.builders import a_framework, a_pod_template, a_role
+from tests.eventually import until
 from tests.local.conftest import Serve, serve
-from tests.local.server import FRAMEWORKS, until
-from tests.node.runtimes import WAYS, a_runtime, finished, said, shell, use_way
-from tests.node.world import a_pod
+from tests.local.server import FRAMEWORKS
+from tests.node.harness import a_pod
+from tests.node.runtimes import ISOLATION_MODES, a_runtime, log_text, run_to_end, shell, use_isolation
 
 __all__ = ["serve"]
 
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    """The directory that is allowed, beside two that are not."""
+    """The allowed directory, next to two that are not."""
     for name in ("shared", "sharedevil", "secret"):
         (tmp_path / name).mkdir()
     (tmp_path / "secret" / "file").write_text("secret\n")
@@ -42,12 +42,12 @@ async def prepared(shared: Path, path: str, kind: str = "") -> PreparedVolume:
 @pytest.mark.parametrize(
     "path", ["link", "chain", "link/below", "up", "../sharedevil", "../shared/../secret"]
 )
-async def test_a_path_that_leads_out_of_the_prefix_is_refused(shared: Path, path: str, kind: str) -> None:
+async def test_a_host_path_outside_the_prefixes_is_refused(shared: Path, path: str, kind: str) -> None:
     (shared / "link").symlink_to(shared.parent / "secret")
     (shared / "chain").symlink_to("link")
     (shared / "up").symlink_to("../secret")
 
-    with pytest.raises(VolumeFailed, match=r"outside of the host paths|must be absolute"):
+    with pytest.raises(VolumeFailed, match=r"outside the allowed host paths|must be absolute"):
         await prepared(shared, f"{shared}/{path}" if "evil" not in path else f"{shared}evil", kind)
 
     assert os.listdir(shared.parent / "secret") == ["file"]
@@ -56,18 +56,20 @@ async def test_a_path_that_leads_out_of_the_prefix_is_refused(shared: Path, path
 @pytest.mark.parametrize(
     ("kind", "name"), [("", "new/deep"), ("DirectoryOrCreate", "new"), ("FileOrCreate", "new")]
 )
-async def test_nothing_is_made_through_a_link_that_leads_out(shared: Path, kind: str, name: str) -> None:
+async def test_nothing_is_created_through_a_link_out_of_the_prefix(
+    shared: Path, kind: str, name: str
+) -> None:
     (shared / "dangling").symlink_to(shared.parent / "secret" / "new")
     (shared / "link").symlink_to(shared.parent / "secret")
 
     for path in (shared / "dangling", shared / "link" / name):
-        with pytest.raises(VolumeFailed, match="outside of the host paths"):
+        with pytest.raises(VolumeFailed, match="outside the allowed host paths"):
             await prepared(shared, str(path), kind)
 
     assert os.listdir(shared.parent / "secret") == ["file"]
 
 
-async def test_a_link_within_the_prefix_may_be_followed(shared: Path) -> None:
+async def test_a_link_within_the_prefix_is_followed(shared: Path) -> None:
     (shared / "v2").mkdir()
     (shared / "current").symlink_to("v2")
 
@@ -75,20 +77,20 @@ async def test_a_link_within_the_prefix_may_be_followed(shared: Path) -> None:
     assert (await prepared(shared, str(shared))).path == shared
 
 
-async def test_a_sub_path_of_a_host_path_does_not_lead_out(shared: Path) -> None:
+async def test_a_sub_path_of_a_host_path_cannot_lead_out(shared: Path) -> None:
     (shared / "link").symlink_to(shared.parent / "secret")
     container = {"volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "link"}]}
 
     with pytest.raises(Exception, match="leads out of the volume"):
-        list(mounts_of(container, {"v": await prepared(shared, str(shared))}, {}))
+        list(volume_mounts(container, {"v": await prepared(shared, str(shared))}, {}))
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "bwrap"])
+@pytest.mark.parametrize("isolation", [mode for mode in ISOLATION_MODES if mode != "bwrap"])
 @pytest.mark.parametrize("part", ["", "below"])
 async def test_a_link_that_appears_after_the_check_is_not_mounted(
-    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, part: str
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: str, part: str
 ) -> None:
-    use_way(way, tmp_path, monkeypatch)
+    use_isolation(isolation, tmp_path, monkeypatch)
     (shared / "d" / part).mkdir(parents=True)
     (tmp_path / "secret" / part).mkdir(exist_ok=True)
     source = (await prepared(shared, str(shared / "d" / part))).path
@@ -96,38 +98,36 @@ async def test_a_link_that_appears_after_the_check_is_not_mounted(
     (shared / "d").symlink_to(tmp_path / "secret")
 
     async with a_runtime(tmp_path / "data") as runtime:
-        order = shell(tmp_path / "data", "ls -a /v", mounts=[Mount(source, "/v")])
+        config = shell(tmp_path / "data", "ls -a /v", mounts=[Mount(source, "/v")])
         with pytest.raises(StartFailed, match="symbolic links"):
-            await runtime.start(order)
+            await runtime.start(config)
 
 
-async def test_a_host_path_that_is_allowed_is_mounted(shared: Path, tmp_path: Path) -> None:
+async def test_an_allowed_host_path_is_mounted(shared: Path, tmp_path: Path) -> None:
     (shared / "file").write_text("shared\n")
     source = (await prepared(shared, str(shared))).path
 
     async with a_runtime(tmp_path / "data") as runtime:
         assert (
-            await finished(runtime, shell(tmp_path / "data", "cat /v/file", mounts=[Mount(source, "/v")]))
+            await run_to_end(runtime, shell(tmp_path / "data", "cat /v/file", mounts=[Mount(source, "/v")]))
             == 0
         )
 
-    assert said(tmp_path / "data") == "shared\n"
+    assert log_text(tmp_path / "data") == "shared\n"
 
 
-def test_the_server_applies_its_policy_to_what_a_link_leads_to(
-    serve: Serve, shared: Path, tmp_path: Path
-) -> None:
+def test_the_policy_is_applied_to_the_target_of_a_link(serve: Serve, shared: Path, tmp_path: Path) -> None:
     (shared / "e").symlink_to("/etc")
     config = tmp_path / "config.yaml"
     config.write_text(f"policy: {{host-path-prefixes: [{shared}]}}\n")
     server = serve(f"--config={config}")
-    pod = a_task_pod(volumes=[{"name": "v", "hostPath": {"path": f"{shared}/e"}}])
+    pod = a_pod_template(volumes=[{"name": "v", "hostPath": {"path": f"{shared}/e"}}])
 
-    answer = server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod)))
-    assert answer["kind"] == "Framework", answer
+    response = server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod)))
+    assert response["kind"] == "Framework", response
 
     def failed_mount() -> Any:
         events = server.get("/api/v1/namespaces/default/events")["items"]
         return next((event["message"] for event in events if event["reason"] == "FailedMount"), None)
 
-    assert "leads to /etc, which is outside of" in until(failed_mount, "an event about the mount")
+    assert "leads to /etc, which is outside the allowed" in until(failed_mount, "an event about the mount")

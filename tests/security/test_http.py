@@ -1,4 +1,4 @@
-"""What a client cannot do with HTTP alone: smuggle, escape, exhaust, or act by another method than the one it names."""
+"""HTTP attacks: request smuggling, path traversal, resource exhaustion and method override."""
 
 import re
 import socket
@@ -10,8 +10,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.core.manifests import a_framework, a_role
-from tests.local.server import FRAMEWORKS, Server, until
+from tests.builders import a_framework, a_role
+from tests.eventually import until
+from tests.local.server import FRAMEWORKS, Server
 
 TOKEN = "6f1c0d6a-a-token-for-this-test"
 SECONDS = 30.0
@@ -38,15 +39,15 @@ def connection(server: Server) -> socket.socket:
 
 
 def statuses(server: Server, request: bytes, within: float = SECONDS) -> list[int]:
-    """The status of each answer that comes until the server closes the connection or is silent for that long."""
-    answer = b""
+    """The status of each response until the server closes the connection or sends nothing for *within* seconds."""
+    response = b""
     with connection(server) as client:
         client.settimeout(within)
         client.sendall(request)
         with suppress(TimeoutError):
             while data := client.recv(65536):
-                answer += data
-    return [int(code) for code in _STATUS.findall(answer)]
+                response += data
+    return [int(code) for code in _STATUS.findall(response)]
 
 
 def get(server: Server, target: str, *headers: str) -> list[int]:
@@ -87,7 +88,7 @@ _SECOND = f"GET {FRAMEWORKS} HTTP/1.1\r\nHost: localhost\r\n{AUTHORIZED}\r\n\r\n
         ),
     ],
 )
-def test_a_request_whose_end_is_ambiguous_is_refused_and_nothing_after_it_is_read(
+def test_a_request_with_an_ambiguous_length_is_refused_and_its_connection_closed(
     server: Server, request_text: str
 ) -> None:
     found = statuses(server, (_HEAD + request_text).encode("latin-1"), within=5.0)
@@ -113,7 +114,7 @@ def test_a_request_whose_end_is_ambiguous_is_refused_and_nothing_after_it_is_rea
         pytest.param(f"/rendezvous/v1/programs/..%2f..%2f..{FRAMEWORKS}", id="out of the rendezvous"),
     ],
 )
-def test_no_spelling_of_a_path_passes_the_token(server: Server, target: str) -> None:
+def test_no_form_of_a_path_bypasses_the_token(server: Server, target: str) -> None:
     assert get(server, target)[0] in (400, 401, 403, 404)
 
 
@@ -137,16 +138,16 @@ def test_no_path_leads_to_a_file(server: Server, target: str) -> None:
     "header", ["X-HTTP-Method-Override: DELETE", "X-HTTP-Method: DELETE", "X-Method-Override: DELETE"]
 )
 def test_no_header_changes_the_method(server: Server, header: str) -> None:
-    body = orjson.dumps(a_held_framework()).decode()
+    body = orjson.dumps(an_unstarted_framework()).decode()
     server.curl(FRAMEWORKS, "-H", AUTHORIZED, "-H", "Content-Type: application/json", "--data-binary", body)
 
     for method in ("POST", "GET"):
         server.curl(f"{FRAMEWORKS}/kept?_method=DELETE", "-H", AUTHORIZED, "-H", header, "-X", method)
         server.curl(f"{FRAMEWORKS}?_method=DELETE", "-H", AUTHORIZED, "-H", header, "-X", method)
 
-    kept = orjson.loads(server.curl(f"{FRAMEWORKS}/kept", "-H", AUTHORIZED))
-    assert kept["kind"] == "Framework"
-    assert "deletionTimestamp" not in kept["metadata"]
+    stored = orjson.loads(server.curl(f"{FRAMEWORKS}/kept", "-H", AUTHORIZED))
+    assert stored["kind"] == "Framework"
+    assert "deletionTimestamp" not in stored["metadata"]
 
 
 def test_a_head_larger_than_64_kib_is_refused(server: Server) -> None:
@@ -168,24 +169,24 @@ def test_a_body_that_is_nested_too_deep_is_refused(server: Server, media: str, t
     (tmp_path / "deep").write_text("[" * 500_000)
 
     options = ("-H", AUTHORIZED, "-H", f"Content-Type: {media}", "--data-binary", f"@{tmp_path / 'deep'}")
-    answer = orjson.loads(server.curl(FRAMEWORKS, *options))
+    response = orjson.loads(server.curl(FRAMEWORKS, *options))
 
-    assert answer["code"] == 400
+    assert response["code"] == 400
     assert server.curl("/readyz") == "ok"
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "identity, gzip"])
-def test_a_packed_body_is_not_unpacked(server: Server, coding: str, tmp_path: Path) -> None:
+def test_a_compressed_body_is_not_decompressed(server: Server, coding: str, tmp_path: Path) -> None:
     (tmp_path / "packed").write_bytes(b"\x1f\x8b" + bytes(100))
 
     headers = (AUTHORIZED, "Content-Type: application/json", f"Content-Encoding: {coding}")
     options = (option for header in headers for option in ("-H", header))
-    answer = orjson.loads(server.curl(FRAMEWORKS, *options, "--data-binary", f"@{tmp_path / 'packed'}"))
+    response = orjson.loads(server.curl(FRAMEWORKS, *options, "--data-binary", f"@{tmp_path / 'packed'}"))
 
-    assert answer["code"] in (400, 415)
+    assert response["code"] in (400, 415)
 
 
-def test_clients_that_send_their_requests_slowly_do_not_keep_others_waiting(server: Server) -> None:
+def test_slow_clients_do_not_block_others(server: Server) -> None:
     with ExitStack() as stack:
         for _ in range(300):
             slow = stack.enter_context(connection(server))
@@ -201,8 +202,8 @@ def test_clients_that_send_their_requests_slowly_do_not_keep_others_waiting(serv
         assert time.monotonic() - started < SECONDS / 3
 
 
-def a_held_framework() -> dict[str, object]:
-    """Stored, and not started."""
+def an_unstarted_framework() -> dict[str, object]:
+    """A Framework that is stored and not started."""
     framework = a_framework(a_role(tasks=1), name="kept")
     framework["spec"]["executionType"] = "Create"
     return framework

@@ -1,9 +1,9 @@
-"""A name that a user writes never means another object, and an empty one never means every object."""
+"""A malformed name never refers to another object, and an empty one never to all objects."""
 
 import pytest
 
 from launcher.cli.main import main
-from tests.core.manifests import a_framework
+from tests.builders import a_framework
 from tests.local.conftest import Serve, serve  # noqa: F401 - a fixture
 from tests.local.server import FRAMEWORKS
 
@@ -19,6 +19,6 @@ def test_deleting_a_malformed_name_deletes_nothing(serve: Serve, monkeypatch: py
     assert {name: main(["delete", name]) for name in MALFORMED} == dict.fromkeys(MALFORMED, 2)
     assert main(["delete", "-l", ""]) == 2
 
-    left = server.get(FRAMEWORKS)["items"]
-    assert [item["metadata"]["name"] for item in left] == ["one", "two"]
-    assert all("deletionTimestamp" not in item["metadata"] for item in left)
+    remaining = server.get(FRAMEWORKS)["items"]
+    assert [item["metadata"]["name"] for item in remaining] == ["one", "two"]
+    assert all("deletionTimestamp" not in item["metadata"] for item in remaining)

@@ -1,4 +1,4 @@
-"""A name of a stored object never becomes a path outside of the launcher's directories, however it was stored."""
+"""A name of a stored object never becomes a path outside the launcher's directories."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.container_runtime import RunId, StartFailed
 from launcher.node.logs.container_logs import ContainerLogs
 from launcher.store.interface import CONFIG_MAPS, Object
+from tests.node.harness import NodeAgentHarness, a_container, a_pod, in_virtual_time, runs, waits
 from tests.node.runtimes import a_runtime, shell
-from tests.node.world import World, a_container, a_pod, in_virtual_time, runs, waits
 
 NAMES = ["../../../../victim", "..", "a/b", "", "nul\0"]
 
@@ -29,23 +29,25 @@ def is_untouched(victim: Path) -> bool:
 @pytest.mark.parametrize(
     "volume", [{"configMap": {"name": "c"}}, {"emptyDir": {}}], ids=["configMap", "emptyDir"]
 )
-def test_a_volume_name_writes_and_removes_nothing_outside(tmp_path: Path, name: str, volume: Object) -> None:
+def test_a_volume_name_cannot_write_or_remove_files_outside(
+    tmp_path: Path, name: str, volume: Object
+) -> None:
     victim = a_victim(tmp_path)
 
-    async def scenario(world: World) -> None:
+    async def scenario(harness: NodeAgentHarness) -> None:
         config = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "c", "namespace": "default"},
             "data": {"key": "value"},
         }
-        await world.store.create(CONFIG_MAPS, config)
-        async with world.agent():
-            await world.create(a_pod("bad", volumes=[{"name": name, **volume}]))
-            await world.create(a_pod("good", a_container("main", "sleep", "900")))
-            await world.when("bad", waits("ContainerCreating"))
-            await world.when("good", runs())
-            [event] = await world.events("FailedMount")
+        await harness.store.create(CONFIG_MAPS, config)
+        async with harness.agent():
+            await harness.create(a_pod("bad", volumes=[{"name": name, **volume}]))
+            await harness.create(a_pod("good", a_container("main", "sleep", "900")))
+            await harness.when("bad", waits("ContainerCreating"))
+            await harness.when("good", runs())
+            [event] = await harness.events("FailedMount")
 
         assert "cannot be a file name" in event
 
@@ -55,18 +57,18 @@ def test_a_volume_name_writes_and_removes_nothing_outside(tmp_path: Path, name: 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_container_name_makes_no_file_outside(tmp_path: Path, name: str) -> None:
+def test_a_container_name_cannot_create_files_outside(tmp_path: Path, name: str) -> None:
     victim = a_victim(tmp_path)
 
-    async def scenario(world: World) -> None:
-        async with world.agent():
-            await world.create(a_pod("bad", a_container(name, "true")))
-            await world.create(a_pod("good", a_container("main", "sleep", "900")))
-            waiting = await world.when("bad", waits("CreateContainerConfigError", name))
-            await world.when("good", runs())
+    async def scenario(harness: NodeAgentHarness) -> None:
+        async with harness.agent():
+            await harness.create(a_pod("bad", a_container(name, "true")))
+            await harness.create(a_pod("good", a_container("main", "sleep", "900")))
+            waiting = await harness.when("bad", waits("CreateContainerConfigError", name))
+            await harness.when("good", runs())
 
         assert "container name" in waiting["status"]["containerStatuses"][0]["state"]["waiting"]["message"]
-        assert [order.id.split(".")[1] for order in world.runtime.orders] == ["main"]
+        assert [config.id.split(".")[1] for config in harness.runtime.configs] == ["main"]
 
     in_virtual_time(scenario, tmp_path / "data")
 
@@ -80,7 +82,7 @@ def test_logs_and_termination_messages_have_no_path_outside(tmp_path: Path, name
     with pytest.raises(ValueError, match="cannot be"):
         ContainerLogs(tmp_path / "data" / "logs").path("default", "pod", "uid", name, 0)
     with pytest.raises(ValueError, match="cannot be"):
-        TerminationMessages(tmp_path / "data" / "ends").file(RunId(name))
+        TerminationMessages(tmp_path / "data" / "ends").create_file(RunId(name))
     TerminationMessages(tmp_path / "data" / "ends").remove(RunId(name))
 
     assert is_untouched(victim)

@@ -1,12 +1,12 @@
-"""A launcher without a token is open to every user of the machine; as root it says so."""
+"""A launcher without a token is open to all users of the machine; as root it warns of that."""
 
 import os
 from pathlib import Path
 
 import pytest
 
+from tests.eventually import until
 from tests.local.conftest import Serve
-from tests.local.server import until
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the warning is for root")
 

@@ -1,23 +1,24 @@
-"""Pods read neither the launcher's credentials nor its data directory, and cannot call the shim."""
+"""Pods can read neither the launcher's credentials nor its data directory, and cannot connect to the shim."""
 
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.core.manifests import Json, a_framework, a_pod, a_role
+from tests.builders import Json, a_framework, a_pod_template, a_role
+from tests.cluster.pki import self_signed
+from tests.eventually import until
 from tests.local.conftest import Serve, serve
-from tests.local.server import FRAMEWORKS, PATIENCE, PODS, Server, until
+from tests.local.server import FRAMEWORKS, PODS, Server
 
 __all__ = ["serve"]
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 TOKEN = "6f1c0d6a-a-token-for-this-test"
-#: How the launcher is started. A service is an ordinary user, which makes its containers by user namespaces.
+#: How the launcher is started. A service runs as an ordinary user and isolates containers by user namespaces.
 INSTALLATIONS: dict[str, tuple[str, ...]] = {
     "service": (shutil.which("unshare") or "", "--user", "--map-user=1000", "--map-group=1000", "--")
 }
@@ -30,21 +31,7 @@ CONNECT = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a certificate for localhost and its key."""
     directory = tmp_path_factory.mktemp("tls")
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=localhost",
-    ]
-    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", "tls.key", "-out", "tls.crt"]
-    subprocess.run(command, cwd=directory, check=True, capture_output=True, timeout=PATIENCE)
-    (directory / "tls.key").chmod(0o600)
+    self_signed(directory)
     return directory
 
 
@@ -78,18 +65,18 @@ class Installation:
         return path
 
     def post(self, path: str, obj: Json) -> None:
-        answer = self.server.post(path, obj)
-        assert answer["kind"] == obj["kind"], answer
+        response = self.server.post(path, obj)
+        assert response["kind"] == obj["kind"], response
 
     def output(self, script: str, volumes: list[Json] | None = None, mounts: list[Json] | None = None) -> str:
-        """What *script* prints in a pod."""
+        """The output of *script* in a pod."""
         container = {
             "name": "main",
             "image": "none",
             "command": ["sh", "-c", f"exec 2>&1\n{script}\necho done"],
             "volumeMounts": mounts or [],
         }
-        pod = a_pod(containers=[container], volumes=volumes or [])
+        pod = a_pod_template(containers=[container], volumes=volumes or [])
         self.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod), name="attacker"))
         self.server.completed("attacker")
         log = self.server.log("attacker-worker-0")
@@ -111,7 +98,7 @@ class Installation:
             "volumeMounts": [{"name": "password", "mountPath": "/password"}],
         }
         volumes = [{"name": "password", "secret": {"secretName": "password"}}]
-        pod = a_pod(containers=[container], volumes=volumes)
+        pod = a_pod_template(containers=[container], volumes=volumes)
         self.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod), name="victim"))
         self.server.runs("victim-worker-0")
 
@@ -128,8 +115,8 @@ def installation(
     return Installation(serve, tmp_path, tls, INSTALLATIONS[request.param])
 
 
-def why_waiting(server: Server, pod: str) -> str | None:
-    """Why the pod's container does not start."""
+def waiting_message(server: Server, pod: str) -> str | None:
+    """The waiting message of the pod's container."""
     found = server.get(f"{PODS}/{pod}")
     statuses = found["status"].get("containerStatuses") if found["kind"] == "Pod" else None
     for status in statuses or ():
@@ -154,30 +141,30 @@ def test_a_pod_reads_no_credential_and_nothing_of_the_data_directory(installatio
         data / "store.db",
     ]
 
-    seen = installation.output(
+    output = installation.output(
         f"""
         cat {" ".join(map(str, files))} {data}/pods/*/volumes/*/* {data}/discovery.key {data}/runs/*/run.json
         ls {data} {credentials}
         """
     )
 
-    assert leaked(seen) == []
-    assert "store.db\n" not in seen.replace(f"{data}/store.db", "")
+    assert leaked(output) == []
+    assert "store.db\n" not in output.replace(f"{data}/store.db", "")
     assert installation.server.log("victim-worker-0") == "hunter2"
 
 
-def test_a_host_path_leads_neither_around_the_data_directory_nor_into_it(installation: Installation) -> None:
+def test_a_host_path_cannot_expose_the_data_directory(installation: Installation) -> None:
     above = installation.data.parent.parent
     volumes = [{"name": "above", "hostPath": {"path": str(above)}}]
     mounts = [{"name": "above", "mountPath": "/above"}]
     token, data = installation.token.relative_to(above), installation.data.relative_to(above)
 
-    seen = installation.output(
+    output = installation.output(
         f"cat /above/{token} /above/{data}/store.db; ls /above/{data}", volumes, mounts
     )
 
-    assert leaked(seen) == []
-    assert "keeper.sock" not in seen
+    assert leaked(output) == []
+    assert "keeper.sock" not in output
 
 
 @pytest.mark.parametrize("part", ["", "store.db"])
@@ -192,19 +179,22 @@ def test_a_host_path_or_sub_path_in_the_data_directory_is_refused(
         "command": ["true"],
         "volumeMounts": [{"name": "v", "mountPath": "/v", **mount}],
     }
-    pod = a_pod(containers=[container], volumes=[{"name": "v", "hostPath": {"path": str(path)}}])
+    pod = a_pod_template(containers=[container], volumes=[{"name": "v", "hostPath": {"path": str(path)}}])
     installation.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod), name="attacker"))
 
-    message = until(lambda: why_waiting(installation.server, "attacker-worker-0"), "a reason to wait")
+    message = until(
+        lambda: waiting_message(installation.server, "attacker-worker-0"),
+        "the container has a waiting message",
+    )
 
     assert "belongs to the launcher" in message
 
 
-def test_a_pod_cannot_uncover_what_is_hidden(installation: Installation) -> None:
+def test_a_pod_cannot_unmount_the_mounts_over_hidden_files(installation: Installation) -> None:
     installation.run_a_pod_with_a_secret()
     data, token = installation.data, installation.token
 
-    seen = installation.output(
+    output = installation.output(
         f"""
         umount {data} || umount -l {data}
         mount -o remount,rw {data}
@@ -215,15 +205,15 @@ def test_a_pod_cannot_uncover_what_is_hidden(installation: Installation) -> None
         """
     )
 
-    assert leaked(seen) == []
-    assert "LAUNCHER_TEST_MARK" not in seen
+    assert leaked(output) == []
+    assert "LAUNCHER_TEST_MARK" not in output
 
 
 def test_a_pod_cannot_connect_to_the_shim(installation: Installation) -> None:
     socket = installation.data / "keeper.sock"
     until(lambda: socket.is_socket() or None, "the shim listens")
 
-    seen = installation.output(f"{sys.executable} -c {shlex.quote(CONNECT)} {socket} && echo connected")
+    output = installation.output(f"{sys.executable} -c {shlex.quote(CONNECT)} {socket} && echo connected")
 
-    assert "FileNotFoundError" in seen
-    assert "connected\n" not in seen
+    assert "FileNotFoundError" in output
+    assert "connected\n" not in output

@@ -1,4 +1,4 @@
-"""SIGHUP reloads token, certificate and policy; bad settings change nothing."""
+"""SIGHUP reloads token, certificate, policy and failure rules; bad settings change nothing."""
 
 import os
 import signal
@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import Json, a_framework, a_pod_template, a_role
 from tests.cluster.pki import Authority
-from tests.core.manifests import Json, a_framework, a_pod, a_role
+from tests.eventually import until
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, Server, until
+from tests.local.server import FRAMEWORKS, Server
 
 OLD, NEW = "old-token-0123456789", "new-token-0123456789"
 
@@ -20,7 +21,7 @@ def ready(server: Server, *options: str) -> Server:
     return server
 
 
-def hang_up(server: Server) -> None:
+def send_sighup(server: Server) -> None:
     os.kill(server.pid, signal.SIGHUP)
 
 
@@ -39,13 +40,13 @@ def two_tasks(name: str) -> Json:
     return a_framework(a_role(tasks=2), name=name)
 
 
-def logged(server: Server, words: str) -> str:
-    """The line of the log with these words."""
+def logged(server: Server, text: str) -> str:
+    """Waits for a line of the log that contains *text*, and returns it."""
 
-    def look() -> str | None:
-        return next((line for line in server.errors().splitlines() if words in line), None)
+    def probe() -> str | None:
+        return next((line for line in server.errors().splitlines() if text in line), None)
 
-    return until(look, f"{words!r} in the log")
+    return until(probe, f"{text!r} in the log")
 
 
 def test_a_new_token_replaces_the_old_one(serve: Serve, tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_a_new_token_replaces_the_old_one(serve: Serve, tmp_path: Path) -> None:
     assert (code(server, OLD), code(server, NEW)) == ("200", "401")
 
     token.write_text(NEW)
-    hang_up(server)
+    send_sighup(server)
 
     until(lambda: code(server, NEW) == "200" or None, "the new token is accepted")
     assert code(server, OLD) == "401"
@@ -63,7 +64,7 @@ def test_a_new_token_replaces_the_old_one(serve: Serve, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "mode"), [("short", 0o600), ("", 0o600), (NEW, 0o644)], ids=["short", "empty", "readable by all"]
 )
-def test_a_token_that_cannot_be_used_keeps_the_old_one(
+def test_an_invalid_token_file_keeps_the_old_token(
     serve: Serve, tmp_path: Path, text: str, mode: int
 ) -> None:
     token = secret(tmp_path / "token", OLD)
@@ -71,29 +72,29 @@ def test_a_token_that_cannot_be_used_keeps_the_old_one(
 
     token.write_text(text)
     token.chmod(mode)
-    hang_up(server)
+    send_sighup(server)
 
     assert "--token-file" in logged(server, "settings not reloaded")
     assert code(server, OLD) == "200"
 
 
-def test_a_new_policy_holds_for_the_next_framework(serve: Serve, tmp_path: Path) -> None:
+def test_a_reloaded_policy_applies_to_the_next_framework(serve: Serve, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("policy: {max-tasks: 2}\n")
     server = ready(serve("--config", str(config)))
     assert server.post(FRAMEWORKS, two_tasks("before"))["kind"] == "Framework"
 
     config.write_text("policy: {max-tasks: 1}\n")
-    hang_up(server)
+    send_sighup(server)
 
-    def refused() -> bool | None:
-        answer = server.post(f"{FRAMEWORKS}?dryRun=All", two_tasks("after"))
-        return True if answer.get("code") == 422 else None
+    def is_rejected() -> bool | None:
+        response = server.post(f"{FRAMEWORKS}?dryRun=All", two_tasks("after"))
+        return True if response.get("code") == 422 else None
 
-    until(refused, "the new policy holds")
+    until(is_rejected, "the new policy applies")
 
 
-def test_a_new_policy_holds_where_volumes_are_mounted(serve: Serve, tmp_path: Path) -> None:
+def test_a_reloaded_policy_applies_to_mounts(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "first").mkdir()
     (tmp_path / "second").mkdir()
     config = tmp_path / "config.yaml"
@@ -107,73 +108,114 @@ def test_a_new_policy_holds_where_volumes_are_mounted(serve: Serve, tmp_path: Pa
     }
     volumes = [{"name": "work", "hostPath": {"path": str(tmp_path / "second")}}]
     framework = a_framework(
-        a_role(tasks=1, pod=a_pod(containers=[container], volumes=volumes)), name="writer"
+        a_role(tasks=1, pod=a_pod_template(containers=[container], volumes=volumes)), name="writer"
     )
     assert server.post(FRAMEWORKS, framework)["code"] == 422
 
     config.write_text(f"policy: {{host-path-prefixes: [{tmp_path}/second]}}\n")
-    hang_up(server)
+    send_sighup(server)
 
-    until(lambda: server.post(FRAMEWORKS, framework)["kind"] == "Framework" or None, "the new policy holds")
+    until(lambda: server.post(FRAMEWORKS, framework)["kind"] == "Framework" or None, "the new policy applies")
     until(lambda: (tmp_path / "second" / "written").exists() or None, "the volume is mounted")
 
 
-def test_a_bad_config_file_keeps_the_old_policy_and_names_the_field(serve: Serve, tmp_path: Path) -> None:
+def failure_rule(code: int) -> str:
+    pattern = "{containers: [{codeRange: {min: 3, max: 3}}]}"
+    return f"pod-failure-spec:\n- code: {code}\n  phrase: Rule{code}\n  podPatterns: [{pattern}]\n"
+
+
+def completion_phrase(server: Server, name: str) -> str:
+    """The completion phrase of a Framework with one task that exits with code 3."""
+    container = {"name": "main", "image": "none", "command": ["sh", "-c", "exit 3"]}
+    framework = a_framework(a_role(tasks=1, pod=a_pod_template(containers=[container])), name=name)
+    assert server.post(FRAMEWORKS, framework)["kind"] == "Framework"
+
+    def probe() -> str | None:
+        status = server.get(f"{FRAMEWORKS}/{name}").get("status") or {}
+        if not status.get("completionTime"):
+            return None
+        phrase: str = status["attemptStatus"]["completionStatus"]["phrase"]
+        return phrase
+
+    return until(probe, f"{name} is completed")
+
+
+def test_new_failure_rules_classify_the_next_failed_pod(serve: Serve, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(failure_rule(300))
+    server = ready(serve("--verbose", "--config", str(config)))
+    assert completion_phrase(server, "before") == "Rule300"
+
+    config.write_text(failure_rule(205))
+    send_sighup(server)
+    assert "pod-failure-spec[0].code: Invalid value: 205" in logged(server, "settings not reloaded")
+    assert completion_phrase(server, "meanwhile") == "Rule300"
+
+    config.write_text(failure_rule(301))
+    send_sighup(server)
+    logged(server, "settings reloaded")
+    assert "needs a restart" not in server.errors()
+    assert completion_phrase(server, "after") == "Rule301"
+
+
+def test_an_invalid_config_file_keeps_the_old_policy_and_is_reported(serve: Serve, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("policy: {max-tasks: 1}\n")
     server = ready(serve("--config", str(config)))
 
     config.write_text("policy:\n  max-tasks: none\n")
-    hang_up(server)
+    send_sighup(server)
 
-    assert "line 2: policy: max-tasks has to be" in logged(server, "settings not reloaded")
+    assert "line 2: policy: max-tasks must be" in logged(server, "settings not reloaded")
     assert server.post(FRAMEWORKS, two_tasks("after"))["code"] == 422
 
 
-def test_a_changed_setting_that_needs_a_restart_is_named(serve: Serve, tmp_path: Path) -> None:
+def test_a_changed_setting_that_needs_a_restart_is_reported(serve: Serve, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("host: [a.example]\n")
     server = ready(serve("--config", str(config)))
 
     config.write_text("host: [b.example]\n")
-    hang_up(server)
+    send_sighup(server)
 
     assert "setting='host'" in logged(server, "needs a restart")
     assert server.get(FRAMEWORKS)["kind"] == "FrameworkList"
 
 
-def test_a_token_at_another_path_keeps_the_old_one(serve: Serve, tmp_path: Path) -> None:
+def test_a_new_path_of_the_token_keeps_the_old_token(serve: Serve, tmp_path: Path) -> None:
     old, new = secret(tmp_path / "old", OLD), secret(tmp_path / "new", NEW)
     config = tmp_path / "config.yaml"
     config.write_text(f"token-file: {old}\n")
     server = ready(serve("--config", str(config)))
 
-    # Pods that run were not kept from reading it.
+    # The new file is not hidden in running pods.
     config.write_text(f"token-file: {new}\n")
-    hang_up(server)
+    send_sighup(server)
 
     assert "a new path needs a restart" in logged(server, "settings not reloaded")
     assert (code(server, OLD), code(server, NEW)) == ("200", "401")
 
 
-def test_a_rotated_certificate_is_shown_to_new_clients(serve: Serve, tmp_path: Path) -> None:
+def test_a_rotated_certificate_is_served_to_new_clients(serve: Serve, tmp_path: Path) -> None:
     old, new = Authority(tmp_path / "old").server(), Authority(tmp_path / "new").server()
     certificate, key = tmp_path / "tls.crt", secret(tmp_path / "tls.key", old.key.read_text())
     certificate.write_bytes(old.certificate.read_bytes())
     server = ready(serve("--tls-cert", str(certificate), "--tls-key", str(key)), "--insecure")
     port = int(server.url.rpartition(":")[2])
 
-    def shown() -> str:
+    def served_certificate() -> str:
         return ssl.get_server_certificate(("127.0.0.1", port), timeout=10)
 
-    assert shown() == old.certificate.read_text()
+    assert served_certificate() == old.certificate.read_text()
     certificate.write_bytes(new.certificate.read_bytes())
     key.write_bytes(new.key.read_bytes())
 
-    until(lambda: shown() == new.certificate.read_text() or None, "the new certificate is shown")
+    until(
+        lambda: served_certificate() == new.certificate.read_text() or None, "the new certificate is served"
+    )
 
 
-def test_the_token_of_a_launcher_that_other_machines_reach_cannot_be_reloaded_away(
+def test_a_reload_cannot_remove_the_token_of_a_launcher_that_other_machines_can_reach(
     serve: Serve, tmp_path: Path
 ) -> None:
     pair = Authority(tmp_path / "authority").server()
@@ -189,17 +231,19 @@ def test_the_token_of_a_launcher_that_other_machines_reach_cannot_be_reloaded_aw
 
     # Valid for a start on loopback, but this launcher listens on every address until it is restarted.
     config.write_text(f"listen: 127.0.0.1:0\ntls-cert: {pair.certificate}\ntls-key: {pair.key}\n")
-    hang_up(server)
+    send_sighup(server)
 
     assert "set a token" in logged(server, "settings not reloaded")
-    answer = server.curl(FRAMEWORKS, "--insecure", "-o", "/dev/null", "-w", "%{http_code}")
-    assert answer == "401"
+    response = server.curl(FRAMEWORKS, "--insecure", "-o", "/dev/null", "-w", "%{http_code}")
+    assert response == "401"
 
 
 def test_pods_do_not_ignore_sighup(serve: Serve) -> None:
     server = ready(serve())
     container = {"name": "main", "image": "none", "command": ["cat", "/proc/self/status"]}
-    server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_pod(containers=[container])), name="signals"))
+    server.post(
+        FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_pod_template(containers=[container])), name="signals")
+    )
     server.completed("signals")
 
     status = dict(

@@ -1,4 +1,4 @@
-"""One rendezvous token opens the session of its own Framework, and no more of it than that needs."""
+"""A rendezvous token opens only the session of its own Framework."""
 
 import asyncio
 
@@ -6,56 +6,61 @@ import pytest
 
 from launcher.core.errors import NotFound, TooManyRequests
 from launcher.rendezvous.session import PeerRequest
-from tests.api.client import until
-from tests.core.manifests import a_role
-from tests.rendezvous.places import PATIENCE, a_place
-from tests.rendezvous.world import NAMESPACE
+from tests.builders import a_role
+from tests.eventually import TIMEOUT_SECONDS, eventually
+from tests.rendezvous.harness import NAMESPACE, run_harness
 
 
-async def test_a_token_opens_no_sessions_for_names_that_do_not_exist() -> None:
-    async with a_place(rooms=3) as place, asyncio.timeout(PATIENCE):
+async def test_a_token_opens_no_session_for_a_framework_that_does_not_exist() -> None:
+    async with run_harness(max_sessions=3) as harness:
         for number in range(10):
             with pytest.raises(NotFound):
-                await place.rooms.answer((NAMESPACE, f"none-{number}"), PeerRequest("some-uid", 0), PATIENCE)
-        await place.submit(a_role(tasks=1))
-        await place.place("worker/0", "10.0.0.1")
+                await harness.sessions.wait_for_peers(
+                    (NAMESPACE, f"none-{number}"), PeerRequest("some-uid", 0), TIMEOUT_SECONDS
+                )
+        await harness.submit(a_role(tasks=1))
+        await harness.set_address("worker/0", "10.0.0.1")
 
-        assert await place.told() == {"worker": ["10.0.0.1"]}
+        assert await harness.addresses() == {"worker": ["10.0.0.1"]}
 
 
 async def test_a_token_opens_one_session_at_a_time() -> None:
-    async with a_place(rooms=3) as place, asyncio.timeout(PATIENCE):
-        await place.submit(a_role(tasks=1))
+    async with run_harness(max_sessions=3) as harness:
+        await harness.submit(a_role(tasks=1))
         names = [(NAMESPACE, f"none-{number}") for number in range(100)]
-        asking = [
-            asyncio.create_task(place.rooms.answer(name, PeerRequest("some-uid", 0), PATIENCE))
+        requests = [
+            asyncio.create_task(
+                harness.sessions.wait_for_peers(name, PeerRequest("some-uid", 0), TIMEOUT_SECONDS)
+            )
             for name in names
         ]
-        await place.place("worker/0", "10.0.0.1")
+        await harness.set_address("worker/0", "10.0.0.1")
 
-        assert await place.told() == {"worker": ["10.0.0.1"]}
-        found = await asyncio.gather(*asking, return_exceptions=True)
-        assert all(isinstance(each, NotFound) for each in found)
+        assert await harness.addresses() == {"worker": ["10.0.0.1"]}
+        results = await asyncio.gather(*requests, return_exceptions=True)
+        assert all(isinstance(result, NotFound) for result in results)
 
 
 async def test_a_token_opens_no_session_of_another_framework() -> None:
-    async with a_place() as place, asyncio.timeout(PATIENCE):
-        await place.submit(a_role(tasks=1))
+    async with run_harness() as harness:
+        await harness.submit(a_role(tasks=1))
 
         with pytest.raises(NotFound):
-            await place.rooms.answer((NAMESPACE, "mnist"), PeerRequest("another-uid", 0), PATIENCE)
+            await harness.sessions.wait_for_peers(
+                (NAMESPACE, "mnist"), PeerRequest("another-uid", 0), TIMEOUT_SECONDS
+            )
 
-        await until(lambda: place.store.followers == 0)
+        await eventually(lambda: harness.store.watches == 0)
 
 
-async def test_the_waiters_of_one_framework_are_bounded_by_its_tasks() -> None:
-    async with a_place() as place, asyncio.timeout(PATIENCE):
-        await place.submit(a_role(tasks=1))
-        asking = [asyncio.create_task(place.answer()) for _ in range(16)]
-        await place.waiting(16)
+async def test_the_waiting_requests_of_a_framework_are_limited_to_its_tasks() -> None:
+    async with run_harness() as harness:
+        await harness.submit(a_role(tasks=1))
+        requests = [asyncio.create_task(harness.wait_for_peers()) for _ in range(16)]
+        await harness.until_waiting(16)
 
         with pytest.raises(TooManyRequests, match="of this Framework"):
-            await place.answer()
-        for task in asking:
-            task.cancel()
-        await asyncio.wait(asking)
+            await harness.wait_for_peers()
+        for request in requests:
+            request.cancel()
+        await asyncio.wait(requests)

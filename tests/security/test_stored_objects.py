@@ -1,10 +1,10 @@
-"""An object that the launcher cannot work with is not stored: requests end neither the launcher nor its next start."""
+"""An object that the launcher cannot handle is not stored."""
 
 from typing import Any
 
 import pytest
 
-from tests.core.manifests import a_framework, a_pod, a_role
+from tests.builders import a_framework, a_pod_template, a_role
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, ended
 
@@ -12,7 +12,7 @@ SERVICES = "/api/v1/namespaces/default/services"
 
 
 @pytest.mark.parametrize("selector", ["x", ["a"], {"a": ["b"]}], ids=["text", "list", "object of lists"])
-def test_a_service_with_a_malformed_selector_is_rejected_and_frameworks_go_on(
+def test_a_service_with_a_malformed_selector_is_rejected_and_frameworks_continue(
     serve: Serve, selector: Any
 ) -> None:
     server = serve()
@@ -23,12 +23,12 @@ def test_a_service_with_a_malformed_selector_is_rejected_and_frameworks_go_on(
         "spec": {"selector": selector},
     }
 
-    told = server.post(SERVICES, service)
+    response = server.post(SERVICES, service)
 
-    assert (told["code"], told["reason"]) == (422, "Invalid")
-    assert told["details"]["causes"][0]["field"].startswith("spec.selector")
+    assert (response["code"], response["reason"]) == (422, "Invalid")
+    assert response["details"]["causes"][0]["field"].startswith("spec.selector")
     server.kill()
     server.start()
-    quick = a_pod(containers=[{"name": "main", "image": "busybox", "command": ["true"]}])
+    quick = a_pod_template(containers=[{"name": "main", "image": "busybox", "command": ["true"]}])
     server.post(FRAMEWORKS, a_framework(a_role(pod=quick, tasks=1), name="after"))
     assert ended(server.completed("after")) == "Succeeded"

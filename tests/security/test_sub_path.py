@@ -1,16 +1,17 @@
-"""A subPath never leads out of its volume, neither by its spelling nor by a link that a container makes."""
+"""A subPath never leads out of its volume, neither by dots nor by a link that a container creates."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.core.manifests import Json, a_framework, a_pod, a_role
+from tests.builders import Json, a_framework, a_pod_template, a_role
+from tests.eventually import until
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, PODS, Server, until
+from tests.local.server import FRAMEWORKS, PODS, Server
 
 
 def a_reader(sub_path: str, *init: Json) -> Json:
-    """A Framework whose task reads a file at *sub_path* of a volume that the init containers have filled."""
+    """A Framework whose task reads a file at *sub_path* of a volume that the init containers write."""
     mount = {"name": "work", "mountPath": "/mnt/work", "subPath": sub_path}
     main = {
         "name": "main",
@@ -18,7 +19,9 @@ def a_reader(sub_path: str, *init: Json) -> Json:
         "command": ["sh", "-c", "cat /mnt/work/secret || cat /mnt/work"],
         "volumeMounts": [mount],
     }
-    pod = a_pod(containers=[main], initContainers=list(init), volumes=[{"name": "work", "emptyDir": {}}])
+    pod = a_pod_template(
+        containers=[main], initContainers=list(init), volumes=[{"name": "work", "emptyDir": {}}]
+    )
     return a_framework(a_role(tasks=1, pod=pod), name="reader")
 
 
@@ -32,23 +35,23 @@ def a_link_maker(target: Path) -> Json:
 
 
 def waiting_reason(server: Server) -> str | None:
-    """Why the main container does not start."""
+    """The waiting message of the main container."""
     pod = server.get(f"{PODS}/reader-worker-0")
     statuses = pod["status"].get("containerStatuses", []) if pod["kind"] == "Pod" else []
     return next((state["state"].get("waiting", {}).get("message") for state in statuses), None)
 
 
 @pytest.mark.parametrize("sub_path", ["../..", "a/../../b", "/etc"])
-def test_a_sub_path_that_climbs_is_refused_or_not_mounted(serve: Serve, sub_path: str) -> None:
+def test_a_sub_path_with_dots_is_rejected_or_not_mounted(serve: Serve, sub_path: str) -> None:
     server = serve()
 
-    answer = server.post(FRAMEWORKS, a_reader(sub_path))
+    response = server.post(FRAMEWORKS, a_reader(sub_path))
 
-    if answer["kind"] == "Framework":
+    if response["kind"] == "Framework":
         message = until(lambda: waiting_reason(server), "the container reports why it does not start")
         assert f'subPath "{sub_path}" must be relative' in message
     else:
-        assert answer["details"]["causes"][0]["field"].endswith("volumeMounts[0].subPath")
+        assert response["details"]["causes"][0]["field"].endswith("volumeMounts[0].subPath")
 
 
 @pytest.mark.parametrize("below", ["link", "link/deeper"])

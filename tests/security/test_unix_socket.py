@@ -1,4 +1,4 @@
-"""A launcher on a unix socket: the permissions of the socket file decide who can call it."""
+"""A launcher on a unix socket, whose file permissions control access."""
 
 import os
 import stat
@@ -11,9 +11,11 @@ from tempfile import TemporaryDirectory
 import orjson
 import pytest
 
-from tests.core.manifests import a_framework, a_pod, a_role
+from tests.builders import a_framework, a_pod_template, a_role
+from tests.eventually import TIMEOUT_SECONDS, until
+from tests.launcher_process import PROJECT
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, PATIENCE, PROJECT, Server, ended, until
+from tests.local.server import FRAMEWORKS, Server, ended
 
 
 @pytest.fixture
@@ -24,12 +26,12 @@ def path() -> Iterator[Path]:
 
 
 def a_launcher(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """One command of the launcher."""
+    """Runs a command of the launcher."""
     return subprocess.run(
         [sys.executable, "-m", "launcher", *words],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
         cwd=PROJECT,
         env={**os.environ, **variables},
     )
@@ -56,22 +58,28 @@ def test_another_user_cannot_connect_to_the_socket(serve: Serve, path: Path) -> 
     on_socket(serve, path)
     path.parent.chmod(0o755)
 
-    refused = as_another_user("curl", "-sS", "--unix-socket", str(path), f"http://localhost{FRAMEWORKS}")
+    rejected = as_another_user("curl", "-sS", "--unix-socket", str(path), f"http://localhost{FRAMEWORKS}")
     path.chmod(0o666)
     allowed = as_another_user("curl", "-sS", "--unix-socket", str(path), f"http://localhost{FRAMEWORKS}")
 
-    assert "FrameworkList" not in refused
+    assert "FrameworkList" not in rejected
     assert "FrameworkList" in allowed
 
 
 def as_another_user(*command: str) -> str:
     """The output of a command that neither runs as root nor as the launcher's user."""
     return subprocess.run(
-        command, stdout=subprocess.PIPE, text=True, timeout=PATIENCE, user=65534, group=65534, extra_groups=[]
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        user=65534,
+        group=65534,
+        extra_groups=[],
     ).stdout
 
 
-def test_commands_reach_the_launcher_through_the_socket(serve: Serve, path: Path) -> None:
+def test_commands_connect_to_the_launcher_through_the_socket(serve: Serve, path: Path) -> None:
     on_socket(serve, path)
 
     by_flag = a_launcher("list", "--server", f"unix:{path}", "-o", "json")
@@ -82,23 +90,23 @@ def test_commands_reach_the_launcher_through_the_socket(serve: Serve, path: Path
     assert by_variable.returncode == 0
 
 
-def test_a_socket_without_a_launcher_is_one_clear_line(path: Path) -> None:
+def test_a_socket_without_a_launcher_is_reported_in_one_line(path: Path) -> None:
     done = a_launcher("list", "--server", f"unix:{path}")
 
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert f"unix:{path} cannot be reached: No such file or directory" in done.stderr
+    assert f"cannot connect to unix:{path}: no such file or directory" in done.stderr
 
 
 def test_a_request_with_a_foreign_host_name_is_refused_on_the_socket_too(serve: Serve, path: Path) -> None:
     server = on_socket(serve, path)
 
-    answer = orjson.loads(server.curl(FRAMEWORKS, "-H", "Host: evil.example"))
+    response = orjson.loads(server.curl(FRAMEWORKS, "-H", "Host: evil.example"))
 
-    assert answer["code"] == 403
+    assert response["code"] == 403
 
 
-def test_the_socket_of_a_launcher_that_was_killed_is_replaced(serve: Serve, path: Path) -> None:
+def test_the_socket_of_a_killed_launcher_is_replaced(serve: Serve, path: Path) -> None:
     server = on_socket(serve, path)
     server.kill()
     assert path.exists()
@@ -116,7 +124,7 @@ def test_the_socket_is_removed_when_the_launcher_ends(serve: Serve, path: Path) 
     assert not path.exists()
 
 
-def test_the_socket_of_a_running_launcher_is_not_taken_over(serve: Serve, path: Path, tmp_path: Path) -> None:
+def test_the_socket_of_a_running_launcher_is_not_replaced(serve: Serve, path: Path, tmp_path: Path) -> None:
     server = on_socket(serve, path)
 
     done = a_launcher("serve", "--listen", f"unix:{path}", "--data", str(tmp_path / "other"))
@@ -127,14 +135,14 @@ def test_the_socket_of_a_running_launcher_is_not_taken_over(serve: Serve, path: 
     assert server.curl("/readyz") == "ok"
 
 
-def test_a_file_that_is_no_socket_is_kept(path: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_socket_is_not_replaced(path: Path, tmp_path: Path) -> None:
     path.write_text("mine")
 
     done = a_launcher("serve", "--listen", f"unix:{path}", "--data", str(tmp_path))
 
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "no socket" in done.stderr
+    assert "not a socket" in done.stderr
     assert path.read_text() == "mine"
 
 
@@ -151,14 +159,14 @@ def test_a_socket_in_a_directory_that_every_user_can_write_to_is_refused(path: P
 def test_pods_of_a_launcher_on_a_socket_find_their_peers(serve: Serve, path: Path) -> None:
     server = on_socket(serve, path)
     container = {"name": "main", "image": "none", "command": ["cat", "/configdir/hosts.json"]}
-    role = a_role("worker", 2, pod=a_pod(containers=[container]))
+    role = a_role("worker", 2, pod=a_pod_template(containers=[container]))
 
     server.post(FRAMEWORKS, a_framework(role, name="peers", discovery={"timeoutSeconds": 50}))
 
     assert ended(server.completed("peers")) == "Succeeded"
 
 
-def test_nothing_but_the_rendezvous_is_served_on_the_port_for_pods(serve: Serve, path: Path) -> None:
+def test_only_the_rendezvous_is_served_on_the_port_for_pods(serve: Serve, path: Path) -> None:
     server = on_socket(serve, path)
     port = int((server.data / "rendezvous.port").read_text())
 
@@ -167,7 +175,7 @@ def test_nothing_but_the_rendezvous_is_served_on_the_port_for_pods(serve: Serve,
             ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", f"http://127.0.0.1:{port}{request}"],
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT_SECONDS,
         )
         assert done.stdout == "404", request
 

@@ -1,4 +1,4 @@
-"""What every store promises of writes, tried on each of them through the port alone."""
+"""The contract of every store: writes."""
 
 import asyncio
 import re
@@ -25,14 +25,14 @@ from launcher.store.interface import (
     Object,
     Store,
 )
+from tests.builders import a_pod
+from tests.eventually import TIMEOUT_SECONDS
 from tests.store.builders import (
-    PATIENCE,
     a_framework,
-    a_pod,
     an_object,
-    changes_until,
+    changes_since,
+    current_version,
     names,
-    now_in,
     version_of,
     with_,
     with_metadata,
@@ -42,19 +42,19 @@ from tests.store.builders import (
 
 
 async def test_a_created_object_gets_identity_time_and_version(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework("mnist"))
+    created = await store.create(FRAMEWORKS, a_framework("mnist"))
 
-    metadata = made["metadata"]
+    metadata = created["metadata"]
     assert metadata["uid"]
     assert metadata["generation"] == 1
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", metadata["creationTimestamp"])
     assert re.fullmatch(r"[1-9]\d*", metadata["resourceVersion"])
-    assert made["spec"] == a_framework()["spec"]
-    assert await store.get(FRAMEWORKS, "default", "mnist") == made
+    assert created["spec"] == a_framework()["spec"]
+    assert await store.get(FRAMEWORKS, "default", "mnist") == created
 
 
-async def test_what_a_client_says_about_identity_and_time_is_not_believed(store: Store) -> None:
-    said: dict[str, Any] = {
+async def test_identity_and_times_sent_by_clients_are_ignored(store: Store) -> None:
+    sent: dict[str, Any] = {
         "uid": "mine",
         "creationTimestamp": "1999-01-01T00:00:00Z",
         "generation": 7,
@@ -63,7 +63,7 @@ async def test_what_a_client_says_about_identity_and_time_is_not_believed(store:
         "selfLink": "/x",
     }
 
-    metadata = (await store.create(FRAMEWORKS, a_framework(**said)))["metadata"]
+    metadata = (await store.create(FRAMEWORKS, a_framework(**sent)))["metadata"]
 
     assert metadata["uid"] != "mine"
     assert metadata["generation"] == 1
@@ -71,73 +71,73 @@ async def test_what_a_client_says_about_identity_and_time_is_not_believed(store:
     assert metadata.keys().isdisjoint({"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"})
 
 
-async def test_a_second_object_of_the_same_name_is_refused(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+async def test_a_second_object_of_the_same_name_is_rejected(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
 
     with pytest.raises(AlreadyExists, match=r'frameworks\.launcher\.microsoft\.com "mnist" already exists'):
         await store.create(FRAMEWORKS, with_(a_framework(), spec={"other": True}))
 
-    assert await store.get(FRAMEWORKS, "default", "mnist") == made
+    assert await store.get(FRAMEWORKS, "default", "mnist") == created
 
 
 async def test_the_same_name_may_be_used_in_another_namespace_and_by_another_kind(store: Store) -> None:
     await store.create(FRAMEWORKS, a_framework("same", "one"))
     await store.create(FRAMEWORKS, a_framework("same", "two"))
-    await store.create(PODS, a_pod("same", "one"))
+    await store.create(PODS, a_pod("same", namespace="one"))
 
     assert (await store.get(FRAMEWORKS, "two", "same"))["metadata"]["namespace"] == "two"
     assert (await store.get(PODS, "one", "same"))["kind"] == "Pod"
 
 
-async def test_of_many_who_create_the_same_name_one_succeeds(store: Store) -> None:
-    answers = await asyncio.gather(
+async def test_of_concurrent_creates_of_one_name_one_succeeds(store: Store) -> None:
+    results = await asyncio.gather(
         *(store.create(FRAMEWORKS, a_framework()) for _ in range(20)), return_exceptions=True
     )
 
-    assert sum(isinstance(answer, dict) for answer in answers) == 1
-    assert sum(isinstance(answer, AlreadyExists) for answer in answers) == 19
+    assert sum(isinstance(result, dict) for result in results) == 1
+    assert sum(isinstance(result, AlreadyExists) for result in results) == 19
 
 
 async def test_versions_grow_over_all_kinds_and_namespaces(store: Store) -> None:
-    made = [
+    created = [
         await store.create(FRAMEWORKS, a_framework(namespace="one")),
         await store.create(PODS, a_pod(namespace="two")),
         await store.create(NODES, an_object(NODES, "node-1")),
         await store.create(FRAMEWORKS, a_framework(namespace="three")),
     ]
 
-    versions = [version_of(obj) for obj in made]
+    versions = [version_of(obj) for obj in created]
     assert versions == sorted(set(versions))
 
 
-async def test_a_generated_name_is_new_every_time_and_remembers_what_it_was_made_of(store: Store) -> None:
-    made = [await store.create(FRAMEWORKS, a_framework("", generateName="g-")) for _ in range(20)]
+async def test_a_generated_name_is_unique_and_keeps_generate_name(store: Store) -> None:
+    created = [await store.create(FRAMEWORKS, a_framework("", generateName="g-")) for _ in range(20)]
 
-    found = [obj["metadata"]["name"] for obj in made]
+    found = [obj["metadata"]["name"] for obj in created]
     assert all(re.fullmatch(r"g-[bcdfghjklmnpqrstvwxz2456789]{5}", name) for name in found)
     assert len(set(found)) == 20
-    assert {obj["metadata"]["generateName"] for obj in made} == {"g-"}
+    assert {obj["metadata"]["generateName"] for obj in created} == {"g-"}
 
 
 async def test_a_long_base_of_a_generated_name_is_cut(store: Store) -> None:
-    made = await store.create(PODS, with_metadata(a_pod(""), generateName="g" * 100))
+    created = await store.create(PODS, with_metadata(a_pod(""), generateName="g" * 100))
 
-    assert re.fullmatch("g{58}[a-z0-9]{5}", made["metadata"]["name"])
-
-
-async def test_a_framework_begins_without_status_whatever_the_client_says(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, with_(a_framework(), status={"state": "Completed"}))
-
-    assert "status" not in made
+    assert re.fullmatch("g{58}[a-z0-9]{5}", created["metadata"]["name"])
 
 
-async def test_a_pod_begins_pending_whatever_the_client_says(store: Store) -> None:
-    made = await store.create(PODS, with_(a_pod(), status={"phase": "Succeeded"}))
+async def test_a_new_framework_has_no_status(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, with_(a_framework(), status={"state": "Completed"}))
 
-    assert made["status"]["phase"] == "Pending"
+    assert "status" not in created
 
 
-async def test_a_namespace_begins_active_and_a_node_brings_its_status(store: Store) -> None:
+async def test_a_new_pod_is_pending(store: Store) -> None:
+    created = await store.create(PODS, with_(a_pod(), status={"phase": "Succeeded"}))
+
+    assert created["status"]["phase"] == "Pending"
+
+
+async def test_a_new_namespace_is_active_and_a_new_node_keeps_its_status(store: Store) -> None:
     namespace = await store.create(NAMESPACES, an_object(NAMESPACES, "team"))
     node = await store.create(NODES, an_object(NODES, "node-1", status={"capacity": {"cpu": "4"}}))
 
@@ -181,20 +181,20 @@ BAD_CREATES = [
 ]
 
 
-@pytest.mark.parametrize(("obj", "error", "says"), BAD_CREATES)
-async def test_a_create_that_breaks_a_rule_says_which_and_changes_nothing(
-    store: Store, obj: Object, error: type[LauncherError], says: str
+@pytest.mark.parametrize(("obj", "error", "message"), BAD_CREATES)
+async def test_an_invalid_create_names_the_error_and_changes_nothing(
+    store: Store, obj: Object, error: type[LauncherError], message: str
 ) -> None:
-    before = await now_in(store)
+    before = await current_version(store)
 
-    with pytest.raises(error, match=re.escape(says)):
+    with pytest.raises(error, match=re.escape(message)):
         await store.create(FRAMEWORKS, obj)
 
     assert (await store.list(FRAMEWORKS)).items == []
-    assert await changes_until(store, FRAMEWORKS, before) == []
+    assert await changes_since(store, FRAMEWORKS, before) == []
 
 
-async def test_all_broken_rules_are_told_at_once(store: Store) -> None:
+async def test_all_validation_errors_are_reported_at_once(store: Store) -> None:
     with pytest.raises(InvalidObject) as caught:
         await store.create(FRAMEWORKS, a_framework("Bad", labels={"a": "-"}, annotations={"": "x"}))
 
@@ -205,7 +205,7 @@ async def test_all_broken_rules_are_told_at_once(store: Store) -> None:
     }
 
 
-async def test_annotations_have_a_limit_altogether(store: Store) -> None:
+async def test_annotations_have_a_total_size_limit(store: Store) -> None:
     fits, too_long = {"a": "x" * (262_144 - 1)}, {"a": "x" * 262_144}
 
     await store.create(FRAMEWORKS, a_framework("fits", annotations=fits))
@@ -215,33 +215,33 @@ async def test_annotations_have_a_limit_altogether(store: Store) -> None:
     assert caught.value.errors[0].reason == "FieldValueTooLong"
 
 
-async def test_owners_are_kept_each_once_and_only_one_may_be_the_controller(store: Store) -> None:
+async def test_owner_references_are_deduplicated_and_have_one_controller(store: Store) -> None:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "u", "controller": True}
 
-    made = await store.create(FRAMEWORKS, a_framework("one", ownerReferences=[owner, dict(owner)]))
+    created = await store.create(FRAMEWORKS, a_framework("one", ownerReferences=[owner, dict(owner)]))
     with pytest.raises(InvalidObject, match="controller"):
         await store.create(FRAMEWORKS, a_framework("two", ownerReferences=[owner, owner | {"uid": "v"}]))
 
-    assert made["metadata"]["ownerReferences"] == [owner]
+    assert created["metadata"]["ownerReferences"] == [owner]
 
 
-async def test_an_object_over_the_limit_is_refused(store: Store) -> None:
+async def test_an_object_over_the_size_limit_is_rejected(store: Store) -> None:
     with pytest.raises(TooLarge):
         await store.create(CONFIG_MAPS, an_object(CONFIG_MAPS, "big", data={"a": "x" * 3 * 1024 * 1024}))
 
     assert "big" not in names((await store.list(CONFIG_MAPS, "default")).items)
 
 
-async def test_a_kind_without_namespaces_refuses_one(store: Store) -> None:
+async def test_a_cluster_scoped_kind_rejects_a_namespace(store: Store) -> None:
     with pytest.raises(BadRequest, match=r"metadata\.namespace"):
         await store.create(NODES, with_metadata(an_object(NODES, "node-1"), namespace="default"))
 
 
-async def test_a_later_change_to_what_was_handed_in_does_not_reach_the_store(store: Store) -> None:
-    handed = a_framework()
-    made = await store.create(FRAMEWORKS, handed)
-    handed["spec"]["taskRoles"].clear()
-    made["spec"].clear()
+async def test_changes_to_a_passed_object_do_not_affect_the_store(store: Store) -> None:
+    passed = a_framework()
+    created = await store.create(FRAMEWORKS, passed)
+    passed["spec"]["taskRoles"].clear()
+    created["spec"].clear()
 
     assert (await store.get(FRAMEWORKS, "default", "mnist"))["spec"] == a_framework()["spec"]
 
@@ -249,7 +249,7 @@ async def test_a_later_change_to_what_was_handed_in_does_not_reach_the_store(sto
 # Get
 
 
-async def test_what_is_not_there_is_not_found(store: Store) -> None:
+async def test_a_missing_object_is_not_found(store: Store) -> None:
     await store.create(FRAMEWORKS, a_framework(namespace="one"))
 
     for namespace, name in (("one", "other"), ("two", "mnist"), ("", "mnist")):
@@ -260,71 +260,69 @@ async def test_what_is_not_there_is_not_found(store: Store) -> None:
 # Update
 
 
-async def test_an_update_replaces_the_spec_and_counts_a_generation(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+async def test_an_update_replaces_the_spec_and_increases_the_generation(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
 
-    after = await store.update(FRAMEWORKS, with_(made, spec={"taskRoles": []}))
+    after = await store.update(FRAMEWORKS, with_(created, spec={"taskRoles": []}))
 
     assert after["spec"] == {"taskRoles": []}
     assert after["metadata"]["generation"] == 2
-    assert version_of(after) > version_of(made)
+    assert version_of(after) > version_of(created)
     assert await store.get(FRAMEWORKS, "default", "mnist") == after
 
 
-async def test_new_labels_are_no_new_generation(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+async def test_a_label_change_does_not_increase_the_generation(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
 
-    after = await store.update(FRAMEWORKS, with_metadata(made, labels={"a": "b"}, annotations={"c": "d"}))
+    after = await store.update(FRAMEWORKS, with_metadata(created, labels={"a": "b"}, annotations={"c": "d"}))
 
     assert after["metadata"]["labels"] == {"a": "b"}
     assert after["metadata"]["annotations"] == {"c": "d"}
     assert after["metadata"]["generation"] == 1
-    assert version_of(after) > version_of(made)
+    assert version_of(after) > version_of(created)
 
 
-async def test_the_second_of_two_writers_is_told(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
-    await store.update(FRAMEWORKS, with_metadata(made, labels={"first": "yes"}))
+async def test_the_second_of_two_concurrent_updates_conflicts(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
+    await store.update(FRAMEWORKS, with_metadata(created, labels={"first": "yes"}))
 
     with pytest.raises(Conflict, match="modified"):
-        await store.update(FRAMEWORKS, with_metadata(made, labels={"second": "yes"}))
+        await store.update(FRAMEWORKS, with_metadata(created, labels={"second": "yes"}))
 
     assert (await store.get(FRAMEWORKS, "default", "mnist"))["metadata"]["labels"] == {"first": "yes"}
 
 
 async def test_of_many_updates_from_one_version_one_succeeds(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+    created = await store.create(FRAMEWORKS, a_framework())
 
-    answers = await asyncio.gather(
-        *(store.update(FRAMEWORKS, with_metadata(made, labels={"n": str(n)})) for n in range(20)),
+    results = await asyncio.gather(
+        *(store.update(FRAMEWORKS, with_metadata(created, labels={"n": str(n)})) for n in range(20)),
         return_exceptions=True,
     )
 
-    assert sum(isinstance(answer, dict) for answer in answers) == 1
-    assert sum(isinstance(answer, Conflict) for answer in answers) == 19
+    assert sum(isinstance(result, dict) for result in results) == 1
+    assert sum(isinstance(result, Conflict) for result in results) == 19
 
 
 @pytest.mark.parametrize("verb", ["update", "update_status"])
-async def test_an_update_that_changes_nothing_keeps_the_version_and_is_told_to_nobody(
+async def test_an_update_without_changes_keeps_the_version_and_sends_no_event(
     store: Store, verb: str
 ) -> None:
-    made = await store.create(FRAMEWORKS, a_framework(labels={"a": "b", "c": "d"}))
-    made = await store.update_status(FRAMEWORKS, with_(made, status={"x": 1, "y": 2}))
-    other_order = with_metadata(made, labels={"c": "d", "a": "b"}, finalizers=[], annotations={})
+    created = await store.create(FRAMEWORKS, a_framework(labels={"a": "b", "c": "d"}))
+    created = await store.update_status(FRAMEWORKS, with_(created, status={"x": 1, "y": 2}))
+    other_order = with_metadata(created, labels={"c": "d", "a": "b"}, finalizers=[], annotations={})
 
     after = await getattr(store, verb)(FRAMEWORKS, with_(other_order, status={"y": 2, "x": 1}))
 
-    assert after == made
-    assert await changes_until(store, FRAMEWORKS, version_of(made)) == []
+    assert after == created
+    assert await changes_since(store, FRAMEWORKS, version_of(created)) == []
 
 
 @pytest.mark.parametrize(("old", "new"), [(1, True), (0, False), ("1", 1), (None, 0)])
-async def test_values_that_python_takes_for_equal_are_a_change_all_the_same(
-    store: Store, old: Any, new: Any
-) -> None:
-    made = await store.create(FRAMEWORKS, with_(a_framework(), spec={"a": old, "b": 1}))
+async def test_values_equal_only_in_python_are_a_change(store: Store, old: Any, new: Any) -> None:
+    created = await store.create(FRAMEWORKS, with_(a_framework(), spec={"a": old, "b": 1}))
 
-    after = await store.update(FRAMEWORKS, with_(made, spec={"a": new, "b": 1}))
+    after = await store.update(FRAMEWORKS, with_(created, spec={"a": new, "b": 1}))
     status = await store.update_status(FRAMEWORKS, with_(after, status={"a": old}))
     status = await store.update_status(FRAMEWORKS, with_(status, status={"a": new}))
 
@@ -332,34 +330,34 @@ async def test_values_that_python_takes_for_equal_are_a_change_all_the_same(
     assert repr(after["spec"]["a"]) == repr(status["status"]["a"]) == repr(new)
 
 
-async def test_an_update_never_touches_the_status(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
-    made = await store.update_status(FRAMEWORKS, with_(made, status={"state": "Running"}))
+async def test_an_update_never_changes_the_status(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
+    created = await store.update_status(FRAMEWORKS, with_(created, status={"state": "Running"}))
 
-    same = await store.update(FRAMEWORKS, with_(made, status={"state": "Completed"}))
-    after = await store.update(FRAMEWORKS, with_(made, spec={}, status={"state": "Completed"}))
+    same = await store.update(FRAMEWORKS, with_(created, status={"state": "Completed"}))
+    after = await store.update(FRAMEWORKS, with_(created, spec={}, status={"state": "Completed"}))
 
-    assert same == made
+    assert same == created
     assert after["status"] == {"state": "Running"}
 
 
-async def test_a_status_update_touches_nothing_else(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework(labels={"a": "b"}))
-    wanted = with_metadata(
-        with_(made, spec={}, status={"state": "Running"}), labels={"c": "d"}, finalizers=["x/y"]
+async def test_a_status_update_changes_only_the_status(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework(labels={"a": "b"}))
+    changed = with_metadata(
+        with_(created, spec={}, status={"state": "Running"}), labels={"c": "d"}, finalizers=["x/y"]
     )
 
-    after = await store.update_status(FRAMEWORKS, wanted)
+    after = await store.update_status(FRAMEWORKS, changed)
 
     assert after == with_(
-        with_metadata(made, resourceVersion=str(version_of(after))), status={"state": "Running"}
+        with_metadata(created, resourceVersion=str(version_of(after))), status={"state": "Running"}
     )
-    assert version_of(after) > version_of(made)
+    assert version_of(after) > version_of(created)
 
 
-async def test_a_status_can_be_taken_away(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
-    full = await store.update_status(FRAMEWORKS, with_(made, status={"state": "Running"}))
+async def test_a_status_can_be_removed(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
+    full = await store.update_status(FRAMEWORKS, with_(created, status={"state": "Running"}))
 
     after = await store.update_status(FRAMEWORKS, {key: full[key] for key in full if key != "status"})
 
@@ -368,42 +366,44 @@ async def test_a_status_can_be_taken_away(store: Store) -> None:
 
 @pytest.mark.parametrize("verb", ["update", "update_status"])
 @pytest.mark.parametrize(
-    ("fields", "error", "says"),
+    ("fields", "error", "message"),
     [
         pytest.param({"resourceVersion": None}, InvalidObject, "metadata.resourceVersion", id="no version"),
         pytest.param({"resourceVersion": "0"}, InvalidObject, "metadata.resourceVersion", id="version 0"),
         pytest.param(
             {"resourceVersion": "abc"}, BadRequest, "metadata.resourceVersion", id="version is no number"
         ),
-        pytest.param({"resourceVersion": "999999"}, Conflict, "modified", id="version to come"),
+        pytest.param({"resourceVersion": "999999"}, Conflict, "modified", id="future version"),
         pytest.param({"uid": "other"}, Conflict, "uid", id="another uid"),
-        pytest.param({"name": "nosuch"}, NotFound, "nosuch", id="no such object"),
+        pytest.param({"name": "nosuch"}, NotFound, "nosuch", id="missing object"),
         pytest.param({"name": None}, BadRequest, "metadata.name", id="no name"),
         pytest.param({"labels": {"a": 1}}, BadRequest, "metadata.labels", id="label is a number"),
     ],
 )
-async def test_an_update_that_breaks_a_rule_changes_nothing(
-    store: Store, verb: str, fields: dict[str, Any], error: type[LauncherError], says: str
+async def test_an_invalid_update_changes_nothing(
+    store: Store, verb: str, fields: dict[str, Any], error: type[LauncherError], message: str
 ) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+    created = await store.create(FRAMEWORKS, a_framework())
 
-    with pytest.raises(error, match=f"(?i){re.escape(says)}"):
-        await getattr(store, verb)(FRAMEWORKS, with_metadata(with_(made, spec={}, status={"x": 1}), **fields))
+    with pytest.raises(error, match=f"(?i){re.escape(message)}"):
+        await getattr(store, verb)(
+            FRAMEWORKS, with_metadata(with_(created, spec={}, status={"x": 1}), **fields)
+        )
 
-    assert await store.get(FRAMEWORKS, "default", "mnist") == made
+    assert await store.get(FRAMEWORKS, "default", "mnist") == created
 
 
-async def test_what_the_store_decides_survives_any_update(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework(finalizers=["x/y"]))
-    going = await store.delete(FRAMEWORKS, "default", "mnist")
-    said = {
+async def test_fields_set_by_the_store_survive_any_update(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework(finalizers=["x/y"]))
+    deleting = await store.delete(FRAMEWORKS, "default", "mnist")
+    sent = {
         "uid": None,
         "creationTimestamp": "1999-01-01T00:00:00Z",
         "generation": 70,
         "deletionTimestamp": None,
     }
 
-    after = await store.update(FRAMEWORKS, with_metadata(going, **said, labels={"a": "b"}))
+    after = await store.update(FRAMEWORKS, with_metadata(deleting, **sent, labels={"a": "b"}))
 
     for field in (
         "uid",
@@ -412,26 +412,26 @@ async def test_what_the_store_decides_survives_any_update(store: Store) -> None:
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
     ):
-        assert after["metadata"][field] == going["metadata"][field], field
-    assert after["metadata"]["uid"] == made["metadata"]["uid"]
+        assert after["metadata"][field] == deleting["metadata"][field], field
+    assert after["metadata"]["uid"] == created["metadata"]["uid"]
 
 
-async def test_a_client_cannot_begin_a_deletion_by_writing_its_time(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+async def test_a_client_cannot_set_the_deletion_timestamp(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
 
     with pytest.raises(InvalidObject, match=r"metadata\.deletionTimestamp"):
-        await store.update(FRAMEWORKS, with_metadata(made, deletionTimestamp="2030-01-01T00:00:00Z"))
+        await store.update(FRAMEWORKS, with_metadata(created, deletionTimestamp="2030-01-01T00:00:00Z"))
 
 
 # Dry run
 
 
-async def test_a_dry_run_answers_as_if_and_changes_nothing(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+async def test_a_dry_run_returns_the_result_and_changes_nothing(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
 
     new = await store.create(FRAMEWORKS, a_framework("new"), dry_run=True)
-    updated = await store.update(FRAMEWORKS, with_(made, spec={}), dry_run=True)
-    status = await store.update_status(FRAMEWORKS, with_(made, status={"x": 1}), dry_run=True)
+    updated = await store.update(FRAMEWORKS, with_(created, spec={}), dry_run=True)
+    status = await store.update_status(FRAMEWORKS, with_(created, status={"x": 1}), dry_run=True)
     patched = await store.patch(FRAMEWORKS, "default", "mnist", MergePatch({"spec": {"x": 1}}), dry_run=True)
     deleted = await store.delete(FRAMEWORKS, "default", "mnist", dry_run=True)
 
@@ -441,32 +441,32 @@ async def test_a_dry_run_answers_as_if_and_changes_nothing(store: Store) -> None
     assert status["status"] == {"x": 1}
     assert patched["spec"]["x"] == 1
     assert deleted["metadata"]["name"] == "mnist"
-    assert (await store.list(FRAMEWORKS)).items == [made]
-    assert await changes_until(store, FRAMEWORKS, version_of(made)) == []
+    assert (await store.list(FRAMEWORKS)).items == [created]
+    assert await changes_since(store, FRAMEWORKS, version_of(created)) == []
 
 
-async def test_a_dry_run_is_refused_as_the_real_one_would_be(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+async def test_a_dry_run_is_rejected_like_the_real_request(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
 
     with pytest.raises(AlreadyExists):
         await store.create(FRAMEWORKS, a_framework(), dry_run=True)
     with pytest.raises(InvalidObject):
         await store.create(FRAMEWORKS, a_framework("Bad"), dry_run=True)
     with pytest.raises(Conflict):
-        await store.update(FRAMEWORKS, with_metadata(made, resourceVersion="999999"), dry_run=True)
+        await store.update(FRAMEWORKS, with_metadata(created, resourceVersion="999999"), dry_run=True)
 
 
-async def test_a_caller_who_gives_up_leaves_the_store_whole(store: Store) -> None:
+async def test_a_cancelled_call_leaves_the_store_consistent(store: Store) -> None:
     callers = [asyncio.create_task(store.create(FRAMEWORKS, a_framework(f"f-{n}"))) for n in range(20)]
     await asyncio.sleep(0)
     for caller in callers[::2]:
         caller.cancel()
 
-    async with asyncio.timeout(PATIENCE):
-        answers = await asyncio.gather(*callers, return_exceptions=True)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        results = await asyncio.gather(*callers, return_exceptions=True)
         last = await store.create(FRAMEWORKS, a_framework("last"))
 
-    acknowledged = {answer["metadata"]["name"] for answer in answers if isinstance(answer, dict)}
+    acknowledged = {result["metadata"]["name"] for result in results if isinstance(result, dict)}
     stored = {obj["metadata"]["name"]: obj for obj in (await store.list(FRAMEWORKS)).items}
     assert acknowledged <= stored.keys()
     assert stored["last"] == last

@@ -1,4 +1,4 @@
-"""What every store promises of deletions, tried on each of them through the port alone."""
+"""The contract of every store: deletions."""
 
 import re
 
@@ -15,31 +15,24 @@ from launcher.store.interface import (
     Propagation,
     Store,
 )
-from tests.store.builders import (
-    a_bound_pod,
-    a_framework,
-    a_pod,
-    changes_until,
-    version_of,
-    with_,
-    with_metadata,
-)
+from tests.builders import a_pod
+from tests.store.builders import a_bound_pod, a_framework, changes_since, version_of, with_, with_metadata
 
 
-async def test_an_object_that_nothing_holds_is_gone_at_once(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+async def test_an_object_without_finalizers_is_removed_at_once(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
 
     last = await store.delete(FRAMEWORKS, "default", "mnist")
 
     assert "deletionTimestamp" not in last["metadata"]
-    assert last["spec"] == made["spec"]
+    assert last["spec"] == created["spec"]
     with pytest.raises(NotFound):
         await store.get(FRAMEWORKS, "default", "mnist")
     with pytest.raises(NotFound):
         await store.delete(FRAMEWORKS, "default", "mnist")
 
 
-async def test_a_name_can_be_used_again_and_the_new_object_is_another(store: Store) -> None:
+async def test_a_name_can_be_used_again_by_a_new_object(store: Store) -> None:
     first = await store.create(FRAMEWORKS, a_framework())
     await store.delete(FRAMEWORKS, "default", "mnist")
 
@@ -50,29 +43,29 @@ async def test_a_name_can_be_used_again_and_the_new_object_is_another(store: Sto
     assert version_of(second) > version_of(first)
 
 
-async def test_a_finalizer_holds_a_deleted_object(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework(finalizers=["x/y"]))
+async def test_an_object_with_a_finalizer_is_marked_and_not_removed(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework(finalizers=["x/y"]))
 
-    going = await store.delete(FRAMEWORKS, "default", "mnist")
+    deleting = await store.delete(FRAMEWORKS, "default", "mnist")
     again = await store.delete(FRAMEWORKS, "default", "mnist")
 
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", going["metadata"]["deletionTimestamp"])
-    assert going["metadata"]["deletionGracePeriodSeconds"] == 0
-    assert going["metadata"]["generation"] == 2
-    assert version_of(going) > version_of(made)
-    assert again == going
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", deleting["metadata"]["deletionTimestamp"])
+    assert deleting["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert deleting["metadata"]["generation"] == 2
+    assert version_of(deleting) > version_of(created)
+    assert again == deleting
     with pytest.raises(AlreadyExists, match="deleted"):
         await store.create(FRAMEWORKS, a_framework())
 
 
-@pytest.mark.parametrize("by", ["update", "merge patch", "json patch"])
-async def test_the_object_goes_with_its_last_finalizer_and_only_that_is_told(store: Store, by: str) -> None:
+@pytest.mark.parametrize("verb", ["update", "merge patch", "json patch"])
+async def test_the_object_is_removed_with_its_last_finalizer_in_one_event(store: Store, verb: str) -> None:
     await store.create(FRAMEWORKS, a_framework(finalizers=["x/y"]))
-    going = await store.delete(FRAMEWORKS, "default", "mnist")
+    deleting = await store.delete(FRAMEWORKS, "default", "mnist")
 
-    match by:
+    match verb:
         case "update":
-            await store.update(FRAMEWORKS, with_metadata(going, finalizers=None))
+            await store.update(FRAMEWORKS, with_metadata(deleting, finalizers=None))
         case "merge patch":
             await store.patch(FRAMEWORKS, "default", "mnist", MergePatch({"metadata": {"finalizers": None}}))
         case _:
@@ -81,33 +74,33 @@ async def test_the_object_goes_with_its_last_finalizer_and_only_that_is_told(sto
 
     with pytest.raises(NotFound):
         await store.get(FRAMEWORKS, "default", "mnist")
-    told = await changes_until(store, FRAMEWORKS, version_of(going))
-    assert told == [(ChangeType.DELETED, "mnist")]
+    received = await changes_since(store, FRAMEWORKS, version_of(deleting))
+    assert received == [(ChangeType.DELETED, "mnist")]
 
 
-async def test_one_of_two_finalizers_going_leaves_the_object(store: Store) -> None:
+async def test_an_object_is_kept_until_its_last_finalizer_is_removed(store: Store) -> None:
     await store.create(FRAMEWORKS, a_framework(finalizers=["x/y", "x/z"]))
-    going = await store.delete(FRAMEWORKS, "default", "mnist")
+    deleting = await store.delete(FRAMEWORKS, "default", "mnist")
 
-    after = await store.update(FRAMEWORKS, with_metadata(going, finalizers=["x/z"]))
-
-    assert await store.get(FRAMEWORKS, "default", "mnist") == after
-
-
-async def test_a_finalizer_going_from_an_object_that_is_not_deleted_is_just_a_change(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework(finalizers=["x/y"]))
-
-    after = await store.update(FRAMEWORKS, with_metadata(made, finalizers=None))
+    after = await store.update(FRAMEWORKS, with_metadata(deleting, finalizers=["x/z"]))
 
     assert await store.get(FRAMEWORKS, "default", "mnist") == after
 
 
-async def test_no_finalizer_can_be_added_once_the_object_is_going(store: Store) -> None:
+async def test_removing_the_finalizer_of_an_object_that_is_not_deleted_keeps_it(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework(finalizers=["x/y"]))
+
+    after = await store.update(FRAMEWORKS, with_metadata(created, finalizers=None))
+
+    assert await store.get(FRAMEWORKS, "default", "mnist") == after
+
+
+async def test_no_finalizer_can_be_added_during_deletion(store: Store) -> None:
     await store.create(FRAMEWORKS, a_framework(finalizers=["x/y"]))
-    going = await store.delete(FRAMEWORKS, "default", "mnist")
+    deleting = await store.delete(FRAMEWORKS, "default", "mnist")
 
     with pytest.raises(InvalidObject) as caught:
-        await store.update(FRAMEWORKS, with_metadata(going, finalizers=["x/y", "x/z"]))
+        await store.update(FRAMEWORKS, with_metadata(deleting, finalizers=["x/y", "x/z"]))
 
     assert caught.value.errors[0].reason == "FieldValueForbidden"
 
@@ -116,21 +109,21 @@ async def test_no_finalizer_can_be_added_once_the_object_is_going(store: Store) 
     ("propagation", "finalizer"),
     [(Propagation.FOREGROUND, "foregroundDeletion"), (Propagation.ORPHAN, "orphan")],
 )
-async def test_the_garbage_collector_is_given_its_finalizer(
+async def test_propagation_adds_the_finalizer_of_the_garbage_collector(
     store: Store, propagation: Propagation, finalizer: str
 ) -> None:
     await store.create(FRAMEWORKS, a_framework())
 
-    going = await store.delete(FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=propagation))
-    await store.update(FRAMEWORKS, with_metadata(going, finalizers=None))
+    deleting = await store.delete(FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=propagation))
+    await store.update(FRAMEWORKS, with_metadata(deleting, finalizers=None))
 
-    assert going["metadata"]["finalizers"] == [finalizer]
-    assert "deletionTimestamp" in going["metadata"]
+    assert deleting["metadata"]["finalizers"] == [finalizer]
+    assert "deletionTimestamp" in deleting["metadata"]
     with pytest.raises(NotFound):
         await store.get(FRAMEWORKS, "default", "mnist")
 
 
-async def test_background_propagation_takes_the_collectors_finalizers_away(store: Store) -> None:
+async def test_background_propagation_removes_the_collectors_finalizers(store: Store) -> None:
     await store.create(FRAMEWORKS, a_framework(finalizers=["x/y"]))
     await store.delete(FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.FOREGROUND))
 
@@ -141,28 +134,28 @@ async def test_background_propagation_takes_the_collectors_finalizers_away(store
     assert after["metadata"]["finalizers"] == ["x/y"]
 
 
-@pytest.mark.parametrize("how", [DeleteOptions(uid="other"), DeleteOptions(version=999_999)])
-async def test_a_deletion_with_a_precondition_that_does_not_hold_changes_nothing(
-    store: Store, how: DeleteOptions
+@pytest.mark.parametrize("options", [DeleteOptions(uid="other"), DeleteOptions(version=999_999)])
+async def test_a_deletion_with_a_failed_precondition_changes_nothing(
+    store: Store, options: DeleteOptions
 ) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+    created = await store.create(FRAMEWORKS, a_framework())
 
     with pytest.raises(Conflict):
-        await store.delete(FRAMEWORKS, "default", "mnist", how)
+        await store.delete(FRAMEWORKS, "default", "mnist", options)
 
-    assert await store.get(FRAMEWORKS, "default", "mnist") == made
+    assert await store.get(FRAMEWORKS, "default", "mnist") == created
 
 
-async def test_a_deletion_with_preconditions_that_hold_is_carried_out(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+async def test_a_deletion_with_met_preconditions_is_executed(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
 
-    how = DeleteOptions(uid=made["metadata"]["uid"], version=version_of(made))
-    await store.delete(FRAMEWORKS, "default", "mnist", how)
+    options = DeleteOptions(uid=created["metadata"]["uid"], version=version_of(created))
+    await store.delete(FRAMEWORKS, "default", "mnist", options)
 
     assert (await store.list(FRAMEWORKS)).items == []
 
 
-async def test_a_pod_that_no_node_runs_is_gone_at_once(store: Store) -> None:
+async def test_a_pod_without_a_node_is_removed_at_once(store: Store) -> None:
     await store.create(PODS, a_pod())
 
     await store.delete(PODS, "default", "mnist-worker-0")
@@ -171,7 +164,7 @@ async def test_a_pod_that_no_node_runs_is_gone_at_once(store: Store) -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-async def test_a_pod_that_has_ended_is_gone_at_once(store: Store, phase: str) -> None:
+async def test_a_terminated_pod_is_removed_at_once(store: Store, phase: str) -> None:
     pod = await a_bound_pod(store)
     await store.update_status(PODS, with_(pod, status={"phase": phase}))
 
@@ -181,44 +174,44 @@ async def test_a_pod_that_has_ended_is_gone_at_once(store: Store, phase: str) ->
 
 
 @pytest.mark.parametrize(
-    ("asked", "own", "grace"),
+    ("requested", "of_pod", "grace"),
     [
-        pytest.param(None, None, 30, id="thirty seconds unless told"),
-        pytest.param(None, 5, 5, id="the pod's own wish"),
-        pytest.param(7, 5, 7, id="the caller's wish"),
+        pytest.param(None, None, 30, id="thirty seconds by default"),
+        pytest.param(None, 5, 5, id="the grace period of the pod"),
+        pytest.param(7, 5, 7, id="the grace period of the request"),
         pytest.param(-3, None, 1, id="a negative grace is one second"),
     ],
 )
-async def test_a_running_pod_gets_its_grace(
-    store: Store, asked: int | None, own: int | None, grace: int
+async def test_a_running_pod_gets_its_grace_period(
+    store: Store, requested: int | None, of_pod: int | None, grace: int
 ) -> None:
-    pod = await a_bound_pod(store, **({} if own is None else {"terminationGracePeriodSeconds": own}))
+    pod = await a_bound_pod(store, **({} if of_pod is None else {"terminationGracePeriodSeconds": of_pod}))
 
-    going = await store.delete(PODS, "default", pod["metadata"]["name"], DeleteOptions(grace=asked))
+    deleting = await store.delete(PODS, "default", pod["metadata"]["name"], DeleteOptions(grace=requested))
 
-    assert going["metadata"]["deletionGracePeriodSeconds"] == grace
-    assert "deletionTimestamp" in going["metadata"]
-    assert await store.get(PODS, "default", pod["metadata"]["name"]) == going
+    assert deleting["metadata"]["deletionGracePeriodSeconds"] == grace
+    assert "deletionTimestamp" in deleting["metadata"]
+    assert await store.get(PODS, "default", pod["metadata"]["name"]) == deleting
 
 
-async def test_a_grace_can_be_shortened_and_never_lengthened(store: Store) -> None:
+async def test_a_grace_period_can_be_shortened_and_never_extended(store: Store) -> None:
     name = (await a_bound_pod(store))["metadata"]["name"]
     first = await store.delete(PODS, "default", name, DeleteOptions(grace=30))
 
     longer = await store.delete(PODS, "default", name, DeleteOptions(grace=60))
-    unsaid = await store.delete(PODS, "default", name)
+    default = await store.delete(PODS, "default", name)
     shorter = await store.delete(PODS, "default", name, DeleteOptions(grace=10))
 
-    assert longer == unsaid == first
+    assert longer == default == first
     assert shorter["metadata"]["deletionGracePeriodSeconds"] == 10
     assert shorter["metadata"]["deletionTimestamp"] < first["metadata"]["deletionTimestamp"]
     assert shorter["metadata"]["generation"] == first["metadata"]["generation"]
 
 
-@pytest.mark.parametrize("asked_before", [True, False])
-async def test_no_grace_removes_a_running_pod(store: Store, asked_before: bool) -> None:
+@pytest.mark.parametrize("deleted_before", [True, False])
+async def test_a_grace_period_of_zero_removes_a_running_pod(store: Store, deleted_before: bool) -> None:
     name = (await a_bound_pod(store))["metadata"]["name"]
-    if asked_before:
+    if deleted_before:
         await store.delete(PODS, "default", name)
 
     await store.delete(PODS, "default", name, DeleteOptions(grace=0))
@@ -226,7 +219,7 @@ async def test_no_grace_removes_a_running_pod(store: Store, asked_before: bool) 
     assert (await store.list(PODS)).items == []
 
 
-async def test_a_finalizer_holds_a_pod_whose_grace_is_over(store: Store) -> None:
+async def test_a_finalizer_keeps_a_pod_after_its_grace_period(store: Store) -> None:
     pod = await store.create(PODS, with_metadata(a_pod(nodeName="node-1"), finalizers=["x/y"]))
     name = pod["metadata"]["name"]
     await store.delete(PODS, "default", name)
@@ -238,10 +231,10 @@ async def test_a_finalizer_holds_a_pod_whose_grace_is_over(store: Store) -> None
     assert (await store.list(PODS)).items == []
 
 
-async def test_a_finalizer_going_does_not_cut_a_pods_grace_short(store: Store) -> None:
+async def test_removing_a_finalizer_does_not_shorten_the_grace_period_of_a_pod(store: Store) -> None:
     pod = await store.create(PODS, with_metadata(a_pod(nodeName="node-1"), finalizers=["x/y"]))
-    going = await store.delete(PODS, "default", pod["metadata"]["name"])
+    deleting = await store.delete(PODS, "default", pod["metadata"]["name"])
 
-    after = await store.update(PODS, with_metadata(going, finalizers=None))
+    after = await store.update(PODS, with_metadata(deleting, finalizers=None))
 
     assert await store.get(PODS, "default", pod["metadata"]["name"]) == after

@@ -1,4 +1,4 @@
-"""What every store promises of patches, tried on each of them through the port alone."""
+"""The contract of every store: patches."""
 
 import asyncio
 from typing import Any
@@ -29,7 +29,7 @@ from tests.store.builders import a_framework, with_
         ),
     ],
 )
-async def test_a_patch_changes_what_it_names(store: Store, patch: Patch, spec: Object) -> None:
+async def test_a_patch_changes_only_the_given_fields(store: Store, patch: Patch, spec: Object) -> None:
     await store.create(FRAMEWORKS, with_(a_framework(), spec={"a": [1, 2], "b": {"c": 1}}))
 
     after = await store.patch(FRAMEWORKS, "default", "mnist", patch)
@@ -39,7 +39,7 @@ async def test_a_patch_changes_what_it_names(store: Store, patch: Patch, spec: O
     assert await store.get(FRAMEWORKS, "default", "mnist") == after
 
 
-async def test_patches_without_a_version_never_lose_each_others_work(store: Store) -> None:
+async def test_concurrent_patches_without_a_version_are_all_applied(store: Store) -> None:
     await store.create(FRAMEWORKS, a_framework())
 
     await asyncio.gather(
@@ -55,40 +55,40 @@ async def test_patches_without_a_version_never_lose_each_others_work(store: Stor
 
 @pytest.mark.parametrize("patch", [MergePatch({}), JsonPatch([]), MergePatch({"metadata": {"labels": None}})])
 async def test_a_patch_that_changes_nothing_keeps_the_version(store: Store, patch: Patch) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+    created = await store.create(FRAMEWORKS, a_framework())
 
-    assert await store.patch(FRAMEWORKS, "default", "mnist", patch) == made
+    assert await store.patch(FRAMEWORKS, "default", "mnist", patch) == created
 
 
-async def test_a_patch_of_the_status_touches_nothing_else(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+async def test_a_status_patch_changes_only_the_status(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
     patch = MergePatch({"spec": {"x": 1}, "metadata": {"labels": {"a": "b"}}, "status": {"state": "Running"}})
 
     after = await store.patch(FRAMEWORKS, "default", "mnist", patch, subresource="status")
 
-    assert after["spec"] == made["spec"]
+    assert after["spec"] == created["spec"]
     assert "labels" not in after["metadata"]
     assert after["metadata"]["generation"] == 1
     assert after["status"] == {"state": "Running"}
 
 
-async def test_a_patch_of_the_object_leaves_the_status_alone(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+async def test_an_object_patch_does_not_change_the_status(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
 
     after = await store.patch(FRAMEWORKS, "default", "mnist", MergePatch({"status": {"state": "Running"}}))
 
-    assert after == made
+    assert after == created
 
 
 @pytest.mark.parametrize("subresource", [None, "status"])
-async def test_a_patch_with_a_version_asks_for_just_that_version(store: Store, subresource: Any) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+async def test_a_patch_with_a_version_requires_that_version(store: Store, subresource: Any) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
 
     def patch(version: str) -> MergePatch:
         metadata = {"resourceVersion": version, "labels": {"a": "b"}}
         return MergePatch({"metadata": metadata, "status": {"x": version}})
 
-    first = made["metadata"]["resourceVersion"]
+    first = created["metadata"]["resourceVersion"]
     after = await store.patch(FRAMEWORKS, "default", "mnist", patch(first), subresource=subresource)
     with pytest.raises(Conflict):
         await store.patch(FRAMEWORKS, "default", "mnist", patch(first), subresource=subresource)
@@ -110,7 +110,7 @@ async def test_a_patch_with_a_version_asks_for_just_that_version(store: Store, s
         ),
         pytest.param(JsonPatch([{"op": "remove", "path": "/no/such"}]), InvalidObject, id="no such path"),
         pytest.param(JsonPatch([{"op": "explode", "path": "/spec"}]), InvalidObject, id="no such operation"),
-        pytest.param(JsonPatch([{"op": "replace", "path": "", "value": 1}]), BadRequest, id="no object left"),
+        pytest.param(JsonPatch([{"op": "replace", "path": "", "value": 1}]), BadRequest, id="not an object"),
         pytest.param(
             JsonPatch([{"op": "test", "path": "/kind", "value": "Framework"}] * 10_001),
             TooLarge,
@@ -118,17 +118,17 @@ async def test_a_patch_with_a_version_asks_for_just_that_version(store: Store, s
         ),
     ],
 )
-async def test_a_patch_that_breaks_a_rule_changes_nothing(
+async def test_an_invalid_patch_changes_nothing(
     store: Store, patch: Patch, error: type[LauncherError]
 ) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
+    created = await store.create(FRAMEWORKS, a_framework())
 
     with pytest.raises(error):
         await store.patch(FRAMEWORKS, "default", "mnist", patch)
 
-    assert await store.get(FRAMEWORKS, "default", "mnist") == made
+    assert await store.get(FRAMEWORKS, "default", "mnist") == created
 
 
-async def test_a_patch_of_what_is_not_there_is_not_found(store: Store) -> None:
+async def test_a_patch_of_a_missing_object_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
         await store.patch(FRAMEWORKS, "default", "nosuch", MergePatch({}))

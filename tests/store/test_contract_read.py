@@ -1,4 +1,4 @@
-"""What every store promises of lists and watches, tried on each of them through the port alone."""
+"""The contract of every store: lists and watches."""
 
 import asyncio
 
@@ -7,33 +7,33 @@ import pytest
 from launcher.core.errors import BadRequest
 from launcher.store.interface import FRAMEWORKS, PODS, ChangeType, MergePatch, Object, Store
 from launcher.store.selectors import Selector, parse
+from tests.builders import a_pod
+from tests.eventually import TIMEOUT_SECONDS
 from tests.store.builders import (
-    PATIENCE,
     a_framework,
-    a_pod,
-    changes,
-    changes_until,
+    changes_since,
+    current_version,
     names,
-    now_in,
+    next_changes,
     version_of,
     with_,
     with_metadata,
 )
 
 
-async def some_frameworks(store: Store, count: int) -> list[Object]:
+async def create_frameworks(store: Store, count: int) -> list[Object]:
     return [await store.create(FRAMEWORKS, a_framework(f"f-{n:02}")) for n in range(count)]
 
 
 # List
 
 
-async def test_a_list_of_nothing_has_a_version_to_watch_from(store: Store) -> None:
+async def test_an_empty_list_has_a_version_to_watch_from(store: Store) -> None:
     page = await store.list(FRAMEWORKS)
 
     assert page.items == []
     assert page.continue_token is None
-    assert await changes_until(store, FRAMEWORKS, page.version) == []
+    assert await changes_since(store, FRAMEWORKS, page.version) == []
 
 
 async def test_a_list_is_in_order_of_namespace_and_name(store: Store) -> None:
@@ -46,19 +46,19 @@ async def test_a_list_is_in_order_of_namespace_and_name(store: Store) -> None:
     assert found == [("a", "y"), ("a", "z"), ("a-b", "a"), ("b", "x"), ("b", "y")]
 
 
-async def test_a_list_of_one_namespace_holds_nothing_else(store: Store) -> None:
+async def test_a_list_of_one_namespace_contains_only_its_objects(store: Store) -> None:
     await store.create(FRAMEWORKS, a_framework("x", "one"))
     await store.create(FRAMEWORKS, a_framework("y", "two"))
-    await store.create(PODS, a_pod("z", "one"))
+    await store.create(PODS, a_pod("z", namespace="one"))
 
     assert names((await store.list(FRAMEWORKS, "one")).items) == ["x"]
     assert names((await store.list(FRAMEWORKS, "three")).items) == []
 
 
-async def test_a_list_holds_every_write_acknowledged_before(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
-    assert (await store.list(FRAMEWORKS)).items == [made]
-    after = await store.update_status(FRAMEWORKS, with_(made, status={"x": 1}))
+async def test_a_list_contains_every_acknowledged_write(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
+    assert (await store.list(FRAMEWORKS)).items == [created]
+    after = await store.update_status(FRAMEWORKS, with_(created, status={"x": 1}))
     assert (await store.list(FRAMEWORKS)).items == [after]
     await store.delete(FRAMEWORKS, "default", "mnist")
     assert (await store.list(FRAMEWORKS)).items == []
@@ -93,29 +93,29 @@ LABELLED = {
         ("nosuch=1", []),
     ],
 )
-async def test_a_list_by_label_holds_what_the_selector_says(
+async def test_a_list_by_label_contains_the_selected_objects(
     store: Store, selector: str, selected: list[str]
 ) -> None:
     for name, labels in LABELLED.items():
         await store.create(FRAMEWORKS, a_framework(name, labels=labels))
 
-    assert names((await store.list(FRAMEWORKS, where=parse(selector))).items) == selected
+    assert names((await store.list(FRAMEWORKS, selector=parse(selector))).items) == selected
     assert names((await store.list(FRAMEWORKS, "default", parse(selector))).items) == selected
     assert names((await store.list(FRAMEWORKS, "other", parse(selector))).items) == []
 
 
 async def test_a_list_by_label_follows_every_change_of_labels(store: Store) -> None:
-    where = Selector.labelled({"team": "a"})
-    made = await store.create(FRAMEWORKS, a_framework("one", labels={"team": "a"}))
+    selector = Selector.for_labels({"team": "a"})
+    created = await store.create(FRAMEWORKS, a_framework("one", labels={"team": "a"}))
     await store.create(FRAMEWORKS, a_framework("two", labels={"team": "b"}))
-    assert names((await store.list(FRAMEWORKS, where=where)).items) == ["one"]
+    assert names((await store.list(FRAMEWORKS, selector=selector)).items) == ["one"]
 
-    await store.update(FRAMEWORKS, with_metadata(made, labels={"team": "b"}))
+    await store.update(FRAMEWORKS, with_metadata(created, labels={"team": "b"}))
     await store.patch(FRAMEWORKS, "default", "two", MergePatch({"metadata": {"labels": {"team": "a"}}}))
-    assert names((await store.list(FRAMEWORKS, where=where)).items) == ["two"]
+    assert names((await store.list(FRAMEWORKS, selector=selector)).items) == ["two"]
 
     await store.delete(FRAMEWORKS, "default", "two")
-    assert names((await store.list(FRAMEWORKS, where=where)).items) == []
+    assert names((await store.list(FRAMEWORKS, selector=selector)).items) == []
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ async def test_a_list_by_label_follows_every_change_of_labels(store: Store) -> N
         ("metadata.name=b,spec.nodeName=node-2", []),
     ],
 )
-async def test_a_list_by_field_holds_what_the_selector_says(
+async def test_a_list_by_field_contains_the_selected_objects(
     store: Store, selector: str, selected: list[str]
 ) -> None:
     await store.create(PODS, a_pod("a", nodeName="node-1"))
@@ -138,35 +138,35 @@ async def test_a_list_by_field_holds_what_the_selector_says(
     await store.create(PODS, a_pod("c"))
     await store.update_status(PODS, with_(pod, status={"phase": "Running"}))
 
-    assert names((await store.list(PODS, where=parse(fields=selector))).items) == selected
+    assert names((await store.list(PODS, selector=parse(fields=selector))).items) == selected
 
 
-async def test_pages_together_are_the_list_at_one_version(store: Store) -> None:
-    made = await some_frameworks(store, 5)
-    where = parse("!other")
+async def test_all_pages_of_a_list_have_the_same_version(store: Store) -> None:
+    created = await create_frameworks(store, 5)
+    selector = parse("!other")
 
-    first = await store.list(FRAMEWORKS, "default", where, limit=2)
+    first = await store.list(FRAMEWORKS, "default", selector, limit=2)
     await store.create(FRAMEWORKS, a_framework("f-02-between"))
     await store.delete(FRAMEWORKS, "default", "f-03")
-    await store.update(FRAMEWORKS, with_(made[4], spec={}))
-    second = await store.list(FRAMEWORKS, "default", where, limit=2, token=first.continue_token)
-    third = await store.list(FRAMEWORKS, "default", where, limit=2, token=second.continue_token)
+    await store.update(FRAMEWORKS, with_(created[4], spec={}))
+    second = await store.list(FRAMEWORKS, "default", selector, limit=2, continue_token=first.continue_token)
+    third = await store.list(FRAMEWORKS, "default", selector, limit=2, continue_token=second.continue_token)
 
-    assert [*first.items, *second.items, *third.items] == made
-    assert first.version == second.version == third.version >= version_of(made[-1])
+    assert [*first.items, *second.items, *third.items] == created
+    assert first.version == second.version == third.version >= version_of(created[-1])
     assert third.continue_token is None
-    # A store may not know how many of the rest a selector selects.
+    # With a selector, a store may not know the number of remaining objects.
     assert [page.remaining for page in (first, second, third)] in ([3, 1, 0], [None, None, 0])
 
 
-async def test_a_page_can_be_asked_for_again(store: Store) -> None:
-    await some_frameworks(store, 4)
+async def test_a_page_can_be_requested_again(store: Store) -> None:
+    await create_frameworks(store, 4)
     first = await store.list(FRAMEWORKS, limit=1)
 
-    second = await store.list(FRAMEWORKS, limit=1, token=first.continue_token)
+    second = await store.list(FRAMEWORKS, limit=1, continue_token=first.continue_token)
     await store.delete(FRAMEWORKS, "default", "f-01")
-    again = await store.list(FRAMEWORKS, limit=1, token=first.continue_token)
-    rest = await store.list(FRAMEWORKS, token=first.continue_token)
+    again = await store.list(FRAMEWORKS, limit=1, continue_token=first.continue_token)
+    rest = await store.list(FRAMEWORKS, continue_token=first.continue_token)
 
     assert second == again
     assert names(rest.items) == ["f-01", "f-02", "f-03"]
@@ -174,17 +174,17 @@ async def test_a_page_can_be_asked_for_again(store: Store) -> None:
 
 @pytest.mark.parametrize("limit", [None, 0, -1, 3, 4])
 async def test_a_list_within_the_limit_is_one_page(store: Store, limit: int | None) -> None:
-    made = await some_frameworks(store, 3)
+    created = await create_frameworks(store, 3)
 
     page = await store.list(FRAMEWORKS, limit=limit)
 
-    assert (page.items, page.continue_token) == (made, None)
+    assert (page.items, page.continue_token) == (created, None)
 
 
 @pytest.mark.parametrize("token", ["", "x", "!!!", "bm9uc2Vuc2U=", "WzFd", "W3RydWUsICJhIiwgImIiXQ==", "é"])
-async def test_a_token_that_is_none_of_ours_is_refused(store: Store, token: str) -> None:
+async def test_an_invalid_token_is_rejected(store: Store, token: str) -> None:
     with pytest.raises(BadRequest):
-        await store.list(FRAMEWORKS, limit=1, token=token)
+        await store.list(FRAMEWORKS, limit=1, continue_token=token)
 
 
 # Watch
@@ -195,171 +195,175 @@ async def test_a_watch_from_a_list_misses_and_repeats_nothing(store: Store) -> N
     since = (await store.list(FRAMEWORKS)).version
     watch = store.watch(FRAMEWORKS, since=since)
 
-    made = await store.create(FRAMEWORKS, a_framework())
-    after = await store.update(FRAMEWORKS, with_(made, spec={}))
+    created = await store.create(FRAMEWORKS, a_framework())
+    after = await store.update(FRAMEWORKS, with_(created, spec={}))
     status = await store.update_status(FRAMEWORKS, with_(after, status={"x": 1}))
     await store.create(PODS, a_pod())
     await store.delete(FRAMEWORKS, "default", "mnist")
-    told = await changes(watch, 4)
+    received = await next_changes(watch, 4)
 
-    assert [change.happened for change in told] == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
-    assert [change.object for change in told[:3]] == [made, after, status]
-    gone = told[3].object
-    assert gone == with_metadata(status, resourceVersion=gone["metadata"]["resourceVersion"])
-    versions = [change.version for change in told]
+    assert [change.type for change in received] == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
+    assert [change.object for change in received[:3]] == [created, after, status]
+    deleted = received[3].object
+    assert deleted == with_metadata(status, resourceVersion=deleted["metadata"]["resourceVersion"])
+    versions = [change.version for change in received]
     assert versions == sorted(set(versions))
-    assert versions == [version_of(change.object) for change in told]
+    assert versions == [version_of(change.object) for change in received]
 
 
-async def test_a_watch_waits_for_what_is_to_come(store: Store) -> None:
-    watch = store.watch(FRAMEWORKS, since=await now_in(store))
+async def test_a_watch_waits_for_the_next_change(store: Store) -> None:
+    watch = store.watch(FRAMEWORKS, since=await current_version(store))
     waiting = asyncio.ensure_future(anext(watch))
     await asyncio.sleep(0)
     assert not waiting.done()
 
-    made = await store.create(FRAMEWORKS, a_framework())
+    created = await store.create(FRAMEWORKS, a_framework())
 
-    async with asyncio.timeout(PATIENCE):
-        assert (await waiting).object == made
-
-
-async def test_a_watch_can_begin_in_the_past(store: Store) -> None:
-    made = await some_frameworks(store, 4)
-
-    told = await changes_until(store, FRAMEWORKS, version_of(made[1]))
-
-    assert told == [(ChangeType.ADDED, "f-02"), (ChangeType.ADDED, "f-03")]
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        assert (await waiting).object == created
 
 
-async def test_a_watch_of_one_namespace_hears_of_nothing_else(store: Store) -> None:
-    since = await now_in(store)
+async def test_a_watch_can_start_at_an_earlier_version(store: Store) -> None:
+    created = await create_frameworks(store, 4)
+
+    received = await changes_since(store, FRAMEWORKS, version_of(created[1]))
+
+    assert received == [(ChangeType.ADDED, "f-02"), (ChangeType.ADDED, "f-03")]
+
+
+async def test_a_watch_of_one_namespace_reports_only_its_objects(store: Store) -> None:
+    since = await current_version(store)
     await store.create(FRAMEWORKS, a_framework("x", "one"))
     await store.create(FRAMEWORKS, a_framework("y", "two"))
 
-    told = await changes_until(store, FRAMEWORKS, since, namespace="two")
+    received = await changes_since(store, FRAMEWORKS, since, namespace="two")
 
-    assert told == [(ChangeType.ADDED, "y")]
+    assert received == [(ChangeType.ADDED, "y")]
 
 
-@pytest.mark.parametrize("live", [True, False], ids=["as it happens", "afterwards"])
-async def test_an_object_is_added_when_it_begins_to_match_and_deleted_when_it_ceases(
-    store: Store, live: bool
+@pytest.mark.parametrize("started_before", [True, False], ids=["started before", "started after"])
+async def test_a_watch_by_label_reports_objects_that_start_or_stop_matching(
+    store: Store, started_before: bool
 ) -> None:
-    since = await now_in(store)
-    watch = store.watch(FRAMEWORKS, where=Selector.labelled({"team": "a"}), since=since)
-    waiting = asyncio.ensure_future(anext(watch)) if live else None
+    since = await current_version(store)
+    watch = store.watch(FRAMEWORKS, selector=Selector.for_labels({"team": "a"}), since=since)
+    waiting = asyncio.ensure_future(anext(watch)) if started_before else None
     await asyncio.sleep(0)
 
-    made = await store.create(FRAMEWORKS, a_framework(labels={"team": "b"}))
-    begins = await store.update(FRAMEWORKS, with_metadata(made, labels={"team": "a"}))
-    stays = await store.update_status(FRAMEWORKS, with_(begins, status={"x": 1}))
-    ceases = await store.update(FRAMEWORKS, with_metadata(with_(stays, spec={}), labels={"team": "b"}))
-    await store.update_status(FRAMEWORKS, with_(ceases, status={"x": 2}))
+    created = await store.create(FRAMEWORKS, a_framework(labels={"team": "b"}))
+    matching = await store.update(FRAMEWORKS, with_metadata(created, labels={"team": "a"}))
+    still_matching = await store.update_status(FRAMEWORKS, with_(matching, status={"x": 1}))
+    not_matching = await store.update(
+        FRAMEWORKS, with_metadata(with_(still_matching, spec={}), labels={"team": "b"})
+    )
+    await store.update_status(FRAMEWORKS, with_(not_matching, status={"x": 2}))
     await store.delete(FRAMEWORKS, "default", "mnist")
     last = await store.create(FRAMEWORKS, a_framework("last", labels={"team": "a"}))
-    told = [await waiting] if waiting else []
-    told += await changes(watch, 4 - len(told))
+    received = [await waiting] if waiting else []
+    received += await next_changes(watch, 4 - len(received))
 
-    assert [change.happened for change in told] == ["ADDED", "MODIFIED", "DELETED", "ADDED"]
-    assert [told[0].object, told[1].object, told[3].object] == [begins, stays, last]
-    assert told[2].object == with_metadata(stays, resourceVersion=ceases["metadata"]["resourceVersion"])
-    assert told[2].version == version_of(ceases)
+    assert [change.type for change in received] == ["ADDED", "MODIFIED", "DELETED", "ADDED"]
+    assert [received[0].object, received[1].object, received[3].object] == [matching, still_matching, last]
+    assert received[2].object == with_metadata(
+        still_matching, resourceVersion=not_matching["metadata"]["resourceVersion"]
+    )
+    assert received[2].version == version_of(not_matching)
 
 
-async def test_a_watch_by_field_sees_objects_come_and_go(store: Store) -> None:
-    since = await now_in(store)
-    where = parse(fields="status.phase=Running")
+async def test_a_watch_by_field_reports_objects_that_start_or_stop_matching(store: Store) -> None:
+    since = await current_version(store)
+    selector = parse(fields="status.phase=Running")
     pod = await store.create(PODS, a_pod())
     running = await store.update_status(PODS, with_(pod, status={"phase": "Running"}))
     ended = await store.update_status(PODS, with_(running, status={"phase": "Failed"}))
 
-    told = await changes(store.watch(PODS, where=where, since=since), 2)
+    received = await next_changes(store.watch(PODS, selector=selector, since=since), 2)
 
-    assert [change.happened for change in told] == ["ADDED", "DELETED"]
-    assert told[1].object == with_metadata(running, resourceVersion=ended["metadata"]["resourceVersion"])
+    assert [change.type for change in received] == ["ADDED", "DELETED"]
+    assert received[1].object == with_metadata(running, resourceVersion=ended["metadata"]["resourceVersion"])
 
 
-async def test_a_watch_by_name_hears_of_that_object_alone(store: Store) -> None:
-    since = await now_in(store)
-    await some_frameworks(store, 3)
+async def test_a_watch_by_name_reports_only_that_object(store: Store) -> None:
+    since = await current_version(store)
+    await create_frameworks(store, 3)
     await store.delete(FRAMEWORKS, "default", "f-01")
 
-    told = await changes(store.watch(FRAMEWORKS, where=Selector.named("f-01"), since=since), 2)
+    received = await next_changes(store.watch(FRAMEWORKS, selector=Selector.for_name("f-01"), since=since), 2)
 
-    assert [(change.happened, change.object["metadata"]["name"]) for change in told] == [
+    assert [(change.type, change.object["metadata"]["name"]) for change in received] == [
         (ChangeType.ADDED, "f-01"),
         (ChangeType.DELETED, "f-01"),
     ]
 
 
-async def test_a_watch_from_a_version_to_come_is_silent_until_then(store: Store) -> None:
-    made = await store.create(FRAMEWORKS, a_framework())
-    watch = store.watch(FRAMEWORKS, since=version_of(made) + 2)
+async def test_a_watch_from_a_future_version_starts_there(store: Store) -> None:
+    created = await store.create(FRAMEWORKS, a_framework())
+    watch = store.watch(FRAMEWORKS, since=version_of(created) + 2)
     waiting = asyncio.ensure_future(anext(watch))
     await asyncio.sleep(0)
 
     for n in range(4):
         await store.create(FRAMEWORKS, a_framework(f"f-{n}"))
 
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         first = await waiting
-    assert first.version > version_of(made) + 2
+    assert first.version > version_of(created) + 2
 
 
-async def test_all_watchers_are_told_the_same(store: Store) -> None:
-    since = await now_in(store)
+async def test_all_watchers_receive_the_same_changes(store: Store) -> None:
+    since = await current_version(store)
     watches = [store.watch(FRAMEWORKS, since=since) for _ in range(5)]
-    made = await some_frameworks(store, 3)
+    created = await create_frameworks(store, 3)
 
-    told = [await changes(watch, 3) for watch in watches]
+    received = [await next_changes(watch, 3) for watch in watches]
 
-    assert all([change.object for change in heard] == made for heard in told)
+    assert all([change.object for change in received_by_watch] == created for received_by_watch in received)
 
 
-async def test_a_watcher_who_leaves_is_missed_by_nobody(store: Store) -> None:
-    since = await now_in(store)
-    leaves = asyncio.create_task(changes(store.watch(FRAMEWORKS, since=since), 1))
-    stays = store.watch(FRAMEWORKS, since=since)
+async def test_a_closed_watch_does_not_affect_others(store: Store) -> None:
+    since = await current_version(store)
+    closed = asyncio.create_task(next_changes(store.watch(FRAMEWORKS, since=since), 1))
+    other = store.watch(FRAMEWORKS, since=since)
     await asyncio.sleep(0)
-    leaves.cancel()
-    await asyncio.gather(leaves, return_exceptions=True)
+    closed.cancel()
+    await asyncio.gather(closed, return_exceptions=True)
 
-    made = await store.create(FRAMEWORKS, a_framework())
+    created = await store.create(FRAMEWORKS, a_framework())
 
-    assert [change.object for change in await changes(stays, 1)] == [made]
+    assert [change.object for change in await next_changes(other, 1)] == [created]
 
 
-async def _followed(store: Store) -> dict[str, Object]:
-    """What a list and the changes after it add up to when ``the-end`` comes."""
+async def _replay(store: Store) -> dict[str, Object]:
+    """Applies the changes after a list until ``the-end`` is received."""
     page = await store.list(FRAMEWORKS)
-    seen = {obj["metadata"]["name"]: obj for obj in page.items}
-    reached = page.version
-    while True:  # a busy API server ends watches of those who do not listen fast enough
-        async for change in store.watch(FRAMEWORKS, since=reached):
-            name, reached = change.object["metadata"]["name"], change.version
+    state = {obj["metadata"]["name"]: obj for obj in page.items}
+    version = page.version
+    while True:  # kube-apiserver closes watches of slow clients
+        async for change in store.watch(FRAMEWORKS, since=version):
+            name, version = change.object["metadata"]["name"], change.version
             if name == "the-end":
-                return seen
-            if change.happened is ChangeType.DELETED:
-                del seen[name]
+                return state
+            if change.type is ChangeType.DELETED:
+                del state[name]
             else:
-                assert (name in seen) is (change.happened is ChangeType.MODIFIED)
-                seen[name] = change.object
+                assert (name in state) is (change.type is ChangeType.MODIFIED)
+                state[name] = change.object
 
 
-async def test_list_and_watch_together_give_the_state_at_any_moment(store: Store) -> None:
+async def test_list_and_watch_result_in_the_current_state(store: Store) -> None:
     async def writer(k: int) -> None:
         for n in range(10):
-            made = await store.create(FRAMEWORKS, a_framework(f"f-{k}-{n}"))
-            made = await store.update_status(FRAMEWORKS, with_(made, status={"n": n}))
+            created = await store.create(FRAMEWORKS, a_framework(f"f-{k}-{n}"))
+            created = await store.update_status(FRAMEWORKS, with_(created, status={"n": n}))
             if n % 3 == 0:
-                await store.delete(FRAMEWORKS, "default", made["metadata"]["name"])
+                await store.delete(FRAMEWORKS, "default", created["metadata"]["name"])
 
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(TIMEOUT_SECONDS), asyncio.TaskGroup() as tasks:
         writers = [tasks.create_task(writer(k)) for k in range(8)]
         readers = []
         for _ in range(10):
-            readers.append(tasks.create_task(_followed(store)))
-            await asyncio.sleep(0.002)  # so that they begin at different moments
+            readers.append(tasks.create_task(_replay(store)))
+            await asyncio.sleep(0.002)  # so that they begin at different versions
         await asyncio.gather(*writers)
         state = {obj["metadata"]["name"]: obj for obj in (await store.list(FRAMEWORKS)).items}
         await store.create(FRAMEWORKS, a_framework("the-end"))

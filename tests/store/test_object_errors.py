@@ -1,4 +1,4 @@
-"""Errors in handling one object: recorded once, kept from everything else, forgotten when they are over."""
+"""Errors of handling single objects: logged once, suppressed, and removed after a success."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ def fail(errors: ObjectErrors, error: BaseException, key: tuple[str, str] = KEY)
         raise error
 
 
-def test_an_error_goes_no_further_and_is_logged_once_with_key_and_traceback(
+def test_an_error_is_suppressed_and_logged_once_with_key_and_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     errors = ObjectErrors()
@@ -27,7 +27,7 @@ def test_an_error_goes_no_further_and_is_logged_once_with_key_and_traceback(
     (record,) = caplog.records
     assert record.__dict__["object"] == KEY
     assert record.exc_info is not None
-    assert [(each.called, each.reason) for each in errors.current()] == [
+    assert [(each.description, each.reason) for each in errors.current()] == [
         ("scheduler: pods default/bad", "TypeError")
     ]
     assert errors.counts() == {("scheduler", "pods"): 1}
@@ -44,7 +44,7 @@ def test_another_error_of_the_same_object_is_logged_too(caplog: pytest.LogCaptur
     assert [each.reason for each in errors.current()] == ["KeyError"]
 
 
-def test_an_object_that_is_handled_without_an_error_is_forgotten() -> None:
+def test_the_error_is_removed_when_the_object_is_handled_without_an_error() -> None:
     errors = ObjectErrors()
     fail(errors, TypeError("a"))
 
@@ -63,7 +63,7 @@ def test_a_cancellation_is_not_an_error_of_the_object() -> None:
     assert errors.current() == []
 
 
-def test_only_so_many_objects_are_remembered() -> None:
+def test_the_number_of_recorded_objects_is_limited() -> None:
     errors = ObjectErrors()
 
     for number in range(1500):

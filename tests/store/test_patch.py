@@ -1,13 +1,14 @@
 from contextlib import suppress
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.core.errors import BadRequest, InvalidObject, TooLarge
 from launcher.store.interface import MergePatch
-from launcher.store.patch import merged, operated, patched
+from launcher.store.patch import MAX_COPIED_BYTES, apply_json_patch, apply_merge_patch, apply_patch
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2)
 values = st.recursive(
@@ -32,15 +33,15 @@ values = st.recursive(
         ({"a": "b"}, ["c"], ["c"]),
     ],
 )
-def test_a_merge_patch_does_what_the_rfc_says(target: Any, changes: Any, result: Any) -> None:
-    assert merged(target, changes) == result
+def test_merge_patches_follow_the_rfc(target: Any, changes: Any, result: Any) -> None:
+    assert apply_merge_patch(target, changes) == result
 
 
 @given(values, values)
 def test_a_merge_patch_applied_twice_does_nothing_the_second_time(target: Any, changes: Any) -> None:
-    once = merged(target, changes)
+    once = apply_merge_patch(target, changes)
 
-    assert merged(once, changes) == once
+    assert apply_merge_patch(once, changes) == once
 
 
 def op(name: str, path: str, **more: Any) -> dict[str, Any]:
@@ -72,8 +73,8 @@ def op(name: str, path: str, **more: Any) -> dict[str, Any]:
         pytest.param({"a": 1}, op("test", "/a", value=1.0), {"a": 1}, id="numbers are equal by value"),
     ],
 )
-def test_an_operation_does_what_the_rfc_says(document: Any, operation: Any, result: Any) -> None:
-    assert operated(document, [operation]) == result
+def test_operations_follow_the_rfc(document: Any, operation: Any, result: Any) -> None:
+    assert apply_json_patch(document, [operation]) == result
 
 
 @pytest.mark.parametrize(
@@ -101,45 +102,68 @@ def test_an_operation_does_what_the_rfc_says(document: Any, operation: Any, resu
         pytest.param({}, {"op": "add", "path": 1, "value": 1}, id="path is a number"),
         pytest.param({}, {"op": "move", "path": "/a"}, id="no from"),
         pytest.param({}, {"op": ["add"], "path": "/a"}, id="op is a list"),
-        pytest.param({}, "add", id="operation is a word"),
+        pytest.param({}, "add", id="unknown operation"),
     ],
 )
-def test_an_operation_that_cannot_be_done_fails_and_says_which(document: Any, operation: Any) -> None:
+def test_a_failing_operation_is_named(document: Any, operation: Any) -> None:
     with pytest.raises(InvalidObject, match="operation 1 of the JSON patch"):
-        operated(document, [op("test", "", value=document), operation])
+        apply_json_patch(document, [op("test", "", value=document), operation])
 
 
 @given(
     values, st.lists(st.tuples(st.sampled_from(["add", "replace", "remove"]), st.text("ab/01-~", max_size=4)))
 )
-def test_the_document_itself_is_never_touched(document: Any, steps: list[tuple[str, str]]) -> None:
+def test_the_document_is_never_modified(document: Any, steps: list[tuple[str, str]]) -> None:
     before = repr(document)
     with suppress(InvalidObject):
-        operated(document, [op(name, path, value=[]) for name, path in steps])
+        apply_json_patch(document, [op(name, path, value=[]) for name, path in steps])
 
     assert repr(document) == before
 
 
 @given(values, values)
-def test_what_was_added_can_be_tested_and_removed(document: Any, value: Any) -> None:
+def test_added_values_can_be_tested_and_removed(document: Any, value: Any) -> None:
     whole = {"rest": document}
 
     steps = [op("add", "/new", value=value), op("test", "/new", value=value), op("remove", "/new")]
 
-    assert operated(whole, steps) == whole
+    assert apply_json_patch(whole, steps) == whole
 
 
-def test_copies_of_copies_end_at_a_limit() -> None:
+def test_the_size_of_copies_is_limited() -> None:
     bomb = [op("add", "/a", value=["x" * 100])] + [op("copy", "/a/-", **{"from": "/a"}) for _ in range(40)]
 
     with pytest.raises(TooLarge):
-        operated({}, bomb)
+        apply_json_patch({}, bomb)
 
 
-def test_a_patch_nested_too_deeply_is_refused() -> None:
+def test_a_patch_that_is_nested_too_deeply_is_rejected() -> None:
     deep: Any = 1
     for _ in range(5_000):
         deep = {"a": deep}
 
     with pytest.raises(BadRequest, match="deep"):
-        patched({}, MergePatch(deep))
+        apply_patch({}, MergePatch(deep))
+
+
+def test_a_copy_that_is_too_large_is_rejected_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = {"a": ["x" * 1000] * (MAX_COPIED_BYTES // 1000 + 1)}
+    decoded: list[int] = []
+    loads = orjson.loads
+
+    def count(data: bytes) -> object:
+        decoded.append(len(data))
+        return loads(data)
+
+    monkeypatch.setattr("launcher.store.patch.orjson.loads", count)
+    monkeypatch.setattr("launcher.store.patch.copy.deepcopy", lambda _: pytest.fail("copied"))
+
+    with pytest.raises(TooLarge):
+        apply_json_patch(document, [{"op": "copy", "from": "/a", "path": "/b"}])
+
+    assert len(decoded) == 1, "only the document itself was copied"
+
+
+def test_a_value_with_invalid_unicode_cannot_be_copied() -> None:
+    with pytest.raises(InvalidObject, match="operation 0"):
+        apply_json_patch({"a": "\ud800"}, [{"op": "copy", "from": "/a", "path": "/b"}])

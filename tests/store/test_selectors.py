@@ -36,7 +36,7 @@ def requirement(key: str, operator: Operator, *values: str) -> LabelRequirement:
         ("in in (in)", [requirement("in", Operator.IN, "in")]),
     ],
 )
-def test_a_label_selector_is_read(text: str, requirements: list[LabelRequirement]) -> None:
+def test_label_selectors_are_parsed(text: str, requirements: list[LabelRequirement]) -> None:
     assert parse(text).labels == tuple(requirements)
 
 
@@ -70,8 +70,8 @@ def test_a_label_selector_is_read(text: str, requirements: list[LabelRequirement
         "a=é",
     ],
 )
-def test_a_label_selector_that_is_none_is_refused_with_the_right_syntax(text: str) -> None:
-    with pytest.raises(BadRequest, match=r"write key, !key, key=value"):
+def test_an_invalid_label_selector_is_rejected_with_the_syntax(text: str) -> None:
+    with pytest.raises(BadRequest, match=r"use key, !key, key=value"):
         parse(text)
 
 
@@ -86,18 +86,18 @@ def test_a_label_selector_that_is_none_is_refused_with_the_right_syntax(text: st
         (r"a=x\,y\=z\\", [FieldRequirement("a", r"x,y=z" + "\\")]),
     ],
 )
-def test_a_field_selector_is_read(text: str, requirements: list[FieldRequirement]) -> None:
+def test_field_selectors_are_parsed(text: str, requirements: list[FieldRequirement]) -> None:
     assert parse(fields=text).fields == tuple(requirements)
 
 
 @pytest.mark.parametrize("text", ["a", "=b", "a=b=c", ",", "a=b,,c=d", "a=b c!d=e", "a in (b)", r"a=\x"])
-def test_a_field_selector_that_is_none_is_refused_with_the_right_syntax(text: str) -> None:
-    with pytest.raises(BadRequest, match=r"write path=value or path!=value"):
+def test_an_invalid_field_selector_is_rejected_with_the_syntax(text: str) -> None:
+    with pytest.raises(BadRequest, match=r"use path=value or path!=value"):
         parse(fields=text)
 
 
 @given(st.text(alphabet="ab!=<>(), \\.inot\n", max_size=30))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     for labels, fields in ((text, ""), ("", text)):
         try:
             where = parse(labels, fields)
@@ -124,7 +124,7 @@ def test_fields_are_compared_as_text_and_absent_ones_are_empty(fields: str, matc
     assert parse(fields=fields).matches(obj) is matches
 
 
-def test_numbers_in_labels_are_compared_as_numbers_and_words_never_match() -> None:
+def test_numeric_operators_compare_labels_as_numbers_and_never_match_text() -> None:
     where = parse("a>9")
 
     assert where.matches_labels({"a": "10"})
@@ -133,9 +133,9 @@ def test_numbers_in_labels_are_compared_as_numbers_and_words_never_match() -> No
     assert not where.matches_labels({})
 
 
-def test_selectors_made_in_code_are_those_that_are_read() -> None:
-    assert Selector.labelled({"a": "b", "c": "d"}) == parse("a=b,c=d")
-    assert Selector.named("x") == parse(fields="metadata.name=x")
-    assert Selector.labelled({"a": "b"}) & Selector.named("x") == parse("a=b", "metadata.name=x")
+def test_selectors_built_in_code_equal_parsed_ones() -> None:
+    assert Selector.for_labels({"a": "b", "c": "d"}) == parse("a=b,c=d")
+    assert Selector.for_name("x") == parse(fields="metadata.name=x")
+    assert Selector.for_labels({"a": "b"}) & Selector.for_name("x") == parse("a=b", "metadata.name=x")
     assert parse() == EVERYTHING
     assert len({parse("a in (b,c)"), parse("a in (c,b)")}) == 1

@@ -1,18 +1,19 @@
-"""The rules that depend on time, which the contract cannot turn."""
+"""Rules of writes and deletions that depend on the clock."""
 
 import pytest
 
 from launcher.core.errors import BadRequest
 from launcher.store import strategy
 from launcher.store.interface import FRAMEWORKS, PODS, DeleteOptions, Object, Propagation
-from tests.store.builders import NOW, a_framework, a_pod, with_
+from tests.builders import a_pod
+from tests.store.builders import NOW, a_framework, with_
 
 
 def stored(obj: Object) -> Object:
     kind = PODS if obj["kind"] == "Pod" else FRAMEWORKS
-    made = strategy.created(kind, obj, uid="u", now=NOW)
-    made["metadata"]["resourceVersion"] = "1"
-    return made
+    created = strategy.prepare_create(kind, obj, uid="u", now=NOW)
+    created["metadata"]["resourceVersion"] = "1"
+    return created
 
 
 def test_times_are_whole_seconds_in_utc() -> None:
@@ -20,31 +21,31 @@ def test_times_are_whole_seconds_in_utc() -> None:
     assert stored(a_framework())["metadata"]["creationTimestamp"] == "2023-11-14T22:13:20Z"
 
 
-def test_a_pod_ends_when_its_grace_is_over() -> None:
-    going = strategy.deleted(PODS, stored(a_pod(nodeName="n")), DeleteOptions(grace=10), NOW + 100)
+def test_a_deleted_pod_expires_after_its_grace_period() -> None:
+    deleting = strategy.prepare_delete(PODS, stored(a_pod(nodeName="n")), DeleteOptions(grace=10), NOW + 100)
 
-    assert going is not None
-    assert going["metadata"]["deletionTimestamp"] == strategy.timestamp(NOW + 110)
+    assert deleting is not None
+    assert deleting["metadata"]["deletionTimestamp"] == strategy.timestamp(NOW + 110)
 
 
 def test_a_shortened_grace_counts_from_the_first_deletion() -> None:
-    going = strategy.deleted(PODS, stored(a_pod(nodeName="n")), DeleteOptions(grace=30), NOW)
-    assert going is not None
+    deleting = strategy.prepare_delete(PODS, stored(a_pod(nodeName="n")), DeleteOptions(grace=30), NOW)
+    assert deleting is not None
 
-    sooner = strategy.deleted(PODS, going, DeleteOptions(grace=20), NOW + 15)
+    sooner = strategy.prepare_delete(PODS, deleting, DeleteOptions(grace=20), NOW + 15)
 
     assert sooner is not None
     assert sooner["metadata"]["deletionTimestamp"] == strategy.timestamp(NOW + 20)
 
 
-def test_what_waits_for_a_finalizer_has_no_grace() -> None:
-    going = strategy.deleted(
+def test_an_object_waiting_for_a_finalizer_has_no_grace_period() -> None:
+    deleting = strategy.prepare_delete(
         FRAMEWORKS, stored(a_framework(finalizers=["x/y"])), DeleteOptions(grace=30), NOW + 5
     )
 
-    assert going is not None
-    assert going["metadata"]["deletionTimestamp"] == strategy.timestamp(NOW + 5)
-    assert going["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert deleting is not None
+    assert deleting["metadata"]["deletionTimestamp"] == strategy.timestamp(NOW + 5)
+    assert deleting["metadata"]["deletionGracePeriodSeconds"] == 0
 
 
 @pytest.mark.parametrize(
@@ -56,48 +57,48 @@ def test_what_waits_for_a_finalizer_has_no_grace() -> None:
         (Propagation.ORPHAN, ["foregroundDeletion", "x/y"], ["x/y", "orphan"]),
     ],
 )
-def test_the_last_word_on_propagation_counts(
+def test_the_last_propagation_policy_takes_effect(
     propagation: Propagation | None, held: list[str], finalizers: list[str]
 ) -> None:
-    going = strategy.deleted(
+    deleting = strategy.prepare_delete(
         FRAMEWORKS, stored(a_framework(finalizers=held)), DeleteOptions(propagation=propagation), NOW
     )
 
-    assert going is not None
-    assert going["metadata"]["finalizers"] == finalizers
+    assert deleting is not None
+    assert deleting["metadata"]["finalizers"] == finalizers
 
 
-def test_the_rules_never_touch_what_they_are_given() -> None:
-    handed, before = a_framework(finalizers=["x/y"]), stored(a_framework(finalizers=["x/y"]))
-    copies = repr(handed), repr(before)
+def test_the_functions_do_not_modify_their_arguments() -> None:
+    passed, before = a_framework(finalizers=["x/y"]), stored(a_framework(finalizers=["x/y"]))
+    copies = repr(passed), repr(before)
 
-    strategy.created(FRAMEWORKS, handed, uid="v", now=NOW)
-    strategy.updated(FRAMEWORKS, before, strategy.normalized(FRAMEWORKS, {**before, "spec": {}}))
-    strategy.deleted(FRAMEWORKS, before, DeleteOptions(propagation=Propagation.FOREGROUND), NOW)
+    strategy.prepare_create(FRAMEWORKS, passed, uid="v", now=NOW)
+    strategy.prepare_update(FRAMEWORKS, before, strategy.normalize(FRAMEWORKS, {**before, "spec": {}}))
+    strategy.prepare_delete(FRAMEWORKS, before, DeleteOptions(propagation=Propagation.FOREGROUND), NOW)
 
-    assert (repr(handed), repr(before)) == copies
+    assert (repr(passed), repr(before)) == copies
 
 
-def test_a_number_is_another_when_it_is_written_otherwise() -> None:
+def test_numbers_of_different_types_are_different_values() -> None:
     before = stored(with_(a_framework(), spec={"a": 1}))
 
-    wanted = strategy.normalized(FRAMEWORKS, with_(before, spec={"a": 1.0}))
-    after = strategy.updated(FRAMEWORKS, before, wanted)
+    changed = strategy.normalize(FRAMEWORKS, with_(before, spec={"a": 1.0}))
+    after = strategy.prepare_update(FRAMEWORKS, before, changed)
 
     assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
 
 
-def test_a_grace_without_end_still_ends_at_some_date() -> None:
+def test_a_very_long_grace_period_is_limited_to_a_valid_date() -> None:
     pod = a_pod(nodeName="node", terminationGracePeriodSeconds=10**14)
     before = stored(pod)
 
-    going = strategy.deleted(PODS, before, DeleteOptions(), NOW)
+    deleting = strategy.prepare_delete(PODS, before, DeleteOptions(), NOW)
 
-    assert going is not None
-    assert going["metadata"]["deletionGracePeriodSeconds"] == 2**31 - 1
+    assert deleting is not None
+    assert deleting["metadata"]["deletionGracePeriodSeconds"] == 2**31 - 1
 
 
-def test_only_frameworks_have_a_record_of_who_owns_their_fields() -> None:
+def test_only_frameworks_store_managed_fields() -> None:
     record = [{"manager": "me"}]
 
     assert stored(a_framework(managedFields=record))["metadata"]["managedFields"] == record
@@ -110,6 +111,6 @@ def test_only_frameworks_have_a_record_of_who_owns_their_fields() -> None:
 
 
 @pytest.mark.parametrize("record", ["me", {"manager": "me"}, ["me"]])
-def test_a_record_of_another_form_is_refused(record: object) -> None:
+def test_malformed_managed_fields_are_rejected(record: object) -> None:
     with pytest.raises(BadRequest, match=r"metadata\.managedFields must be a list of objects"):
         stored(a_framework(managedFields=record))

@@ -1,9 +1,9 @@
 """
-Sets of a Framework's fields, and what they mean on it: the fields that can be owned, each known by its path.
+Sets of a Framework's fields, each identified by its path, for server-side apply.
 
-A path's parts are spelt as Kubernetes' ``fieldsV1`` spells its keys: ``f:spec``, ``f:taskRoles``,
-``k:{"name":"worker"}``. Maps are gone into, lists are one value each, and only task roles are known by their name.
-What is no part of the spec, a label or an annotation is owned by nobody.
+The parts of a path are the keys of Kubernetes' ``fieldsV1``: ``f:spec``, ``f:taskRoles``, ``k:{"name":"worker"}``. Maps
+are traversed, lists are atomic, and only task roles are identified by their name. Fields outside of the spec, the
+labels and the annotations have no manager.
 """
 
 import json
@@ -23,7 +23,7 @@ _ABSENT = object()
 
 
 def fields_in(obj: Mapping[str, Any]) -> FieldSet:
-    """Every field that *obj* sets and that can be owned; null sets nothing."""
+    """Returns every field that *obj* sets and that can have a manager; null sets nothing."""
     return frozenset((*_metadata_fields(obj.get("metadata")), *_fields(obj.get("spec") or None, ("f:spec",))))
 
 
@@ -43,7 +43,7 @@ def _fields(value: Any, path: Path) -> Iterator[Path]:
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from _fields(inner, (*path, _FIELD + key))
-    elif path == _ROLES and (roles := by_name(value)):
+    elif path == _ROLES and (roles := roles_by_key(value)):
         for key, role in roles.items():
             yield (*path, key)
             yield from _fields(role, (*path, key))
@@ -51,8 +51,8 @@ def _fields(value: Any, path: Path) -> Iterator[Path]:
         yield path
 
 
-def by_name(value: Any) -> dict[str, Json]:
-    """Task roles by the part of a path that names them; empty when some cannot be told apart."""
+def roles_by_key(value: Any) -> dict[str, Json]:
+    """Returns task roles by their key in a path; empty if names are missing or not unique."""
     if not isinstance(value, list):
         return {}
     roles = {_role_key(role["name"]): role for role in value if _is_named(role)}
@@ -64,30 +64,30 @@ def _is_named(role: Any) -> bool:
 
 
 def _role_key(name: str) -> str:
-    # Not by orjson: what is applied may still hold text that nobody can write down.
+    # Not by orjson: an applied configuration may contain text that is not valid Unicode.
     return _ROLE + json.dumps({"name": name}, ensure_ascii=False, separators=(",", ":"))
 
 
-def to_wire(fields: Iterable[Path]) -> Json:
-    """The set as ``fieldsV1``."""
+def to_fields_v1(fields: Iterable[Path]) -> Json:
+    """Returns the set as ``fieldsV1``."""
     tree: Json = {}
     for path in sorted(fields):
         branch = tree
-        # A prefix is sorted before what it begins: by now it is there, and bare.
+        # A prefix sorts before longer paths, so its branch exists already.
         for part in path[:-1]:
             branch = branch.setdefault(part, {})
         branch[path[-1]] = {}
-    return _marked(tree, frozenset(fields), ())
+    return _with_dots(tree, frozenset(fields), ())
 
 
-def _marked(tree: Json, fields: FieldSet, path: Path) -> Json:
-    """The tree with a dot wherever something is in the set for itself and has other members inside."""
-    inner = {part: _marked(branch, fields, (*path, part)) for part, branch in tree.items()}
+def _with_dots(tree: Json, fields: FieldSet, path: Path) -> Json:
+    """Returns the tree with a dot at each member of the set that contains other members."""
+    inner = {part: _with_dots(branch, fields, (*path, part)) for part, branch in tree.items()}
     return {".": {}, **inner} if inner and path in fields else inner
 
 
-def from_wire(tree: Mapping[str, Any]) -> FieldSet:
-    """The set that ``fieldsV1`` spells. Raises ValueError when it spells none."""
+def from_fields_v1(tree: Mapping[str, Any]) -> FieldSet:
+    """Returns the set in ``fieldsV1``. Raises ValueError."""
     return frozenset(_members(tree, ()))
 
 
@@ -110,20 +110,20 @@ def is_set(obj: Mapping[str, Any], path: Path) -> bool:
 
 
 def is_same(one: Mapping[str, Any], other: Mapping[str, Any], path: Path) -> bool:
-    """Whether a field is the same in both. A map is the same map whatever it holds: that is told field by field."""
+    """Whether a field is equal in both. Maps are equal regardless of their fields, which are compared themselves."""
     values = _value(one, path), _value(other, path)
     if _ABSENT in values:
         return values[0] is values[1]
     if all(isinstance(value, dict) for value in values):
         return True
-    # Spelt out, since Python takes 1 and true for equal.
-    spelt = [orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for value in values]
-    return spelt[0] == spelt[1]
+    # Compared as JSON, since 1 == True in Python.
+    encoded = [orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for value in values]
+    return encoded[0] == encoded[1]
 
 
 def _value(value: Any, path: Path) -> Any:
     for part in path:
-        inner = by_name(value) if isinstance(value, list) else value
+        inner = roles_by_key(value) if isinstance(value, list) else value
         key = part.removeprefix(_FIELD) if part.startswith(_FIELD) else part
         if not isinstance(inner, dict) or key not in inner:
             return _ABSENT
@@ -132,16 +132,16 @@ def _value(value: Any, path: Path) -> Any:
 
 
 def without(obj: Mapping[str, Any], fields: Iterable[Path]) -> Json:
-    """A copy of *obj* in which these fields are gone, with all that is in them; a role that stays keeps its name."""
-    left: Json = _pruned(dict(obj), to_wire(fields))
-    return left
+    """Returns a copy of *obj* without these fields and their content; remaining roles keep their name."""
+    remaining: Json = _pruned(dict(obj), to_fields_v1(fields))
+    return remaining
 
 
 def _pruned(value: Any, tree: Mapping[str, Any]) -> Any:
     if not tree:
         return value
     if isinstance(value, list):
-        roles = {key: role for key, role in by_name(value).items() if not _is_member(tree.get(key))}
+        roles = {key: role for key, role in roles_by_key(value).items() if not _is_member(tree.get(key))}
         return [{**_pruned(role, tree.get(key, {})), "name": role["name"]} for key, role in roles.items()]
     if not isinstance(value, dict):
         return value
@@ -153,12 +153,12 @@ def _is_member(branch: Mapping[str, Any] | None) -> bool:
     return branch is not None and (not branch or "." in branch)
 
 
-def shown(path: Path) -> str:
-    """The path as Kubernetes tells it to people: ``.spec.taskRoles[name="worker"].taskNumber``."""
-    return "".join(map(_shown_part, path))
+def format_path(path: Path) -> str:
+    """Returns the path as Kubernetes formats it: ``.spec.taskRoles[name="worker"].taskNumber``."""
+    return "".join(map(_format_part, path))
 
 
-def _shown_part(part: str) -> str:
+def _format_part(part: str) -> str:
     if not part.startswith(_ROLE):
         return f".{part[2:]}"
     keys = [f"{key}={json.dumps(value)}" for key, value in json.loads(part.removeprefix(_ROLE)).items()]

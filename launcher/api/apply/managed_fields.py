@@ -1,8 +1,8 @@
 """
-Who owns which fields of a Framework: ``metadata.managedFields``, as server-side apply keeps them.
+Field managers of a Framework: ``metadata.managedFields`` of server-side apply.
 
-Nobody owns anything before the first apply. From then on a field belongs to whoever applied it or was the last to
-change it otherwise, and an apply may change another's field only when it says so.
+There are no managers before the first apply. From then on a field is managed by the clients that applied it, or by the
+last one that changed it otherwise, and an apply changes a field of another manager only with ``force``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,28 +19,28 @@ from launcher.api.apply.field_sets import (
     Json,
     Path,
     fields_in,
-    from_wire,
+    format_path,
+    from_fields_v1,
     is_same,
     is_set,
-    shown,
-    to_wire,
+    to_fields_v1,
 )
 from launcher.core.errors import BadRequest, LauncherError
 from launcher.core.manifest import validate_framework
 from launcher.core.names import API_VERSION
 
-#: Who owns what was there when somebody first applied.
-BEFORE = "before-first-apply"
+#: The manager of fields that were set before the first apply.
+BEFORE_FIRST_APPLY = "before-first-apply"
 KUBECTL = "kubectl"
-#: What a client that applies by itself has applied last, as it notes it on the object.
+#: The annotation of client-side apply.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-NOTE: Path = ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")
-#: The least that goes when a field does: never the whole of the metadata or of the spec.
-_SHORTEST = 2
+LAST_APPLIED_PATH: Path = ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")
+#: A dropped path has at least so many parts: metadata and spec are never removed.
+_MIN_DROPPED_PARTS = 2
 
 
 class ManagerOperation(StrEnum):
-    """How somebody came to own fields; the two are kept apart even of one manager."""
+    """How a manager came to own fields; managedFields has one entry for each."""
 
     APPLY = "Apply"
     UPDATE = "Update"
@@ -48,7 +48,7 @@ class ManagerOperation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldManager:
-    """A manager, and the fields that it owns since *time*."""
+    """A manager and its fields; *time* is that of the last change of the set."""
 
     manager: str
     operation: ManagerOperation
@@ -57,7 +57,7 @@ class FieldManager:
     api_version: str = API_VERSION
     subresource: str = ""
 
-    def is_one_with(self, other: "FieldManager") -> bool:
+    def is_same(self, other: "FieldManager") -> bool:
         return self.identity == other.identity
 
     @property
@@ -65,48 +65,50 @@ class FieldManager:
         return self.manager, self.operation, self.subresource
 
     def __str__(self) -> str:
-        """As Kubernetes tells it to who is in conflict with it."""
+        """Returns the name in a conflict, in kube-apiserver's format."""
         if self.operation is ManagerOperation.APPLY:
             return f'"{self.manager}"'
         return f'"{self.manager}" using {self.api_version}' + (f" at {self.time}" if self.time else "")
 
 
-Owners = tuple[FieldManager, ...]
+FieldManagers = tuple[FieldManager, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ManagerConflict:
-    """A field that somebody would change, and another owns."""
+    """A field that an apply would change, and its other manager."""
 
-    owner: FieldManager
+    manager: FieldManager
     field: str
 
 
-def read_owners(entries: Any) -> Owners:
-    """The owners that ``managedFields`` tells of. Raises BadRequest."""
+def managers_from_json(entries: Any) -> FieldManagers:
+    """Returns the managers in ``managedFields``. Raises BadRequest."""
     if not isinstance(entries, list):
         raise BadRequest("metadata.managedFields must be a list")
-    owners = tuple(_read(entry, f"metadata.managedFields[{index}]") for index, entry in enumerate(entries))
-    if len({owner.identity for owner in owners}) < len(owners):
-        raise BadRequest("metadata.managedFields must name each manager once for each operation")
-    return owners
+    managers = tuple(
+        _manager_from_json(entry, f"metadata.managedFields[{index}]") for index, entry in enumerate(entries)
+    )
+    if len({manager.identity for manager in managers}) < len(managers):
+        raise BadRequest("metadata.managedFields must have one entry per manager and operation")
+    return managers
 
 
-def _read(entry: Any, where: str) -> FieldManager:
+def _manager_from_json(entry: Any, path: str) -> FieldManager:
     if not isinstance(entry, dict):
-        raise BadRequest(f"{where} must be an object")
+        raise BadRequest(f"{path} must be an object")
     texts = {name: entry.get(name) or "" for name in _TEXTS}
     for name, text in texts.items():
         if not isinstance(text, str):
-            raise BadRequest(f"{where}.{name} must be a string")
+            raise BadRequest(f"{path}.{name} must be a string")
     if texts["operation"] not in set(ManagerOperation):
-        raise BadRequest(f"{where}.operation must be Apply or Update")
+        raise BadRequest(f"{path}.operation must be Apply or Update")
     if (entry.get("fieldsType") or "FieldsV1") != "FieldsV1":
-        raise BadRequest(f"{where}.fieldsType must be FieldsV1")
+        raise BadRequest(f"{path}.fieldsType must be FieldsV1")
     try:
-        fields = from_wire(entry.get("fieldsV1") or {})
+        fields = from_fields_v1(entry.get("fieldsV1") or {})
     except ValueError as error:
-        raise BadRequest(f"{where}.fieldsV1: {error}") from None
+        raise BadRequest(f"{path}.fieldsV1: {error}") from None
     return FieldManager(
         texts["manager"],
         ManagerOperation(texts["operation"]),
@@ -120,129 +122,135 @@ def _read(entry: Any, where: str) -> FieldManager:
 _TEXTS = ("manager", "operation", "time", "apiVersion", "subresource")
 
 
-def owners_to_wire(owners: Iterable[FieldManager]) -> list[Json]:
-    """``managedFields``: an entry for each who owns anything."""
-    return [_entry(owner) for owner in owners if owner.fields]
+def managers_to_json(managers: Iterable[FieldManager]) -> list[Json]:
+    """Returns ``managedFields``, with an entry for each manager that has fields."""
+    return [_entry(manager) for manager in managers if manager.fields]
 
 
-def _entry(owner: FieldManager) -> Json:
+def _entry(manager: FieldManager) -> Json:
     entry = {
-        "manager": owner.manager,
-        "operation": owner.operation.value,
-        "apiVersion": owner.api_version,
-        "time": owner.time,
+        "manager": manager.manager,
+        "operation": manager.operation.value,
+        "apiVersion": manager.api_version,
+        "time": manager.time,
         "fieldsType": "FieldsV1",
-        "fieldsV1": to_wire(owner.fields),
-        "subresource": owner.subresource,
+        "fieldsV1": to_fields_v1(manager.fields),
+        "subresource": manager.subresource,
     }
     return {name: value for name, value in entry.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """What stands on an object as kubectl last applied it by itself: as it was *given*, or *filled* in for it."""
+class LastApplied:
+    """Fields that still have the value of the last client-side apply: *applied* by the user, or *defaulted*."""
 
-    given: FieldSet = NOTHING
-    filled: FieldSet = NOTHING
+    applied: FieldSet = NOTHING
+    defaulted: FieldSet = NOTHING
 
 
-def note_on(live: Json) -> Note:
-    """The note that kubectl has left, if it has."""
+def last_applied(live: Json) -> LastApplied:
+    """Returns the fields of kubectl's annotation, if the object has one."""
     text = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED)
     try:
         config = orjson.loads(text or "null")
     except orjson.JSONDecodeError:
-        return Note()
+        return LastApplied()
     if not isinstance(config, dict):
-        return Note()
-    given = fields_in(config)
-    # Some values are stored in another spelling than they were sent in.
+        return LastApplied()
+    applied = fields_in(config)
+    # Some values are stored in another format than they were sent in.
     with suppress(LauncherError):
         config = validate_framework(config).object
-    standing = frozenset(path for path in fields_in(config) if is_same(live, config, path))
-    return Note(given & standing, standing - given)
+    unchanged = frozenset(path for path in fields_in(config) if is_same(live, config, path))
+    return LastApplied(applied & unchanged, unchanged - applied)
 
 
-def first_owners(live: Json, manager: str, now: str) -> Owners:
+def initial_managers(live: Json, manager: str, now: str) -> FieldManagers:
     """
-    The owners of an object that nobody has applied yet, as its first applier finds them.
+    Returns the managers of an object before its first server-side apply.
 
-    What kubectl has applied by itself, it may go on applying. Its note about that is nobody's: were it owned, kubectl
-    would take over all that its owner has.
+    Fields of kubectl's client-side apply become kubectl's. The annotation itself gets no manager: with one, kubectl
+    would migrate all fields of that manager.
     """
-    note = note_on(live) if manager == KUBECTL else Note()
-    kubectl = FieldManager(KUBECTL, ManagerOperation.APPLY, note.given, now)
-    before = FieldManager(
-        BEFORE, ManagerOperation.UPDATE, fields_in(live) - note.given - note.filled - {NOTE}, now
-    )
-    return tuple(owner for owner in (kubectl, before) if owner.fields)
+    annotation = last_applied(live) if manager == KUBECTL else LastApplied()
+    kubectl = FieldManager(KUBECTL, ManagerOperation.APPLY, annotation.applied, now)
+    others = fields_in(live) - annotation.applied - annotation.defaulted - {LAST_APPLIED_PATH}
+    before = FieldManager(BEFORE_FIRST_APPLY, ManagerOperation.UPDATE, others, now)
+    return tuple(each for each in (kubectl, before) if each.fields)
 
 
-def dropped(owners: Owners, wanted: FieldSet, manager: str) -> FieldSet:
+def dropped_fields(managers: FieldManagers, applied: FieldSet, manager: str) -> FieldSet:
     """
-    What goes when *manager* applies just *wanted*: all that it applied before, and that nobody else owns.
+    Returns the fields to remove when *manager* applies *applied*: those that only it applied before.
 
-    A map or role goes whole, with the defaults in it, when nobody owns anything inside any more.
+    A map or role is removed whole, with its defaults, if no manager has a field in it.
     """
-    me = FieldManager(manager, ManagerOperation.APPLY, wanted)
-    kept = wanted.union(*(owner.fields for owner in owners if not owner.is_one_with(me)))
+    applier = FieldManager(manager, ManagerOperation.APPLY, applied)
+    kept = applied.union(*(each.fields for each in managers if not each.is_same(applier)))
     needed = {path[:length] for path in kept for length in range(1, len(path) + 1)}
-    mine = NOTHING.union(*(owner.fields for owner in owners if owner.is_one_with(me)))
-    goes = set()
-    for path in mine - needed:
-        shortest = next(size for size in range(_SHORTEST, len(path) + 1) if path[:size] not in needed)
-        goes.add(path[:shortest])
-    return frozenset(goes)
+    own = NOTHING.union(*(each.fields for each in managers if each.is_same(applier)))
+    dropped = set()
+    for path in own - needed:
+        size = next(size for size in range(_MIN_DROPPED_PARTS, len(path) + 1) if path[:size] not in needed)
+        dropped.add(path[:size])
+    return frozenset(dropped)
 
 
-def clashes(
-    live: Json, new: Json, owners: Owners, wanted: FieldSet, manager: str
+def manager_conflicts(
+    live: Json, new: Json, managers: FieldManagers, applied: FieldSet, manager: str
 ) -> Sequence[ManagerConflict]:
-    """What *manager*, who applies *wanted*, would change of what others own."""
-    me = FieldManager(manager, ManagerOperation.APPLY, wanted)
-    others = [owner for owner in owners if not owner.is_one_with(me)]
-    changed = _changed(live, new, wanted)
+    """Returns the fields of other managers that *manager* would change by applying *applied*."""
+    applier = FieldManager(manager, ManagerOperation.APPLY, applied)
+    others = [each for each in managers if not each.is_same(applier)]
+    changed = _changed(live, new, applied)
     if others and changed and manager == KUBECTL:
-        # Whoever applied them by itself goes on with the server's help: it is the same user's file.
-        changed -= note_on(live).given
+        # A user who moves from client-side to server-side apply keeps the fields of the same file.
+        changed -= last_applied(live).applied
     return [
-        ManagerConflict(owner, shown(path)) for owner in others for path in sorted(owner.fields & changed)
+        ManagerConflict(each, format_path(path)) for each in others for path in sorted(each.fields & changed)
     ]
 
 
-def after_apply(live: Json, new: Json, owners: Owners, wanted: FieldSet, manager: str, now: str) -> Owners:
-    """The owners when *manager* has applied *wanted*: a field that it changed is its own, another is shared."""
-    mine = frozenset(path for path in wanted if is_set(new, path))
-    me = FieldManager(manager, ManagerOperation.APPLY, mine, now)
-    return _with(_without(owners, me, _changed(live, new, mine), new), me)
+def managers_after_apply(
+    live: Json, new: Json, managers: FieldManagers, applied: FieldSet, manager: str, now: str
+) -> FieldManagers:
+    """Returns the managers after an apply: changed fields belong to *manager* alone, others are shared."""
+    own = frozenset(path for path in applied if is_set(new, path))
+    applier = FieldManager(manager, ManagerOperation.APPLY, own, now)
+    return _with(_without(managers, applier, _changed(live, new, own), new), applier)
 
 
-def after_update(old: Json, new: Json, owners: Owners, manager: str, now: str) -> Owners:
-    """The owners when *manager* has changed *old* into *new* in any other way: what is new there is its own."""
+def managers_after_update(
+    old: Json, new: Json, managers: FieldManagers, manager: str, now: str
+) -> FieldManagers:
+    """Returns the managers after another change of *old* into *new*: changed fields belong to *manager*."""
     changed = _changed(old, new, fields_in(new))
-    me = FieldManager(manager, ManagerOperation.UPDATE, changed, now)
-    before = NOTHING.union(*(owner.fields for owner in owners if owner.is_one_with(me)))
-    mine = frozenset(path for path in before | changed if is_set(new, path))
-    return _with(_without(owners, me, changed, new), replace(me, fields=mine))
+    updater = FieldManager(manager, ManagerOperation.UPDATE, changed, now)
+    before = NOTHING.union(*(each.fields for each in managers if each.is_same(updater)))
+    own = frozenset(path for path in before | changed if is_set(new, path))
+    return _with(_without(managers, updater, changed, new), replace(updater, fields=own))
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any], fields: FieldSet) -> FieldSet:
     return frozenset(path for path in fields if is_set(new, path) and not is_same(old, new, path))
 
 
-def _without(owners: Owners, me: FieldManager, taken: FieldSet, new: Json) -> Owners:
-    """The owners; those other than me without what was *taken*, and without what is no longer there."""
+def _without(managers: FieldManagers, writer: FieldManager, taken: FieldSet, new: Json) -> FieldManagers:
+    """Returns the managers; those other than *writer* without *taken* and without fields that *new* does not set."""
     return tuple(
-        owner if owner.is_one_with(me) else _holding(owner, owner.fields - taken, new) for owner in owners
+        each if each.is_same(writer) else _with_set_fields(each, each.fields - taken, new)
+        for each in managers
     )
 
 
-def _holding(owner: FieldManager, fields: FieldSet, new: Json) -> FieldManager:
-    return replace(owner, fields=frozenset(path for path in fields if is_set(new, path)))
+def _with_set_fields(manager: FieldManager, fields: FieldSet, new: Json) -> FieldManager:
+    return replace(manager, fields=frozenset(path for path in fields if is_set(new, path)))
 
 
-def _with(owners: Owners, me: FieldManager) -> Owners:
-    """The owners with *me* among them; since when stays as it was, unless something changed."""
-    if not any(owner.is_one_with(me) for owner in owners):
-        return (*owners, me)
-    return tuple(owner if not owner.is_one_with(me) or owner.fields == me.fields else me for owner in owners)
+def _with(managers: FieldManagers, writer: FieldManager) -> FieldManagers:
+    """Returns the managers with *writer*; its time changes only if its fields do."""
+    if not any(each.is_same(writer) for each in managers):
+        return (*managers, writer)
+    return tuple(
+        each if not each.is_same(writer) or each.fields == writer.fields else writer for each in managers
+    )

@@ -1,74 +1,75 @@
 """
-What is applied, merged with what is there.
+Merge of an applied configuration with a stored object.
 
-Whoever applies says what the object is to hold. Maps are merged, task roles are merged by their name, any other list
-takes the place of the one there, null deletes. That is all for most kinds: nobody owns their fields, so there are no
-conflicts, and a field that is no longer applied stays as it is. Those of Frameworks have owners (``owning``).
+Maps are merged, task roles are merged by their name, any other list is replaced, null deletes. Fields of most kinds
+have no managers: there are no conflicts, and a field that is no longer applied is kept. Frameworks have field managers
+(``managed_fields``).
 """
 
 from typing import Any
 
-from launcher.api.apply.field_sets import by_name
+from launcher.api.apply.field_sets import roles_by_key
 from launcher.core.errors import BadRequest, Conflict
 from launcher.store.interface import Object, ResourceKind
 
-#: Lists whose entries are one thing each, known by name.
-_BY_NAME = ("spec", "taskRoles")
+#: The list whose entries are merged by name.
+_TASK_ROLES = ("spec", "taskRoles")
 
 
 def check_applied(kind: ResourceKind, obj: Object, namespace: str, name: str) -> None:
-    """Nothing, if this may be applied there. Raises BadRequest."""
+    """Raises BadRequest if *obj* is not an applied configuration of that object."""
     for field in ("apiVersion", "kind"):
         if not obj.get(field):
-            raise BadRequest(f"{field} is missing: whoever applies a {kind.kind} has to say so")
+            raise BadRequest(f"{field}: Required value: must be set in an apply patch")
     metadata = obj.get("metadata", {})
     if not isinstance(metadata, dict):
         raise BadRequest("metadata must be an object")
     if metadata.get("managedFields"):
-        raise BadRequest("metadata.managedFields must be left out of what is applied")
+        raise BadRequest("metadata.managedFields must be nil in an apply patch")
     if metadata.get("name", name) != name:
-        raise BadRequest(f"metadata.name is {metadata['name']!r}, and the address says {name!r}")
+        raise BadRequest(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+        )
     if kind.namespaced and metadata.get("namespace", namespace) != namespace:
         raise BadRequest(
-            f"metadata.namespace is {metadata['namespace']!r}, and the address says {namespace!r}"
+            f"the namespace of the object ({metadata['namespace']}) does not match the namespace on the URL "
+            f"({namespace})"
         )
 
 
-def applied(stored: Object, wish: Object) -> Object:
-    """What the object is when it holds *wish*, too."""
-    merged: Object = _merged(stored, wish, ())
+def merge_applied(stored: Object, applied: Object) -> Object:
+    """Returns the stored object with the *applied* configuration."""
+    merged: Object = _merged(stored, applied, ())
     return merged
 
 
-def anew(kind: ResourceKind, wish: Object, namespace: str, name: str) -> Object:
-    """The object that *wish* is by itself. Raises Conflict when one that was there before is meant."""
-    new: Object = _merged({}, wish, ())
+def new_applied(kind: ResourceKind, applied: Object, namespace: str, name: str) -> Object:
+    """Returns the object that an apply creates. Raises Conflict if it names a uid or a resourceVersion."""
+    new: Object = _merged({}, applied, ())
     metadata = new.setdefault("metadata", {})
-    if metadata.get("uid"):
-        raise Conflict(
-            f'Operation cannot be fulfilled on {kind.resource} "{name}": it has a uid, and no such object is there'
-        )
-    if metadata.get("resourceVersion"):
-        raise Conflict(
-            f'Operation cannot be fulfilled on {kind.resource} "{name}": it has a version, and no such object is there'
-        )
+    for field in ("uid", "resourceVersion"):
+        if metadata.get(field):
+            raise Conflict(
+                f'Operation cannot be fulfilled on {kind.resource} "{name}": {field} mismatch: the object does not '
+                "exist"
+            )
     metadata["name"] = name
     if kind.namespaced:
         metadata["namespace"] = namespace
     return new
 
 
-def without_nulls(wish: Object) -> Object:
-    """*wish* without what it leaves open: null applies nothing."""
-    found: Object = _given(wish, ())
-    return found
+def without_nulls(applied: Object) -> Object:
+    """Returns *applied* without null fields, which apply nothing."""
+    result: Object = _without_nulls(applied, ())
+    return result
 
 
-def _given(value: Any, path: tuple[str, ...]) -> Any:
+def _without_nulls(value: Any, path: tuple[str, ...]) -> Any:
     if isinstance(value, dict):
-        return {key: _given(inner, (*path, key)) for key, inner in value.items() if inner is not None}
-    if path == _BY_NAME and isinstance(value, list):
-        return [_given(entry, (*path, "")) for entry in value]
+        return {key: _without_nulls(inner, (*path, key)) for key, inner in value.items() if inner is not None}
+    if path == _TASK_ROLES and isinstance(value, list):
+        return [_without_nulls(entry, (*path, "")) for entry in value]
     return value
 
 
@@ -81,20 +82,21 @@ def _merged(old: Any, new: Any, path: tuple[str, ...]) -> Any:
             else:
                 result[key] = _merged(result.get(key), value, (*path, key))
         return result
-    # Entries that cannot be told apart are left for the rules to refuse.
-    if path == _BY_NAME and isinstance(old, list) and isinstance(new, list) and len(by_name(new)) == len(new):
+    # Roles without unique names are replaced; validation rejects them.
+    is_roles = path == _TASK_ROLES and isinstance(old, list) and isinstance(new, list)
+    if is_roles and len(roles_by_key(new)) == len(new):
         return _merged_by_name(old, new, path)
     return new
 
 
 def _merged_by_name(old: list[Any], new: list[Any], path: tuple[str, ...]) -> list[Any]:
-    """The old entries, each with what is new about it, then the new ones."""
-    places = {entry.get("name"): index for index, entry in enumerate(old) if isinstance(entry, dict)}
+    """Returns the old entries, merged, followed by the new ones."""
+    indexes = {entry.get("name"): index for index, entry in enumerate(old) if isinstance(entry, dict)}
     result = list(old)
     for entry in new:
-        place = places.get(entry.get("name")) if isinstance(entry, dict) else None
-        if place is None:
+        index = indexes.get(entry.get("name")) if isinstance(entry, dict) else None
+        if index is None:
             result.append(_merged(None, entry, (*path, "")))
         else:
-            result[place] = _merged(result[place], entry, (*path, ""))
+            result[index] = _merged(result[index], entry, (*path, ""))
     return result

@@ -1,7 +1,7 @@
 """
-Strategic merge patches: what kubectl and typed clients send for kinds that they know.
+Strategic merge patches, which kubectl and typed clients send for core kinds.
 
-A merge patch in which some lists are merged as well, entry by entry, and in which a few keys are directives:
+A merge patch that also merges some lists entry by entry, and in which a few keys are directives:
 ``$patch`` (delete, replace, merge), ``$retainKeys``, ``$setElementOrder/x`` and ``$deleteFromPrimitiveList/x``.
 """
 
@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from launcher.api.apply.merge_keys import Merging, merging_of, type_in
+from launcher.api.apply.merge_keys import MergeKey, field_type, merge_key
 from launcher.core.errors import BadRequest
-from launcher.core.validation.pod_template import as_object
+from launcher.core.json_access import as_object
 from launcher.store.interface import Object, ResourceKind
 
 _PATCH = "$patch"
@@ -23,40 +23,40 @@ _ORDER = "$setElementOrder/"
 _DELETE = "$deleteFromPrimitiveList/"
 
 
-def strategically_patched(kind: ResourceKind, obj: Object, changes: Object) -> Object:
-    """What the patch makes of *obj*, which stays as it is. Raises BadRequest when it makes no sense."""
+def strategic_merge(kind: ResourceKind, obj: Object, changes: Object) -> Object:
+    """Returns the patched object; *obj* is not changed. Raises BadRequest."""
     return _object(kind.kind, obj, changes)
 
 
-def _object(of: str, old: Any, changes: Mapping[str, Any]) -> Object:
+def _object(type_name: str, old: Any, changes: Mapping[str, Any]) -> Object:
     match changes.get(_PATCH, "merge"):
         case "replace":
             return {name: value for name, value in changes.items() if name != _PATCH and value is not None}
         case "delete":
             return {}
         case "merge":
-            return _merged(of, as_object(old), changes)
+            return _merged(type_name, as_object(old), changes)
         case other:
-            raise BadRequest(f"$patch is one of delete, merge and replace, not {other!r}")
+            raise BadRequest(f"$patch must be delete, merge or replace, not {other!r}")
 
 
-def _merged(of: str, old: Object, changes: Mapping[str, Any]) -> Object:
+def _merged(type_name: str, old: Object, changes: Mapping[str, Any]) -> Object:
     result = _retained(old, changes)
     for name in dict.fromkeys(_fields(changes)):
         value = changes.get(name)
         if name in changes and value is None:
             result.pop(name, None)
         elif isinstance(value, dict):
-            result[name] = _object(type_in(of, name), result.get(name), value)
-        elif (merging := merging_of(of, name)) is not None:
-            result[name] = _List(of, name, merging).merged(result.get(name), changes)
+            result[name] = _object(field_type(type_name, name), result.get(name), value)
+        elif (key := merge_key(type_name, name)) is not None:
+            result[name] = _List(type_name, name, key).merged(result.get(name), changes)
         elif name in changes:
             result[name] = value
     return result
 
 
 def _fields(changes: Mapping[str, Any]) -> Iterator[str]:
-    """The fields that the patch is about, also where a directive alone names one."""
+    """Yields the fields that the patch changes, including those that only a directive names."""
     for name in changes:
         if name.startswith((_ORDER, _DELETE)):
             yield name.partition("/")[2]
@@ -65,37 +65,37 @@ def _fields(changes: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _retained(old: Object, changes: Mapping[str, Any]) -> Object:
-    """The old fields that stay: of alternatives, such as the types of a volume, only those that the patch names."""
+    """Returns the retained fields: of alternatives, such as volume types, only those that the patch names."""
     if _RETAIN not in changes:
         return dict(old)
     retained = changes[_RETAIN]
     if not isinstance(retained, list):
-        raise BadRequest(f"{_RETAIN} is a list of the fields that stay")
+        raise BadRequest(f"{_RETAIN} must be a list of field names")
     named = {name for name in retained if isinstance(name, str)}
     return {name: value for name, value in old.items() if name in named}
 
 
 class _List:
-    """One list that is merged: field *name* of a type."""
+    """A merged list: field *name* of a type."""
 
-    def __init__(self, of: str, name: str, merging: Merging) -> None:
-        self._name, self._key, self._type = name, merging.key, type_in(of, name)
+    def __init__(self, type_name: str, name: str, key: MergeKey) -> None:
+        self._name, self._key, self._type = name, key.key, field_type(type_name, name)
 
     def merged(self, old: Any, changes: Mapping[str, Any]) -> list[Any]:
-        """The old list with the changes, in the order that they ask for."""
+        """Returns the old list with the changes, in the requested order."""
         before = old if isinstance(old, list) else []
-        new = self._sent(changes, self._name)
-        gone = {_mark(value) for value in self._sent(changes, _DELETE + self._name)}
+        new = self._list(changes, self._name)
+        deleted = {_identity(value) for value in self._list(changes, _DELETE + self._name)}
         if self._key is None:
-            kept = {_mark(value): value for value in (*before, *new)}
-            entries = [value for mark, value in kept.items() if mark not in gone]
+            values = {_identity(value): value for value in (*before, *new)}
+            entries = [value for identity, value in values.items() if identity not in deleted]
         else:
             entries = self._by_key(before, new, self._key)
         if _ORDER + self._name not in changes:
             return entries
-        return self._ordered(entries, before, self._sent(changes, _ORDER + self._name))
+        return self._ordered(entries, before, self._list(changes, _ORDER + self._name))
 
-    def _sent(self, changes: Mapping[str, Any], name: str) -> list[Any]:
+    def _list(self, changes: Mapping[str, Any], name: str) -> list[Any]:
         value = changes.get(name)
         if value is not None and not isinstance(value, list):
             raise BadRequest(f"{name} must be a list")
@@ -105,45 +105,45 @@ class _List:
         if any(as_object(entry).get(_PATCH) == "replace" for entry in new):
             return [_object(self._type, {}, entry) for entry in new if _PATCH not in as_object(entry)]
         result: dict[int, Any] = dict(enumerate(old))
-        places: dict[bytes, list[int]] = {}
-        at_the_end = itertools.count(len(old))
-        for place, entry in enumerate(old):
-            places.setdefault(self._known_by(entry), []).append(place)
+        indexes: dict[bytes, list[int]] = {}
+        new_indexes = itertools.count(len(old))
+        for index, entry in enumerate(old):
+            indexes.setdefault(self._identity(entry), []).append(index)
         for entry in new:
             if not isinstance(entry, dict) or entry.get(key) is None:
-                raise BadRequest(f"each entry of {self._name} needs its {key}, by which it is known")
-            mark = _mark(entry[key])
+                raise BadRequest(f"each entry of {self._name} must have its merge key {key}")
+            identity = _identity(entry[key])
             if entry.get(_PATCH) == "delete":
-                for place in places.pop(mark, ()):
-                    del result[place]
+                for index in indexes.pop(identity, ()):
+                    del result[index]
                 continue
-            place = places.setdefault(mark, [next(at_the_end)])[0]
-            result[place] = _object(self._type, result.get(place), entry)
+            index = indexes.setdefault(identity, [next(new_indexes)])[0]
+            result[index] = _object(self._type, result.get(index), entry)
         return list(result.values())
 
     def _ordered(self, entries: Sequence[Any], before: Sequence[Any], order: Sequence[Any]) -> list[Any]:
         """
-        Those that the order names in that order, and the others among them.
+        Returns the entries that *order* names in that order, and the others among them.
 
-        Another one keeps its place behind all of those that it stood behind before.
+        The others stay behind all entries that they followed before.
         """
-        wanted = {self._known_by(entry): place for place, entry in enumerate(order)}
-        stood = {self._known_by(entry): place for place, entry in enumerate(before)}
-        named = [entry for entry in entries if self._known_by(entry) in wanted]
-        named.sort(key=lambda entry: wanted[self._known_by(entry)])
-        others = deque(entry for entry in entries if self._known_by(entry) not in wanted)
+        positions = {self._identity(entry): index for index, entry in enumerate(order)}
+        previous = {self._identity(entry): index for index, entry in enumerate(before)}
+        named = [entry for entry in entries if self._identity(entry) in positions]
+        named.sort(key=lambda entry: positions[self._identity(entry)])
+        others = deque(entry for entry in entries if self._identity(entry) not in positions)
         result: list[Any] = []
         for entry in named:
-            place = stood.get(self._known_by(entry), len(before))
-            while others and place > stood.get(self._known_by(others[0]), -1):
+            index = previous.get(self._identity(entry), len(before))
+            while others and index > previous.get(self._identity(others[0]), -1):
                 result.append(others.popleft())
             result.append(entry)
         return [*result, *others]
 
-    def _known_by(self, entry: Any) -> bytes:
-        return _mark(entry if self._key is None else as_object(entry).get(self._key))
+    def _identity(self, entry: Any) -> bytes:
+        return _identity(entry if self._key is None else as_object(entry).get(self._key))
 
 
-def _mark(value: Any) -> bytes:
-    """Equal for equal values, whatever they are: a patch may hold anything."""
+def _identity(value: Any) -> bytes:
+    """Returns equal bytes for equal values of any type: a patch may contain anything."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

@@ -1,4 +1,4 @@
-"""What a client wants its answer to look like, as its Accept header says."""
+"""Content negotiation: the format of a response, by the Accept header of its request."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from functools import lru_cache
 
 from aiohttp import hdrs, web
 
-from launcher.api.middleware.request_info import flag
+from launcher.api.http.query import flag
 from launcher.core.parsing.decoder import Media
 
 
-def clauses_of(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Each type that the client takes with its parameters, the most wanted first; nothing said is anything."""
+def accept_clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields each accepted media type with its parameters, by descending quality; an empty header accepts anything."""
     ranked: list[tuple[float, str, dict[str, str]]] = []
     for text in (accept.strip() or "*/*").split(","):
         media, *rest = (part.strip() for part in text.split(";"))
@@ -34,38 +34,38 @@ def _quality(text: str) -> float:
         return 0.0
 
 
-#: Parameters that say how to write, not what.
-_MANNERS = frozenset({"charset", "pretty"})
-_ANYTHING = frozenset({"*/*", "application/*"})
+#: Parameters that select an encoding, not a type.
+_ENCODING_PARAMETERS = frozenset({"charset", "pretty"})
+_ANY_TYPE = frozenset({"*/*", "application/*"})
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """One form that can be had."""
+class MediaType:
+    """A media type with its parameters."""
 
     media: str
     parameters: tuple[tuple[str, str], ...] = ()
 
     @property
     def content_type(self) -> str:
-        """The type with its parameters: by them some clients tell what they got."""
+        """The value of a Content-Type header; some clients distinguish responses by the parameters."""
         return ";".join((self.media, *(f"{name}={value}" for name, value in self.parameters)))
 
 
-def wanted(request: web.BaseRequest, offers: Sequence[Offer]) -> Offer | None:
-    """The offer that the client wants most, the first where it takes any; None when it takes none of them."""
-    for media, said in clauses_of(",".join(request.headers.getall(hdrs.ACCEPT, ()))):
-        parameters = {name: value for name, value in said.items() if name not in _MANNERS}
-        if media in _ANYTHING and not parameters:
-            return offers[0]
-        for offer in offers:
-            if offer.media == media and dict(offer.parameters) == parameters:
-                return offer
+def negotiate_media_type(request: web.BaseRequest, available: Sequence[MediaType]) -> MediaType | None:
+    """Returns the type that the client prefers, the first if it accepts any, or None if it accepts none."""
+    for media, clause in accept_clauses(",".join(request.headers.getall(hdrs.ACCEPT, ()))):
+        parameters = {name: value for name, value in clause.items() if name not in _ENCODING_PARAMETERS}
+        if media in _ANY_TYPE and not parameters:
+            return available[0]
+        for media_type in available:
+            if media_type.media == media and dict(media_type.parameters) == parameters:
+                return media_type
     return None
 
 
-#: Programs whose user reads along.
-_FOR_PEOPLE = ("curl", "Wget", "Mozilla/5.0")
+#: Clients whose output people read.
+_INTERACTIVE_CLIENTS = ("curl", "Wget", "Mozilla/5.0")
 _MEDIA = {
     "application/json": Media.JSON,
     "application/yaml": Media.YAML,
@@ -75,7 +75,7 @@ _MEDIA = {
 
 
 class Representation(StrEnum):
-    """How much of an object is shown, by the name that an Accept header has for it."""
+    """How much of an object a response contains, by its name in an Accept header."""
 
     OBJECT = ""
     TABLE = "Table"
@@ -83,76 +83,72 @@ class Representation(StrEnum):
     METADATA_LIST = "PartialObjectMetadataList"
 
 
-#: What can be had of one object, of a list, and of a stream.
-ONE = frozenset({Representation.OBJECT, Representation.TABLE, Representation.METADATA})
-MANY = frozenset({Representation.OBJECT, Representation.TABLE, Representation.METADATA_LIST})
+#: Representations of an object or a stream, and of a list.
+OBJECT_REPRESENTATIONS = frozenset({Representation.OBJECT, Representation.TABLE, Representation.METADATA})
+LIST_REPRESENTATIONS = frozenset({Representation.OBJECT, Representation.TABLE, Representation.METADATA_LIST})
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseFormat:
-    """What the answer looks like."""
+    """The format of a response."""
 
     media: Media = Media.JSON
-    view: Representation = Representation.OBJECT
-    #: Of ``meta.k8s.io``, as tables and metadata say it.
+    representation: Representation = Representation.OBJECT
+    #: The version of ``meta.k8s.io`` for tables and metadata.
     version: str = "v1"
     pretty: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Clause:
-    media: Media
-    view: Representation
-    version: str
-    pretty: bool
-
-
 def negotiate_format(
     request: web.BaseRequest,
-    views: frozenset[Representation] = ONE,
+    representations: frozenset[Representation] = OBJECT_REPRESENTATIONS,
     media: frozenset[Media] = frozenset(Media),
 ) -> ResponseFormat:
-    """The first look of those on offer that the client takes. Raises HTTPNotAcceptable."""
+    """Returns the available format that the client prefers. Raises HTTPNotAcceptable."""
     accept = ", ".join(request.headers.getall("Accept", ()))
     for clause in _clauses(accept):
-        if clause.view in views and clause.media in media:
+        if clause.representation in representations and clause.media in media:
             return ResponseFormat(
-                clause.media, clause.view, clause.version, is_pretty(request, asked=clause.pretty)
+                clause.media,
+                clause.representation,
+                clause.version,
+                is_pretty(request, requested=clause.pretty),
             )
-    raise web.HTTPNotAcceptable(text=f"only these types can be had here: {', '.join(_offers(views, media))}")
+    supported = ", ".join(_supported(representations, media))
+    raise web.HTTPNotAcceptable(text=f"only the following media types are supported: {supported}")
 
 
-def _offers(views: frozenset[Representation], media: frozenset[Media]) -> Iterator[str]:
+def _supported(representations: frozenset[Representation], media: frozenset[Media]) -> Iterator[str]:
     for kind in Media:
         if kind in media:
-            for view in Representation:
-                if view in views:
-                    yield f"{kind};as={view};v=v1;g=meta.k8s.io" if view else kind
+            for representation in Representation:
+                if representation in representations:
+                    yield f"{kind};as={representation};v=v1;g=meta.k8s.io" if representation else kind
 
 
-def is_pretty(request: web.BaseRequest, *, asked: bool = False) -> bool:
-    """Whether JSON comes in lines; *asked* is what its Accept header says."""
+def is_pretty(request: web.BaseRequest, *, requested: bool = False) -> bool:
+    """Whether JSON is indented; *requested* is the choice of the Accept header."""
     if "pretty" in request.query:
         return flag(request.query, "pretty")
-    return asked or request.headers.get("User-Agent", "").startswith(_FOR_PEOPLE)
+    return requested or request.headers.get("User-Agent", "").startswith(_INTERACTIVE_CLIENTS)
 
 
 @lru_cache(maxsize=256)
-def _clauses(accept: str) -> tuple[_Clause, ...]:
-    """The clauses that mean something here, the most wanted first; nothing said is JSON."""
-    found = (_clause(media, parameters) for media, parameters in clauses_of(accept))
-    return tuple(clause for clause in found if clause is not None)
+def _clauses(accept: str) -> tuple[ResponseFormat, ...]:
+    """Returns the supported clauses by descending quality; an empty header is JSON."""
+    formats = (_clause(media, parameters) for media, parameters in accept_clauses(accept))
+    return tuple(clause for clause in formats if clause is not None)
 
 
-def _clause(name: str, parameters: dict[str, str]) -> _Clause | None:
-    """None for a type or a form of it that nobody here can write."""
+def _clause(name: str, parameters: dict[str, str]) -> ResponseFormat | None:
+    """Returns the format that a clause names, or None if it is not supported."""
     media = _MEDIA.get(name)
     if media is None or parameters.get("as", "") not in set(Representation):
         return None
-    view = Representation(parameters.get("as", ""))
+    representation = Representation(parameters.get("as", ""))
     version = parameters.get("v", "v1")
-    if view is not Representation.OBJECT and (
+    if representation is not Representation.OBJECT and (
         version not in ("v1", "v1beta1") or parameters.get("g", "meta.k8s.io") != "meta.k8s.io"
     ):
         return None
-    return _Clause(media, view, version, parameters.get("pretty", "") == "1")
+    return ResponseFormat(media, representation, version, parameters.get("pretty", "") == "1")

@@ -1,8 +1,8 @@
 """
 Config maps, secrets, services and namespaces as protobuf.
 
-``kubectl create configmap`` and its likes send nothing else, and take no for an answer. Only what those commands can
-say is read; answers are JSON, which they understand.
+``kubectl create configmap`` and similar commands send only protobuf. Only the fields that these commands set are
+decoded; responses are JSON, which they accept.
 """
 
 import base64
@@ -13,36 +13,36 @@ from launcher.core.errors import BadRequest
 from launcher.store.interface import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICES, Object, ResourceKind
 
 _MAGIC = b"k8s\x00"
-#: In the envelope, where the object itself stands.
+#: The field of the envelope that contains the object.
 _RAW = 2
-_LARGEST = 2**64 - 1
+_MAX_UINT64 = 2**64 - 1
 
-#: Makes a JSON value of a field's content, and of what was read of that field before.
+#: Returns the JSON value of a field, from its content and its value so far.
 _Read = Callable[[Any, Any], Any]
 _Shape = Mapping[int, tuple[str, _Read]]
 
 
-def is_read(kind: ResourceKind) -> bool:
-    """Whether objects of that kind are understood."""
+def is_supported(kind: ResourceKind) -> bool:
+    """Whether objects of that kind can be decoded."""
     return kind in _SHAPES
 
 
-def read(kind: ResourceKind, data: bytes) -> Object:
-    """The object. Raises BadRequest when it cannot be read."""
+def decode_protobuf(kind: ResourceKind, data: bytes) -> Object:
+    """Returns the object. Raises BadRequest."""
     if not data.startswith(_MAGIC):
-        raise BadRequest("the body is declared as protobuf of Kubernetes, and is none")
+        raise BadRequest("the body is not Kubernetes protobuf")
     try:
         raw = next((content for number, content in _fields(data[len(_MAGIC) :]) if number == _RAW), b"")
         if isinstance(raw, int):
-            raise ValueError("there is no object in it")
+            raise ValueError("no object found")
         obj = _message(_SHAPES[kind], raw)
     except (ValueError, IndexError, TypeError, AttributeError) as error:
-        raise BadRequest(f"the protobuf in the body cannot be read: {error}") from error
+        raise BadRequest(f"cannot decode the protobuf body: {error}") from error
     return {"apiVersion": kind.api_version, "kind": kind.kind, **obj}
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Number and content of each field."""
+    """Yields the number and content of each field."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -53,11 +53,11 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             case 2:
                 length, at = _varint(data, at)
                 if at + length > len(data):
-                    raise ValueError("it is cut off")
+                    raise ValueError("unexpected end of data")
                 yield tag >> 3, data[at : at + length]
                 at += length
             case other:
-                raise ValueError(f"fields of wire type {other} are not expected")
+                raise ValueError(f"unsupported wire type {other}")
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -67,10 +67,10 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value & _LARGEST, at
+            return value & _MAX_UINT64, at
         shift += 7
         if shift > 63:
-            raise ValueError("a number is too long")
+            raise ValueError("number exceeds 64 bits")
 
 
 def _message(shape: _Shape, data: bytes) -> Object:
@@ -91,29 +91,29 @@ def _flag(content: int, _: Any) -> bool:
 
 
 def _number(content: int, _: Any) -> int | None:
-    # Negative ones are written as if they had 64 bits; what is zero has not been set.
+    # Negative numbers are encoded with 64 bits; zero is the same as unset.
     return (content - (1 << 64) if content >> 63 & 1 else content) or None
 
 
-def _texts(content: bytes, before: list[str] | None) -> list[str]:
-    return [*(before or ()), content.decode()]
+def _texts(content: bytes, previous: list[str] | None) -> list[str]:
+    return [*(previous or ()), content.decode()]
 
 
-def _text_entry(content: bytes, before: dict[str, str] | None) -> dict[str, str]:
+def _text_entry(content: bytes, previous: dict[str, str] | None) -> dict[str, str]:
     key, value = _entry(content)
-    return {**(before or {}), key: value.decode()}
+    return {**(previous or {}), key: value.decode()}
 
 
-def _coded_entry(content: bytes, before: dict[str, str] | None) -> dict[str, str]:
+def _base64_entry(content: bytes, previous: dict[str, str] | None) -> dict[str, str]:
     key, value = _entry(content)
-    return {**(before or {}), key: base64.b64encode(value).decode()}
+    return {**(previous or {}), key: base64.b64encode(value).decode()}
 
 
 def _entry(content: bytes) -> tuple[str, bytes]:
     parts = dict(_fields(content))
     key, value = parts.get(1, b""), parts.get(2, b"")
     if isinstance(key, int) or isinstance(value, int):
-        raise TypeError("an entry of a map has no text")
+        raise TypeError("a map entry is not text")
     return key.decode(), value
 
 
@@ -125,15 +125,15 @@ def _service_spec(content: bytes, _: Any) -> Object:
     return _message(_SERVICE_SPEC, content)
 
 
-def _service_port(content: bytes, before: list[Object] | None) -> list[Object]:
-    return [*(before or ()), _message(_SERVICE_PORT, content)]
+def _service_port(content: bytes, previous: list[Object] | None) -> list[Object]:
+    return [*(previous or ()), _message(_SERVICE_PORT, content)]
 
 
 def _number_or_text(content: bytes, _: Any) -> int | str | None:
-    found = dict(_fields(content))
-    if found.get(1, 0) == 0:
-        return _number(found.get(2, 0), None)  # type: ignore[arg-type]  # text is refused as what it is not
-    return _text(found.get(3, b""), None)  # type: ignore[arg-type]  # a number is refused as what it is not
+    fields = dict(_fields(content))
+    if fields.get(1, 0) == 0:
+        return _number(fields.get(2, 0), None)  # type: ignore[arg-type]  # text raises TypeError
+    return _text(fields.get(3, b""), None)  # type: ignore[arg-type]  # a number raises AttributeError
 
 
 _METADATA: _Shape = {
@@ -166,12 +166,12 @@ _SHAPES: Mapping[ResourceKind, _Shape] = {
     CONFIG_MAPS: {
         1: ("metadata", _metadata),
         2: ("data", _text_entry),
-        3: ("binaryData", _coded_entry),
+        3: ("binaryData", _base64_entry),
         4: ("immutable", _flag),
     },
     SECRETS: {
         1: ("metadata", _metadata),
-        2: ("data", _coded_entry),
+        2: ("data", _base64_entry),
         3: ("type", _text),
         4: ("stringData", _text_entry),
         5: ("immutable", _flag),

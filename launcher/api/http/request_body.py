@@ -1,116 +1,140 @@
-"""What a client has sent: read within the limits, by the type it is declared as, with a word for common mistakes."""
+"""Request bodies: read within the limits, decoded by their declared type, and converted to the stored API version."""
 
 import re
+from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import hdrs, web
 
-from launcher.api.http.api_group_alias import to_internal
+from launcher.api.http.request_types import PROTOBUF, STRATEGIC
+from launcher.api.http.version_conversion import to_stored
 from launcher.core.errors import BadRequest, TooLarge
 from launcher.core.parsing.decoder import MAX_BODY_BYTES, Decoded, Media, decode_utf8
 from launcher.core.parsing.json_reader import read_json
+from launcher.core.parsing.yaml_reader import read_yaml
 
-MERGE = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
-APPLY = "application/apply-patch+yaml"
-#: What kubectl patch sends when it is told nothing else.
-STRATEGIC = "application/strategic-merge-patch+json"
-PROTOBUF = "application/vnd.kubernetes.protobuf"
 _YAML_TYPES = ("application/yaml", "text/yaml", "application/x-yaml", "text/x-yaml")
 _ACCEPTED = "application/json, application/yaml"
-_LONGEST_TYPE = 100
-#: What browsers and curl call a body when nobody has said what it is.
+_MAX_TYPE_CHARACTERS = 100
+#: The default type of browsers and curl.
 _FORM = "application/x-www-form-urlencoded"
-#: The beginning of a YAML object; without any newline its lines have been glued together.
-_GLUED = re.compile(rb"\s*[A-Za-z]+:\s*[^\r\n]*\Z")
+#: The beginning of a YAML object without any newline: its lines were joined.
+_JOINED_LINES = re.compile(rb"\s*[A-Za-z]+:\s*[^\r\n]*\Z")
 
 
-async def body_of(request: web.Request, most: int = MAX_BODY_BYTES) -> bytes:
-    """The whole body, in the terms of what is stored. Raises TooLarge before more than *most* bytes have been read."""
+@dataclass(frozen=True, slots=True)
+class RequestBody:
+    """A body in the stored API version. *data* is what was sent, to explain errors."""
+
+    data: bytes
+    decoded: Decoded
+
+    @property
+    def value(self) -> Any:
+        return self.decoded.value
+
+
+async def read_body(request: web.Request, max_bytes: int = MAX_BODY_BYTES) -> bytes:
+    """Returns the whole body as it was sent. Raises TooLarge before more than *max_bytes* have been read."""
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
-        raise BadRequest("the body is compressed; send it as it is, without a Content-Encoding")
-    if (request.content_length or 0) > most:
-        raise too_large(most)
+        raise BadRequest("Content-Encoding is not supported: send the body uncompressed")
+    if (request.content_length or 0) > max_bytes:
+        raise too_large(max_bytes)
     chunks, size = [], 0
     async for chunk in request.content.iter_any():
         size += len(chunk)
-        if size > most:
-            raise too_large(most)
+        if size > max_bytes:
+            raise too_large(max_bytes)
         chunks.append(chunk)
-    return to_internal(request, b"".join(chunks))
+    return b"".join(chunks)
 
 
-def too_large(most: int = MAX_BODY_BYTES) -> TooLarge:
-    """A body over the limit, as kube-apiserver words it."""
-    return TooLarge(f"Request entity too large: limit is {most}")
+def too_large(max_bytes: int = MAX_BODY_BYTES) -> TooLarge:
+    """Returns the error for a body over the limit, in kube-apiserver's words."""
+    return TooLarge(f"Request entity too large: limit is {max_bytes}")
 
 
 def content_type(request: web.Request) -> str:
-    """The type that the body is declared as, without parameters; empty when the client said nothing."""
-    # Not request.content_type, which makes something up where nothing was said.
-    said = request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
-    # Bytes that are no text cannot be told back to whoever sent them.
-    return said.encode(errors="replace").decode()[:_LONGEST_TYPE]
+    """Returns the declared type of the body without parameters; empty if there is none."""
+    # Not request.content_type, which has a default.
+    declared = request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
+    # Bytes that are not text cannot be repeated in an error message.
+    return declared.encode(errors="replace").decode()[:_MAX_TYPE_CHARACTERS]
 
 
-def media_of(request: web.Request) -> Media:
-    """What an object in the body is written in; JSON when nothing is said. Raises HTTPUnsupportedMediaType."""
+def request_media(request: web.Request) -> Media:
+    """Returns the format of an object in the body; JSON by default. Raises HTTPUnsupportedMediaType."""
     declared = content_type(request)
     if declared in ("", "application/json"):
         return Media.JSON
     if declared in _YAML_TYPES:
         return Media.YAML
-    raise unsupported(declared, _ACCEPTED)
+    raise unsupported_media_type(declared, _ACCEPTED)
 
 
-def unsupported(declared: str, accepted: str) -> web.HTTPUnsupportedMediaType:
-    """The refusal of a body by its type, with what to type instead."""
-    text = f"a body of type {declared or 'nothing'} is not accepted here; accepted are {accepted}"
+def unsupported_media_type(declared: str, accepted: str) -> web.HTTPUnsupportedMediaType:
+    """Returns the error for a body of another type, with a hint for common clients."""
+    text = f"content type {declared or '(none)'} is not supported; supported types: {accepted}"
     if declared == _FORM:
         text += (
-            "; curl sends this type when it is told no other: add -H 'Content-Type: application/yaml' (or "
-            "application/json), and send the file as it is with --data-binary @FILE"
+            "; curl sends this type by default: add -H 'Content-Type: application/yaml' (or "
+            "application/json), and send the file unchanged with --data-binary @FILE"
         )
     elif declared == "multipart/form-data":
         text += "; instead of curl -F use --data-binary @FILE -H 'Content-Type: application/yaml'"
     elif declared == STRATEGIC:
-        text += "; with kubectl patch say --type merge"
+        text += "; with kubectl patch add --type merge"
     elif declared == PROTOBUF:
         text += (
             "; with kubectl write it as YAML first: add --dry-run=client -o yaml to the command, and "
-            "| kubectl create -f - behind it"
+            "| kubectl create -f - after it"
         )
     elif declared == "text/plain":
         text += "; add -H 'Content-Type: application/yaml' (or application/json)"
     return web.HTTPUnsupportedMediaType(text=text)
 
 
-def decoded(data: bytes, media: Media) -> Decoded:
-    """The value that *data* spells. Raises TooLarge, BadRequest with the way out."""
+async def decode_request(request: web.Request, media: Media) -> RequestBody:
+    """Returns the decoded body in the stored API version. Raises TooLarge, BadRequest."""
+    data = await read_body(request)
+    return RequestBody(data, convert_decoded(request, decode(data, media)))
+
+
+async def decode_request_object(request: web.Request, media: Media) -> RequestBody:
+    """Like ``decode_request``, for a body that must be an object."""
+    data = await read_body(request)
+    return RequestBody(data, convert_decoded(request, decode_object(data, media)))
+
+
+def convert_decoded(request: web.Request, decoded: Decoded) -> Decoded:
+    """Returns a decoded body of *request* in the stored API version. Raises BadRequest."""
+    return Decoded(to_stored(request, decoded.value, content_type(request)), decoded.duplicates)
+
+
+def decode(data: bytes, media: Media) -> Decoded:
+    """Returns the value in *data*. Raises TooLarge, BadRequest."""
     text = decode_utf8(data)
     if media is Media.JSON:
         return read_json(text)
-    # Slow to import, and most clients speak JSON.
-    from launcher.core.parsing.yaml_reader import read_yaml
-
     try:
         return read_yaml(text)
     except BadRequest as error:
-        raise explained(error, data) from error
+        raise explain_syntax_error(error, data) from error
 
 
-def explained(error: BadRequest, data: bytes) -> BadRequest:
-    """*error*, and what curl has done to *data* if that is the cause."""
-    if _GLUED.match(data):
+def explain_syntax_error(error: BadRequest, data: bytes) -> BadRequest:
+    """Returns *error*, with a hint if curl has joined the lines of *data*."""
+    if _JOINED_LINES.match(data):
         return BadRequest(
-            f"{error}; the whole body is one line, as if curl -d had taken the newlines out of a file: "
+            f"{error}; the body is a single line, as if curl -d had removed the newlines of a file: "
             "send it with --data-binary @FILE"
         )
     return error
 
 
-def object_in(data: bytes, media: Media) -> Decoded:
-    """As ``decoded``, of a body that must be one object."""
-    value = decoded(data, media)
-    if not isinstance(value.value, dict):
-        raise BadRequest("the body has to be one object with apiVersion, kind and metadata")
-    return value
+def decode_object(data: bytes, media: Media) -> Decoded:
+    """Like ``decode``, for a body that must be an object."""
+    decoded = decode(data, media)
+    if not isinstance(decoded.value, dict):
+        raise BadRequest("the body must be a single object with apiVersion, kind and metadata")
+    return decoded

@@ -1,4 +1,4 @@
-"""What the query of a request asks for, beyond its path."""
+"""Options of a request: its query, and the body of a DELETE."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -7,8 +7,8 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
+from launcher.api.http.query import flag
 from launcher.api.http.status import InvalidOptions
-from launcher.api.middleware.request_info import flag
 from launcher.core.errors import BadRequest, FieldError
 from launcher.core.validation.field_errors import forbidden, invalid, required, unsupported
 from launcher.store.interface import (
@@ -26,7 +26,7 @@ from launcher.store.interface import (
 from launcher.store.selectors import FieldRequirement, Selector, parse
 
 _COMMON = frozenset({"metadata.name", "metadata.namespace"})
-_ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_INVOLVED_OBJECT_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _SELECTABLE = {
     FRAMEWORKS.kind: _COMMON | {"spec.executionType", "status.state"},
     PODS.kind: _COMMON
@@ -41,49 +41,53 @@ _SELECTABLE = {
         "status.nominatedNodeName",
     },
     EVENTS.kind: _COMMON
-    | {f"involvedObject.{field}" for field in _ABOUT}
+    | {f"involvedObject.{field}" for field in _INVOLVED_OBJECT_FIELDS}
     | {"reason", "reportingComponent", "source", "type"},
     NAMESPACES.kind: _COMMON | {"status.phase"},
     SECRETS.kind: _COMMON | {"type"},
 }
-#: Fields whose selector has a shorter name than the field.
+#: Fields that have a shorter name in selectors.
 _PATHS = {(EVENTS.kind, "source"): "source.component"}
 
 
-def where_of(kind: ResourceKind, labels: str, fields: str) -> Selector:
-    """The selectors that these texts write. Raises BadRequest, also for a field that cannot be selected by."""
-    where = parse(labels, fields)
-    return replace(where, fields=tuple(_known(kind, where.fields))) if where.fields else where
+def parse_selector(kind: ResourceKind, labels: str, fields: str) -> Selector:
+    """Returns the selector of a label and a field selector. Raises BadRequest, also for an unsupported field."""
+    selector = parse(labels, fields)
+    if not selector.fields:
+        return selector
+    return replace(selector, fields=tuple(_field_requirements(kind, selector.fields)))
 
 
-def _known(kind: ResourceKind, requirements: tuple[FieldRequirement, ...]) -> Iterator[FieldRequirement]:
+def _field_requirements(
+    kind: ResourceKind, requirements: tuple[FieldRequirement, ...]
+) -> Iterator[FieldRequirement]:
     selectable = _SELECTABLE.get(kind.kind, _COMMON)
     for requirement in requirements:
         if requirement.path not in selectable:
             raise BadRequest(
-                f"field label not supported: {requirement.path[:80]}; {kind.plural} can be selected by "
+                f"field label not supported: {requirement.path[:80]}; supported for {kind.plural}: "
                 f"{', '.join(sorted(selectable))}"
             )
         yield replace(requirement, path=_PATHS.get((kind.kind, requirement.path), requirement.path))
 
 
-_LONGEST_MANAGER = 128
-_LARGEST = 2**63 - 1
-_DIGITS = len(str(_LARGEST))
-#: Seconds that somebody may ask to wait: the year in which they end has to be one that can be written.
-_LONGEST_WAIT = 2**31 - 1
+_MAX_MANAGER_CHARACTERS = 128
+_MAX_INT64 = 2**63 - 1
+_MAX_DIGITS = len(str(_MAX_INT64))
+#: A longer grace period would end in a year that cannot be formatted.
+_MAX_GRACE_SECONDS = 2**31 - 1
 
 
-class Validation(StrEnum):
-    """What becomes of fields that nobody knows, or that stand twice."""
+class FieldValidation(StrEnum):
+    """How unknown and duplicate fields are handled."""
 
     IGNORE = "Ignore"
     WARN = "Warn"
     STRICT = "Strict"
 
 
-class Match(StrEnum):
-    """How a list must stand to the version asked for."""
+class VersionMatch(StrEnum):
+    """How the version of a list must relate to the requested one."""
 
     NOT_OLDER = "NotOlderThan"
     EXACT = "Exact"
@@ -91,165 +95,170 @@ class Match(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How to create, update or patch."""
+    """Options of a create, update or patch."""
 
     dry_run: bool
-    validation: Validation
-    #: Who writes, by its own word or that of the program that it uses.
+    validation: FieldValidation
+    #: The field manager; by default the name of the client program.
     manager: str
-    #: Whether an apply may take fields from others.
+    #: Whether an apply takes over fields of other managers.
     force: bool = False
+
+    @property
+    def strict(self) -> bool:
+        """Whether unknown and duplicate fields are errors."""
+        return self.validation is FieldValidation.STRICT
 
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Which objects, how many, and as of when."""
+    """Options of a list or watch."""
 
-    where: Selector
+    selector: Selector
     limit: int | None
-    token: str | None
+    continue_token: str | None
     version: Version | None
-    match: Match | None
-    #: Stop a watch after so many seconds.
-    seconds: int | None
+    match: VersionMatch | None
+    #: The duration of a watch.
+    timeout_seconds: int | None
     bookmarks: bool
-    #: Whether a watch begins with what is there; None when nothing was said.
-    initial: bool | None
+    #: Whether a watch begins with the existing objects; None if the request does not set it.
+    send_initial_events: bool | None
 
 
-def writing_of(request: web.Request, kind: str) -> WriteOptions:
-    """The options of a write; *kind* is how its errors call them. Raises InvalidOptions."""
+def write_options(request: web.Request, kind: str) -> WriteOptions:
+    """Returns the options of a write; *kind* is their name in errors. Raises InvalidOptions."""
     query = request.query
-    problems: list[FieldError] = []
-    dry_run = _dry_run(query.getall("dryRun", []), problems)
+    errors: list[FieldError] = []
+    dry_run = _dry_run(query.getall("dryRun", []), errors)
     manager = query.get("fieldManager", "")
-    if len(manager) > _LONGEST_MANAGER or not manager.isprintable():
-        must = f"must be at most {_LONGEST_MANAGER} printable characters"
-        problems.append(invalid("fieldManager", manager, must))
-    text = query.get("fieldValidation") or Validation.WARN
-    if text not in set(Validation):
-        problems.append(unsupported("fieldValidation", text, Validation))
-    if problems:
-        raise InvalidOptions(kind, tuple(problems))
-    return WriteOptions(dry_run, Validation(text), manager or _program(request))
+    if len(manager) > _MAX_MANAGER_CHARACTERS or not manager.isprintable():
+        message = f"must be at most {_MAX_MANAGER_CHARACTERS} printable characters"
+        errors.append(invalid("fieldManager", manager, message))
+    text = query.get("fieldValidation") or FieldValidation.WARN
+    if text not in set(FieldValidation):
+        errors.append(unsupported("fieldValidation", text, FieldValidation))
+    if errors:
+        raise InvalidOptions(kind, tuple(errors))
+    return WriteOptions(dry_run, FieldValidation(text), manager or _client_program(request))
 
 
-def _program(request: web.Request) -> str:
-    """What the client calls itself, without its version and all that comes after."""
+def _client_program(request: web.Request) -> str:
+    """Returns the program name in the User-Agent header, without its version."""
     name = request.headers.get(hdrs.USER_AGENT, "").partition("/")[0]
-    return "".join(filter(str.isprintable, name))[:_LONGEST_MANAGER] or "unknown"
+    return "".join(filter(str.isprintable, name))[:_MAX_MANAGER_CHARACTERS] or "unknown"
 
 
-def applying_of(request: web.Request) -> WriteOptions:
-    """The options of a server-side apply, which must say who applies."""
-    writing = writing_of(request, "PatchOptions")
+def apply_options(request: web.Request) -> WriteOptions:
+    """Returns the options of a server-side apply, which must name a field manager. Raises InvalidOptions."""
+    options = write_options(request, "PatchOptions")
     if not request.query.get("fieldManager"):
-        why = "is required for apply patch: add ?fieldManager=NAME to the address"
-        raise InvalidOptions("PatchOptions", (required("fieldManager", why),))
-    return replace(writing, force=flag(request.query, "force"))
+        reason = "is required for apply patch: add ?fieldManager=NAME to the URL"
+        raise InvalidOptions("PatchOptions", (required("fieldManager", reason),))
+    return replace(options, force=flag(request.query, "force"))
 
 
-def patching_of(request: web.Request) -> WriteOptions:
-    """The options of any other patch, which cannot be forced."""
-    writing = writing_of(request, "PatchOptions")
+def patch_options(request: web.Request) -> WriteOptions:
+    """Returns the options of any other patch, which cannot be forced. Raises InvalidOptions."""
+    options = write_options(request, "PatchOptions")
     if "force" in request.query:
-        problem = forbidden("force", "may not be specified for non-apply patch")
-        raise InvalidOptions("PatchOptions", (problem,))
-    return writing
+        error = forbidden("force", "may not be specified for non-apply patch")
+        raise InvalidOptions("PatchOptions", (error,))
+    return options
 
 
-def listing_of(request: web.Request, kind: ResourceKind, *, watch: bool) -> ListOptions:
-    """The options of a list or a watch. Raises BadRequest, InvalidOptions."""
+def list_options(request: web.Request, kind: ResourceKind, *, watch: bool) -> ListOptions:
+    """Returns the options of a list or a watch. Raises BadRequest, InvalidOptions."""
     query = request.query
-    listing = ListOptions(
-        where=where_of(kind, query.get("labelSelector", ""), query.get("fieldSelector", "")),
+    options = ListOptions(
+        selector=parse_selector(kind, query.get("labelSelector", ""), query.get("fieldSelector", "")),
         limit=_number(query, "limit"),
-        token=query.get("continue") or None,
+        continue_token=query.get("continue") or None,
         version=_version(query.get("resourceVersion", "")),
         match=_match(query.get("resourceVersionMatch", "")),
-        seconds=_number(query, "timeoutSeconds"),
+        timeout_seconds=_number(query, "timeoutSeconds"),
         bookmarks=flag(query, "allowWatchBookmarks"),
-        initial=flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None,
+        send_initial_events=flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None,
     )
-    problem = _watch_problem(listing) if watch else _list_problem(listing)
-    if problem is not None:
-        raise InvalidOptions("ListOptions", (problem,))
-    if listing.token is not None and listing.version is not None:
-        raise BadRequest(
-            "continue and resourceVersion cannot both be given: the next page has the first one's"
-        )
-    return listing
+    error = _watch_error(options) if watch else _list_error(options)
+    if error is not None:
+        raise InvalidOptions("ListOptions", (error,))
+    if options.continue_token is not None and options.version is not None:
+        raise BadRequest("specifying resource version is not allowed when using continue")
+    return options
 
 
-def _list_problem(listing: ListOptions) -> FieldError | None:
-    if listing.initial is not None:
-        return _forbidden("sendInitialEvents", "may be given for a watch alone")
-    if listing.match is None:
+def _list_error(options: ListOptions) -> FieldError | None:
+    if options.send_initial_events is not None:
+        return _forbidden("sendInitialEvents", "is forbidden for list")
+    if options.match is None:
         return None
-    if listing.token is not None:
-        return _forbidden("resourceVersionMatch", "may not be given with continue")
-    if listing.version is None:
-        return _forbidden("resourceVersionMatch", "may not be given without resourceVersion")
-    if listing.match is Match.EXACT and listing.version == 0:
-        return _forbidden("resourceVersionMatch", '"Exact" cannot be had of resourceVersion "0"')
+    if options.continue_token is not None:
+        return _forbidden("resourceVersionMatch", "is forbidden when continue is provided")
+    if options.version is None:
+        return _forbidden("resourceVersionMatch", "is forbidden unless resourceVersion is provided")
+    if options.match is VersionMatch.EXACT and options.version == 0:
+        return _forbidden("resourceVersionMatch", '"Exact" is forbidden for resourceVersion "0"')
     return None
 
 
-def _watch_problem(listing: ListOptions) -> FieldError | None:
-    if listing.token is not None:
-        return _forbidden("continue", "may not be given for a watch")
-    if listing.initial is None:
-        if listing.match is not None:
-            return _forbidden("resourceVersionMatch", "may be given for a watch with sendInitialEvents alone")
+def _watch_error(options: ListOptions) -> FieldError | None:
+    if options.continue_token is not None:
+        return _forbidden("continue", "is forbidden for watch")
+    if options.send_initial_events is None:
+        if options.match is not None:
+            return _forbidden(
+                "resourceVersionMatch", "is forbidden for watch unless sendInitialEvents is provided"
+            )
         return None
-    if listing.match is not Match.NOT_OLDER:
-        return _forbidden("resourceVersionMatch", 'sendInitialEvents needs it to be "NotOlderThan"')
+    if options.match is not VersionMatch.NOT_OLDER:
+        return _forbidden("resourceVersionMatch", 'must be "NotOlderThan" when sendInitialEvents is provided')
     return None
 
 
-def _forbidden(field: str, why: str) -> FieldError:
-    return forbidden(field, f"{field} {why}")
+def _forbidden(field: str, reason: str) -> FieldError:
+    return forbidden(field, f"{field} {reason}")
 
 
-def deletion_of(request: web.Request, body: Object) -> tuple[DeleteOptions, bool]:
-    """How to delete, and whether only as if: from the body, or else from the query. Raises InvalidOptions."""
-    given = body or _deletion_in(request)
-    problems: list[FieldError] = []
-    dry_run = _dry_run(_typed(given, "dryRun", list, []), problems)
-    propagation = _propagation(given, problems)
-    grace = _typed(given, "gracePeriodSeconds", int, None)
-    if grace is not None and grace > _LONGEST_WAIT:
-        problems.append(invalid("gracePeriodSeconds", grace, f"must be at most {_LONGEST_WAIT}"))
-    if problems:
-        raise InvalidOptions("DeleteOptions", tuple(problems))
-    conditions = _typed(given, "preconditions", dict, {})
-    version = _version(_typed(conditions, "resourceVersion", str, ""))
-    uid = _typed(conditions, "uid", str, "") or None
+def delete_options(request: web.Request, body: Object) -> tuple[DeleteOptions, bool]:
+    """Returns the options of a deletion, from the body or else the query, and dryRun. Raises InvalidOptions."""
+    fields = body or _delete_query(request)
+    errors: list[FieldError] = []
+    dry_run = _dry_run(_typed(fields, "dryRun", list, []), errors)
+    propagation = _propagation(fields, errors)
+    grace = _typed(fields, "gracePeriodSeconds", int, None)
+    if grace is not None and grace > _MAX_GRACE_SECONDS:
+        errors.append(invalid("gracePeriodSeconds", grace, f"must be at most {_MAX_GRACE_SECONDS}"))
+    if errors:
+        raise InvalidOptions("DeleteOptions", tuple(errors))
+    preconditions = _typed(fields, "preconditions", dict, {})
+    version = _version(_typed(preconditions, "resourceVersion", str, ""))
+    uid = _typed(preconditions, "uid", str, "") or None
     return DeleteOptions(uid, version, grace, propagation), dry_run
 
 
-def _deletion_in(request: web.Request) -> Object:
+def _delete_query(request: web.Request) -> Object:
     query = request.query
-    given: Object = {}
+    fields: Object = {}
     if "dryRun" in query:
-        given["dryRun"] = query.getall("dryRun")
+        fields["dryRun"] = query.getall("dryRun")
     if "propagationPolicy" in query:
-        given["propagationPolicy"] = query["propagationPolicy"]
+        fields["propagationPolicy"] = query["propagationPolicy"]
     if "orphanDependents" in query:
-        given["orphanDependents"] = flag(query, "orphanDependents")
+        fields["orphanDependents"] = flag(query, "orphanDependents")
     if (grace := _number(query, "gracePeriodSeconds")) is not None:
-        given["gracePeriodSeconds"] = grace
-    return given
+        fields["gracePeriodSeconds"] = grace
+    return fields
 
 
-def _propagation(given: Object, problems: list[FieldError]) -> Propagation | None:
-    policy = _typed(given, "propagationPolicy", str, None)
-    orphan = _typed(given, "orphanDependents", bool, None)
+def _propagation(fields: Object, errors: list[FieldError]) -> Propagation | None:
+    policy = _typed(fields, "propagationPolicy", str, None)
+    orphan = _typed(fields, "orphanDependents", bool, None)
     if policy is not None and policy not in set(Propagation):
-        problems.append(unsupported("propagationPolicy", policy, Propagation))
+        errors.append(unsupported("propagationPolicy", policy, Propagation))
         return None
     if policy is not None and orphan is not None:
-        problems.append(_forbidden("propagationPolicy", "may not be given together with orphanDependents"))
+        errors.append(_forbidden("propagationPolicy", "and orphanDependents are mutually exclusive"))
     if policy is not None:
         return Propagation(policy)
     if orphan is None:
@@ -257,8 +266,8 @@ def _propagation(given: Object, problems: list[FieldError]) -> Propagation | Non
     return Propagation.ORPHAN if orphan else Propagation.BACKGROUND
 
 
-def _typed(given: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
-    value = given.get(name)
+def _typed(fields: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
+    value = fields.get(name)
     if value is None:
         return default
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
@@ -269,25 +278,25 @@ def _typed(given: Mapping[str, Any], name: str, kind: type, default: Any) -> Any
 _TYPES = {str: "string", int: "integer", bool: "boolean", list: "array", dict: "object"}
 
 
-def _dry_run(values: list[Any], problems: list[FieldError]) -> bool:
-    problems.extend(unsupported("dryRun", value, ["All"]) for value in values if value != "All")
+def _dry_run(values: list[Any], errors: list[FieldError]) -> bool:
+    errors.extend(unsupported("dryRun", value, ["All"]) for value in values if value != "All")
     return bool(values)
 
 
-def _match(text: str) -> Match | None:
+def _match(text: str) -> VersionMatch | None:
     if not text:
         return None
-    if text not in set(Match):
-        raise InvalidOptions("ListOptions", (unsupported("resourceVersionMatch", text, Match),))
-    return Match(text)
+    if text not in set(VersionMatch):
+        raise InvalidOptions("ListOptions", (unsupported("resourceVersionMatch", text, VersionMatch),))
+    return VersionMatch(text)
 
 
 def _version(text: str) -> Version | None:
     if not text:
         return None
-    # Beyond some length Python does not even read a number.
-    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS or int(text) > _LARGEST:
-        raise BadRequest(f"resourceVersion must be a number that this server has given, not {text[:80]!r}")
+    # The length is checked first: Python refuses to parse very long numbers.
+    if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS or int(text) > _MAX_INT64:
+        raise BadRequest(f"resourceVersion: Invalid value: {text[:80]!r}: must be a number from this server")
     return int(text)
 
 
@@ -298,7 +307,7 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     try:
         number = int(text)
     except ValueError:
-        number = _LARGEST + 1
-    if abs(number) > _LARGEST:
-        raise BadRequest(f"{name} must be a whole number, not {text[:80]!r}")
+        number = _MAX_INT64 + 1
+    if abs(number) > _MAX_INT64:
+        raise BadRequest(f"{name}: Invalid value: {text[:80]!r}: must be an integer")
     return number

@@ -1,37 +1,63 @@
-"""The HTTP server around the application: limits, and errors that come before any route is found."""
+"""The HTTP server: connection limits, and errors of requests that cannot be parsed."""
 
 import logging
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from aiohttp import web
 
-from launcher.api.http.status import SERVER, failure, internal_error, status_response
-from launcher.api.middleware.request_limits import SERVER_OPTIONS
+from launcher.api.http.status import SERVER, failure_status, internal_error_status, status_response
 
 
 class RouteProvider(Protocol):
-    """Whatever has routes of its own."""
+    """A component with HTTP routes."""
 
     def add_to(self, app: web.Application) -> None:
-        """Let *app* serve them."""
+        """Adds its routes to *app*."""
 
 
 log = logging.getLogger(__name__)
 
 
+class ServerOptions(TypedDict):
+    """Connection options of ``web.AppRunner``."""
+
+    max_line_size: int
+    max_field_size: int
+    keepalive_timeout: float
+    lingering_time: float
+    auto_decompress: bool
+    handler_cancellation: bool
+
+
+#: The application has ``client_max_size=MAX_BODY_BYTES`` in addition.
+SERVER_OPTIONS = ServerOptions(
+    # Large enough for long selectors and tokens.
+    max_line_size=64 * 1024,
+    max_field_size=64 * 1024,
+    # Also limits the time for the headers of a request, from the end of the previous one.
+    keepalive_timeout=60.0,
+    # The rest of a rejected body is read for this time, so that the client receives the response.
+    lingering_time=5.0,
+    # A compressed body could exceed the size limit.
+    auto_decompress=False,
+    # A handler stops when its client disconnects; this also ends watches.
+    handler_cancellation=True,
+)
+
+
 def make_runner(app: web.Application, **options: Any) -> web.AppRunner:
-    """What serves *app*, ready to be set up and given sites; *options* are those of AppRunner, before our own."""
-    return _Runner(app, **{"access_log": None, **SERVER_OPTIONS, **options})
+    """Returns a runner of *app*; *options* of AppRunner override the launcher's."""
+    return _HttpRunner(app, **{"access_log": None, **SERVER_OPTIONS, **options})
 
 
-class _Runner(web.AppRunner):
-    """As its parent, with our own words for what cannot be read as HTTP."""
+class _HttpRunner(web.AppRunner):
+    """Responds with a Status to requests that are not HTTP."""
 
     __slots__ = ()
 
     async def _make_server(self) -> web.Server:
         server = await super()._make_server()
-        return _Server(
+        return _HttpServer(
             server.request_handler,
             request_factory=server.request_factory,
             handler_cancellation=server.handler_cancellation,
@@ -40,12 +66,12 @@ class _Runner(web.AppRunner):
         )
 
 
-class _Server(web.Server):
+class _HttpServer(web.Server):
     def __call__(self) -> web.RequestHandler:
-        return _Protocol(self, loop=self._loop, **self._kwargs)
+        return _HttpProtocol(self, loop=self._loop, **self._kwargs)
 
 
-class _Protocol(web.RequestHandler):
+class _HttpProtocol(web.RequestHandler):
     __slots__ = ()
 
     def handle_error(
@@ -56,15 +82,15 @@ class _Protocol(web.RequestHandler):
         message: str | None = None,  # noqa: ARG002 - aiohttp's signature
     ) -> web.StreamResponse:
         if request.writer.output_size:
-            raise ConnectionResetError("the answer broke off")
+            raise ConnectionResetError("the response was interrupted")
         if status >= 500:
             log.error("request failed", exc_info=exc)
-            said = internal_error()
+            body = internal_error_status()
         else:
-            # Without what the parser stumbled over: it may be long, and somebody's secret.
-            what = type(exc).__name__ if exc is not None else "malformed"
-            said = failure(status, "BadRequest", f"this is no HTTP request that can be read ({what})")
-        response = status_response(request, status, said)
+            # Without the text that the parser rejected: it may be long, and may contain a secret.
+            reason = type(exc).__name__ if exc is not None else "malformed"
+            body = failure_status(status, "BadRequest", f"malformed HTTP request ({reason})")
+        response = status_response(request, status, body)
         response.headers["Server"] = SERVER
         response.force_close()
         return response

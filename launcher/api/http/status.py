@@ -1,8 +1,5 @@
-"""Every no, in one shape: whatever was raised becomes a Kubernetes Status, and nothing else leaves the server."""
+"""Kubernetes Status objects: the code, reason and details of each error."""
 
-import logging
-import re
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -10,14 +7,12 @@ from typing import Any
 
 import orjson
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
-from launcher.api.http.api_group_alias import to_external
 from launcher.api.http.content_negotiation import is_pretty
-from launcher.api.http.request_body import APPLY, content_type
+from launcher.api.http.version_conversion import to_requested
+from launcher.core.api_status import STATUS
 from launcher.core.errors import (
     AlreadyExists,
-    BadRequest,
     Conflict,
     Expired,
     FieldError,
@@ -27,58 +22,21 @@ from launcher.core.errors import (
     NotFound,
     OutcomeUnknown,
     StoreCorrupted,
-    TooLarge,
     TooManyRequests,
     Unavailable,
 )
 from launcher.core.validation.field_errors import DUPLICATE_FIELD, UNKNOWN_FIELD
 from launcher.store.interface import Object, ResourceKind
 
-log = logging.getLogger(__name__)
-
-#: The HTTP code and the reason of each error; clients branch on the reason. One that is not here has its parent's.
-STATUS: Mapping[type[LauncherError], tuple[int, str]] = {
-    BadRequest: (400, "BadRequest"),
-    Forbidden: (403, "Forbidden"),
-    NotFound: (404, "NotFound"),
-    AlreadyExists: (409, "AlreadyExists"),
-    Conflict: (409, "Conflict"),
-    Expired: (410, "Expired"),
-    TooLarge: (413, "RequestEntityTooLarge"),
-    InvalidObject: (422, "Invalid"),
-    TooManyRequests: (429, "TooManyRequests"),
-    StoreCorrupted: (500, "InternalError"),
-    Unavailable: (503, "ServiceUnavailable"),
-    OutcomeUnknown: (504, "Timeout"),
-}
-#: What the HTTP layer itself refuses.
-_REASONS = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    405: "MethodNotAllowed",
-    406: "NotAcceptable",
-    409: "Conflict",
-    410: "Expired",
-    413: "RequestEntityTooLarge",
-    415: "UnsupportedMediaType",
-    422: "Invalid",
-    429: "TooManyRequests",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
 _NAMES_RESOURCE = (NotFound, AlreadyExists, Conflict, Forbidden)
 _STRICT = frozenset({UNKNOWN_FIELD, DUPLICATE_FIELD})
-#: What may be said back to whoever says it.
-_AUDIT_ID = re.compile(r"[\x21-\x7e]{1,128}")
-#: What the server calls itself.
+#: The Server header.
 SERVER = "framework-launcher"
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorTarget:
-    """What a request is about."""
+    """The object that a request names."""
 
     kind: ResourceKind
     name: str = ""
@@ -88,7 +46,7 @@ _TARGET = web.RequestKey("target", ErrorTarget)
 
 
 class InvalidOptions(InvalidObject):
-    """The options of a request break rules: ``CreateOptions.meta.k8s.io "" is invalid: …``."""
+    """The options of a request are invalid: ``CreateOptions.meta.k8s.io "" is invalid: …``."""
 
     def __init__(
         self, kind: str, problems: tuple[FieldError, ...], *, group: str = "meta.k8s.io", name: str = ""
@@ -98,7 +56,7 @@ class InvalidOptions(InvalidObject):
 
 
 class NamespaceTerminating(Forbidden):
-    """Nothing new can be made in a namespace that is being deleted."""
+    """No object can be created in a namespace that is being deleted."""
 
     def __init__(self, target: ErrorTarget, namespace: str) -> None:
         super().__init__(
@@ -109,7 +67,7 @@ class NamespaceTerminating(Forbidden):
 
 
 class FieldConflict(Conflict):
-    """An apply would change what others own: each field is told by a Problem."""
+    """An apply would change fields of other managers; *causes* names each of them."""
 
     def __init__(self, message: str, causes: tuple[FieldError, ...]) -> None:
         super().__init__(message)
@@ -117,44 +75,51 @@ class FieldConflict(Conflict):
 
 
 class ResourceVersionTooLarge(Unavailable):
-    """The version asked for has not been reached yet."""
+    """The requested resourceVersion has not been reached yet."""
 
 
 def set_error_target(request: web.Request, kind: ResourceKind, name: str = "") -> None:
-    """From now on what goes wrong with *request* is told as being about that object."""
+    """Sets the object that errors of *request* name."""
     request[_TARGET] = ErrorTarget(kind, name)
+
+
+def error_target(request: web.Request) -> ErrorTarget | None:
+    """Returns the object that errors of *request* name."""
+    return request.get(_TARGET)
 
 
 def status_of(
     error: LauncherError, target: ErrorTarget | None = None, *, patching: bool = False
 ) -> tuple[int, Object]:
-    """The HTTP code and the Status that tell of *error*."""
+    """Returns the HTTP code and the Status of *error*."""
     if isinstance(error, ResourceVersionTooLarge):
         causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
-        return 504, failure(504, "Timeout", str(error), {"causes": causes, "retryAfterSeconds": 1})
+        return 504, failure_status(504, "Timeout", str(error), {"causes": causes, "retryAfterSeconds": 1})
     code, reason = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     match error:
         case InvalidObject() if not patching and {each.reason for each in error.errors} <= _STRICT:
             text = ", ".join(problem.message for problem in error.errors)
-            return 400, failure(400, "BadRequest", f"strict decoding error: {text}")
+            return 400, failure_status(400, "BadRequest", f"strict decoding error: {text}")
         case InvalidObject():
             return code, _invalid(error, target)
         case TooManyRequests():
-            return code, failure(code, reason, str(error), {"retryAfterSeconds": ceil(error.retry_after)})
+            return code, failure_status(
+                code, reason, str(error), {"retryAfterSeconds": ceil(error.retry_after)}
+            )
         case Expired(token=str() as token):
-            return code, {**failure(code, reason, str(error)), "metadata": {"continue": token}}
+            return code, {**failure_status(code, reason, str(error)), "metadata": {"continue": token}}
         case StoreCorrupted():
-            return code, internal_error()
+            return code, internal_error_status()
         case OutcomeUnknown():
-            return code, failure(code, reason, str(error))
+            return code, failure_status(code, reason, str(error))
         case Unavailable():
-            return code, failure(code, reason, str(error), {"retryAfterSeconds": 1})
+            return code, failure_status(code, reason, str(error), {"retryAfterSeconds": 1})
         case _:
-            return code, failure(code, reason, str(error), _details(error, target))
+            return code, failure_status(code, reason, str(error), _details(error, target))
 
 
 def _details(error: LauncherError, target: ErrorTarget | None) -> Object:
-    """What a program may want to know of *error* besides its reason."""
+    """Returns the details of the Status of *error*."""
     if isinstance(error, FieldConflict):
         return {"causes": [_cause(problem) for problem in error.causes]}
     if target is None or not isinstance(error, _NAMES_RESOURCE):
@@ -168,18 +133,18 @@ def _details(error: LauncherError, target: ErrorTarget | None) -> Object:
     return {name: value for name, value in details.items() if value}
 
 
-def failure(code: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> Object:
-    """A Status that says no."""
+def failure_status(code: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> Object:
+    """Returns a Status of a failed request."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-    told = {"details": dict(details)} if details else {}
-    return {**status, "message": message, "reason": reason, **told, "code": code}
+    optional = {"details": dict(details)} if details else {}
+    return {**status, "message": message, "reason": reason, **optional, "code": code}
 
 
-def internal_error() -> Object:
-    """A Status that says no more than that it is our fault; the log says the rest."""
-    message = "the server's log tells more"
+def internal_error_status() -> Object:
+    """Returns a Status without details of the error, which are logged."""
+    message = "see the server log"
     details = {"causes": [{"message": message}]}
-    return failure(500, "InternalError", f"Internal error occurred: {message}", details)
+    return failure_status(500, "InternalError", f"Internal error occurred: {message}", details)
 
 
 def _invalid(error: InvalidObject, target: ErrorTarget | None) -> Object:
@@ -190,11 +155,11 @@ def _invalid(error: InvalidObject, target: ErrorTarget | None) -> Object:
         kind, group, name = target.kind.kind, target.kind.group, target.name
     causes = [_cause(problem) for problem in error.errors]
     if not any(problem.field for problem in error.errors):
-        # Nothing about a field: a patch that does not fit, in words of its own.
-        return failure(422, "Invalid", _listed(error.errors), {})
+        # No field is named: a patch that cannot be applied.
+        return failure_status(422, "Invalid", _listed(error.errors), {})
     details = {"name": name, "group": group, "kind": kind, "causes": causes}
     message = f'{kind}{"." if group else ""}{group} "{name}" is invalid: {_listed(error.errors)}'
-    return failure(422, "Invalid", message, {key: value for key, value in details.items() if value})
+    return failure_status(422, "Invalid", message, {key: value for key, value in details.items() if value})
 
 
 def _cause(problem: FieldError) -> Object:
@@ -207,60 +172,10 @@ def _listed(problems: Sequence[FieldError]) -> str:
 
 
 def status_response(request: web.BaseRequest, code: int, status: Object) -> web.Response:
-    """*status* as an answer, in JSON whatever else was asked for."""
-    told = to_external(request, status)
+    """Returns *status* as a response, always in JSON."""
+    value = to_requested(request, status)
     option = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if is_pretty(request) else 0)
     headers = {"Content-Type": "application/json"}
     if seconds := status.get("details", {}).get("retryAfterSeconds"):
         headers["Retry-After"] = str(seconds)
-    return web.Response(status=code, body=orjson.dumps(told, option=option), headers=headers)
-
-
-@web.middleware
-async def errors_as_status(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer with a Status whatever *handler* raises."""
-    try:
-        return await handler(request)
-    except web.HTTPException as error:
-        if error.status < 400:
-            raise
-        code, status = error.status, _of_http(request, error)
-        headers = {name: error.headers[name] for name in ("Allow", "Retry-After") if name in error.headers}
-    except LauncherError as error:
-        if isinstance(error, StoreCorrupted):
-            log.exception("the store needs its admin", extra={"path": request.path})
-        target = request.get(_TARGET)
-        patching = request.method == "PATCH" and content_type(request) != APPLY
-        code, status = status_of(error, target, patching=patching)
-        headers = {}
-    except ConnectionError:
-        raise  # the client is gone
-    except Exception:
-        log.exception("request failed", extra={"path": request.path, "method": request.method})
-        code, status, headers = 500, internal_error(), {}
-    if request.writer.output_size:
-        # Part of another answer is out already: all that is left is to break it off.
-        raise ConnectionResetError("the answer broke off")
-    response = status_response(request, code, status)
-    response.headers.update(headers)
-    return response
-
-
-def _of_http(request: web.Request, error: web.HTTPException) -> Object:
-    message = error.text or error.reason
-    if error.status == 404 and error.empty_body is False and message.startswith("404"):
-        message = f"the server could not find the requested resource: there is nothing at {request.path}"
-    elif message == f"{error.status}: {error.reason}":
-        message = error.reason
-    details = {}
-    if "Retry-After" in error.headers:
-        details["retryAfterSeconds"] = int(error.headers["Retry-After"])
-    return failure(error.status, _REASONS.get(error.status, "Unknown"), message, details)
-
-
-async def common_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Give *response* what every answer carries."""
-    response.headers["Server"] = SERVER
-    response.headers.setdefault("Cache-Control", "no-cache, private")
-    given = request.headers.get("Audit-Id", "")
-    response.headers.setdefault("Audit-Id", given if _AUDIT_ID.fullmatch(given) else str(uuid.uuid4()))
+    return web.Response(status=code, body=orjson.dumps(value, option=option), headers=headers)

@@ -1,70 +1,75 @@
-"""``/metrics``: what the server does and holds, for Prometheus. Every label has few values, whatever clients send."""
+"""``/metrics`` for Prometheus. Every label has few values, regardless of what clients send."""
 
 import asyncio
-import os
-import resource
+import platform
 import time
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import accumulate
-from pathlib import Path
+from importlib.metadata import version as installed_version
 
+import prometheus_client
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
-from launcher.api.api_resources import SERVED
-from launcher.api.middleware.request_info import RequestInfo, call_of
+from launcher.api.api_resources import STORED_API_RESOURCES
+from launcher.api.middleware.request_info import RequestInfo, request_info
+from launcher.core.json_access import as_object
 from launcher.core.status import State
-from launcher.core.validation.pod_template import as_object
-from launcher.store.informer import Informer
-from launcher.store.interface import FRAMEWORKS, PODS, Key, Object, ResourceKind, Store
+from launcher.store import instrumentation
+from launcher.store.informer import SharedInformers
+from launcher.store.interface import FRAMEWORKS, PODS, Key, Object, ResourceKind
 from launcher.store.object_errors import ObjectErrors
 
-#: Upper bounds in seconds.
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-#: What is counted when the client went before it had an answer.
-_GONE = 499
+#: The code of a request whose client disconnected before the response.
+_CLIENT_CLOSED_REQUEST = 499
 _UNKNOWN = "Unknown"
 _STATES = (*(state.value for state in State), _UNKNOWN)
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", _UNKNOWN)
-#: Kinds that are counted by something: the name of that, and what it can be.
-_BY = {FRAMEWORKS: ("state", _STATES), PODS: ("phase", _PHASES)}
+#: Kinds that are counted by state: the label and its values.
+_STATE_LABELS = {FRAMEWORKS: ("state", _STATES), PODS: ("phase", _PHASES)}
+_LAG_INTERVAL_SECONDS = 0.5
+_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+# The time at which a series was created is no metric of the launcher.
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # untyped in the library
 
 Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Gauge:
-    """What somebody else knows, read whenever metrics are asked for."""
+class CallbackGauge:
+    """A gauge whose values are read at each scrape."""
 
     name: str
     text: str
-    #: A value for each set of labels; few, and always the same.
+    #: Returns a value for each set of labels; the sets are few and constant.
     samples: Callable[[], Iterable[tuple[Labels, float]]]
 
 
-def counted(kind: ResourceKind, counts: Callable[[], Mapping[str, int] | None]) -> Gauge:
-    """How many Frameworks, or pods, are in each state that they can be in; nothing while *counts* does not know."""
-    label, values = _BY[kind]
+def state_gauge(kind: ResourceKind, counts: Callable[[], Mapping[str, int] | None]) -> CallbackGauge:
+    """Returns the number of Frameworks or pods in each state; no series while *counts* returns None."""
+    label, values = _STATE_LABELS[kind]
 
     def samples() -> list[tuple[Labels, float]]:
-        found = counts()
-        return [] if found is None else [(((label, value),), found.get(value, 0)) for value in values]
+        current = counts()
+        return [] if current is None else [(((label, value),), current.get(value, 0)) for value in values]
 
-    return Gauge(f"launcher_{kind.plural}", f"{kind.kind}s, by {label}.", samples)
+    return CallbackGauge(f"launcher_{kind.plural}", f"{kind.kind}s, by {label}.", samples)
 
 
-def object_error_gauge(errors: ObjectErrors) -> Gauge:
-    """The number of objects that cannot be handled at present."""
+def object_error_gauge(errors: ObjectErrors) -> CallbackGauge:
+    """Returns the number of objects that cannot be handled at present."""
 
     def samples() -> Iterator[tuple[Labels, float]]:
         for (component, kind), count in errors.counts().items():
             yield (("component", component), ("kind", kind)), count
 
-    return Gauge(
+    return CallbackGauge(
         "launcher_object_errors",
         "Objects that cannot be handled and are skipped, by component and kind.",
         samples,
@@ -72,133 +77,201 @@ def object_error_gauge(errors: ObjectErrors) -> Gauge:
 
 
 class Metrics:
-    """Counts requests as they pass, and objects as they come and go while ``run`` runs."""
+    """Counts requests, measures the runtime, and counts objects while ``run`` runs."""
 
     def __init__(
         self,
-        store: Store | None = None,
+        informers: SharedInformers | None = None,
         clock: Callable[[], float] = time.monotonic,
-        gauges: Sequence[Gauge] = (),
+        gauges: Sequence[CallbackGauge] = (),
     ) -> None:
-        """*clock* only measures how long requests take. Without a *store* no objects are counted."""
-        self._clock, self._gauges = clock, gauges
-        self._requests: Counter[tuple[str, str, str, int]] = Counter()
-        self._times: dict[tuple[str, str], _Histogram] = {}
-        self._under_way: Counter[str] = Counter()
-        self._watchers: Counter[str] = Counter()
-        kinds = [served.kind for served in SERVED] if store is not None else []
-        self._censuses = {kind: _Census(_state_of(kind)) for kind in kinds}
-        self._informers = (
-            [Informer(store, kind, census, component="metrics") for kind, census in self._censuses.items()]
-            if store is not None
-            else []
-        )
+        """*clock* measures requests. Without *informers*, which the caller runs, no objects are counted."""
+        self._clock = clock
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._http = _HttpMetrics(self._registry)
+        self._runtime = _RuntimeMetrics(self._registry)
+        kinds = [resource.kind for resource in STORED_API_RESOURCES] if informers is not None else []
+        self._counters = {kind: _ObjectCounter(_state_reader(kind)) for kind in kinds}
+        if informers is not None:
+            for kind, counter in self._counters.items():
+                informers.add_event_handler(kind, counter, component="metrics")
+        self._registry.register(_GaugeCollector([*self._object_gauges(), *gauges]))
+        ProcessCollector(registry=self._registry)
 
-    async def run(self) -> None:
-        """Keep count of the store's objects until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for informer in self._informers:
-                tasks.create_task(informer.run())
+    def _object_gauges(self) -> Iterator[CallbackGauge]:
+        if not self._counters:
+            return
+        yield CallbackGauge(
+            "launcher_store_objects",
+            "Objects in the store.",
+            lambda: [
+                ((("resource", kind.plural),), len(counter)) for kind, counter in self._counters.items()
+            ],
+        )
+        for kind in _STATE_LABELS:
+            yield state_gauge(kind, self._counters[kind].counts)
+
+    async def observe_runtime(self, _: web.Application) -> AsyncIterator[None]:
+        """Measures queues, reconciles, requests to the API server and the event loop; for ``cleanup_ctx``."""
+        measuring = asyncio.create_task(self._runtime.measure_event_loop())
+        with instrumentation.observe_runtime(self._runtime):
+            yield
+        measuring.cancel()
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Stands outside of what turns errors into answers, so that it sees every answer's code."""
-        call, began, code = call_of(request), self._clock(), _GONE
-        running = self._watchers if call.verb == "watch" else self._under_way
-        kind = call.resource if call.verb == "watch" else "write" if call.writes else "read"
-        running[kind] += 1
+        """Must be outside of the middleware that converts errors, so that it sees the code of every response."""
+        info, started, code = request_info(request), self._clock(), _CLIENT_CLOSED_REQUEST
+        in_flight = self._http.in_flight(info)
+        in_flight.inc()
         try:
             response = await handler(request)
             code = response.status
             return response
         finally:
-            running[kind] -= 1
-            self._count(call, code, self._clock() - began)
-
-    def _count(self, call: RequestInfo, code: int, seconds: float) -> None:
-        self._requests[call.verb, call.resource, call.subresource, code] += 1
-        if not call.long_running:
-            times = self._times.setdefault((call.verb, call.resource), _Histogram())
-            times.add(seconds)
+            in_flight.dec()
+            self._http.completed(info, code, self._clock() - started)
 
     async def expose(self, _: web.Request) -> web.Response:
         """``GET /metrics``."""
-        text = "".join(f"{line}\n" for line in self._lines())
-        headers = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
-        return web.Response(body=text.encode(), headers=headers)
+        body = prometheus_client.generate_latest(self._registry)
+        return web.Response(body=body, headers={"Content-Type": _CONTENT_TYPE})
 
-    def _lines(self) -> Iterator[str]:
-        yield from _family(
+
+class _HttpMetrics:
+    """Metrics of HTTP requests."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = prometheus_client.Counter(
             "launcher_http_requests_total",
-            "counter",
-            "Requests answered, by verb, resource and code; 499 is a client that left before the end.",
-            (
-                ((("verb", verb), ("resource", what), ("subresource", sub), ("code", str(code))), count)
-                for (verb, what, sub, code), count in self._requests.items()
-            ),
+            "Requests by verb, resource and code; 499 is a client that disconnected before the response.",
+            ("verb", "resource", "subresource", "code"),
+            registry=registry,
         )
-        yield from self._time_lines()
-        yield from _family(
+        self._durations = Histogram(
+            "launcher_http_request_duration_seconds",
+            "Duration of requests, without watches and logs.",
+            ("verb", "resource"),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self._in_flight = Gauge(
             "launcher_http_requests_in_flight",
-            "gauge",
-            "Requests under way, watches left out.",
-            (((("kind", kind),), self._under_way[kind]) for kind in ("read", "write")),
+            "Requests in flight, without watches.",
+            ("kind",),
+            registry=registry,
         )
-        yield from _family(
-            "launcher_watchers",
-            "gauge",
-            "Watches under way.",
-            (((("resource", s.kind.plural),), self._watchers[s.kind.plural]) for s in SERVED),
+        self._watchers = Gauge("launcher_watchers", "Open watches.", ("resource",), registry=registry)
+        for kind in ("read", "write"):
+            self._in_flight.labels(kind)
+        for resource in STORED_API_RESOURCES:
+            self._watchers.labels(resource.kind.plural)
+
+    def in_flight(self, info: RequestInfo) -> Gauge:
+        """Returns the gauge of open requests of that type."""
+        if info.verb == "watch":
+            return self._watchers.labels(info.resource)
+        return self._in_flight.labels("write" if info.writes else "read")
+
+    def completed(self, info: RequestInfo, code: int, seconds: float) -> None:
+        self._requests.labels(info.verb, info.resource, info.subresource, str(code)).inc()
+        if not info.long_running:
+            self._durations.labels(info.verb, info.resource).observe(seconds)
+
+
+class _RuntimeMetrics:
+    """Metrics of the process, named as in controller-runtime and client-go: a ``RuntimeObserver``."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._reconciles = Histogram(
+            "controller_runtime_reconcile_time_seconds",
+            "Duration of reconciles by controller.",
+            ("controller",),
+            buckets=_BUCKETS,
+            registry=registry,
         )
-        if self._censuses:
-            yield from self._object_lines()
+        self._retries = prometheus_client.Counter(
+            "workqueue_retries_total",
+            "Reconciles that failed and are repeated, by queue and reason.",
+            ("name", "reason"),
+            registry=registry,
+        )
+        self._restarts = prometheus_client.Counter(
+            "reflector_watch_restarts_total",
+            "Restarts of the watches of informers, by resource and reason.",
+            ("resource", "reason"),
+            registry=registry,
+        )
+        self._requests = Histogram(
+            "rest_client_request_duration_seconds",
+            "Duration of requests to the API server until the headers of the response, by verb.",
+            ("verb",),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self._lag = Histogram(
+            "launcher_event_loop_lag_seconds",
+            "Delay of timers of the event loop.",
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        build = Gauge(
+            "launcher_build_info",
+            "A constant 1 with the versions of the launcher and of Python.",
+            ("version", "python_version"),
+            registry=registry,
+        )
+        build.labels(installed_version("framework-launcher"), platform.python_version()).set(1)
+        depths = CallbackGauge(
+            "workqueue_depth",
+            "Queued keys by queue.",
+            lambda: [((("name", name),), depth) for name, depth in instrumentation.queue_depths().items()],
+        )
+        registry.register(_GaugeCollector([depths]))
+
+    def reconcile_completed(self, controller: str, seconds: float) -> None:
+        self._reconciles.labels(controller).observe(seconds)
+
+    def reconcile_retried(self, controller: str, reason: str) -> None:
+        self._retries.labels(controller, reason).inc()
+
+    def watch_restarted(self, resource: str, reason: str) -> None:
+        self._restarts.labels(resource, reason).inc()
+
+    def request_completed(self, verb: str, seconds: float) -> None:
+        self._requests.labels(verb).observe(seconds)
+
+    async def measure_event_loop(self) -> None:
+        """Measures how late timers fire, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + _LAG_INTERVAL_SECONDS
+            await asyncio.sleep(_LAG_INTERVAL_SECONDS)
+            self._lag.observe(max(loop.time() - due, 0.0))
+
+
+class _GaugeCollector(Collector):
+    """Reads gauges at each scrape."""
+
+    def __init__(self, gauges: Sequence[CallbackGauge]) -> None:
+        self._gauges = gauges
+
+    def collect(self) -> Iterator[Metric]:
         for gauge in self._gauges:
-            yield from _gauge_lines(gauge)
-        yield from _process_lines()
-
-    def _time_lines(self) -> Iterator[str]:
-        name = "launcher_http_request_duration_seconds"
-        yield from _head(name, "histogram", "How long requests took, watches and logs left out.")
-        for (verb, what), times in self._times.items():
-            yield from times.lines(name, (("verb", verb), ("resource", what)))
-
-    def _object_lines(self) -> Iterator[str]:
-        yield from _family(
-            "launcher_store_objects",
-            "gauge",
-            "Objects in the store.",
-            (((("resource", kind.plural),), len(census)) for kind, census in self._censuses.items()),
-        )
-        for kind in _BY:
-            yield from _gauge_lines(counted(kind, self._censuses[kind].counts))
+            family: GaugeMetricFamily | None = None
+            for labels, value in gauge.samples():
+                family = family or GaugeMetricFamily(
+                    gauge.name, gauge.text, labels=[name for name, _ in labels]
+                )
+                family.add_metric([text for _, text in labels], value)
+            yield family or GaugeMetricFamily(gauge.name, gauge.text)
 
 
-class _Histogram:
-    """How many took how long."""
+class _ObjectCounter:
+    """Counts the objects of one kind by state: an informer's event handler."""
 
-    __slots__ = ("_counts", "_sum")
-
-    def __init__(self) -> None:
-        self._counts = [0] * (len(_BUCKETS) + 1)
-        self._sum = 0.0
-
-    def add(self, seconds: float) -> None:
-        self._counts[bisect_left(_BUCKETS, seconds)] += 1
-        self._sum += seconds
-
-    def lines(self, name: str, labels: Labels) -> Iterator[str]:
-        bounds = (*(f"{bound:g}" for bound in _BUCKETS), "+Inf")
-        for bound, count in zip(bounds, accumulate(self._counts), strict=True):
-            yield _sample(f"{name}_bucket", (*labels, ("le", bound)), count)
-        yield _sample(f"{name}_sum", labels, self._sum)
-        yield _sample(f"{name}_count", labels, sum(self._counts))
-
-
-class _Census:
-    """The objects of one kind, each with its state: a handler of an informer."""
-
-    def __init__(self, state_of: Callable[[Object], str]) -> None:
-        self._state_of = state_of
+    def __init__(self, read_state: Callable[[Object], str]) -> None:
+        self._read_state = read_state
         self._states: dict[Key, str] = {}
 
     def __len__(self) -> int:
@@ -208,14 +281,14 @@ class _Census:
         return Counter(self._states.values())
 
     def on_upsert(self, key: Key, obj: Object) -> None:
-        self._states[key] = self._state_of(obj)
+        self._states[key] = self._read_state(obj)
 
     def on_delete(self, key: Key) -> None:
         self._states.pop(key, None)
 
 
-def _state_of(kind: ResourceKind) -> Callable[[Object], str]:
-    """Reads the state of an object; one of its own making, or of a kind that has none, is Unknown."""
+def _state_reader(kind: ResourceKind) -> Callable[[Object], str]:
+    """Returns a function that reads the state of an object; an undefined one is Unknown."""
     if kind == FRAMEWORKS:
         return lambda obj: _one_of(
             _STATES, as_object(obj.get("status")).get("state", State.CREATION_PENDING.value)
@@ -225,46 +298,6 @@ def _state_of(kind: ResourceKind) -> Callable[[Object], str]:
     return lambda _: _UNKNOWN
 
 
-def _one_of(known: Iterable[str], value: object) -> str:
-    # The very strings of the table, so that thousands of objects share them.
-    return next((name for name in known if name == value), _UNKNOWN)
-
-
-def _process_lines() -> Iterator[str]:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    memory = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-    for name, kind, text, value in (
-        ("process_cpu_seconds_total", "counter", "CPU time used.", usage.ru_utime + usage.ru_stime),
-        ("process_resident_memory_bytes", "gauge", "Memory in use.", memory),
-        ("process_open_fds", "gauge", "Open file descriptors.", len(os.listdir("/proc/self/fd"))),
-        ("process_start_time_seconds", "gauge", "When the process began, since 1970.", _start_time()),
-    ):
-        yield from _family(name, kind, text, (((), value),))
-
-
-@cache
-def _start_time() -> float:
-    # Field 22 of the kernel's line, in ticks since the machine came up; the second field may hold anything.
-    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-    up = float(Path("/proc/uptime").read_text().split()[0])
-    return time.time() - up + ticks / os.sysconf("SC_CLK_TCK")
-
-
-def _gauge_lines(gauge: Gauge) -> Iterator[str]:
-    return _family(gauge.name, "gauge", gauge.text, gauge.samples())
-
-
-def _family(name: str, kind: str, text: str, samples: Iterable[tuple[Labels, float]]) -> Iterator[str]:
-    yield from _head(name, kind, text)
-    for labels, value in samples:
-        yield _sample(name, labels, value)
-
-
-def _head(name: str, kind: str, text: str) -> Iterator[str]:
-    yield f"# HELP {name} {text}"
-    yield f"# TYPE {name} {kind}"
-
-
-def _sample(name: str, labels: Labels, value: float) -> str:
-    inside = ",".join(f'{key}="{text}"' for key, text in labels)
-    return f"{name}{{{inside}}} {value!r}" if inside else f"{name} {value!r}"
+def _one_of(values: Iterable[str], value: object) -> str:
+    # Returns the string of the table, which thousands of objects share.
+    return next((name for name in values if name == value), _UNKNOWN)

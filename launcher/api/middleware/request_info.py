@@ -1,20 +1,18 @@
-"""What a request asks for, read off its method and path alone: before any route, body or credential is looked at."""
+"""Request info: verb, resource and subresource of a request, parsed once from its method and path."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
-from launcher.api.api_resources import API_RESOURCES
+from launcher.api.api_resources import API_RESOURCES, ApiResource
+from launcher.api.http.query import flag
 
-_KNOWN = {
-    (served.kind.group, served.kind.version, served.kind.plural): frozenset(
-        sub.name for sub in served.subresources
-    )
-    for served in API_RESOURCES
+_RESOURCES = {
+    (resource.kind.group, resource.kind.version, resource.kind.plural): resource for resource in API_RESOURCES
 }
-_ON_ONE = {
+_ITEM_VERBS = {
     "GET": "get",
     "HEAD": "get",
     "PUT": "update",
@@ -22,10 +20,10 @@ _ON_ONE = {
     "DELETE": "delete",
     "POST": "create",
 }
-_ON_ALL = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Parts of an object that are spoken with for as long as somebody likes.
-_LASTING = frozenset({"attach", "exec", "portforward", "proxy"})
+_COLLECTION_VERBS = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
+_READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+#: Subresources that are open for as long as the client stays connected.
+_LONG_RUNNING = frozenset({"attach", "exec", "portforward", "proxy"})
 _RENDEZVOUS = re.compile(
     r"/rendezvous/v1/(namespaces/[a-z0-9-]+/frameworks/[a-z0-9-]+/attempts/[0-9]+|programs/[a-z_.]+)"
 )
@@ -34,76 +32,92 @@ _PROBE = re.compile(r"/(healthz|livez|readyz)(/[a-z-]*)?|/version/?")
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """One request in Kubernetes' terms. Names that are not ours are left out, so that the values are few."""
+    """
+    One request in Kubernetes' terms.
 
-    #: As in RBAC; empty for a method that means nothing here.
+    Unknown resources and subresources are left empty, so that metric labels have few values.
+    """
+
+    #: As in RBAC; empty for a method without a verb.
     verb: str
-    #: ``pods``; empty when the path is about no resource.
+    #: ``pods``; empty for a path that names no resource.
     resource: str = ""
     subresource: str = ""
     writes: bool = False
-    #: Takes as long as its client likes: a watch, or a log.
+    #: The client decides how long it takes: a watch or a log.
     long_running: bool = False
+    #: The resource in the API group and version of the path.
+    api_resource: ApiResource | None = field(default=None, compare=False)
 
 
-def call_of(request: web.BaseRequest) -> RequestInfo:
-    """What *request* asks for."""
+_REQUEST_INFO = web.RequestKey("request_info", RequestInfo)
+
+
+@web.middleware
+async def request_info_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Stores the request info for all other middlewares and handlers; it must be the outermost one."""
+    request[_REQUEST_INFO] = parse_request_info(request)
+    return await handler(request)
+
+
+def request_info(request: web.BaseRequest) -> RequestInfo:
+    """Returns the info that the middleware stored."""
+    return request[_REQUEST_INFO]
+
+
+def parse_request_info(request: web.BaseRequest) -> RequestInfo:
+    """Returns the info of *request*. No route, body or credential is read."""
     if is_rendezvous(request):
         return RequestInfo("watch", "rendezvous", long_running=True)
-    writes = request.method not in _READS
+    writes = request.method not in _READ_METHODS
     group, version, rest = _split(request.rel_url.raw_path.strip("/").split("/"))
-    watched = rest[:1] == ["watch"]
-    rest = rest[1:] if watched else rest
+    watch_path = rest[:1] == ["watch"]
+    rest = rest[1:] if watch_path else rest
     if rest[:1] == ["namespaces"] and len(rest) > 2:
         rest = rest[2:]
-    subresources = _KNOWN.get((group, version, rest[0])) if rest else None
-    if subresources is None:
-        lasting = _lasts(rest, writes=writes) or (
-            request.method == "GET" and (watched or flag(request.query, "watch"))
+    api_resource = _RESOURCES.get((group, version, rest[0])) if rest else None
+    if api_resource is None:
+        long_running = _is_long_running(rest, writes=writes) or (
+            request.method == "GET" and (watch_path or flag(request.query, "watch"))
         )
-        return RequestInfo(_ON_ONE.get(request.method, ""), writes=writes, long_running=lasting)
-    resource = rest[0]
+        return RequestInfo(_ITEM_VERBS.get(request.method, ""), writes=writes, long_running=long_running)
     if request.method == "GET" and (
-        (watched and len(rest) <= 2) or (len(rest) == 1 and flag(request.query, "watch"))
+        (watch_path and len(rest) <= 2) or (len(rest) == 1 and flag(request.query, "watch"))
     ):
-        return RequestInfo("watch", resource, long_running=True)
+        return RequestInfo("watch", rest[0], long_running=True, api_resource=api_resource)
     if len(rest) == 1:
-        return RequestInfo(_ON_ALL.get(request.method, ""), resource, writes=writes)
-    subresource = rest[2] if len(rest) > 2 and rest[2] in subresources else ""
+        verb = _COLLECTION_VERBS.get(request.method, "")
+        return RequestInfo(verb, rest[0], writes=writes, api_resource=api_resource)
+    subresources = {subresource.name for subresource in api_resource.subresources}
     return RequestInfo(
-        _ON_ONE.get(request.method, ""),
-        resource,
-        subresource,
+        _ITEM_VERBS.get(request.method, ""),
+        rest[0],
+        rest[2] if len(rest) > 2 and rest[2] in subresources else "",
         writes,
-        long_running=_lasts(rest, writes=writes),
+        long_running=_is_long_running(rest, writes=writes),
+        api_resource=api_resource,
     )
 
 
-def _lasts(rest: list[str], *, writes: bool) -> bool:
-    spoken_with = rest[2] if len(rest) > 2 else ""
-    return spoken_with in _LASTING or (spoken_with == "log" and not writes)
+def _is_long_running(rest: list[str], *, writes: bool) -> bool:
+    subresource = rest[2] if len(rest) > 2 else ""
+    return subresource in _LONG_RUNNING or (subresource == "log" and not writes)
 
 
 def is_probe(request: web.BaseRequest) -> bool:
-    """Whether it only asks how or what the server is: answered to anybody at any time."""
-    # To the letter, since such a request needs no token: nothing may follow that leads elsewhere.
+    """Whether *request* reads health or version, which needs no token and is never limited."""
+    # The whole path must match: a longer one could lead to a resource that needs a token.
     return _PROBE.fullmatch(request.rel_url.raw_path) is not None
 
 
 def is_rendezvous(request: web.BaseRequest) -> bool:
-    """Whether a pod asks for its peers: it shows a token of its own there, and waits as long as it takes."""
-    # To the letter, for the same reason.
+    """Whether a pod requests the addresses of its peers, with a token of its own and as a long poll."""
+    # The whole path must match, for the same reason.
     return request.method == "GET" and _RENDEZVOUS.fullmatch(request.rel_url.raw_path) is not None
 
 
-def flag(query: Mapping[str, str], name: str) -> bool:
-    """Whether a query parameter is on: any word but ``false`` and ``0`` turns it on, and so does none at all."""
-    value = query.get(name)
-    return value is not None and value.lower() not in ("false", "0")
-
-
 def _split(parts: list[str]) -> tuple[str, str, list[str]]:
-    """Group, version, and the rest of the path."""
+    """Returns the group, the version and the rest of the path."""
     match parts:
         case ["api", version, *rest]:
             return "", version, rest

@@ -1,92 +1,64 @@
 """
-How much at once, how large and how long: what a client cannot use up.
+Limits on the number, size and duration of requests.
 
-A request that is over a limit is refused before it has changed anything, so its client may send it again. What lasts by
-nature, a watch or a log, is not timed, and counted by itself; it ends when its client goes or the server drains.
+A request over a limit is rejected before it has changed anything, so the client may retry it. Long-running requests
+(watches, logs) have no timeout and a limit of their own; they end when the client disconnects or the server drains.
 """
 
 import asyncio
 import random
 from collections.abc import Callable
-from typing import TypedDict
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from launcher.api.http.request_body import too_large
-from launcher.api.middleware.request_info import call_of, is_probe
+from launcher.api.middleware.request_info import is_probe, request_info
 from launcher.core.errors import OutcomeUnknown, TooManyRequests, Unavailable
 from launcher.core.parsing.decoder import MAX_BODY_BYTES
 
-#: Seconds over which watches and logs end when the server drains, so that their clients do not all return at once.
-_ENDING = 10.0
-_STOPPING = "the server is about to stop; try again in a moment"
-
-
-class ServerOptions(TypedDict):
-    """What ``web.AppRunner`` is told about connections."""
-
-    max_line_size: int
-    max_field_size: int
-    keepalive_timeout: float
-    lingering_time: float
-    auto_decompress: bool
-    handler_cancellation: bool
-
-
-#: The application itself is made with ``client_max_size=MAX_BODY_BYTES``.
-SERVER_OPTIONS = ServerOptions(
-    # Long selectors and tokens fit.
-    max_line_size=64 * 1024,
-    max_field_size=64 * 1024,
-    # Also how long the head of a request may take, counted from the end of the one before.
-    keepalive_timeout=60.0,
-    # How long the rest of a refused body is read, so that its sender gets to see the answer.
-    lingering_time=5.0,
-    # A body that unpacks itself can be small and still become any size.
-    auto_decompress=False,
-    # Nobody works for a client that has gone, and a watch notices that way.
-    handler_cancellation=True,
-)
+#: Watches and logs end spread over this time when the server drains, so that clients do not all reconnect at once.
+_DRAIN_SECONDS = 10.0
+_STOPPING = "the server is shutting down; retry"
 
 
 class RequestLimits:
     """
-    Counts and times requests. At most *reads* and *writes* at once; each has so many seconds, body and all.
+    Limits concurrent requests: *max_reads*, *max_writes*, and *max_streams* for long-running ones.
 
-    And at most so many *streams*, which have all the time in the world. What is *free* is let through at any time.
+    Reads and writes have a timeout, which includes the body. Requests that are *exempt* have no limit.
     """
 
     def __init__(
         self,
         *,
-        reads: int = 400,
-        writes: int = 200,
+        max_reads: int = 400,
+        max_writes: int = 200,
         read_seconds: float = 60.0,
         write_seconds: float = 34.0,
-        streams: int | None = None,
-        free: Callable[[web.BaseRequest], bool] = is_probe,
-        chance: Callable[[], float] = random.random,
+        max_streams: int | None = None,
+        exempt: Callable[[web.BaseRequest], bool] = is_probe,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._most = {False: reads, True: writes}
+        self._max = {False: max_reads, True: max_writes}
         self._seconds = {False: read_seconds, True: write_seconds}
-        self._under_way = {False: 0, True: 0}
-        self._most_streams, self._free = streams, free
-        self._chance = chance
+        self._in_flight = {False: 0, True: 0}
+        self._max_streams, self._exempt = max_streams, exempt
+        self._jitter = jitter
         self._draining = False
-        self._lasting: dict[asyncio.Timeout, None] = {}
+        self._streams: dict[asyncio.Timeout, None] = {}
 
-    def drain(self, within: float = _ENDING) -> None:
+    def drain(self, within: float = _DRAIN_SECONDS) -> None:
         """
-        From now on refuse what is new, and end what lasts, each at a moment of its own *within* so many seconds.
+        Rejects new requests, and ends long-running ones at random times *within* so many seconds.
 
-        Called again, it hurries: the new times hold.
+        A second call sets new times.
         """
         self._draining = True
         now = asyncio.get_running_loop().time()
-        for scope in self._lasting:
+        for scope in self._streams:
             if not scope.expired():
-                scope.reschedule(now + within * self._chance())
+                scope.reschedule(now + within * self._jitter())
 
     async def not_draining(self) -> None:
         """A check for ``/readyz``. Raises Unavailable while the server drains."""
@@ -95,28 +67,32 @@ class RequestLimits:
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if self._free(request):
+        if self._exempt(request):
             return await handler(request)
         await self.not_draining()
-        call = call_of(request)
-        if call.long_running:
-            return await self._ended_by_drain(request, handler)
+        info = request_info(request)
+        if info.long_running:
+            return await self._handle_stream(request, handler)
         if (request.content_length or 0) > MAX_BODY_BYTES:
             raise too_large()
-        return await self._counted(request, handler, writes=call.writes)
+        return await self._handle_counted(request, handler, writes=info.writes)
 
-    async def _counted(self, request: web.Request, handler: Handler, *, writes: bool) -> web.StreamResponse:
-        if self._under_way[writes] >= self._most[writes]:
-            raise TooManyRequests("too many requests at once; try again in a second", retry_after=1.0)
-        self._under_way[writes] += 1
+    async def _handle_counted(
+        self, request: web.Request, handler: Handler, *, writes: bool
+    ) -> web.StreamResponse:
+        if self._in_flight[writes] >= self._max[writes]:
+            raise TooManyRequests("too many requests, please try again later", retry_after=1.0)
+        self._in_flight[writes] += 1
         try:
-            return await self._timed(request, handler, writes=writes)
+            return await self._handle_timed(request, handler, writes=writes)
         except web.HTTPRequestEntityTooLarge as error:
             raise too_large() from error
         finally:
-            self._under_way[writes] -= 1
+            self._in_flight[writes] -= 1
 
-    async def _timed(self, request: web.Request, handler: Handler, *, writes: bool) -> web.StreamResponse:
+    async def _handle_timed(
+        self, request: web.Request, handler: Handler, *, writes: bool
+    ) -> web.StreamResponse:
         scope = asyncio.timeout(self._seconds[writes])
         try:
             async with scope:
@@ -124,37 +100,37 @@ class RequestLimits:
         except TimeoutError as error:
             if not scope.expired():
                 raise
-            message = f"the request took longer than {self._seconds[writes]:g} seconds"
+            message = f"request timed out after {self._seconds[writes]:g}s"
             if writes:
                 raise OutcomeUnknown(
-                    f"{message}; look whether it took effect before sending it again"
+                    f"{message}; it may have been applied: read the object before retrying"
                 ) from error
             raise web.HTTPGatewayTimeout(text=message, headers={"Retry-After": "1"}) from error
 
-    async def _ended_by_drain(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if self._most_streams is not None and len(self._lasting) >= self._most_streams:
-            raise TooManyRequests("too many watches and logs at once; try again later", retry_after=5.0)
+    async def _handle_stream(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self._max_streams is not None and len(self._streams) >= self._max_streams:
+            raise TooManyRequests("too many watches and logs, please try again later", retry_after=5.0)
         scope = asyncio.timeout(None)
         try:
             async with scope:
-                self._lasting[scope] = None
+                self._streams[scope] = None
                 try:
                     return await handler(request)
                 finally:
-                    del self._lasting[scope]
+                    del self._streams[scope]
         except TimeoutError as error:
             if not scope.expired():
                 raise
             stream: web.StreamResponse | None = request.get(_STREAM)
             if stream is None:
                 raise Unavailable(_STOPPING) from error
-            # Returned, it is brought to its end: the client sees that nothing broke.
+            # aiohttp ends the stream properly, so that the client sees no error.
             return stream
 
 
 _STREAM = web.RequestKey("stream", web.StreamResponse)
 
 
-async def note_stream(request: web.Request, response: web.StreamResponse) -> None:
-    """For ``on_response_prepare``: remember what a lasting request is answered with, to end it well."""
+async def record_stream(request: web.Request, response: web.StreamResponse) -> None:
+    """For ``on_response_prepare``: records the response of a long-running request, so that a drain can end it."""
     request[_STREAM] = response

@@ -1,4 +1,4 @@
-"""What there is: groups, versions, resources and what can be done with them, as clients find it out."""
+"""API discovery: groups, versions, resources and their verbs."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,15 +9,19 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from launcher.api.api_resources import ApiResource, KindName, Sub
-from launcher.api.http.api_group_alias import SECOND
-from launcher.api.http.content_negotiation import Offer, Representation, negotiate_format, wanted
-from launcher.api.http.responses import CachedDocument, hashed, respond
+from launcher.api.api_resources import ApiResource, ApiSubresource, GroupVersionKind
+from launcher.api.http.content_negotiation import (
+    MediaType,
+    Representation,
+    negotiate_format,
+    negotiate_media_type,
+)
+from launcher.api.http.responses import CachedDocument, cached_document, respond
 from launcher.store.interface import ResourceKind
 
-_PLAIN = Offer("application/json")
-#: Everything in one answer. Clients tell it from the plain one by the parameters of its type.
-_AGGREGATED = Offer(
+_PLAIN = MediaType("application/json")
+#: All groups in one response. Clients recognise it by the parameters of its type.
+_AGGREGATED = MediaType(
     "application/json", (("g", "apidiscovery.k8s.io"), ("v", "v2"), ("as", "APIGroupDiscoveryList"))
 )
 _OBJECT = frozenset({Representation.OBJECT})
@@ -30,17 +34,19 @@ _GroupVersion = tuple[str, str]
 
 
 class ApiDiscovery:
-    """Answers for ``/api`` and ``/apis``."""
+    """Handles ``/api`` and ``/apis``."""
 
-    def __init__(self, served: Sequence[ApiResource]) -> None:
-        groups = {key: list(some) for key, some in groupby(sorted(served, key=_place), key=_group_version)}
-        core = {key: some for key, some in groups.items() if key == _CORE}
-        others = {key: some for key, some in groups.items() if key != _CORE}
-        self._groups = {
-            group: _group(group, [version for _, version in some])
-            for group, some in groupby(others, key=itemgetter(0))
+    def __init__(self, resources: Sequence[ApiResource]) -> None:
+        groups = {
+            key: list(group) for key, group in groupby(sorted(resources, key=_order), key=_group_version)
         }
-        self._resources = {key: _resource_list(key, some) for key, some in groups.items()}
+        core = {key: group for key, group in groups.items() if key == _CORE}
+        others = {key: group for key, group in groups.items() if key != _CORE}
+        self._groups = {
+            group: _group(group, [version for _, version in keys])
+            for group, keys in groupby(others, key=itemgetter(0))
+        }
+        self._resources = {key: _resource_list(key, group) for key, group in groups.items()}
         self._aggregated_core = _aggregated(core)
         self._aggregated_others = _aggregated(others)
 
@@ -60,52 +66,53 @@ class ApiDiscovery:
         return await _plain(request, group and {"kind": "APIGroup", "apiVersion": "v1", **group})
 
     async def group_version(self, request: web.Request) -> web.Response:
-        """``GET /apis/{group}/{version}``: the resources there."""
+        """``GET /apis/{group}/{version}``: its resources."""
         key = request.match_info["group"], request.match_info["version"]
         return await _plain(request, self._resources.get(key))
 
     async def core_version(self, request: web.Request) -> web.Response:
-        """``GET /api/v1``: the resources there."""
+        """``GET /api/v1``: its resources."""
         return await _plain(request, self._resources[_CORE])
 
 
 async def _either(request: web.Request, plain: Mapping[str, Any], aggregated: CachedDocument) -> web.Response:
-    if wanted(request, (_PLAIN, _AGGREGATED)) is _AGGREGATED:
-        return aggregated.answer(request, caching="public")
+    if negotiate_media_type(request, (_PLAIN, _AGGREGATED)) is _AGGREGATED:
+        return aggregated.respond(request, cache_control="public")
     return await _plain(request, plain)
 
 
-async def _plain(request: web.Request, found: Mapping[str, Any] | None) -> web.Response:
-    if found is None:
+async def _plain(request: web.Request, document: Mapping[str, Any] | None) -> web.Response:
+    if document is None:
         raise web.HTTPNotFound
-    return await respond(request, negotiate_format(request, _OBJECT), dict(found))
+    return await respond(request, negotiate_format(request, _OBJECT), dict(document))
 
 
-def _group_version(served: ApiResource) -> _GroupVersion:
-    return served.kind.group, served.kind.version
+def _group_version(resource: ApiResource) -> _GroupVersion:
+    return resource.kind.group, resource.kind.version
 
 
-def _place(served: ApiResource) -> tuple[bool, str, tuple[int, ...], str]:
-    # Of two groups with a kind of the same name, clients take the first unless they are told which.
-    return served.kind == SECOND, served.kind.group, _priority(served.kind.version), served.kind.plural
+def _order(resource: ApiResource) -> tuple[bool, str, tuple[int, ...], str]:
+    # If two groups have a kind of the same name, clients use the first group by default.
+    kind = resource.kind
+    return resource.is_alias, kind.group, _priority(kind.version), kind.plural
 
 
 def _priority(version: str) -> tuple[int, ...]:
     """Sorts versions as Kubernetes does: v1, v1beta2, v1beta1, v1alpha1."""
-    found = _VERSION.fullmatch(version)
-    assert found is not None, f"{version} is no version of Kubernetes'"
-    number, stage, step = found.groups()
+    match = _VERSION.fullmatch(version)
+    assert match is not None, f"{version} is not a Kubernetes API version"
+    number, stage, step = match.groups()
     return _STAGES.index(stage), -int(number), -int(step or 0)
 
 
 def _group(name: str, versions: Sequence[str]) -> dict[str, Any]:
-    told = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
-    return {"name": name, "versions": told, "preferredVersion": told[0]}
+    entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
-def _resource_list(key: _GroupVersion, some: Sequence[ApiResource]) -> dict[str, Any]:
+def _resource_list(key: _GroupVersion, group_resources: Sequence[ApiResource]) -> dict[str, Any]:
     group, version = key
-    resources = [entry for served in some for entry in _resources(served)]
+    resources = [entry for resource in group_resources for entry in _resources(resource)]
     group_version = f"{group}/{version}" if group else version
     return {
         "kind": "APIResourceList",
@@ -115,35 +122,36 @@ def _resource_list(key: _GroupVersion, some: Sequence[ApiResource]) -> dict[str,
     }
 
 
-def _resources(served: ApiResource) -> list[dict[str, Any]]:
-    kind = served.kind
+def _resources(resource: ApiResource) -> list[dict[str, Any]]:
+    kind = resource.kind
     entry = {
         "name": kind.plural,
-        "singularName": served.singular,
+        "singularName": resource.singular,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": served.verbs,
-        **_also(served),
+        "verbs": resource.verbs,
+        **_optional_fields(resource),
     }
-    return [entry, *(_subresource(kind, sub) for sub in served.subresources)]
+    return [entry, *(_subresource(kind, subresource) for subresource in resource.subresources)]
 
 
-def _subresource(kind: ResourceKind, sub: Sub) -> dict[str, Any]:
-    # The kind's own group and version go without saying.
-    elsewhere = (sub.kind.group, sub.kind.version) != (kind.group, kind.version)
+def _subresource(kind: ResourceKind, subresource: ApiSubresource) -> dict[str, Any]:
+    # Group and version are listed only if they differ from the resource's.
+    group, version = subresource.kind.group, subresource.kind.version
+    is_other_group = (group, version) != (kind.group, kind.version)
     return {
-        "name": f"{kind.plural}/{sub.name}",
+        "name": f"{kind.plural}/{subresource.name}",
         "singularName": "",
         "namespaced": kind.namespaced,
-        **({"group": sub.kind.group, "version": sub.kind.version} if elsewhere else {}),
-        "kind": sub.kind.kind,
-        "verbs": sub.verbs,
+        **({"group": group, "version": version} if is_other_group else {}),
+        "kind": subresource.kind.kind,
+        "verbs": subresource.verbs,
     }
 
 
-def _also(served: ApiResource) -> dict[str, Any]:
-    also = {"shortNames": served.short_names, "categories": served.categories}
-    return {name: values for name, values in also.items() if values}
+def _optional_fields(resource: ApiResource) -> dict[str, Any]:
+    fields = {"shortNames": resource.short_names, "categories": resource.categories}
+    return {name: values for name, values in fields.items() if values}
 
 
 def _aggregated(groups: Mapping[_GroupVersion, Sequence[ApiResource]]) -> CachedDocument:
@@ -154,12 +162,12 @@ def _aggregated(groups: Mapping[_GroupVersion, Sequence[ApiResource]]) -> Cached
                 {
                     "version": version,
                     "freshness": "Current",
-                    "resources": [_aggregated_resource(served) for served in groups[group, version]],
+                    "resources": [_aggregated_resource(resource) for resource in groups[group, version]],
                 }
-                for _, version in some
+                for _, version in keys
             ],
         }
-        for group, some in groupby(groups, key=itemgetter(0))
+        for group, keys in groupby(groups, key=itemgetter(0))
     ]
     document = {
         "kind": "APIGroupDiscoveryList",
@@ -167,25 +175,30 @@ def _aggregated(groups: Mapping[_GroupVersion, Sequence[ApiResource]]) -> Cached
         "metadata": {},
         "items": items,
     }
-    return hashed(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE), _AGGREGATED.content_type)
+    body = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
+    return cached_document(body, _AGGREGATED.content_type)
 
 
-def _aggregated_resource(served: ApiResource) -> dict[str, Any]:
-    kind = served.kind
+def _aggregated_resource(resource: ApiResource) -> dict[str, Any]:
+    kind = resource.kind
     subresources = [
-        {"subresource": sub.name, "responseKind": _response_kind(sub.kind), "verbs": sub.verbs}
-        for sub in served.subresources
+        {
+            "subresource": subresource.name,
+            "responseKind": _response_kind(subresource.kind),
+            "verbs": subresource.verbs,
+        }
+        for subresource in resource.subresources
     ]
     return {
         "resource": kind.plural,
-        "responseKind": _response_kind(KindName(kind.group, kind.version, kind.kind)),
+        "responseKind": _response_kind(GroupVersionKind(kind.group, kind.version, kind.kind)),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
-        "singularResource": served.singular,
-        "verbs": served.verbs,
-        **_also(served),
+        "singularResource": resource.singular,
+        "verbs": resource.verbs,
+        **_optional_fields(resource),
         **({"subresources": subresources} if subresources else {}),
     }
 
 
-def _response_kind(name: KindName) -> dict[str, str]:
+def _response_kind(name: GroupVersionKind) -> dict[str, str]:
     return {"group": name.group, "version": name.version, "kind": name.kind}

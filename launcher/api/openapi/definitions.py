@@ -1,12 +1,12 @@
-"""The kinds as OpenAPI definitions, from the one schema that Frameworks are checked against."""
+"""OpenAPI definitions of the kinds, from the schema that validates Frameworks."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from launcher.api.http.api_group_alias import stored
+from launcher.api.api_resources import ApiResource
 from launcher.api.openapi.schema_dialects import Dialect, Schema
 from launcher.core.validation.schema import framework_schema
-from launcher.job_kinds.job_kind import JobKind, foreign_of
+from launcher.job_kinds.job_kind import JobKind, job_kind_of
 from launcher.job_kinds.schema import spec_schema, status_schema
 from launcher.store.interface import (
     CONFIG_MAPS,
@@ -32,73 +32,80 @@ _IN_META = frozenset(
     }
 )
 _LIST_META = f"{_META}.ListMeta"
-#: The definition that is shown in place, with the Framework.
+#: The definition that is part of the Framework's own.
 _STATUS = "FrameworkStatus"
 SCALE = "io.k8s.api.autoscaling.v1.Scale"
+DIAGNOSIS = "com.microsoft.launcher.v1.Diagnosis"
 _INT32 = 2**31 - 1
 
 
 def name_of(kind: ResourceKind) -> str:
-    """The name of its definition: ``io.k8s.api.core.v1.Pod``."""
+    """Returns the name of the definition: ``io.k8s.api.core.v1.Pod``."""
     if kind.group:
         return ".".join((*reversed(kind.group.split(".")), kind.version, kind.kind))
     return f"io.k8s.api.core.{kind.version}.{kind.kind}"
 
 
 def list_name_of(kind: ResourceKind) -> str:
-    """The name of the definition of a list of them."""
+    """Returns the name of the definition of a list."""
     return f"{name_of(kind)}List"
 
 
-def definitions(kinds: Iterable[ResourceKind], dialect: Dialect) -> dict[str, Schema]:
-    """Each of *kinds*, its list, and all that they refer to, by name."""
+def definitions(resources: Iterable[ApiResource], dialect: Dialect) -> dict[str, Schema]:
+    """Returns the definition of each kind, of its list, and of all that they refer to, by name."""
     shared = framework_schema()["$defs"].items()
-    found = {_shared_name(name): schema for name, schema in shared if name != _STATUS}
-    found[_LIST_META] = _LIST_META_SCHEMA
-    written = dialect.mixed() | {name: dialect.translated(_renamed(schema)) for name, schema in found.items()}
-    for kind in kinds:
-        written[name_of(kind)] = _marked(dialect.translated(_renamed(_schema_of(kind))), kind, kind.kind)
-        written[list_name_of(kind)] = _marked(dialect.translated(_list_of(kind)), kind, f"{kind.kind}List")
-        if stored(kind) == FRAMEWORKS or foreign_of(kind) is not None:
-            written[SCALE] = _marked(dialect.translated(_SCALE), _SCALES, "Scale")
-    return dict(sorted(written.items()))
+    schemas = {_full_name(name): schema for name, schema in shared if name != _STATUS}
+    schemas[_LIST_META] = _LIST_META_SCHEMA
+    result = dialect.mixed() | {
+        name: dialect.translated(_with_full_names(schema)) for name, schema in schemas.items()
+    }
+    for resource in resources:
+        kind = resource.kind
+        schema = dialect.translated(_with_full_names(_schema_of(resource.stored_kind)))
+        result[name_of(kind)] = _with_kind(schema, kind, kind.kind)
+        result[list_name_of(kind)] = _with_kind(dialect.translated(_list_of(kind)), kind, f"{kind.kind}List")
+        if any(subresource.name == "scale" for subresource in resource.subresources):
+            result[SCALE] = _with_kind(dialect.translated(_SCALE), _SCALES, "Scale")
+        if any(subresource.name == "diagnosis" for subresource in resource.subresources):
+            result[DIAGNOSIS] = _with_kind(dialect.translated(_DIAGNOSIS), FRAMEWORKS, "Diagnosis")
+    return dict(sorted(result.items()))
 
 
-def _marked(schema: Schema, kind: ResourceKind, name: str) -> Schema:
-    mark = {"group": kind.group, "kind": name, "version": kind.version}
-    return {**schema, "x-kubernetes-group-version-kind": [mark]}
+def _with_kind(schema: Schema, kind: ResourceKind, name: str) -> Schema:
+    group_version_kind = {"group": kind.group, "kind": name, "version": kind.version}
+    return {**schema, "x-kubernetes-group-version-kind": [group_version_kind]}
 
 
-def _shared_name(name: str) -> str:
-    """What Kubernetes calls a definition that our schema has under a short name."""
+def _full_name(name: str) -> str:
+    """Returns Kubernetes' name of a definition that has a short name in the launcher's schema."""
     if "." in name:
         return name
     return f"{_META}.{name}" if name in _IN_META else f"io.k8s.api.core.v1.{name}"
 
 
-def _renamed(schema: Any) -> Any:
-    """The schema with references to definitions by their full names."""
+def _with_full_names(schema: Any) -> Any:
+    """Returns the schema with references to definitions by their full names."""
     if isinstance(schema, list):
-        return [_renamed(item) for item in schema]
+        return [_with_full_names(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: _shared_name(value.rpartition("/")[2]) if key == "$ref" else _renamed(value)
+        key: _full_name(value.rpartition("/")[2]) if key == "$ref" else _with_full_names(value)
         for key, value in schema.items()
     }
 
 
 def _schema_of(kind: ResourceKind) -> Schema:
-    if stored(kind) == FRAMEWORKS:
+    if kind == FRAMEWORKS:
         return _framework()
-    if (foreign := foreign_of(kind)) is not None:
-        return _job(foreign)
+    if (job_kind := job_kind_of(kind)) is not None:
+        return _job(job_kind)
     description, fields = _CORE[kind]
-    return _thing({**_HEAD, **fields}, description) | ({} if fields else _UNKNOWN_KEPT)
+    return _object({**_HEAD, **fields}, description) | ({} if fields else _PRESERVE_UNKNOWN)
 
 
 def _framework() -> Schema:
-    """The Framework's own schema, whole: with what is said of its name, and of the status that it is not checked by."""
+    """Returns the whole schema of a Framework, with its metadata and with the status, which validation ignores."""
     schema = framework_schema()
     fields = schema["properties"]
     metadata = {**fields["metadata"], "properties": _metadata_fields(fields["metadata"]["properties"])}
@@ -109,15 +116,15 @@ def _framework() -> Schema:
         "x-kubernetes-list-map-keys": ["name"],
     }
     spec = {**fields["spec"], "properties": {**fields["spec"]["properties"], "taskRoles": roles}}
-    status = {**schema["$defs"][_STATUS], **_UNKNOWN_KEPT}
-    own = {**_HEAD, "metadata": metadata, "spec": spec, "status": status}
-    return {**_thing(own, schema["description"]), "required": ["spec"]}
+    status = {**schema["$defs"][_STATUS], **_PRESERVE_UNKNOWN}
+    properties = {**_HEAD, "metadata": metadata, "spec": spec, "status": status}
+    return {**_object(properties, schema["description"]), "required": ["spec"]}
 
 
-def _job(foreign: JobKind) -> Schema:
+def _job(job_kind: JobKind) -> Schema:
     template = {"$ref": "PodTemplateSpec", "description": "The pod of each replica."}
-    fields = {**_HEAD, "spec": spec_schema(foreign, template), "status": status_schema()}
-    return _thing(fields, f"A {foreign.kind.kind}, run by a Framework of the same name.")
+    fields = {**_HEAD, "spec": spec_schema(job_kind, template), "status": status_schema()}
+    return _object(fields, f"A {job_kind.kind.kind}, run by a Framework of the same name.")
 
 
 def _metadata_fields(own: Mapping[str, Schema]) -> dict[str, Schema]:
@@ -125,7 +132,7 @@ def _metadata_fields(own: Mapping[str, Schema]) -> dict[str, Schema]:
     return {**shared, **own}
 
 
-# What stands in no schema: the shape that all objects share, and the little that is said of the core kinds.
+# Definitions that are in no schema: the fields of all objects, and of the core kinds.
 
 
 def _text(description: str) -> Schema:
@@ -141,93 +148,143 @@ def _number(description: str) -> Schema:
 
 
 def _open(description: str) -> Schema:
-    """Something of which no more is said than that it is there."""
-    return {"type": "object", "description": description, **_UNKNOWN_KEPT}
+    """Returns an object with any fields."""
+    return {"type": "object", "description": description, **_PRESERVE_UNKNOWN}
 
 
-def _thing(fields: Mapping[str, Schema], description: str) -> Schema:
+def _object(fields: Mapping[str, Schema], description: str) -> Schema:
     return {"type": "object", "description": description, "properties": dict(fields)}
 
 
-_UNKNOWN_KEPT: Schema = {"x-kubernetes-preserve-unknown-fields": True}
+_PRESERVE_UNKNOWN: Schema = {"x-kubernetes-preserve-unknown-fields": True}
 _HEAD: Mapping[str, Schema] = {
-    "apiVersion": _text("The group and version of the API that the object is written for."),
-    "kind": _text("What the object is."),
+    "apiVersion": _text("The API group and version of the object."),
+    "kind": _text("The kind of the object."),
     "metadata": {"$ref": "ObjectMeta", "description": "Name, namespace, labels and annotations."},
 }
-_LIST_META_SCHEMA = _thing(
+_LIST_META_SCHEMA = _object(
     {
-        "continue": _text("Brings the next part, where a list comes in parts."),
-        "remainingItemCount": {"type": "integer", "description": "How many come after this part."},
-        "resourceVersion": _text("The state that is shown; a watch from here misses and repeats nothing."),
+        "continue": _text("The token of the next page, if the list has one."),
+        "remainingItemCount": {"type": "integer", "description": "The number of items after this page."},
+        "resourceVersion": _text("The version of the list, from which a watch can start."),
     },
-    "What is true of the list as a whole.",
+    "The metadata of the list.",
 )
 
 
 def _list_of(kind: ResourceKind) -> Schema:
     fields = {
         **_HEAD,
-        "metadata": {"$ref": _LIST_META, "description": "What is true of the list as a whole."},
+        "metadata": {"$ref": _LIST_META, "description": "The metadata of the list."},
         "items": {"type": "array", "description": f"The {kind.plural}.", "items": {"$ref": name_of(kind)}},
     }
-    return {**_thing(fields, f"A list of {kind.plural}."), "required": ["items"]}
+    return {**_object(fields, f"A list of {kind.plural}."), "required": ["items"]}
 
 
 _SCALES = ResourceKind("autoscaling", "v1", "scales", "Scale")
-_SCALE = _thing(
+_SCALE = _object(
     {
         **_HEAD,
-        "metadata": {"$ref": f"{_META}.ObjectMeta", "description": "That of what is scaled."},
-        "spec": _thing({"replicas": _number("How many tasks there should be.")}, "What is wanted."),
-        "status": _thing(
+        "metadata": {"$ref": f"{_META}.ObjectMeta", "description": "The metadata of the scaled object."},
+        "spec": _object({"replicas": _number("The desired number of tasks.")}, "The desired state."),
+        "status": _object(
             {
-                "replicas": _number("How many tasks there are."),
+                "replicas": _number("The current number of tasks."),
                 "selector": _text("The label selector of their pods."),
             },
-            "What there is.",
+            "The current state.",
         ),
     },
-    "How many tasks the only role of a Framework has, or how many workers a job.",
+    "The number of tasks of a Framework's only role, or of workers of a job.",
 )
 
-#: What each kind is, and its fields as far as anything is said of them here.
+_FINDING = _object(
+    {
+        "id": _text("The stable id of the cause, such as FL-PEND-02; see docs/troubleshooting.md."),
+        "severity": _text("Error, Warning or Info."),
+        "summary": _text("What is wrong, in one line."),
+        "waiting": _text("Whether waiting can help: Never, MayHelp or Helps."),
+        "nextStep": _text("A command or an edit."),
+        "evidence": {
+            "type": "array",
+            "description": "The fields that show the cause.",
+            "items": _object(
+                {
+                    "object": _text("The object, such as pod/mnist-worker-0."),
+                    "field": _text("The path of the field."),
+                    "value": _text("The value of the field."),
+                },
+                "A field of an object.",
+            ),
+        },
+        "tasks": _number("The number of tasks concerned; 0 for the whole Framework."),
+        "taskNames": {
+            "type": "array",
+            "description": "The names of the first of these tasks.",
+            "items": {"type": "string"},
+        },
+    },
+    "A cause with its evidence and the next step.",
+)
+_DIAGNOSIS = _object(
+    {
+        **_HEAD,
+        "metadata": {"$ref": f"{_META}.ObjectMeta", "description": "Name and namespace of the Framework."},
+        "message": _text("The message of the Framework's status."),
+        "findings": {
+            "type": "array",
+            "description": "The findings, the most important first; empty if nothing is wrong.",
+            "items": _FINDING,
+        },
+        "missingEvidence": {
+            "type": "array",
+            "description": "Resources that could not be read, and why.",
+            "items": _object(
+                {"resource": _text("The resource, such as nodes."), "reason": _text("The error.")},
+                "A resource that could not be read.",
+            ),
+        },
+    },
+    "Why a Framework or its tasks do not run.",
+)
+
+#: Description and fields of each core kind.
 _CORE: Mapping[ResourceKind, tuple[str, Mapping[str, Schema]]] = {
     CONFIG_MAPS: (
-        "Settings for pods, as texts under names.",
+        "Configuration data for pods.",
         {
-            "data": _texts("The texts, by name."),
-            "binaryData": _texts("What is no text, in base64, by name."),
-            "immutable": {"type": "boolean", "description": "Set, the data cannot be changed any more."},
+            "data": _texts("The text values by key."),
+            "binaryData": _texts("The binary values by key, in base64."),
+            "immutable": {"type": "boolean", "description": "If true, the data cannot be updated."},
         },
     ),
     SECRETS: (
-        "What pods need and others should not see, under names.",
+        "Secret data for pods.",
         {
-            "data": _texts("The values in base64, by name."),
-            "stringData": _texts("The same as plain text, for writing; it is stored as data."),
-            "type": _text("Which program the secret is for."),
-            "immutable": {"type": "boolean", "description": "Set, the data cannot be changed any more."},
+            "data": _texts("The values by key, in base64."),
+            "stringData": _texts("Values by key in plain text; write-only, merged into data."),
+            "type": _text("The type of the secret."),
+            "immutable": {"type": "boolean", "description": "If true, the data cannot be updated."},
         },
     ),
     PODS: (
         "Containers that run together on one node.",
         {
-            "spec": {"$ref": "PodSpec", "description": "What is wanted."},
-            "status": _open("What has happened so far; written by the node."),
+            "spec": {"$ref": "PodSpec", "description": "The desired state."},
+            "status": _open("The current state, written by the node."),
         },
     ),
     NODES: (
         "A machine, or a part of one, that runs pods.",
-        {"spec": _open("What is wanted of the node."), "status": _open("What it has, and how it is.")},
+        {"spec": _open("The desired state."), "status": _open("Capacity, conditions and addresses.")},
     ),
     NAMESPACES: (
-        "A room for names: objects of different namespaces may have the same name.",
-        {"spec": _open("What is wanted."), "status": _open("Whether it is in use or going away.")},
+        "A scope for names: objects of different namespaces may have the same name.",
+        {"spec": _open("The desired state."), "status": _open("The phase: Active or Terminating.")},
     ),
     SERVICES: (
-        "A name under which pods are found.",
-        {"spec": _open("Which pods, and on which ports."), "status": _open("What has become of it.")},
+        "A DNS name for a set of pods.",
+        {"spec": _open("The selected pods and ports."), "status": _open("The current state.")},
     ),
-    EVENTS: ("Something that happened to an object, for people to read.", {}),
+    EVENTS: ("A report of an event about an object.", {}),
 }

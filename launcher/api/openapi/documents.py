@@ -1,4 +1,4 @@
-"""``/openapi``: the API described for machines. kubectl asks it before it writes anything, and for ``explain``."""
+"""``/openapi``: documents that kubectl reads for validation and ``explain``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from email.utils import formatdate
@@ -9,27 +9,36 @@ import orjson
 from aiohttp import hdrs, web
 
 from launcher.api.api_resources import ApiResource
-from launcher.api.http.content_negotiation import Offer, Representation, negotiate_format, wanted
-from launcher.api.http.responses import CachedDocument, hashed, respond
+from launcher.api.http.content_negotiation import (
+    MediaType,
+    Representation,
+    negotiate_format,
+    negotiate_media_type,
+)
+from launcher.api.http.responses import CachedDocument, cached_document, respond
 from launcher.api.openapi.definitions import definitions
 from launcher.api.openapi.paths import paths
 from launcher.api.openapi.schema_dialects import Dialect
 
-_JSON = Offer("application/json")
+_JSON = MediaType("application/json")
 _PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_V2_OFFERS = (_JSON, Offer(_PROTOBUF), Offer("application/com.github.proto-openapi.spec.v2@v1.0+protobuf"))
+_V2_TYPES = (
+    _JSON,
+    MediaType(_PROTOBUF),
+    MediaType("application/com.github.proto-openapi.spec.v2@v1.0+protobuf"),
+)
 _OBJECT = frozenset({Representation.OBJECT})
 _INFO = {"title": "Framework Launcher", "version": "v1"}
-_NOT_KEPT = "no-cache, private"
-_YEAR = 365 * 24 * 3600
+_NO_CACHE = "no-cache, private"
+_YEAR_SECONDS = 365 * 24 * 3600
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """One field of a protobuf message, shorter than 128 bytes."""
+    """Returns one field of a protobuf message, shorter than 128 bytes."""
     return bytes((number << 3 | 2, len(content))) + content
 
 
-#: A description of nothing: version, information, and no paths. Old kubectl cannot do without, and looks at no more.
+#: An empty document: version, information and no paths. Old versions of kubectl require it and read no more.
 _STUB = (
     _field(1, b"2.0")
     + _field(2, _field(1, _INFO["title"].encode()) + _field(2, _INFO["version"].encode()))
@@ -38,69 +47,69 @@ _STUB = (
 
 
 class OpenApi:
-    """The documents, each made when it is first asked for. *clock* gives seconds since 1970."""
+    """Serves the documents, each generated at its first request. *clock* returns seconds since 1970."""
 
-    def __init__(self, served: Sequence[ApiResource], clock: Callable[[], float]) -> None:
-        self._served, self._clock = served, clock
-        self._stub = hashed(_STUB, _PROTOBUF)
+    def __init__(self, resources: Sequence[ApiResource], clock: Callable[[], float]) -> None:
+        self._resources, self._clock = resources, clock
+        self._stub = cached_document(_STUB, _PROTOBUF)
 
     async def v2(self, request: web.Request) -> web.Response:
-        """``GET /openapi/v2``: everything in one document; for old kubectl, next to nothing as protobuf."""
-        offer = wanted(request, _V2_OFFERS)
-        if offer is None:
+        """``GET /openapi/v2``: one document for all kinds; as protobuf, an empty one for old versions of kubectl."""
+        media_type = negotiate_media_type(request, _V2_TYPES)
+        if media_type is None:
             return web.Response(status=406)
-        return (self._v2 if offer is _JSON else self._stub).answer(request, _NOT_KEPT)
+        return (self._v2 if media_type is _JSON else self._stub).respond(request, _NO_CACHE)
 
     async def v3(self, request: web.Request) -> web.Response:
-        """``GET /openapi/v3``: where the document of each group and version is."""
-        found = {
+        """``GET /openapi/v3``: the URLs of the documents of each group and version."""
+        urls = {
             path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={document.hash}"}
             for path, document in self._v3.items()
         }
-        return await respond(request, negotiate_format(request, _OBJECT), {"paths": found})
+        return await respond(request, negotiate_format(request, _OBJECT), {"paths": urls})
 
     async def v3_document(self, request: web.Request) -> web.Response:
-        """``GET /openapi/v3/{path}``: one of them, to be kept for ever under the address that has its hash."""
+        """``GET /openapi/v3/{path}``: one document; cacheable for ever at the URL with its hash."""
         document = self._v3.get(request.match_info["path"])
         if document is None:
             return web.Response(status=404)
-        if wanted(request, (_JSON,)) is None:
-            raise web.HTTPNotAcceptable(text=f"only {_JSON.media} can be had here")
+        if negotiate_media_type(request, (_JSON,)) is None:
+            raise web.HTTPNotAcceptable(text=f"only the following media types are supported: {_JSON.media}")
         if request.query.get("hash") != document.hash:
-            return document.answer(request, _NOT_KEPT)
-        response = document.answer(request, "public, immutable")
-        response.headers[hdrs.EXPIRES] = formatdate(self._clock() + _YEAR, usegmt=True)
+            return document.respond(request, _NO_CACHE)
+        response = document.respond(request, "public, immutable")
+        response.headers[hdrs.EXPIRES] = formatdate(self._clock() + _YEAR_SECONDS, usegmt=True)
         return response
 
     @cached_property
     def _v2(self) -> CachedDocument:
-        return _hashed(
+        return _document(
             {
                 "swagger": "2.0",
                 "info": _INFO,
-                "paths": paths(self._served, Dialect.SWAGGER_2),
-                "definitions": definitions([each.kind for each in self._served], Dialect.SWAGGER_2),
+                "paths": paths(self._resources, Dialect.SWAGGER_2),
+                "definitions": definitions(self._resources, Dialect.SWAGGER_2),
             }
         )
 
     @cached_property
     def _v3(self) -> Mapping[str, CachedDocument]:
-        places: dict[str, list[ApiResource]] = {}
-        for each in self._served:
-            prefix = "apis" if each.kind.group else "api"
-            places.setdefault(f"{prefix}/{each.kind.api_version}", []).append(each)
-        return {place: _hashed(_v3_document(some)) for place, some in places.items()}
+        by_path: dict[str, list[ApiResource]] = {}
+        for resource in self._resources:
+            prefix = "apis" if resource.kind.group else "api"
+            by_path.setdefault(f"{prefix}/{resource.kind.api_version}", []).append(resource)
+        return {path: _document(_v3_document(resources)) for path, resources in by_path.items()}
 
 
-def _v3_document(served: Sequence[ApiResource]) -> dict[str, Any]:
-    schemas = definitions([each.kind for each in served], Dialect.OPENAPI_3)
+def _v3_document(resources: Sequence[ApiResource]) -> dict[str, Any]:
+    schemas = definitions(resources, Dialect.OPENAPI_3)
     return {
         "openapi": "3.0.0",
         "info": _INFO,
-        "paths": paths(served, Dialect.OPENAPI_3),
+        "paths": paths(resources, Dialect.OPENAPI_3),
         "components": {"schemas": schemas},
     }
 
 
-def _hashed(document: dict[str, Any]) -> CachedDocument:
-    return hashed(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE), _JSON.media)
+def _document(document: dict[str, Any]) -> CachedDocument:
+    return cached_document(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE), _JSON.media)

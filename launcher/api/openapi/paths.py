@@ -1,24 +1,24 @@
-"""Every path of the kinds, and what can be done there, as OpenAPI tells it."""
+"""OpenAPI paths and operations of the kinds."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from launcher.api.api_resources import ApiResource, KindName, Sub
-from launcher.api.openapi.definitions import SCALE, list_name_of, name_of
+from launcher.api.api_resources import ApiResource, ApiSubresource, GroupVersionKind
+from launcher.api.openapi.definitions import DIAGNOSIS, SCALE, list_name_of, name_of
 from launcher.api.openapi.schema_dialects import Dialect, Schema
 
-#: Where a strategic merge patch stands, kubectl works one out from the schema, so no kind lists it: Frameworks do not
-#: take it, and how the core kinds are merged kubectl knows by heart.
+#: Strategic merge patches are not listed, since kubectl would compute them from the schema: Frameworks do not support
+#: them, and kubectl has the merge keys of the core kinds built in.
 _PATCHES = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
 _BODIES = ("application/json", "application/yaml")
 
-#: Verb, method, and what OpenAPI calls the action.
-_ON_ALL = (
+#: Verb, method, and name of the action in OpenAPI.
+_COLLECTION_ACTIONS = (
     ("list", "get", "list"),
     ("create", "post", "post"),
     ("deletecollection", "delete", "deletecollection"),
 )
-_ON_ONE = (
+_ITEM_ACTIONS = (
     ("get", "get", "get"),
     ("update", "put", "put"),
     ("patch", "patch", "patch"),
@@ -28,96 +28,108 @@ _ON_ONE = (
 _Parameter = tuple[str, str, str]
 
 _SELECTION: Sequence[_Parameter] = (
-    ("labelSelector", "string", "Only objects whose labels match."),
-    ("fieldSelector", "string", "Only objects whose fields match."),
+    ("labelSelector", "string", "Selects objects by their labels."),
+    ("fieldSelector", "string", "Selects objects by their fields."),
 )
-_WRITING: Sequence[_Parameter] = (
-    ("dryRun", "string", "All: check and answer as if, and change nothing."),
-    ("fieldManager", "string", "Who makes the change."),
-    ("fieldValidation", "string", "What becomes of unknown fields: Ignore, Warn or Strict."),
+_WRITE_PARAMETERS: Sequence[_Parameter] = (
+    ("dryRun", "string", "All: the request is processed, but nothing is stored."),
+    ("fieldManager", "string", "The name of the client that makes the change."),
+    ("fieldValidation", "string", "How unknown fields are handled: Ignore, Warn or Strict."),
 )
-_DELETING: Sequence[_Parameter] = (
-    ("dryRun", "string", "All: check and answer as if, and change nothing."),
-    ("gracePeriodSeconds", "integer", "How long a pod may take to end."),
-    ("propagationPolicy", "string", "What becomes of what it owns: Background, Foreground or Orphan."),
+_DELETE_PARAMETERS: Sequence[_Parameter] = (
+    ("dryRun", "string", "All: the request is processed, but nothing is deleted."),
+    ("gracePeriodSeconds", "integer", "The time that a pod has to terminate."),
+    ("propagationPolicy", "string", "How dependents are deleted: Background, Foreground or Orphan."),
 )
 _PARAMETERS: dict[str, Sequence[_Parameter]] = {
     "get": (),
     "list": (
         *_SELECTION,
-        ("limit", "integer", "At most so many; the answer tells how to get the next."),
-        ("continue", "string", "Go on with a list that came in parts."),
-        ("resourceVersion", "string", "The state to show, or to watch from."),
-        ("resourceVersionMatch", "string", "Whether it must be that very state: Exact or NotOlderThan."),
-        ("watch", "boolean", "Changes as they happen, instead of a list."),
-        ("timeoutSeconds", "integer", "End a watch after so long."),
-        ("allowWatchBookmarks", "boolean", "Tell now and then how far a watch has come."),
-        ("sendInitialEvents", "boolean", "Begin a watch with what is there."),
+        ("limit", "integer", "The maximum number of objects in a page."),
+        ("continue", "string", "The token of the next page."),
+        ("resourceVersion", "string", "The version to list, or to watch from."),
+        ("resourceVersionMatch", "string", "How the version is compared: Exact or NotOlderThan."),
+        ("watch", "boolean", "Stream changes instead of a list."),
+        ("timeoutSeconds", "integer", "The duration of a watch."),
+        ("allowWatchBookmarks", "boolean", "Send bookmarks with the current version."),
+        ("sendInitialEvents", "boolean", "Begin a watch with the existing objects."),
     ),
-    "post": _WRITING,
-    "put": _WRITING,
-    "patch": (*_WRITING, ("force", "boolean", "Take over fields that somebody else manages.")),
-    "delete": _DELETING,
-    "deletecollection": (*_SELECTION, *_DELETING),
+    "post": _WRITE_PARAMETERS,
+    "put": _WRITE_PARAMETERS,
+    "patch": (*_WRITE_PARAMETERS, ("force", "boolean", "Take over fields of other managers.")),
+    "delete": _DELETE_PARAMETERS,
+    "deletecollection": (*_SELECTION, *_DELETE_PARAMETERS),
+    "diagnosis": (
+        ("role", "string", "Only tasks of this role."),
+        ("index", "integer", "Only the task of this index; requires role."),
+    ),
     "log": (
-        ("container", "string", "Whose log; not needed where there is only one."),
-        ("follow", "boolean", "Go on until the container ends."),
-        ("limitBytes", "integer", "At most so many bytes."),
-        ("previous", "boolean", "Of the run before the last restart."),
-        ("sinceSeconds", "integer", "Only what is not older than this."),
-        ("sinceTime", "string", "Only what was written then or later."),
-        ("tailLines", "integer", "Only so many lines from the end."),
-        ("timestamps", "boolean", "Begin each line with its time."),
-        ("uid", "string", "Of an earlier pod of that name."),
+        ("container", "string", "The container; optional if there is only one."),
+        ("follow", "boolean", "Follow the log until the container terminates."),
+        ("limitBytes", "integer", "The maximum number of bytes."),
+        ("previous", "boolean", "The log of the previous terminated container."),
+        ("sinceSeconds", "integer", "Only lines of the last seconds."),
+        ("sinceTime", "string", "Only lines since this time."),
+        ("tailLines", "integer", "The number of lines from the end."),
+        ("timestamps", "boolean", "Prefix each line with its timestamp."),
+        ("uid", "string", "The uid of an earlier pod of that name."),
     ),
 }
 
 
-def paths(served: Iterable[ApiResource], dialect: Dialect) -> dict[str, Any]:
-    """Each path with its operations."""
-    writer = _Writer(dialect)
-    return {path: operations for each in served for path, operations in writer.paths(each).items()}
+def paths(resources: Iterable[ApiResource], dialect: Dialect) -> dict[str, Any]:
+    """Returns each path with its operations."""
+    builder = _PathBuilder(dialect)
+    return {
+        path: operations for resource in resources for path, operations in builder.paths(resource).items()
+    }
 
 
-class _Writer:
-    """Writes operations in one dialect."""
+class _PathBuilder:
+    """Builds operations in one dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
 
-    def paths(self, served: ApiResource) -> dict[str, Any]:
-        kind = served.kind
+    def paths(self, resource: ApiResource) -> dict[str, Any]:
+        kind = resource.kind
         root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
-        here = f"{root}/namespaces/{{namespace}}" if kind.namespaced else root
-        name = KindName(kind.group, kind.version, kind.kind)
-        collection, one = f"{here}/{kind.plural}", f"{here}/{kind.plural}/{{name}}"
-        found = {
+        base = f"{root}/namespaces/{{namespace}}" if kind.namespaced else root
+        name = GroupVersionKind(kind.group, kind.version, kind.kind)
+        collection, item = f"{base}/{kind.plural}", f"{base}/{kind.plural}/{{name}}"
+        result = {
             collection: self._path(
-                collection, served.verbs, _ON_ALL, name, name_of(kind), list_name_of(kind)
+                collection, resource.verbs, _COLLECTION_ACTIONS, name, name_of(kind), list_name_of(kind)
             ),
-            one: self._path(one, served.verbs, _ON_ONE, name, name_of(kind)),
+            item: self._path(item, resource.verbs, _ITEM_ACTIONS, name, name_of(kind)),
         }
-        if kind.namespaced and "list" in served.verbs:
-            everywhere = f"{root}/{kind.plural}"
-            found[everywhere] = self._path(
-                everywhere, ("list",), _ON_ALL, name, name_of(kind), list_name_of(kind)
+        if kind.namespaced and "list" in resource.verbs:
+            all_namespaces = f"{root}/{kind.plural}"
+            result[all_namespaces] = self._path(
+                all_namespaces, ("list",), _COLLECTION_ACTIONS, name, name_of(kind), list_name_of(kind)
             )
-        for sub in served.subresources:
-            found[f"{one}/{sub.name}"] = self._subresource(f"{one}/{sub.name}", sub, name_of(kind))
-        return found
+        for subresource in resource.subresources:
+            path = f"{item}/{subresource.name}"
+            result[path] = self._subresource(path, subresource, name_of(kind))
+        return result
 
-    def _subresource(self, path: str, sub: Sub, definition: str) -> dict[str, Any]:
-        if sub.name == "log":
-            operation = self._operation("log", sub.kind, None, {"200": {"description": "What was written."}})
-            return {"get": operation, "parameters": self._in_path(path)}
-        return self._path(path, sub.verbs, _ON_ONE, sub.kind, SCALE if sub.name == "scale" else definition)
+    def _subresource(self, path: str, subresource: ApiSubresource, definition: str) -> dict[str, Any]:
+        kind = subresource.kind
+        if subresource.name == "diagnosis":
+            operation = self._operation("diagnosis", kind, None, self._responses(DIAGNOSIS))
+            return {"get": operation, "parameters": self._path_parameters(path)}
+        if subresource.name == "log":
+            operation = self._operation("log", kind, None, {"200": {"description": "The log."}})
+            return {"get": operation, "parameters": self._path_parameters(path)}
+        definition = SCALE if subresource.name == "scale" else definition
+        return self._path(path, subresource.verbs, _ITEM_ACTIONS, kind, definition)
 
     def _path(
         self,
         path: str,
         verbs: Sequence[str],
         methods: Iterable[tuple[str, str, str]],
-        kind: KindName,
+        kind: GroupVersionKind,
         definition: str,
         listing: str | None = None,
     ) -> dict[str, Any]:
@@ -131,15 +143,15 @@ class _Writer:
             for verb, method, action in methods
             if verb in verbs
         }
-        return {**operations, "parameters": self._in_path(path)}
+        return {**operations, "parameters": self._path_parameters(path)}
 
     def _operation(
-        self, action: str, kind: KindName, body: str | None, responses: dict[str, Any]
+        self, action: str, kind: GroupVersionKind, body: str | None, responses: dict[str, Any]
     ) -> dict[str, Any]:
         media = _PATCHES if action == "patch" else _BODIES
         parameters = [self._parameter("query", *each) for each in _PARAMETERS[action]]
         operation: dict[str, Any] = {
-            "x-kubernetes-action": "get" if action == "log" else action,
+            "x-kubernetes-action": "get" if action in ("diagnosis", "log") else action,
             "x-kubernetes-group-version-kind": {
                 "group": kind.group,
                 "kind": kind.kind,
@@ -162,21 +174,23 @@ class _Writer:
 
     def _responses(self, definition: str) -> dict[str, Any]:
         schema = self._dialect.reference(definition)
-        told: dict[str, Any] = {"description": "Done."}
+        response: dict[str, Any] = {"description": "OK"}
         if self._dialect is Dialect.OPENAPI_3:
-            told["content"] = {name: {"schema": schema} for name in _BODIES}
+            response["content"] = {name: {"schema": schema} for name in _BODIES}
         else:
-            told["schema"] = schema
-        return {"200": told}
+            response["schema"] = schema
+        return {"200": response}
 
-    def _in_path(self, path: str) -> list[Schema]:
-        named = (("namespace", "The namespace."), ("name", "The name of the object."))
+    def _path_parameters(self, path: str) -> list[Schema]:
+        parameters = (("namespace", "The namespace."), ("name", "The name of the object."))
         return [
             {**self._parameter("path", name, "string", text), "required": True}
-            for name, text in named
+            for name, text in parameters
             if f"{{{name}}}" in path
         ]
 
-    def _parameter(self, place: str, name: str, kind: str, description: str) -> Schema:
-        told: Schema = {"name": name, "in": place, "description": description}
-        return told | ({"schema": {"type": kind}} if self._dialect is Dialect.OPENAPI_3 else {"type": kind})
+    def _parameter(self, location: str, name: str, kind: str, description: str) -> Schema:
+        parameter: Schema = {"name": name, "in": location, "description": description}
+        if self._dialect is Dialect.OPENAPI_3:
+            return parameter | {"schema": {"type": kind}}
+        return parameter | {"type": kind}

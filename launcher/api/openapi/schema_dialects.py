@@ -1,7 +1,7 @@
 """
-JSON Schema in other words: OpenAPI 3.0 and Swagger 2.0 each speak a dialect of it.
+Translation of JSON Schema to OpenAPI 3.0 and Swagger 2.0.
 
-What a dialect cannot say is left out, since the server checks it anyway.
+Keywords that a dialect does not have are omitted; the server validates them in any case.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 
 _INT32 = 2**31 - 1
 _INT64 = 2**63 - 1
-#: Keywords that mean the same in every dialect.
+#: Keywords with the same meaning in every dialect.
 _COPIED = (
     "description",
     "default",
@@ -28,19 +28,19 @@ _COPIED = (
 
 
 class Dialect(Enum):
-    """The two are told apart by where their references lead."""
+    """A dialect, with the prefix of its references."""
 
     SWAGGER_2 = "#/definitions/"
     OPENAPI_3 = "#/components/schemas/"
 
     def translated(self, source: Mapping[str, Any]) -> Schema:
-        """The schema in this dialect. The last part of a reference in *source* is the name of a definition."""
+        """Returns the schema in this dialect. The last part of a reference in *source* is the name of a definition."""
         schema = {key: source[key] for key in _COPIED if key in source}
         kinds = [kind for kind in _listed(source.get("type", "object")) if kind != "null"]
         if "$ref" in source:
             return schema | self.reference(source["$ref"].rpartition("/")[2], alone=not schema)
         if len(kinds) > 1:
-            # Which of them it is cannot be said along with their bounds.
+            # A dialect has no type unions, so a definition replaces the type and its bounds.
             text = {"description": schema["description"]} if "description" in schema else {}
             return text | self.reference(QUANTITY if "number" in kinds else INT_OR_STRING, alone=not text)
         return schema | self._typed(source, kinds[0])
@@ -63,13 +63,13 @@ class Dialect(Enum):
         return schema | (_bounds(source) if kind == "integer" else {})
 
     def reference(self, name: str, *, alone: bool = True) -> Schema:
-        """A reference to the definition of that name, to stand *alone* or beside other keywords."""
+        """Returns a reference to a definition, *alone* or next to other keywords."""
         reference = {"$ref": self.value + name}
-        # In OpenAPI 3.0 what stands beside a reference counts for nothing.
+        # In OpenAPI 3.0 keywords next to a reference are ignored.
         return reference if alone or self is Dialect.SWAGGER_2 else {"allOf": [reference]}
 
     def mixed(self) -> dict[str, Schema]:
-        """The definitions of values of more than one type; Swagger, which knows no such thing, takes them for text."""
+        """Returns the definitions of values with several types, which are text in Swagger."""
         return {
             QUANTITY: self._either("string", "number"),
             INT_OR_STRING: {**self._either("integer", "string"), "format": "int-or-string"},
@@ -86,12 +86,12 @@ def _listed(kinds: str | list[str]) -> list[str]:
 
 
 def _bounds(source: Mapping[str, Any]) -> Schema:
-    """The size of an integer, and its bounds where they are narrower than that."""
-    least, most = source.get("minimum", -_INT64 - 1), source.get("maximum", _INT64)
-    size = _INT32 if most <= _INT32 else _INT64
+    """Returns the format of an integer, and its bounds if they are narrower."""
+    minimum, maximum = source.get("minimum", -_INT64 - 1), source.get("maximum", _INT64)
+    size = _INT32 if maximum <= _INT32 else _INT64
     schema: Schema = {"format": "int32" if size == _INT32 else "int64"}
-    if least > -size - 1:
-        schema["minimum"] = least
-    if most < size:
-        schema["maximum"] = most
+    if minimum > -size - 1:
+        schema["minimum"] = minimum
+    if maximum < size:
+        schema["maximum"] = maximum
     return schema

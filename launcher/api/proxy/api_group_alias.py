@@ -1,8 +1,8 @@
 """
-The second name of Frameworks at the front door: the cluster has but the first.
+FrameworkController's API group in the proxy: the cluster has only the launcher's own group.
 
-Requests under the one go on under the other, and what comes back is renamed. So that clients find it, it is added to
-what the cluster tells of its groups.
+Requests to the alias are forwarded to the launcher's group, and responses are converted. The alias is added to the
+discovery and OpenAPI documents of the cluster.
 """
 
 from collections.abc import Callable
@@ -13,117 +13,133 @@ import orjson
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from launcher.api.http.api_group_alias import SECOND, by_second_name, lines_by_second_name
-from launcher.api.http.content_negotiation import clauses_of
-from launcher.api.middleware.request_info import call_of
+from launcher.api.api_resources import ALIAS_FRAMEWORKS
+from launcher.api.http.api_group_alias import AliasConversion
+from launcher.api.http.content_negotiation import accept_clauses
+from launcher.api.http.version_conversion import convert_all, convert_lines, set_conversion
+from launcher.api.middleware.request_info import request_info
 from launcher.store.interface import FRAMEWORKS, Object
 
-_OURS, _THEIRS = f"/apis/{FRAMEWORKS.group}", f"/apis/{SECOND.group}"
+_GROUP_PATH, _ALIAS_PATH = f"/apis/{FRAMEWORKS.group}", f"/apis/{ALIAS_FRAMEWORKS.group}"
 _OPENAPI = "/openapi/v3"
-#: What a definition of OpenAPI is called, but for its end.
-_OUR_DEFINITION, _THEIR_DEFINITION = (
-    ".".join(reversed(kind.group.split("."))).encode() for kind in (FRAMEWORKS, SECOND)
+#: The prefixes of the names of OpenAPI definitions.
+_DEFINITION, _ALIAS_DEFINITION = (
+    ".".join(reversed(kind.group.split("."))).encode() for kind in (FRAMEWORKS, ALIAS_FRAMEWORKS)
 )
-#: What would let a client or the cluster skip an answer that is not the cluster's alone.
-_COMPARED = (hdrs.IF_NONE_MATCH, hdrs.IF_MODIFIED_SINCE)
+#: Conditional headers: a response that is converted is not the cluster's alone.
+_CONDITIONAL_HEADERS = (hdrs.IF_NONE_MATCH, hdrs.IF_MODIFIED_SINCE)
+_CONVERSION = AliasConversion()
 
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Where a request goes on to instead, and what becomes of the answer."""
+    """The path to which a request is forwarded, and the conversion of the response."""
 
     path: str
-    #: The answer as it goes back: its whole body, or whole lines of one that *lasts*.
-    renamed: Callable[[bytes], bytes]
-    lasts: bool = False
+    #: Converts a whole body, or whole lines of a *streaming* one.
+    convert: Callable[[bytes], bytes]
+    streaming: bool = False
 
 
-def alias_of(request: web.BaseRequest) -> Alias | None:
-    """How to rename what *request* is about; None where its path leads to nothing of ours."""
-    # Unquoted before it is looked at, as kube-apiserver does: what is the same to it has to be the same here.
+def resolve_alias(request: web.BaseRequest) -> Alias | None:
+    """Returns how to forward *request*, and sets its conversion; None if its path needs none."""
+    # Unquoted first, as in kube-apiserver: both must see the same path.
     path, query = unquote(request.rel_url.raw_path).rstrip("/"), request.rel_url.raw_query_string
-    found = _alias(path)
-    if found is None:
+    resolved = _resolve(path)
+    if resolved is None:
         return None
-    where, renamed = quote(found[0]), found[1]
-    onward = f"{where}?{query}" if query else where
-    if call_of(request).long_running:
-        return Alias(onward, lines_by_second_name, lasts=True)
-    return Alias(onward, renamed)
+    if path.startswith(f"{_ALIAS_PATH}/"):
+        set_conversion(request, _CONVERSION)
+    upstream_path, convert = quote(resolved[0]), resolved[1]
+    upstream_path = f"{upstream_path}?{query}" if query else upstream_path
+    if request_info(request).long_running:
+        return Alias(upstream_path, _convert_lines, streaming=True)
+    return Alias(upstream_path, convert)
 
 
-def asks_plainly(headers: CIMultiDict[str]) -> None:
-    """Let *headers* ask for what can be renamed: JSON, neither packed nor left out."""
+def accept_convertible(headers: CIMultiDict[str]) -> None:
+    """Changes *headers* to accept only uncompressed JSON, and removes conditions."""
     accepted = ",".join(headers.popall(hdrs.ACCEPT, []))
-    words = [
-        ";".join((media, *(f"{name}={value}" for name, value in said.items())))
-        for media, said in clauses_of(accepted)
+    clauses = [
+        ";".join((media, *(f"{name}={value}" for name, value in parameters.items())))
+        for media, parameters in accept_clauses(accepted)
         if media in ("application/json", "application/*", "*/*")
     ]
-    headers[hdrs.ACCEPT] = ",".join(words) or "application/json"
-    for name in (hdrs.ACCEPT_ENCODING, *_COMPARED):
+    headers[hdrs.ACCEPT] = ",".join(clauses) or "application/json"
+    for name in (hdrs.ACCEPT_ENCODING, *_CONDITIONAL_HEADERS):
         headers.popall(name, None)
     headers[hdrs.ACCEPT_ENCODING] = "identity"
 
 
-def _alias(path: str) -> tuple[str, Callable[[bytes], bytes]] | None:
+def _resolve(path: str) -> tuple[str, Callable[[bytes], bytes]] | None:
     if path == "/apis":
-        return path, _on_objects(_with_group)
+        return path, _on_json(_add_group)
     if path == _OPENAPI:
-        return path, _on_objects(_with_document)
-    if path.startswith(f"{_OPENAPI}{_THEIRS}/"):
-        return path.replace(_THEIRS, _OURS, 1), _document
-    if path in (_THEIRS, f"{_THEIRS}/{SECOND.version}"):
-        return path.replace(_THEIRS, _OURS, 1), _on_objects(_group)
-    if path.startswith(f"{_THEIRS}/"):
-        return path.replace(_THEIRS, _OURS, 1), _on_objects(by_second_name)
+        return path, _on_json(_add_document)
+    if path.startswith(f"{_OPENAPI}{_ALIAS_PATH}/"):
+        return path.replace(_ALIAS_PATH, _GROUP_PATH, 1), _convert_document
+    if path in (_ALIAS_PATH, f"{_ALIAS_PATH}/{ALIAS_FRAMEWORKS.version}"):
+        return path.replace(_ALIAS_PATH, _GROUP_PATH, 1), _on_json(_convert_group)
+    if path.startswith(f"{_ALIAS_PATH}/"):
+        return path.replace(_ALIAS_PATH, _GROUP_PATH, 1), _on_json(_convert_objects)
     return None
 
 
-def _on_objects(change: Callable[[Object], Object]) -> Callable[[bytes], bytes]:
-    def renamed(body: bytes) -> bytes:
-        return orjson.dumps(change(orjson.loads(body)), option=orjson.OPT_APPEND_NEWLINE)
+def _on_json(convert: Callable[[Object], Object]) -> Callable[[bytes], bytes]:
+    def convert_body(body: bytes) -> bytes:
+        return orjson.dumps(convert(orjson.loads(body)), option=orjson.OPT_APPEND_NEWLINE)
 
-    return renamed
-
-
-def _with_group(told: Object) -> Object:
-    """All groups, in either form of discovery, with the second name behind the others."""
-    if "groups" in told:
-        ours = [group for group in told["groups"] if group["name"] == FRAMEWORKS.group]
-        others = [group for group in told["groups"] if group["name"] != SECOND.group]
-        return {**told, "groups": [*others, *map(_group, ours)]}
-    items = told.get("items") or []
-    ours = [item for item in items if item["metadata"].get("name") == FRAMEWORKS.group]
-    others = [item for item in items if item["metadata"].get("name") != SECOND.group]
-    return {**told, "items": [*others, *map(_group, ours)]}
+    return convert_body
 
 
-def _group(told: Object) -> Object:
-    """What is told of our group, told of the other; short names and categories are the first name's."""
-    renamed: Object = orjson.loads(
-        orjson.dumps(told).replace(FRAMEWORKS.group.encode(), SECOND.group.encode())
+def _convert_objects(value: Object) -> Object:
+    return convert_all(value, _CONVERSION.to_requested)
+
+
+def _convert_lines(lines: bytes) -> bytes:
+    return convert_lines(lines, _CONVERSION.to_requested)
+
+
+def _add_group(discovery: Object) -> Object:
+    """Returns the discovery document, of either format, with the alias as the last group."""
+    if "groups" in discovery:
+        own = [group for group in discovery["groups"] if group["name"] == FRAMEWORKS.group]
+        others = [group for group in discovery["groups"] if group["name"] != ALIAS_FRAMEWORKS.group]
+        return {**discovery, "groups": [*others, *map(_convert_group, own)]}
+    items = discovery.get("items") or []
+    own = [item for item in items if item["metadata"].get("name") == FRAMEWORKS.group]
+    others = [item for item in items if item["metadata"].get("name") != ALIAS_FRAMEWORKS.group]
+    return {**discovery, "items": [*others, *map(_convert_group, own)]}
+
+
+def _convert_group(group: Object) -> Object:
+    """Returns the entry of the alias; short names and categories belong to the launcher's group."""
+    converted: Object = orjson.loads(
+        orjson.dumps(group).replace(FRAMEWORKS.group.encode(), ALIAS_FRAMEWORKS.group.encode())
     )
-    versions = renamed.get("versions") or []
+    versions = converted.get("versions") or []
     for resource in [
-        *(renamed.get("resources") or []),
-        *(each for v in versions for each in v.get("resources", [])),
+        *(converted.get("resources") or []),
+        *(resource for version in versions for resource in version.get("resources", [])),
     ]:
         resource.pop("shortNames", None)
         resource.pop("categories", None)
-    return renamed
+    return converted
 
 
-def _with_document(told: Object) -> Object:
-    """The index of the descriptions, with that of the second name."""
-    paths = told.get("paths") or {}
-    ours = paths.get(f"{_OURS}/{FRAMEWORKS.version}".removeprefix("/"))
-    if ours is None:
-        return told
-    theirs = {**ours, "serverRelativeURL": ours["serverRelativeURL"].replace(_OURS, _THEIRS)}
-    return {**told, "paths": {**paths, f"{_THEIRS}/{SECOND.version}".removeprefix("/"): theirs}}
+def _add_document(index: Object) -> Object:
+    """Returns the index of the OpenAPI documents with the alias."""
+    paths = index.get("paths") or {}
+    own = paths.get(f"{_GROUP_PATH}/{FRAMEWORKS.version}".removeprefix("/"))
+    if own is None:
+        return index
+    alias = {**own, "serverRelativeURL": own["serverRelativeURL"].replace(_GROUP_PATH, _ALIAS_PATH)}
+    return {
+        **index,
+        "paths": {**paths, f"{_ALIAS_PATH}/{ALIAS_FRAMEWORKS.version}".removeprefix("/"): alias},
+    }
 
 
-def _document(body: bytes) -> bytes:
-    renamed = body.replace(_OUR_DEFINITION, _THEIR_DEFINITION)
-    return renamed.replace(FRAMEWORKS.group.encode(), SECOND.group.encode())
+def _convert_document(body: bytes) -> bytes:
+    converted = body.replace(_DEFINITION, _ALIAS_DEFINITION)
+    return converted.replace(FRAMEWORKS.group.encode(), ALIAS_FRAMEWORKS.group.encode())

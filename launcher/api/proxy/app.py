@@ -1,8 +1,8 @@
 """
-The front door to a cluster: Frameworks are checked, and everything is passed on as whoever sent it.
+The proxy to a cluster's API server: Frameworks are validated, and requests are forwarded with the caller's credentials.
 
-It stands at the paths of the API server itself, so that any client of Kubernetes can be pointed at it. Its own are but
-few: health, metrics, and the webhook that the API server calls.
+It serves all paths of the API server, so that any Kubernetes client can use it, and a few of its own: health, metrics,
+and the webhook that the API server calls.
 """
 
 import re
@@ -14,121 +14,137 @@ from pathlib import Path
 from aiohttp import web
 
 from launcher.api.http.server import RouteProvider
-from launcher.api.http.status import SERVER, common_headers, errors_as_status
+from launcher.api.http.status import SERVER
+from launcher.api.middleware.error_responses import add_common_headers, errors_as_status
 from launcher.api.middleware.metrics import Metrics
-from launcher.api.middleware.request_info import is_rendezvous
-from launcher.api.middleware.request_limits import RequestLimits, note_stream
-from launcher.api.proxy.admission import DoorChecks
-from launcher.api.proxy.handler import Passed, ProxyHandler
-from launcher.api.proxy.metrics_authorization import Handler, MetricsAccess
+from launcher.api.middleware.request_info import is_rendezvous, request_info_middleware
+from launcher.api.middleware.request_limits import RequestLimits, record_stream
+from launcher.api.proxy.admission import ProxyAdmission
+from launcher.api.proxy.diagnosis import PATH as DIAGNOSIS_PATH
+from launcher.api.proxy.diagnosis import ProxyDiagnosis
+from launcher.api.proxy.handler import ForwardedResponse, ProxyHandler, upstream_headers
+from launcher.api.proxy.metrics_authorization import Handler, MetricsAuthorization
 from launcher.api.proxy.upstream import Upstream
 from launcher.api.system_endpoints import Health
 from launcher.core.parsing.decoder import MAX_BODY_BYTES
-from launcher.core.validation.admission_policy import Policy
+from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.job_kinds.job_kind import JobKind
 from launcher.store.kubernetes.cluster_config import ClusterConfig
 
-#: The API server itself gives up on a request after a minute, and says so better than we could.
-_SECONDS = 65.0
-#: Watches and logs at once; each holds two connections.
-_STREAMS = 2000
-#: Asked by those who keep the launcher alive, and by the API server in the middle of a request that may be from here.
-_OWN = re.compile(r"/(healthz|livez|readyz)(/[a-z-]*)?|/admission/[a-z]+")
+#: Longer than the API server's own timeout of a minute, whose error is more precise.
+_TIMEOUT_SECONDS = 65.0
+#: Concurrent watches and logs; each has two connections.
+_MAX_STREAMS = 2000
+#: Probes, and the webhook, which the API server calls during a request that may be forwarded here.
+_EXEMPT = re.compile(r"/(healthz|livez|readyz)(/[a-z-]*)?|/admission/[a-z]+")
 
 
 @dataclass(frozen=True, slots=True)
-class DoorParts:
-    """What the front door is made of."""
+class ProxyDependencies:
+    """What the proxy needs."""
 
     access: ClusterConfig
-    policy: Policy
+    policy: AdmissionPolicy
     limits: RequestLimits
     metrics: Metrics
     health: Health
-    #: The admission webhook; None where another place serves it.
+    #: The admission webhook; None if another listener serves it.
     webhook: RouteProvider | None = None
-    #: Where pods ask for their peers; None where they are not told.
+    #: The rendezvous endpoints for pods; None if they are disabled.
     rendezvous: RouteProvider | None = None
-    #: Whether the listener asks for client certificates (see ``ask_for_certificates``), whose owners the launcher then
-    #: names to the API server.
+    #: Whether the listener requests client certificates (see ``request_client_certificates``), whose users the launcher
+    #: impersonates.
     certificates: bool = False
-    #: Whether jobs of a kind are ours, and so to be checked.
+    #: Whether this launcher runs jobs of a kind; only those are validated.
     serves_kind: Callable[[JobKind], bool] = lambda _: False
-    #: Whether Frameworks can be had under FrameworkController's name, too.
-    second_name: bool = False
-    #: Whether the cluster is asked who may read ``/metrics``.
+    #: Whether FrameworkController's API group is served as an alias.
+    api_group_alias: bool = False
+    #: Whether access to ``/metrics`` is authorized by the cluster.
     metrics_auth: bool = False
 
 
-def make_proxy_app(parts: DoorParts) -> web.Application:
-    """The application over *parts*."""
+def make_proxy_app(dependencies: ProxyDependencies) -> web.Application:
+    """Returns the application."""
     app = web.Application(
         middlewares=[
-            # Outside of the rest, since it counts answers by their code.
-            parts.metrics.middleware,
+            request_info_middleware,
+            # Outside of the error handler, since it counts responses by their code.
+            dependencies.metrics.middleware,
             errors_as_status,
-            parts.limits.middleware,
+            dependencies.limits.middleware,
         ],
         client_max_size=MAX_BODY_BYTES,
     )
-    app.on_response_prepare.append(_door_headers)
-    app.on_response_prepare.append(note_stream)
-    _add_own(app, parts)
-    app.router.add_route("*", "/{path:.*}", _passage(app, parts).handle)
+    app.on_response_prepare.append(_add_headers)
+    app.on_response_prepare.append(record_stream)
+    app.cleanup_ctx.append(dependencies.metrics.observe_runtime)
+    _add_own_routes(app, dependencies)
+    handler = _proxy_handler(app, dependencies)
+    diagnosis = ProxyDiagnosis(
+        handler.authenticate, lambda request: upstream_headers(request.headers, request.remote)
+    )
+    app.router.add_get(DIAGNOSIS_PATH, diagnosis.get)
+    app.router.add_route("*", "/{path:.*}", handler.handle)
     return app
 
 
-def door_limits() -> RequestLimits:
-    """Limits that leave it to the API server to time requests, and never keep it from its webhook."""
+def proxy_limits() -> RequestLimits:
+    """Returns limits that leave timeouts to the API server and never block its webhook."""
     return RequestLimits(
-        read_seconds=_SECONDS,
-        write_seconds=_SECONDS,
-        streams=_STREAMS,
-        free=lambda request: is_rendezvous(request) or _OWN.fullmatch(request.rel_url.raw_path) is not None,
+        read_seconds=_TIMEOUT_SECONDS,
+        write_seconds=_TIMEOUT_SECONDS,
+        max_streams=_MAX_STREAMS,
+        exempt=lambda request: (
+            is_rendezvous(request) or _EXEMPT.fullmatch(request.rel_url.raw_path) is not None
+        ),
     )
 
 
-def ask_for_certificates(context: ssl.SSLContext, authority: Path) -> None:
-    """Let clients of a listener with that *context* show certificates of *authority*. Raises OSError."""
+def request_client_certificates(context: ssl.SSLContext, authority: Path) -> None:
+    """Accepts client certificates of *authority* in a listener with that *context*. Raises OSError."""
     context.load_verify_locations(authority)
-    # As kube-apiserver: whoever has none may still have a token.
+    # Optional, as in kube-apiserver: a client without a certificate may have a token.
     context.verify_mode = ssl.CERT_OPTIONAL
-    # Go, which clusters are made with, takes certificates that Python from 3.13 on finds too loosely written.
+    # Certificates of Go tools may violate rules that Python checks since 3.13.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
 
 
-def _add_own(app: web.Application, parts: DoorParts) -> None:
-    parts.health.add_to(app)
-    app.router.add_get("/metrics", _metrics(app, parts))
-    if parts.webhook is not None:
-        parts.webhook.add_to(app)
-    if parts.rendezvous is not None:
-        parts.rendezvous.add_to(app)
+def _add_own_routes(app: web.Application, dependencies: ProxyDependencies) -> None:
+    dependencies.health.add_to(app)
+    app.router.add_get("/metrics", _metrics(app, dependencies))
+    if dependencies.webhook is not None:
+        dependencies.webhook.add_to(app)
+    if dependencies.rendezvous is not None:
+        dependencies.rendezvous.add_to(app)
 
 
-def _metrics(app: web.Application, parts: DoorParts) -> Handler:
-    if not parts.metrics_auth:
-        return parts.metrics.expose
-    reviews = Upstream(parts.access, parts.access.tls, parts.access.credentials)
+def _metrics(app: web.Application, dependencies: ProxyDependencies) -> Handler:
+    if not dependencies.metrics_auth:
+        return dependencies.metrics.expose
+    access = dependencies.access
+    reviews = Upstream(access, access.tls, access.credentials)
     app.cleanup_ctx.append(reviews.connected)
-    return MetricsAccess(reviews, parts.metrics.expose).handle
+    return MetricsAuthorization(reviews, dependencies.metrics.expose).handle
 
 
-def _passage(app: web.Application, parts: DoorParts) -> ProxyHandler:
-    access, ourselves = parts.access, None
-    others = Upstream(access, access.tls.without_client_certificate() if access.tls is not None else None)
-    app.cleanup_ctx.append(others.connected)
-    if parts.certificates:
-        ourselves = Upstream(access, access.tls, access.credentials)
-        app.cleanup_ctx.append(ourselves.connected)
+def _proxy_handler(app: web.Application, dependencies: ProxyDependencies) -> ProxyHandler:
+    access, impersonating = dependencies.access, None
+    forwarding = Upstream(access, access.tls.without_client_certificate() if access.tls is not None else None)
+    app.cleanup_ctx.append(forwarding.connected)
+    if dependencies.certificates:
+        impersonating = Upstream(access, access.tls, access.credentials)
+        app.cleanup_ctx.append(impersonating.connected)
     return ProxyHandler(
-        others, ourselves, DoorChecks(parts.policy, parts.serves_kind), second_name=parts.second_name
+        forwarding,
+        impersonating,
+        ProxyAdmission(dependencies.policy, dependencies.serves_kind),
+        api_group_alias=dependencies.api_group_alias,
     )
 
 
-async def _door_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Give *response* what every answer of our own carries, and to one of the API server only our name."""
-    if isinstance(response, Passed):
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Adds the common headers to the launcher's own responses, and only Server to forwarded ones."""
+    if isinstance(response, ForwardedResponse):
         response.headers["Server"] = SERVER
     else:
-        await common_headers(request, response)
+        await add_common_headers(request, response)

@@ -1,9 +1,9 @@
 """
-Who calls, as the API server is told it.
+Authentication of callers to the API server.
 
-A token speaks for its sender and is passed on as it is. A client certificate cannot be: it proves something about one
-connection alone. Whoever shows one that the cluster's authority has signed is therefore named by the launcher, with
-rights of its own that are lent for just this (``impersonate``). Nobody is ever served with the launcher's rights.
+A token is forwarded. A client certificate cannot be forwarded, since it authenticates one connection. The user of a
+certificate that the cluster's authority has signed is therefore impersonated by the launcher, which needs only the
+permission ``impersonate`` for that. No request is served with the launcher's own permissions.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,44 +17,42 @@ from launcher.core.errors import BadRequest, Forbidden
 
 _USER, _GROUP = "Impersonate-User", "Impersonate-Group"
 _IMPERSONATE = "impersonate-"
-#: Kubernetes' own: of its parts, and of those whom it believes everything.
+#: The prefix of users and groups of Kubernetes itself.
 _SYSTEM = "system:"
-#: Every user of a certificate is a member, and kube-apiserver adds it by itself.
-_EVERYBODY = "system:authenticated"
+#: kube-apiserver adds this group to all authenticated users.
+_AUTHENTICATED = "system:authenticated"
 
 Certificate = Mapping[str, Any]
 
 
-def certificate_of(request: web.BaseRequest) -> Certificate | None:
-    """What the caller's certificate says; None without one. It was verified when the connection was made."""
+def client_certificate(request: web.BaseRequest) -> Certificate | None:
+    """Returns the client certificate, which the TLS handshake has verified, or None."""
     return request.get_extra_info("peercert") or None
 
 
 def check_token(headers: CIMultiDict[str]) -> None:
-    """Raise HTTPUnauthorized when nothing in *headers* says who calls."""
+    """Raises HTTPUnauthorized if *headers* contain no credentials."""
     if not headers.get(hdrs.AUTHORIZATION, "").strip():
-        # What kube-apiserver says.
+        # The message of kube-apiserver.
         raise web.HTTPUnauthorized(text="Unauthorized")
 
 
-def name_caller(request: web.BaseRequest, headers: CIMultiDict[str], certificate: Certificate) -> None:
+def impersonate(request: web.BaseRequest, headers: CIMultiDict[str], certificate: Certificate) -> None:
     """
-    Tell in *headers* whom the certificate names.
+    Adds headers that impersonate the user of the certificate.
 
-    Raises BadRequest for a request that says in other ways, too, who it is from, and Forbidden for one whom nobody
-    may name but the cluster itself.
+    Raises BadRequest for a request with other credentials, and Forbidden for a system user.
     """
-    # Browsers show a certificate to any page that asks, unlike a token.
+    # Unlike a token, browsers send a certificate with requests of any page.
     check_origin(request)
     if hdrs.AUTHORIZATION in headers:
         raise BadRequest(
-            "the request has a client certificate and an Authorization header: send one of them, "
-            "so that it is clear who calls"
+            "the request has both a client certificate and an Authorization header; send only one of them"
         )
     if any(name.lower().startswith(_IMPERSONATE) for name in headers):
         raise BadRequest(
-            "whoever calls with a client certificate cannot act as somebody else here; leave out --as and the like, "
-            "or call the API server itself"
+            "impersonation with a client certificate is not supported by the proxy; remove --as, or connect to the "
+            "API server directly"
         )
     user, groups = _subject(certificate)
     headers[_USER] = user
@@ -63,18 +61,19 @@ def name_caller(request: web.BaseRequest, headers: CIMultiDict[str], certificate
 
 
 def _subject(certificate: Certificate) -> tuple[str, list[str]]:
-    """The user and the groups that the certificate is for, as Kubernetes reads it."""
+    """Returns the user and the groups of the certificate, as in Kubernetes."""
     users, groups = list(_entries(certificate, "commonName")), list(_entries(certificate, "organizationName"))
     if len(users) != 1:
-        raise Forbidden("the client certificate names no single user (CN)")
-    groups = [group for group in dict.fromkeys(groups) if group != _EVERYBODY]
+        raise Forbidden("the client certificate must have exactly one common name (CN)")
+    groups = [group for group in dict.fromkeys(groups) if group != _AUTHENTICATED]
     for name in (*users, *groups):
-        # The ends of a header are cut on its way, and the rest could become another name.
+        # Whitespace at the ends of a header is removed, which could result in another name.
         if not name or not name.isprintable() or name != name.strip():
-            raise Forbidden("the client certificate names a user or group that no header can carry")
+            raise Forbidden("the client certificate has a user or group that cannot be sent in a header")
         if name.startswith(_SYSTEM):
             raise Forbidden(
-                f"{name!r} is the cluster's own, and nobody else may speak for it: call the API server itself"
+                f"{name!r} is a system user or group, which the proxy does not impersonate; connect to the API server "
+                "directly"
             )
     return users[0], groups
 

@@ -1,4 +1,4 @@
-"""Requests passed on to the API server as whoever sent them, and its answers passed back as they are."""
+"""Forwards requests to the API server with the caller's credentials, and its responses unchanged."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -9,20 +9,23 @@ import orjson
 from aiohttp import hdrs, web
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from launcher.api.http.request_body import body_of
+from launcher.api.http.request_body import convert_decoded, decode, read_body
+from launcher.api.http.request_types import APPLY
 from launcher.api.http.warnings import warning_headers
-from launcher.api.proxy.admission import DoorChecks, check_path, place_of
-from launcher.api.proxy.api_group_alias import Alias, alias_of, asks_plainly
-from launcher.api.proxy.authentication import certificate_of, check_token, name_caller
-from launcher.api.proxy.upgrade import SWITCHED, ask, tunnel, wish_of
+from launcher.api.proxy.admission import ProxyAdmission, ResourcePath, check_path, parse_resource_path
+from launcher.api.proxy.api_group_alias import Alias, accept_convertible, resolve_alias
+from launcher.api.proxy.authentication import check_token, client_certificate, impersonate
+from launcher.api.proxy.upgrade import SWITCHING_PROTOCOLS, requested_upgrade, set_upgrade, tunnel
 from launcher.api.proxy.upstream import Body, Upstream
 from launcher.api.resources.job_owned import deletion_warnings
-from launcher.core.errors import LauncherError
-from launcher.core.validation.pod_template import as_object
+from launcher.core.errors import LauncherError, RequestError
+from launcher.core.json_access import as_object
+from launcher.core.parsing.decoder import Media
+from launcher.core.serialization.frameworkcontroller import SECOND_API_VERSION
 from launcher.store.interface import FRAMEWORKS
 
-#: They speak about one connection, and not about what is said over it.
-_OF_ONE_CONNECTION = frozenset(
+#: Hop-by-hop headers.
+_HOP_BY_HOP = frozenset(
     {
         "connection",
         "keep-alive",
@@ -35,138 +38,159 @@ _OF_ONE_CONNECTION = frozenset(
         "upgrade",
     }
 )
-#: Made anew for the way onward; a body that waits to be asked for has been asked for here.
-_MADE_ANEW = frozenset({"host", "content-length", "expect"})
-#: By which a proxy that a cluster believes tells who calls. No caller of ours is one.
-_OF_PROXIES = "x-remote-"
-#: Where audit logs find out whom a proxy speaks for.
-_FORWARDED = "X-Forwarded-For"
+#: Set by the client session; the proxy itself responds to Expect.
+_NOT_FORWARDED = frozenset({"host", "content-length", "expect"})
+#: Headers by which a trusted proxy authenticates users to kube-apiserver; callers must not send them.
+_AUTHENTICATING_PROXY = "x-remote-"
+#: Audit logs contain the address of the caller from this header.
+_FORWARDED_FOR = "X-Forwarded-For"
 
 
-def onward(headers: CIMultiDictProxy[str], caller: str | None) -> CIMultiDict[str]:
-    """What goes on to the API server of a request's *headers*, in their order; *caller* is its sender's address."""
-    left = _own(headers) | _MADE_ANEW
-    kept = CIMultiDict(
+def upstream_headers(headers: CIMultiDictProxy[str], caller: str | None) -> CIMultiDict[str]:
+    """Returns the forwarded *headers* of a request in their order; *caller* is its remote address."""
+    removed = _hop_by_hop(headers) | _NOT_FORWARDED
+    forwarded = CIMultiDict(
         (name, value)
         for name, value in headers.items()
-        if (low := name.lower()) not in left and not low.startswith(_OF_PROXIES)
+        if (lower := name.lower()) not in removed and not lower.startswith(_AUTHENTICATING_PROXY)
     )
     if caller is not None:
-        kept[_FORWARDED] = ", ".join([*kept.popall(_FORWARDED, []), caller])
-    return kept
+        forwarded[_FORWARDED_FOR] = ", ".join([*forwarded.popall(_FORWARDED_FOR, []), caller])
+    return forwarded
 
 
-def back(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
-    """What comes back to the caller of an answer's *headers*."""
-    left = _own(headers)
-    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in left)
+def response_headers(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
+    """Returns the forwarded *headers* of a response."""
+    removed = _hop_by_hop(headers)
+    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in removed)
 
 
-def _own(headers: CIMultiDictProxy[str]) -> frozenset[str]:
-    """The names of those that end here: the usual ones, and those that the sender names."""
-    named = headers.getall(hdrs.CONNECTION, ())
-    return _OF_ONE_CONNECTION | frozenset(_words(named)) if named else _OF_ONE_CONNECTION
+def _hop_by_hop(headers: CIMultiDictProxy[str]) -> frozenset[str]:
+    """Returns the hop-by-hop headers, including those that Connection names."""
+    connection = headers.getall(hdrs.CONNECTION, ())
+    return _HOP_BY_HOP | frozenset(_tokens(connection)) if connection else _HOP_BY_HOP
 
 
-def _words(values: Iterable[str]) -> Iterable[str]:
-    return (word.strip().lower() for value in values for word in value.split(","))
+def _tokens(values: Iterable[str]) -> Iterable[str]:
+    return (token.strip().lower() for value in values for token in value.split(","))
 
 
-#: Seconds in which a caller has to take something of what is there for it; whoever does not is as good as gone.
-_STALL = 60.0
-#: Seconds in which the API server has to show the Framework that a request deletes.
-_ASK_SECONDS = 5.0
+#: A caller that reads nothing for this time is disconnected.
+_WRITE_SECONDS = 60.0
+#: The timeout for reading the Framework that a request deletes.
+_READ_SECONDS = 5.0
 _METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 _WARNING = "Warning"
 
 
-class Passed(web.StreamResponse):
-    """An answer of the API server: nothing is added to it."""
+class ForwardedResponse(web.StreamResponse):
+    """A response of the API server, to which no headers are added."""
 
 
 class ProxyHandler:
-    """Passes requests on, Frameworks checked."""
+    """Forwards requests and validates Frameworks."""
 
     def __init__(
-        self, others: Upstream, ourselves: Upstream | None, checks: DoorChecks, *, second_name: bool
+        self,
+        forwarding: Upstream,
+        impersonating: Upstream | None,
+        admission: ProxyAdmission,
+        *,
+        api_group_alias: bool,
     ) -> None:
         """
-        *others* takes requests with credentials of their own.
+        *forwarding* sends requests with the caller's credentials.
 
-        Those of whoever shows a client certificate go by *ourselves*, if there is such a way.
+        *impersonating*, if given, sends requests of callers with a client certificate.
         """
-        self._others, self._ourselves, self._checks = others, ourselves, checks
-        self._second_name = second_name
+        self._forwarding, self._impersonating, self._admission = forwarding, impersonating, admission
+        self._api_group_alias = api_group_alias
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Any request at all: the API server's answer to it."""
+        """Returns the API server's response to any request."""
         if request.method not in _METHODS:
             raise web.HTTPMethodNotAllowed(request.method, _METHODS)
         check_path(request)
-        headers = onward(request.headers, request.remote)
-        upstream = self._identified(request, headers)
-        if (wish := wish_of(request)) is not None:
-            ask(headers, wish)
-            return await _passed(upstream, request, headers, None, ())
-        alias = alias_of(request) if self._second_name else None
+        headers = upstream_headers(request.headers, request.remote)
+        upstream = self.authenticate(request, headers)
+        if (protocol := requested_upgrade(request)) is not None:
+            set_upgrade(headers, protocol)
+            return await _forward(upstream, request, headers, None, ())
+        alias = resolve_alias(request) if self._api_group_alias else None
         if alias is not None:
-            asks_plainly(headers)
-        body, warnings = await self._body(request, headers, alias)
-        if request.method == "DELETE":
-            warnings = await _deletion_warnings(upstream, request, headers, alias)
-        return await _passed(upstream, request, headers, body, warnings, alias)
+            accept_convertible(headers)
+        path = request.rel_url.raw_path if alias is None else alias.path.partition("?")[0]
+        resource = parse_resource_path(path)
+        body, warnings = await self._body(request, headers, resource, alias)
+        if request.method == "DELETE" and resource is not None:
+            warnings = await _deletion_warnings(upstream, path, resource, headers)
+        return await _forward(upstream, request, headers, body, warnings, alias)
 
-    def _identified(self, request: web.Request, headers: CIMultiDict[str]) -> Upstream:
-        """The way on for *request*; *headers* say who it is from. Raises HTTPUnauthorized when nobody says so."""
-        if self._ourselves is not None and (certificate := certificate_of(request)) is not None:
-            name_caller(request, headers, certificate)
-            return self._ourselves
+    def authenticate(self, request: web.Request, headers: CIMultiDict[str]) -> Upstream:
+        """Returns the upstream for *request*, with credentials in *headers*. Raises HTTPUnauthorized."""
+        if self._impersonating is not None and (certificate := client_certificate(request)) is not None:
+            impersonate(request, headers, certificate)
+            return self._impersonating
         check_token(headers)
-        return self._others
+        return self._forwarding
 
     async def _body(
-        self, request: web.Request, headers: CIMultiDict[str], alias: Alias | None
+        self,
+        request: web.Request,
+        headers: CIMultiDict[str],
+        resource: ResourcePath | None,
+        alias: Alias | None,
     ) -> tuple[Body | None, tuple[str, ...]]:
-        """What is sent on, and what the caller is warned about."""
-        place = place_of(request.rel_url.raw_path if alias is None else alias.path.partition("?")[0])
-        # A patch is part of something that only the API server has: what it makes of it, the webhook sees.
-        is_whole = place is not None and request.method == ("POST" if place.name is None else "PUT")
-        if place is not None and is_whole and self._checks.are_for(place.kind):
-            checked = await self._checks.checked(request, place)
+        """Returns the forwarded body, and warnings for the caller."""
+        # Only the API server can apply a patch; the webhook validates the result.
+        is_whole = resource is not None and request.method == ("POST" if resource.name is None else "PUT")
+        if resource is not None and is_whole and self._admission.validates(resource.kind):
+            admitted = await self._admission.admit(request, resource)
             headers[hdrs.CONTENT_TYPE] = "application/json"
-            return checked.body, checked.warnings
+            return admitted.body, admitted.warnings
         if not request.can_read_body:
             return None, ()
         if alias is not None:
-            return await body_of(request), ()
+            return _convert_body(request, await read_body(request)), ()
         if hdrs.CONTENT_LENGTH in request.headers:
             headers[hdrs.CONTENT_LENGTH] = request.headers[hdrs.CONTENT_LENGTH]
         return request.content.iter_any(), ()
 
 
+def _convert_body(request: web.Request, data: bytes) -> bytes:
+    """Returns a patch or options in the launcher's API group; unchanged if it does not name the alias."""
+    if SECOND_API_VERSION.encode() not in data:
+        return data
+    try:
+        # JSON is YAML, so a converted apply patch keeps its type.
+        decoded = decode(data, Media.YAML if request.content_type == APPLY else Media.JSON)
+        return orjson.dumps(convert_decoded(request, decoded).value)
+    except RequestError:
+        return data  # the API server reports the error
+
+
 async def _deletion_warnings(
-    upstream: Upstream, request: web.Request, headers: CIMultiDict[str], alias: Alias | None
+    upstream: Upstream, path: str, resource: ResourcePath, headers: CIMultiDict[str]
 ) -> tuple[str, ...]:
-    """What the caller has to know about the Framework that it deletes, if it may read that."""
-    path = request.rel_url.raw_path if alias is None else alias.path.partition("?")[0]
-    place = place_of(path)
-    if place is None or place.kind != FRAMEWORKS or place.name is None:
+    """Returns warnings about the Framework at *path* that is deleted, if the caller may read it."""
+    if resource.kind != FRAMEWORKS or resource.name is None:
         return ()
-    asked = CIMultiDict(
+    get_headers = CIMultiDict(
         (name, value)
         for name, value in headers.items()
         if name.lower() not in (hdrs.CONTENT_TYPE.lower(), hdrs.CONTENT_LENGTH.lower())
     )
-    asked[hdrs.ACCEPT], asked[hdrs.ACCEPT_ENCODING] = "application/json", "identity"
+    get_headers[hdrs.ACCEPT], get_headers[hdrs.ACCEPT_ENCODING] = "application/json", "identity"
     try:
-        async with asyncio.timeout(_ASK_SECONDS), upstream.answer("GET", path, asked) as answer:
-            found = as_object(orjson.loads(await answer.read())) if answer.status == HTTPStatus.OK else {}
+        async with asyncio.timeout(_READ_SECONDS), upstream.answer("GET", path, get_headers) as answer:
+            is_found = answer.status == HTTPStatus.OK
+            framework = as_object(orjson.loads(await answer.read())) if is_found else {}
     except (LauncherError, aiohttp.ClientError, TimeoutError, ValueError):
-        return ()  # the deletion itself is what counts
-    return tuple(warning_headers(deletion_warnings(found)))
+        return ()  # the deletion itself must not fail
+    return tuple(warning_headers(deletion_warnings(framework)))
 
 
-async def _passed(
+async def _forward(
     upstream: Upstream,
     request: web.Request,
     headers: CIMultiDict[str],
@@ -176,56 +200,58 @@ async def _passed(
 ) -> web.StreamResponse:
     path = request.rel_url.raw_path_qs if alias is None else alias.path
     async with upstream.answer(request.method, path, headers, body) as answer:
-        response = Passed(status=answer.status, reason=answer.reason, headers=back(answer.headers))
-        told = answer.headers.getall(_WARNING, ())
+        response = ForwardedResponse(
+            status=answer.status, reason=answer.reason, headers=response_headers(answer.headers)
+        )
+        upstream_warnings = answer.headers.getall(_WARNING, ())
         for warning in warnings:
-            # The webhook may have said the same by way of the API server.
-            if warning not in told:
+            # The webhook may have sent the same warning through the API server.
+            if warning not in upstream_warnings:
                 response.headers.add(_WARNING, warning)
-        if answer.status == SWITCHED:
+        if answer.status == SWITCHING_PROTOCOLS:
             response.headers[hdrs.UPGRADE] = answer.headers.get(hdrs.UPGRADE, "")
             await tunnel(request, answer, response)
             return response
-        pieces = _pieces(answer)
+        chunks = _chunks(answer)
         if alias is not None and hdrs.CONTENT_ENCODING not in answer.headers:
             for name in (hdrs.CONTENT_LENGTH, hdrs.ETAG, hdrs.LAST_MODIFIED):
                 response.headers.pop(name, None)
-            pieces = _renamed(pieces, alias)
+            chunks = _converted(chunks, alias)
         await response.prepare(request)
-        async for piece in pieces:
-            await _give(response, piece)
+        async for chunk in chunks:
+            await _write(response, chunk)
         await response.write_eof()
     return response
 
 
-async def _give(response: web.StreamResponse, piece: bytes) -> None:
-    """Wait while the caller has more than enough; the API server's connection waits with it."""
+async def _write(response: web.StreamResponse, chunk: bytes) -> None:
+    """Writes *chunk*; while the caller's buffer is full, the API server is not read from either."""
     try:
-        async with asyncio.timeout(_STALL):
-            await response.write(piece)
+        async with asyncio.timeout(_WRITE_SECONDS):
+            await response.write(chunk)
     except TimeoutError as error:
-        raise ConnectionResetError("the caller takes nothing") from error
+        raise ConnectionResetError("the client does not read the response") from error
 
 
-async def _renamed(pieces: AsyncIterator[bytes], alias: Alias) -> AsyncIterator[bytes]:
-    """The body by its other name: line by line if it lasts, else whole; what is no object stays as it is."""
-    held = b""
-    async for piece in pieces:
-        held += piece
-        lines, end, rest = held.rpartition(b"\n")
-        if alias.lasts and end:
-            held = rest
-            yield alias.renamed(lines + end)
-    if held:
-        # Not by its declared type: the cluster calls some of its JSON plain text.
-        yield alias.renamed(held) if held.startswith(b"{") else held
+async def _converted(chunks: AsyncIterator[bytes], alias: Alias) -> AsyncIterator[bytes]:
+    """Yields the converted body, line by line if it is streaming; a body that is no object is unchanged."""
+    buffer = b""
+    async for chunk in chunks:
+        buffer += chunk
+        lines, end, rest = buffer.rpartition(b"\n")
+        if alias.streaming and end:
+            buffer = rest
+            yield alias.convert(lines + end)
+    if buffer:
+        # Not by its declared type: the API server sends some JSON as plain text.
+        yield alias.convert(buffer) if buffer.startswith(b"{") else buffer
 
 
-async def _pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """The body as it comes. Raises ConnectionResetError when it breaks off, so that the caller sees that, too."""
+async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Yields the body as it arrives. Raises ConnectionResetError if it is interrupted, which also ends the response."""
     try:
-        while piece := await answer.content.readany():
-            yield piece
+        while chunk := await answer.content.readany():
+            yield chunk
     except (aiohttp.ClientError, RuntimeError) as error:
-        # The last is what aiohttp raises for a connection that was closed between two reads.
-        raise ConnectionResetError("the API server's answer broke off") from error
+        # aiohttp raises RuntimeError for a connection that was closed between two reads.
+        raise ConnectionResetError("the API server's response was interrupted") from error

@@ -1,8 +1,8 @@
 """
-Connections that change what they speak: exec, attach and port-forward, over WebSocket or SPDY.
+Upgraded connections: exec, attach and port-forward over WebSocket or SPDY.
 
-The API server decides whether it changes; its answer goes back like any other. From then on bytes go both ways as they
-come, and nobody here reads them.
+The API server decides about the upgrade, and its response is forwarded. Then bytes are copied in both directions
+without being parsed.
 """
 
 import asyncio
@@ -13,65 +13,66 @@ from aiohttp import StreamReader, hdrs, web
 from aiohttp.http import StreamWriter
 from multidict import CIMultiDict
 
-#: Beginnings of what kubectl changes to. Other wishes, such as HTTP/2, may be passed over.
-_PASSED_ON = ("spdy/", "websocket")
-#: What waits to be taken by either side; beyond that the other one is not read from.
-_BUFFER = 2**16
-#: The code of an answer that says yes.
-SWITCHED = 101
+#: Prefixes of the protocols that kubectl uses. Other upgrades, such as HTTP/2, are ignored.
+_PROTOCOLS = ("spdy/", "websocket")
+#: The buffer of each direction; if it is full, the sender is not read from.
+_BUFFER_BYTES = 2**16
+SWITCHING_PROTOCOLS = 101
 
 
-def wish_of(request: web.BaseRequest) -> str | None:
-    """What the connection is to change to, if that can be passed on."""
-    wish = request.headers.get(hdrs.UPGRADE, "")
-    return wish if wish.lower().startswith(_PASSED_ON) else None
+def requested_upgrade(request: web.BaseRequest) -> str | None:
+    """Returns the requested protocol if it can be forwarded, or None."""
+    protocol = request.headers.get(hdrs.UPGRADE, "")
+    return protocol if protocol.lower().startswith(_PROTOCOLS) else None
 
 
-def ask(headers: CIMultiDict[str], wish: str) -> None:
-    """Say in *headers* what the connection is to change to."""
+def set_upgrade(headers: CIMultiDict[str], protocol: str) -> None:
+    """Requests the upgrade to *protocol* in *headers*."""
     headers[hdrs.CONNECTION] = "Upgrade"
-    headers[hdrs.UPGRADE] = wish
+    headers[hdrs.UPGRADE] = protocol
 
 
 async def tunnel(request: web.Request, answer: aiohttp.ClientResponse, response: web.StreamResponse) -> None:
     """
-    Pass bytes both ways between a caller and the API server until either of them ends it.
+    Copies bytes between a caller and the API server until either closes the connection.
 
-    *answer* has said yes, and *response*, which says so to the caller, is prepared here.
+    *answer* has accepted the upgrade; *response*, the same for the caller, is prepared here.
     """
     connection = answer.connection
     if connection is None or connection.protocol is None:
-        raise ConnectionResetError("the API server has left")
-    loop, below, above = asyncio.get_running_loop(), request.protocol, connection.protocol
-    from_caller, from_server = (StreamReader(side, _BUFFER, loop=loop) for side in (below, above))
-    # Before the caller knows that it may speak. aiohttp has this way for its own WebSockets; whatever reads will do.
-    below.set_parser(_Feed(from_caller))  # type: ignore[arg-type]  # as above
+        raise ConnectionResetError("the API server closed the connection")
+    loop, downstream, upstream = asyncio.get_running_loop(), request.protocol, connection.protocol
+    from_caller, from_server = (
+        StreamReader(side, _BUFFER_BYTES, loop=loop) for side in (downstream, upstream)
+    )
+    # Set before the caller may send. aiohttp uses it for its own WebSockets; any object with these methods works.
+    downstream.set_parser(_Feed(from_caller))  # type: ignore[arg-type]  # as above
     response.headers[hdrs.CONNECTION] = "Upgrade"
     response.force_close()
     await response.prepare(request)
-    above.set_parser(_Feed(from_server), from_server)
-    pumps = [
-        asyncio.ensure_future(_pump(from_caller, StreamWriter(above, loop).write)),
-        asyncio.ensure_future(_pump(from_server, request.writer.write)),
+    upstream.set_parser(_Feed(from_server), from_server)
+    copies = [
+        asyncio.ensure_future(_copy(from_caller, StreamWriter(upstream, loop).write)),
+        asyncio.ensure_future(_copy(from_server, request.writer.write)),
     ]
     try:
-        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for pump in pumps:
-            pump.cancel()
-        await asyncio.wait(pumps)
+        for task in copies:
+            task.cancel()
+        await asyncio.wait(copies)
 
 
-async def _pump(source: StreamReader, write: Callable[[bytes], Awaitable[None]]) -> None:
+async def _copy(source: StreamReader, write: Callable[[bytes], Awaitable[None]]) -> None:
     try:
-        while piece := await source.readany():
-            await write(piece)
+        while chunk := await source.readany():
+            await write(chunk)
     except (aiohttp.ClientError, ConnectionError):
-        pass  # one side has left; then the other is left, too
+        pass  # one side closed the connection; the caller of this closes the other
 
 
 class _Feed:
-    """Reads nothing out of what comes: it is kept until it is fetched."""
+    """A parser that only stores the received bytes."""
 
     def __init__(self, reader: StreamReader) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""DELETE: of one object, or of all that match."""
+"""DELETE of one object, or of all that match."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,15 +7,20 @@ from dataclasses import replace
 import orjson
 from aiohttp import web
 
-from launcher.api.http.content_negotiation import MANY, ONE, negotiate_format
-from launcher.api.http.request_body import body_of, media_of, object_in
-from launcher.api.http.request_options import deletion_of, listing_of
+from launcher.api.http.content_negotiation import (
+    LIST_REPRESENTATIONS,
+    OBJECT_REPRESENTATIONS,
+    negotiate_format,
+)
+from launcher.api.http.request_body import convert_decoded, decode_object, read_body, request_media
+from launcher.api.http.request_options import delete_options, list_options
 from launcher.api.http.responses import respond
 from launcher.api.resources.job_owned import deletion_warnings
-from launcher.api.resources.object_views import ObjectPrinter, include_of
-from launcher.api.resources.writes import written
+from launcher.api.resources.object_views import ObjectPrinter, include_option
+from launcher.api.resources.writes import respond_with_object
 from launcher.core.errors import BadRequest, Conflict, NotFound
-from launcher.store.embedded.embedded_store import RawJsonStore
+from launcher.core.pods.observed_pod import is_deleted
+from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.interface import (
     FRAMEWORKS,
     NAMESPACES,
@@ -26,104 +31,108 @@ from launcher.store.interface import (
     ResourceKind,
 )
 
-#: Deletions that are under way at one time, so that they share the store's commits.
-_AT_ONCE = 100
-#: Kinds that answer with the object even when nothing holds it.
-_SHOWN = (PODS, NAMESPACES)
+#: Concurrent deletions, which share the store's commits.
+_BATCH = 100
+#: Kinds whose response is the object even if it is removed at once.
+_RESPOND_WITH_OBJECT = (PODS, NAMESPACES)
 
 
 class DeleteHandler:
     """Deletes objects of one kind."""
 
-    def __init__(self, kind: ResourceKind, store: RawJsonStore, clock: Callable[[], float]) -> None:
+    def __init__(self, kind: ResourceKind, store: EmbeddedStore, clock: Callable[[], float]) -> None:
         self._kind, self._store, self._clock = kind, store, clock
 
     async def delete(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
-        """The object as it waits for its end, or that it is gone."""
-        look = negotiate_format(request, ONE)
-        how, dry_run = deletion_of(request, await self._options(request))
-        last = await self._delete(namespace, name, how, dry_run=dry_run)
+        """Returns the object if it is still being deleted, or a Status."""
+        response_format = negotiate_format(request, OBJECT_REPRESENTATIONS)
+        options, dry_run = delete_options(request, await self._options(request))
+        last = await self._delete(namespace, name, options, dry_run=dry_run)
         warnings = self._warnings(last)
-        if self._kind in _SHOWN or await self._waits(last, dry_run=dry_run):
-            return await written(request, self._kind, look, last, self._clock, warnings)
-        return await respond(request, look, _gone(self._kind, last), warnings=warnings)
+        if self._kind in _RESPOND_WITH_OBJECT or await self._exists(last, dry_run=dry_run):
+            return await respond_with_object(
+                request, self._kind, response_format, last, self._clock, warnings
+            )
+        return await respond(request, response_format, _success(self._kind, last), warnings=warnings)
 
     def _warnings(self, *deleted: Object) -> list[str]:
         if self._kind != FRAMEWORKS:
             return []
         return [text for obj in deleted for text in deletion_warnings(obj)]
 
-    async def _delete(self, namespace: str, name: str, how: DeleteOptions, *, dry_run: bool) -> Object:
+    async def _delete(self, namespace: str, name: str, options: DeleteOptions, *, dry_run: bool) -> Object:
         stored = await self._store.get(self._kind, namespace, name)
-        how = self._chosen(stored, how)
-        return await self._store.delete(self._kind, namespace, name, how, dry_run=dry_run)
+        options = self._with_propagation(stored, options)
+        return await self._store.delete(self._kind, namespace, name, options, dry_run=dry_run)
 
     async def delete_all(self, request: web.Request, namespace: str) -> web.StreamResponse:
-        """Every object that matches, as it was before; those that are on their way out already are left alone."""
-        look = negotiate_format(request, MANY)
-        viewer = ObjectPrinter(self._kind, look, include_of(request), self._clock)
-        listing = listing_of(request, self._kind, watch=False)
-        how, dry_run = deletion_of(request, await self._options(request))
-        page = await self._store.list(self._kind, namespace, listing.where, limit=listing.limit)
-        doomed = [obj for obj in page.items if "deletionTimestamp" not in obj["metadata"]]
-        went: list[Object] = []
-        for first in range(0, len(doomed), _AT_ONCE):
-            batch = doomed[first : first + _AT_ONCE]
-            done = await asyncio.gather(*(self._delete_if_there(obj, how, dry_run=dry_run) for obj in batch))
-            went += [obj for obj, is_done in zip(batch, done, strict=True) if is_done]
+        """Deletes all matching objects and returns them as they were; objects being deleted are skipped."""
+        response_format = negotiate_format(request, LIST_REPRESENTATIONS)
+        printer = ObjectPrinter(self._kind, response_format, include_option(request), self._clock)
+        listing = list_options(request, self._kind, watch=False)
+        options, dry_run = delete_options(request, await self._options(request))
+        page = await self._store.list(self._kind, namespace, listing.selector, limit=listing.limit)
+        candidates = [obj for obj in page.items if not is_deleted(obj)]
+        deleted: list[Object] = []
+        for first in range(0, len(candidates), _BATCH):
+            batch = candidates[first : first + _BATCH]
+            results = await asyncio.gather(
+                *(self._delete_if_exists(obj, options, dry_run=dry_run) for obj in batch)
+            )
+            deleted += [obj for obj, is_deleted in zip(batch, results, strict=True) if is_deleted]
         metadata = {"resourceVersion": str(self._store.version)}
-        texts = map(orjson.dumps, went)
-        return await respond(request, look, viewer.many(metadata, texts), warnings=self._warnings(*went))
+        body = printer.many(metadata, map(orjson.dumps, deleted))
+        return await respond(request, response_format, body, warnings=self._warnings(*deleted))
 
-    async def _delete_if_there(self, obj: Object, how: DeleteOptions, *, dry_run: bool) -> bool:
+    async def _delete_if_exists(self, obj: Object, options: DeleteOptions, *, dry_run: bool) -> bool:
         metadata = obj["metadata"]
-        how = replace(self._chosen(obj, how), uid=metadata["uid"])
+        options = replace(self._with_propagation(obj, options), uid=metadata["uid"])
         try:
             await self._store.delete(
-                self._kind, metadata.get("namespace", ""), metadata["name"], how, dry_run=dry_run
+                self._kind, metadata.get("namespace", ""), metadata["name"], options, dry_run=dry_run
             )
         except (NotFound, Conflict):
             return False
         return True
 
-    def _chosen(self, stored: Object, how: DeleteOptions) -> DeleteOptions:
+    def _with_propagation(self, stored: Object, options: DeleteOptions) -> DeleteOptions:
         """
-        How to delete this one: a Framework in the foreground unless the request says otherwise.
+        Returns the options with the default propagation: foreground for Frameworks.
 
-        So its name is free only when nothing runs under it any more. A job is deleted in the background, as on a
-        cluster: its clients create it again at once, and the new one waits for what the old one has left.
+        A Framework's name is thus free only when all of its pods are deleted. A job is deleted in the background, as on
+        a cluster: its clients recreate it at once, and the new job waits for the pods of the old one.
         """
-        unsaid = how.propagation is None and "deletionTimestamp" not in stored["metadata"]
-        if unsaid and self._kind == FRAMEWORKS:
-            return replace(how, propagation=Propagation.FOREGROUND)
-        return how
+        is_unset = options.propagation is None and not is_deleted(stored)
+        if is_unset and self._kind == FRAMEWORKS:
+            return replace(options, propagation=Propagation.FOREGROUND)
+        return options
 
-    async def _waits(self, last: Object, *, dry_run: bool) -> bool:
-        """Whether the object is still there."""
+    async def _exists(self, last: Object, *, dry_run: bool) -> bool:
+        """Whether the object is still stored."""
         metadata = last["metadata"]
-        if "deletionTimestamp" not in metadata or dry_run:
-            return "deletionTimestamp" in metadata
+        if dry_run or not is_deleted(last):
+            return is_deleted(last)
         try:
-            now = await self._store.get(self._kind, metadata.get("namespace", ""), metadata["name"])
+            current = await self._store.get(self._kind, metadata.get("namespace", ""), metadata["name"])
         except NotFound:
             return False
-        return bool(now["metadata"]["uid"] == metadata["uid"])
+        return bool(current["metadata"]["uid"] == metadata["uid"])
 
     async def _options(self, request: web.Request) -> Object:
-        """The options in the body, if there is one. Raises BadRequest."""
-        data = await body_of(request)
+        """Returns the options in the body, if there is one. Raises BadRequest."""
+        data = await read_body(request)
         if not data.strip():
             return {}
-        body: Object = object_in(data, media_of(request)).value
+        body: Object = convert_decoded(request, decode_object(data, request_media(request))).value
         if body.get("kind", "DeleteOptions") != "DeleteOptions":
-            raise BadRequest(f"the body of a DELETE may be DeleteOptions, not a {body['kind']!r}")
+            raise BadRequest(f"kind must be DeleteOptions in the body of a DELETE, not {body['kind']!r}")
         versions = ("v1", "meta.k8s.io/v1", self._kind.api_version)
         if body.get("apiVersion", "v1") not in versions:
             raise BadRequest(f"apiVersion must be one of {', '.join(versions)}, not {body['apiVersion']!r}")
         return {name: body[name] for name in body if name not in ("kind", "apiVersion")}
 
 
-def _gone(kind: ResourceKind, last: Object) -> Object:
+def _success(kind: ResourceKind, last: Object) -> Object:
     metadata = last["metadata"]
     details = {"name": metadata["name"], "group": kind.group, "kind": kind.plural, "uid": metadata["uid"]}
     return {

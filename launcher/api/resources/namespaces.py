@@ -1,4 +1,4 @@
-"""Namespaces: any that could be named is there, so that nobody has to make one first."""
+"""Namespaces. Every valid name is an implicit namespace, so that users need not create one first."""
 
 import uuid
 from collections.abc import Callable
@@ -8,29 +8,29 @@ import orjson
 
 from launcher.api.http.request_options import ListOptions, WriteOptions
 from launcher.api.resources.delete import DeleteHandler
-from launcher.api.resources.reads import Reader
+from launcher.api.resources.reads import ReadHandler
 from launcher.api.resources.registry import Registry, with_request_path
-from launcher.api.validation.core_objects import NamespaceRules
+from launcher.api.validation.core_objects import NamespaceStrategy
 from launcher.core.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from launcher.core.manifest import Manifest
 from launcher.core.timestamps import format_rfc3339
 from launcher.core.validation.names import namespace_fault
-from launcher.store.embedded.embedded_store import RawJsonStore, TextPage
+from launcher.store.embedded.embedded_store import EmbeddedStore, TextPage
 from launcher.store.interface import NAMESPACES, DeleteOptions, Object
 from launcher.store.strategy import NAMESPACE_FINALIZER
 
-#: There from the beginning, and to the end.
-DEFAULT = "default"
+#: Always listed, and cannot be deleted.
+DEFAULT_NAMESPACE = "default"
 
 
 class ImplicitNamespaces:
-    """Namespaces as they would be if somebody had made them when the server began, at *began* seconds since 1970."""
+    """Namespaces that are not stored; they appear as created at *start_time*, in seconds since 1970."""
 
-    def __init__(self, store: RawJsonStore, began: float) -> None:
-        self._store, self._began = store, format_rfc3339(int(began))
+    def __init__(self, store: EmbeddedStore, start_time: float) -> None:
+        self._store, self._start_time = store, format_rfc3339(int(start_time))
 
     def one(self, name: str) -> Object:
-        """The namespace of that name; the same one every time, except for its version."""
+        """Returns the namespace of that name; only its resourceVersion changes."""
         return {
             "apiVersion": NAMESPACES.api_version,
             "kind": NAMESPACES.kind,
@@ -38,7 +38,7 @@ class ImplicitNamespaces:
                 "name": name,
                 "uid": str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.namespaces")),
                 "resourceVersion": str(self._store.version),
-                "creationTimestamp": self._began,
+                "creationTimestamp": self._start_time,
                 "labels": {"kubernetes.io/metadata.name": name},
             },
             "spec": {"finalizers": ["kubernetes"]},
@@ -46,14 +46,14 @@ class ImplicitNamespaces:
         }
 
 
-class NamespaceReader(Reader):
-    """Stored namespaces, and made-up ones where objects stand or might."""
+class NamespaceReadHandler(ReadHandler):
+    """Returns stored and implicit namespaces."""
 
     def __init__(
-        self, store: RawJsonStore, clock: Callable[[], float], imagination: ImplicitNamespaces
+        self, store: EmbeddedStore, clock: Callable[[], float], implicit: ImplicitNamespaces
     ) -> None:
         super().__init__(NAMESPACES, store, clock)
-        self._imagination = imagination
+        self._implicit = implicit
 
     async def one(self, namespace: str, name: str) -> Object:
         try:
@@ -61,85 +61,96 @@ class NamespaceReader(Reader):
         except NotFound:
             if namespace_fault(name):
                 raise
-            return self._imagination.one(name)
+            return self._implicit.one(name)
 
-    async def page(self, namespace: str | None, listing: ListOptions) -> TextPage:
+    async def page(self, namespace: str | None, options: ListOptions) -> TextPage:
         stored = await self._store.list_raw(self._kind, namespace)
-        found = {obj["metadata"]["name"]: obj for obj in map(orjson.loads, stored.texts)}
-        for name in {DEFAULT, *self._store.namespaces()} - found.keys():
-            found[name] = self._imagination.one(name)
-        shown = [found[name] for name in sorted(found) if listing.where.matches(found[name])]
-        return TextPage([orjson.dumps(obj) for obj in shown], stored.version, None, 0)
+        by_name = {obj["metadata"]["name"]: obj for obj in map(orjson.loads, stored.texts)}
+        for name in {DEFAULT_NAMESPACE, *self._store.namespaces()} - by_name.keys():
+            by_name[name] = self._implicit.one(name)
+        matching = [by_name[name] for name in sorted(by_name) if options.selector.matches(by_name[name])]
+        return TextPage([orjson.dumps(obj) for obj in matching], stored.version, None, 0)
 
 
-class NamespaceKeeper(Registry):
-    """Changes namespaces; one that nobody has made is made by being changed."""
+class NamespaceRegistry(Registry):
+    """Changes namespaces; an implicit one is stored when it is changed."""
 
-    def __init__(self, store: RawJsonStore, imagination: ImplicitNamespaces) -> None:
-        super().__init__(NAMESPACES, NamespaceRules(NAMESPACES), store)
-        self._imagination = imagination
+    def __init__(self, store: EmbeddedStore, implicit: ImplicitNamespaces) -> None:
+        super().__init__(NAMESPACES, NamespaceStrategy(NAMESPACES), store)
+        self._implicit = implicit
 
-    async def replace(self, obj: Object, writing: WriteOptions) -> Object:
+    async def replace(self, obj: Object, options: WriteOptions) -> Object:
         try:
-            return await super().replace(obj, writing)
+            return await super().replace(obj, options)
         except NotFound:
-            return await self._made(obj, writing)
+            return await self._create_implicit(obj, options)
 
-    async def replace_any(self, obj: Object, writing: WriteOptions) -> Object:
+    async def replace_any(self, obj: Object, options: WriteOptions) -> Object:
         try:
-            return await super().replace_any(obj, writing)
+            return await super().replace_any(obj, options)
         except NotFound:
-            return await self._made(obj, writing)
+            return await self._create_implicit(obj, options)
 
     async def change(
-        self, namespace: str, name: str, change: Callable[[Object], Object], writing: WriteOptions
+        self,
+        namespace: str,
+        name: str,
+        change: Callable[[Object], Object],
+        options: WriteOptions,
+        applied: Object | None = None,
     ) -> tuple[Object, Manifest]:
         try:
-            return await super().change(namespace, name, change, writing)
+            return await super().change(namespace, name, change, options, applied)
         except NotFound:
             if namespace_fault(name):
                 raise
-        new = with_request_path(NAMESPACES, change(self._imagination.one(name)), namespace, name)
+        new = with_request_path(NAMESPACES, change(self._implicit.one(name)), namespace, name)
         try:
-            return await self.create_unread(_unversioned(new), writing)
+            return await self.validate_and_create(_without_version(new), options)
         except AlreadyExists:
-            # Somebody else was quicker, so that there is something to change by now.
-            return await super().change(namespace, name, change, writing)
+            # Another request has created it in the meantime.
+            return await super().change(namespace, name, change, options, applied)
 
-    def _kept(self, old: Object, new: Object) -> Object:
-        """*new*, held until it is empty as long as *old* is: who writes a namespace anew does not mean to let go."""
-        before, after = (obj["metadata"].get("finalizers") or [] for obj in (old, new))
+    def prepare_update(
+        self,
+        stored: Object,
+        new: Object,
+        options: WriteOptions,  # noqa: ARG002 - the same for all writes
+        applied: Object | None,  # noqa: ARG002 - as above
+    ) -> Object:
+        """Returns *new* with the finalizer of *stored*: only the namespace controller removes it."""
+        before, after = (obj.get("metadata", {}).get("finalizers") or [] for obj in (stored, new))
         if NAMESPACE_FINALIZER not in before or NAMESPACE_FINALIZER in after:
             return new
         return {**new, "metadata": {**new["metadata"], "finalizers": [*after, NAMESPACE_FINALIZER]}}
 
-    async def _made(self, obj: Object, writing: WriteOptions) -> Object:
+    async def _create_implicit(self, obj: Object, options: WriteOptions) -> Object:
         try:
-            return await self.create(_unversioned(obj), writing)
+            return await self.create(_without_version(obj), options)
         except AlreadyExists as error:
-            raise Conflict(f"{error}: somebody has made it meanwhile; read it, then change that") from error
+            raise Conflict(f"{error}: it was created in the meantime; read it and retry") from error
 
 
-def _unversioned(obj: Object) -> Object:
-    # An imagined one has a version to show, which the store has never given.
+def _without_version(obj: Object) -> Object:
+    # The resourceVersion of an implicit namespace is not one of the store's.
     metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
     return {**obj, "metadata": metadata}
 
 
-class NamespaceRemover(DeleteHandler):
-    """Deletes namespaces, also those that nobody has made; the garbage collector empties them."""
+class NamespaceDeleteHandler(DeleteHandler):
+    """Deletes stored and implicit namespaces; the namespace controller deletes their content."""
 
-    def __init__(self, store: RawJsonStore, clock: Callable[[], float]) -> None:
+    def __init__(self, store: EmbeddedStore, clock: Callable[[], float]) -> None:
         super().__init__(NAMESPACES, store, clock)
 
-    async def _delete(self, namespace: str, name: str, how: DeleteOptions, *, dry_run: bool) -> Object:
-        if name == DEFAULT:
+    async def _delete(self, namespace: str, name: str, options: DeleteOptions, *, dry_run: bool) -> Object:
+        if name == DEFAULT_NAMESPACE:
             raise Forbidden(f'namespaces "{name}" is forbidden: this namespace may not be deleted')
         if name in self._store.namespaces():
-            # What is to be deleted has to be there; then it is emptied like any other.
-            made = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind, "metadata": {"name": name}}
+            # An implicit namespace is stored first, so that its deletion takes the same path.
+            obj = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind, "metadata": {"name": name}}
             with suppress(AlreadyExists):
-                stored = await self._store.create(NAMESPACES, made, dry_run=dry_run)
+                stored = await self._store.create(NAMESPACES, obj, dry_run=dry_run)
                 if dry_run:
                     return stored
-        return await super()._delete(namespace, name, how, dry_run=dry_run)
+        return await super()._delete(namespace, name, options, dry_run=dry_run)

@@ -1,4 +1,4 @@
-"""Objects as they are, as rows of a table, or as their metadata alone."""
+"""Representations of objects: whole, as rows of a table, or only the metadata."""
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
@@ -8,21 +8,21 @@ import orjson
 from aiohttp import web
 
 from launcher.api.http.content_negotiation import Representation, ResponseFormat
-from launcher.api.resources.table_columns import Column, shape_of
+from launcher.api.resources.table_columns import Column, table_shape
 from launcher.core.errors import BadRequest
 from launcher.store.interface import Object, ResourceKind
 
 
 class Include(StrEnum):
-    """How much of its object goes along with a row of a table."""
+    """How much of its object a row of a table contains."""
 
     METADATA = "Metadata"
     OBJECT = "Object"
     NONE = "None"
 
 
-def include_of(request: web.Request) -> Include:
-    """What the query asks for. Raises BadRequest."""
+def include_option(request: web.Request) -> Include:
+    """Returns the includeObject parameter of the query. Raises BadRequest."""
     text = request.query.get("includeObject") or Include.METADATA
     if text not in set(Include):
         raise BadRequest(f"includeObject must be one of {', '.join(Include)}, not {text[:80]!r}")
@@ -30,27 +30,32 @@ def include_of(request: web.Request) -> Include:
 
 
 class ObjectPrinter:
-    """Shows objects of one kind in one way, with the time at which they are shown."""
+    """Converts objects of one kind to one representation."""
 
     def __init__(
-        self, kind: ResourceKind, look: ResponseFormat, include: Include, clock: Callable[[], float]
+        self,
+        kind: ResourceKind,
+        response_format: ResponseFormat,
+        include: Include,
+        clock: Callable[[], float],
     ) -> None:
-        self._kind, self._look, self._include, self._clock = kind, look, include, clock
-        self._meta = f"meta.k8s.io/{look.version}"
+        self._kind, self._include, self._clock = kind, include, clock
+        self._representation, self._version = response_format.representation, response_format.version
+        self._meta = f"meta.k8s.io/{response_format.version}"
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The same for viewers that show the same."""
-        return (self._look.view, self._look.version, self._include)
+        """Equal for printers with the same output."""
+        return (self._representation, self._version, self._include)
 
     @property
     def plain(self) -> bool:
-        """Whether objects are shown just as they are."""
-        return self._look.view is Representation.OBJECT
+        """Whether objects are unchanged."""
+        return self._representation is Representation.OBJECT
 
     def one(self, obj: Object, *, columns: bool = True) -> Object:
-        """One object; a later row of a stream has its columns already."""
-        match self._look.view:
+        """Returns one object; in a stream of rows, only the first needs *columns*."""
+        match self._representation:
             case Representation.OBJECT:
                 return obj
             case Representation.TABLE:
@@ -60,8 +65,8 @@ class ObjectPrinter:
                 return self._metadata(obj)
 
     def many(self, metadata: Mapping[str, Any], texts: Iterable[bytes]) -> Object | bytes:
-        """A list, as an object or as its text."""
-        match self._look.view:
+        """Returns a list, as an object or as JSON."""
+        match self._representation:
             case Representation.OBJECT:
                 head = {"apiVersion": self._kind.api_version, "kind": f"{self._kind.kind}List"}
                 opening = orjson.dumps({**head, "metadata": metadata})[:-1]
@@ -74,10 +79,10 @@ class ObjectPrinter:
                 return {"kind": kind, "apiVersion": self._meta, "metadata": metadata, "items": items}
 
     def bookmark(self, obj: Object) -> Object:
-        """A bookmark, which has nothing but its metadata to show."""
-        if self._look.view is not Representation.TABLE:
+        """Returns a bookmark, which has only metadata."""
+        if self._representation is not Representation.TABLE:
             return self.one(obj)
-        cells: list[None] = [None] * len(shape_of(self._kind).columns)
+        cells: list[None] = [None] * len(table_shape(self._kind).columns)
         row = {"cells": cells, "object": self._metadata(obj)}
         metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
         return {**self._table(metadata, [], columns=False), "rows": [row]}
@@ -85,7 +90,7 @@ class ObjectPrinter:
     def _table(
         self, metadata: Mapping[str, Any], objects: Iterable[Object], *, columns: bool = True
     ) -> Object:
-        shape, now = shape_of(self._kind), self._clock()
+        shape, now = table_shape(self._kind), self._clock()
         return {
             "kind": Representation.TABLE.value,
             "apiVersion": self._meta,

@@ -1,4 +1,4 @@
-"""``pods/log``: what a container has written, as it is or as it comes."""
+"""``pods/log``: the log of a container, whole or followed."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -8,17 +8,17 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from launcher.api.http.status import InvalidOptions, set_error_target
-from launcher.api.middleware.request_info import flag
+from launcher.api.http.query import flag
+from launcher.api.http.status import InvalidOptions
 from launcher.core.errors import BadRequest, FieldError, NotFound
+from launcher.core.json_access import as_list, as_object
 from launcher.core.pods.log_options import POD_UID_HEADER, PodLogOptions
+from launcher.core.pods.observed_pod import node_name
 from launcher.core.validation.field_errors import forbidden
-from launcher.core.validation.pod_template import as_list, as_object
 from launcher.store.interface import PODS, Object, Store
 
-#: Larger numbers mean nothing, and not everything can reckon with them.
-_MOST = 2**63 - 1
-#: Plain text stays plain text, whatever a container writes: a browser must not take it for a page of ours.
+_MAX_INT64 = 2**63 - 1
+#: A browser must not interpret the output of a container as a page of this server.
 _HEADERS = {
     "Content-Type": "text/plain",
     "Cache-Control": "no-cache, private",
@@ -27,69 +27,68 @@ _HEADERS = {
 
 
 class PodLogReader(Protocol):
-    """The logs on this machine, also those of pods that are gone. *uid* None is the newest pod of that name."""
+    """The logs on this machine, also of deleted pods. Without a *uid*, the newest pod of that name is meant."""
 
     def containers(self, namespace: str, pod: str, uid: str | None) -> Sequence[str]:
-        """The containers that have a log."""
+        """Returns the containers that have a log."""
         ...
 
-    def uid_before(self, namespace: str, pod: str, uid: str | None) -> str | None:
-        """The uid of the pod of that name before this one; None if there was none."""
+    def previous_uid(self, namespace: str, pod: str, uid: str | None) -> str | None:
+        """Returns the uid of the previous pod of that name, or None."""
         ...
 
     def read(
-        self, namespace: str, pod: str, uid: str | None, container: str, view: PodLogOptions
+        self, namespace: str, pod: str, uid: str | None, container: str, options: PodLogOptions
     ) -> AsyncIterator[bytes]:
         """
-        What is to be seen, in pieces that end with a line while it is followed.
+        Yields the selected part of the log; while it is followed, each chunk ends with a line.
 
-        Raises NotFound when there is no such log, BadRequest when there was no run before this one.
+        Raises NotFound if there is no such log, BadRequest if there is no previous run.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """The query of one request, understood."""
+class _LogRequest:
+    """The parsed query of a request."""
 
     container: str
     uid: str | None
-    #: The log of the pod of that name before this one is wanted.
+    #: Whether the log of the previous pod of that name is requested.
     previous_pod: bool
-    view: PodLogOptions
+    options: PodLogOptions
 
 
 class PodLogHandler:
-    """Answers ``GET …/pods/{name}/log``. *clock* gives seconds since 1970."""
+    """Handles ``GET …/pods/{name}/log``. *clock* returns seconds since 1970."""
 
     def __init__(self, store: Store, logs: PodLogReader, clock: Callable[[], float]) -> None:
         self._store, self._logs, self._clock = store, logs, clock
 
-    async def get(self, request: web.Request) -> web.StreamResponse:
-        """The log; 204 while the pod has no node yet. Works on for a pod that is gone as long as its log is there."""
-        namespace, name = request.match_info["namespace"], request.match_info["name"]
-        set_error_target(request, PODS, name)
-        asked = _asked(name, request.query, self._clock())
-        pod = await self._pod(namespace, name, asked.uid)
-        if asked.previous_pod:
-            current = asked.uid if pod is None else pod["metadata"]["uid"]
-            if (before := self._logs.uid_before(namespace, name, current)) is None:
-                raise BadRequest(f'there was no pod "{name}" before this one')
-            asked, pod = replace(asked, uid=before), None
+    async def get(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
+        """Returns the log, also of a deleted pod while it is retained; 204 before the pod is scheduled."""
+        query = _parse_query(name, request.query, self._clock())
+        pod = await self._pod(namespace, name, query.uid)
+        if query.previous_pod:
+            current = query.uid if pod is None else pod["metadata"]["uid"]
+            if (previous := self._logs.previous_uid(namespace, name, current)) is None:
+                raise BadRequest(f'previous pod "{name}" not found')
+            query, pod = replace(query, uid=previous), None
         if pod is None:
-            container = self._container_of_gone(namespace, name, asked)
-            uid, flows = asked.uid, False
+            container = self._container_of_deleted(namespace, name, query)
+            uid, is_running = query.uid, False
         else:
-            container = _container_of(pod, asked.container)
-            if not as_object(pod.get("spec")).get("nodeName"):
+            container = _container_of(pod, query.container)
+            if not node_name(pod):
                 return web.Response(status=204)
-            uid, flows = pod["metadata"]["uid"], _check_run(pod, container, previous=asked.view.previous)
-        # Of a run that is over, there is nothing to wait for.
-        view = replace(asked.view, follow=asked.view.follow and flows)
-        return await _streamed(
+            uid = pod["metadata"]["uid"]
+            is_running = _check_run(pod, container, previous=query.options.previous)
+        # The log of a terminated container does not grow.
+        options = replace(query.options, follow=query.options.follow and is_running)
+        return await _stream(
             request,
-            self._logs.read(namespace, name, uid, container, view),
-            at_once=view.follow,
+            self._logs.read(namespace, name, uid, container, options),
+            at_once=options.follow,
             headers={POD_UID_HEADER: uid} if uid else {},
         )
 
@@ -100,42 +99,46 @@ class PodLogHandler:
             return None
         return pod if uid in (None, pod["metadata"]["uid"]) else None
 
-    def _container_of_gone(self, namespace: str, name: str, asked: _Asked) -> str:
-        known = self._logs.containers(namespace, name, asked.uid)
-        if not known:
+    def _container_of_deleted(self, namespace: str, name: str, query: _LogRequest) -> str:
+        containers = self._logs.containers(namespace, name, query.uid)
+        if not containers:
             raise NotFound(f'{PODS.resource} "{name}" not found')
-        return _chosen(name, asked.container, known, known)
+        return _select_container(name, query.container, containers, containers)
 
 
-def _container_of(pod: Object, asked: str) -> str:
+def _container_of(pod: Object, requested: str) -> str:
     spec = as_object(pod.get("spec"))
-    main, early, late = (
+    main, init, ephemeral = (
         [str(as_object(container).get("name")) for container in as_list(spec.get(kind))]
         for kind in ("containers", "initContainers", "ephemeralContainers")
     )
-    return _chosen(pod["metadata"]["name"], asked, main, [*main, *early, *late], early)
+    return _select_container(pod["metadata"]["name"], requested, main, [*main, *init, *ephemeral], init)
 
 
-def _chosen(
-    pod: str, asked: str, main: Sequence[str], known: Sequence[str], early: Sequence[str] = ()
+def _select_container(
+    pod: str,
+    requested: str,
+    main: Sequence[str],
+    available: Sequence[str],
+    init: Sequence[str] = (),
 ) -> str:
-    """The container to show: the one asked for, or the only one. Raises BadRequest with the choice there is."""
-    if asked:
-        if asked not in known:
+    """Returns the requested container, or the only one. Raises BadRequest."""
+    if requested:
+        if requested not in available:
             raise BadRequest(
-                f"container {asked} is not valid for pod {pod}, choose one of: [{' '.join(known)}]"
+                f"container {requested} is not valid for pod {pod}, choose one of: [{' '.join(available)}]"
             )
-        return asked
+        return requested
     if len(main) == 1:
         return main[0]
-    also = f" or one of the init containers: [{' '.join(early)}]" if early else ""
+    also = f" or one of the init containers: [{' '.join(init)}]" if init else ""
     raise BadRequest(
         f"a container name must be specified for pod {pod}, choose one of: [{' '.join(main)}]{also}"
     )
 
 
 def _check_run(pod: Object, container: str, *, previous: bool) -> bool:
-    """Whether the container runs now. Raises BadRequest when it has had no run to show."""
+    """Returns whether the container is running. Raises BadRequest if it has no run with a log."""
     name, status = pod["metadata"]["name"], _container_status(pod, container)
     state, last = as_object(status.get("state")), as_object(status.get("lastState"))
     if previous:
@@ -143,8 +146,8 @@ def _check_run(pod: Object, container: str, *, previous: bool) -> bool:
             raise BadRequest(f'previous terminated container "{container}" in pod "{name}" not found')
     elif "running" not in state and "terminated" not in state and not last.get("terminated"):
         waiting = as_object(state.get("waiting"))
-        why = waiting.get("message") or waiting.get("reason") or "ContainerCreating"
-        raise BadRequest(f'container "{container}" in pod "{name}" is waiting to start: {why}')
+        reason = waiting.get("message") or waiting.get("reason") or "ContainerCreating"
+        raise BadRequest(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
     return "running" in state and not previous
 
 
@@ -157,13 +160,13 @@ def _container_status(pod: Object, container: str) -> Mapping[str, Any]:
     return {}
 
 
-async def _streamed(
+async def _stream(
     request: web.Request, chunks: AsyncIterator[bytes], *, at_once: bool, headers: Mapping[str, str]
 ) -> web.StreamResponse:
-    """The answer, begun with the first piece; or *at_once*, when the first piece may be long in coming."""
+    """Sends the chunks; unless *at_once*, the response starts with the first chunk."""
     response = web.StreamResponse(headers={**_HEADERS, **headers})
     async with _closing(chunks):
-        # Until the first piece has come, an error is still an answer.
+        # Before the response starts, an error still becomes a Status.
         first = b"" if at_once else await anext(chunks, b"")
         await response.prepare(request)
         if request.method == "HEAD":
@@ -178,7 +181,7 @@ async def _streamed(
 
 @asynccontextmanager
 async def _closing(chunks: AsyncIterator[bytes]) -> AsyncIterator[None]:
-    """Inside, somebody reads; afterwards nobody does, also when the client has gone in the middle."""
+    """Closes *chunks* at the end, also when the client disconnects."""
     try:
         yield
     finally:
@@ -186,53 +189,57 @@ async def _closing(chunks: AsyncIterator[bytes]) -> AsyncIterator[None]:
             await close()
 
 
-def _asked(pod: str, query: Mapping[str, str], now: float) -> _Asked:
-    """What the query asks for. Raises BadRequest for what cannot be read, InvalidOptions for what cannot be done."""
-    problems: list[FieldError] = []
+def _parse_query(pod: str, query: Mapping[str, str], now: float) -> _LogRequest:
+    """Returns the parsed query. Raises BadRequest, InvalidOptions."""
+    errors: list[FieldError] = []
     tail, limit, seconds = (
-        _whole(query, name, least, problems)
-        for name, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1))
+        _integer(query, name, minimum, errors)
+        for name, minimum in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1))
     )
-    moment = _moment(query.get("sinceTime"))
-    if seconds is not None and moment is not None:
-        problems.append(forbidden("sinceSeconds", "only one of sinceTime and sinceSeconds may be given"))
+    since = _time(query.get("sinceTime"))
+    if seconds is not None and since is not None:
+        errors.append(forbidden("sinceSeconds", "at most one of sinceTime or sinceSeconds may be specified"))
     if query.get("stream"):
-        problems.append(
-            forbidden("stream", "the two streams of a container are kept as one here; leave it out")
-        )
-    if problems:
-        raise InvalidOptions("PodLogOptions", tuple(problems), group="", name=pod)
-    view = PodLogOptions(
+        errors.append(forbidden("stream", "stdout and stderr of a container are one stream in local mode"))
+    if errors:
+        raise InvalidOptions("PodLogOptions", tuple(errors), group="", name=pod)
+    options = PodLogOptions(
         follow=flag(query, "follow"),
         previous=flag(query, "previous"),
         timestamps=flag(query, "timestamps"),
-        since=moment if seconds is None else max(now - seconds, 0.0),
+        since=since if seconds is None else max(now - seconds, 0.0),
         tail_lines=tail,
         limit_bytes=limit,
     )
-    return _Asked(query.get("container", ""), query.get("uid") or None, flag(query, "previousPod"), view)
+    return _LogRequest(
+        query.get("container", ""), query.get("uid") or None, flag(query, "previousPod"), options
+    )
 
 
-def _whole(query: Mapping[str, str], name: str, least: int, problems: list[FieldError]) -> int | None:
+def _integer(query: Mapping[str, str], name: str, minimum: int, errors: list[FieldError]) -> int | None:
     text = query.get(name)
     if not text:
         return None
     try:
         number = int(text)
     except ValueError as error:
-        raise BadRequest(f"{name}: {text[:80]!r} is no whole number") from error
-    if not least <= number <= _MOST:
-        problems.append(FieldError(name, f"Invalid value: {text[:80]}: must be from {least} to {_MOST}"))
+        raise BadRequest(f"{name}: Invalid value: {text[:80]!r}: must be an integer") from error
+    if not minimum <= number <= _MAX_INT64:
+        errors.append(
+            FieldError(name, f"Invalid value: {text[:80]}: must be between {minimum} and {_MAX_INT64}")
+        )
     return number
 
 
-def _moment(text: str | None) -> float | None:
+def _time(text: str | None) -> float | None:
     if not text:
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise BadRequest(f"sinceTime: {text[:80]!r} is no time; write it as 2026-01-31T12:00:00Z")
-    return max(moment.timestamp(), 0.0)
+        time = None
+    if time is None or time.tzinfo is None:
+        raise BadRequest(
+            f"sinceTime: Invalid value: {text[:80]!r}: must be a time such as 2026-01-31T12:00:00Z"
+        )
+    return max(time.timestamp(), 0.0)

@@ -1,77 +1,82 @@
-"""GET: one object, or a list."""
+"""GET of one object or a list."""
 
 import asyncio
 from collections.abc import Callable
 
 from aiohttp import web
 
-from launcher.api.http.content_negotiation import MANY, ONE, negotiate_format
-from launcher.api.http.request_options import ListOptions, Match, listing_of
+from launcher.api.http.content_negotiation import (
+    LIST_REPRESENTATIONS,
+    OBJECT_REPRESENTATIONS,
+    negotiate_format,
+)
+from launcher.api.http.request_options import ListOptions, VersionMatch, list_options
 from launcher.api.http.responses import respond
 from launcher.api.http.status import ResourceVersionTooLarge
-from launcher.api.resources.object_views import ObjectPrinter, include_of
-from launcher.store.embedded.embedded_store import RawJsonStore, TextPage
+from launcher.api.resources.object_views import ObjectPrinter, include_option
+from launcher.store.embedded.embedded_store import EmbeddedStore, TextPage
 from launcher.store.interface import Object, ResourceKind, Version
 
-#: Seconds that a request for a version which has not been reached waits for it.
-PATIENCE = 3.0
+#: A request for a resourceVersion of the future waits this long for it.
+FRESHNESS_SECONDS = 3.0
 
 
-class Reader:
-    """Answers reads of one kind."""
+class ReadHandler:
+    """Handles reads of one kind."""
 
-    def __init__(self, kind: ResourceKind, store: RawJsonStore, clock: Callable[[], float]) -> None:
+    def __init__(self, kind: ResourceKind, store: EmbeddedStore, clock: Callable[[], float]) -> None:
         self._kind, self._store, self._clock = kind, store, clock
 
     async def get(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
-        """One object, or its subresource of the same shape."""
-        look = negotiate_format(request, ONE)
-        viewer = ObjectPrinter(self._kind, look, include_of(request), self._clock)
-        return await respond(request, look, viewer.one(await self.one(namespace, name)))
+        """Returns one object; also serves its status subresource."""
+        response_format = negotiate_format(request, OBJECT_REPRESENTATIONS)
+        printer = ObjectPrinter(self._kind, response_format, include_option(request), self._clock)
+        return await respond(request, response_format, printer.one(await self.one(namespace, name)))
 
     async def list(self, request: web.Request, namespace: str | None) -> web.StreamResponse:
-        """Everything that is asked for, or a page of it."""
-        look = negotiate_format(request, MANY)
-        viewer = ObjectPrinter(self._kind, look, include_of(request), self._clock)
-        listing = listing_of(request, self._kind, watch=False)
-        if listing.version and listing.token is None:
-            await reached(self._store, listing.version)
-        page = await self.page(namespace, listing)
-        return await respond(request, look, viewer.many(metadata_of(page, listing), page.texts))
+        """Returns all matching objects, or a page of them."""
+        response_format = negotiate_format(request, LIST_REPRESENTATIONS)
+        printer = ObjectPrinter(self._kind, response_format, include_option(request), self._clock)
+        options = list_options(request, self._kind, watch=False)
+        if options.version and options.continue_token is None:
+            await wait_for_version(self._store, options.version)
+        page = await self.page(namespace, options)
+        body = printer.many(list_metadata(page, options), page.texts)
+        return await respond(request, response_format, body)
 
     async def one(self, namespace: str, name: str) -> Object:
-        """The object. Raises NotFound."""
+        """Returns the object. Raises NotFound."""
         return await self._store.get(self._kind, namespace, name)
 
-    async def page(self, namespace: str | None, listing: ListOptions) -> TextPage:
-        """What is to be listed. Raises Expired, BadRequest."""
+    async def page(self, namespace: str | None, options: ListOptions) -> TextPage:
+        """Returns the matching objects, or a page of them. Raises Expired, BadRequest."""
         return await self._store.list_raw(
             self._kind,
             namespace,
-            listing.where,
-            limit=listing.limit,
-            token=listing.token,
-            at=listing.version if listing.match is Match.EXACT else None,
+            options.selector,
+            limit=options.limit,
+            continue_token=options.continue_token,
+            at=options.version if options.match is VersionMatch.EXACT else None,
         )
 
 
-async def reached(store: RawJsonStore, version: Version) -> None:
-    """Return when the store is that far. Raises ResourceVersionTooLarge when it is not within a moment."""
+async def wait_for_version(store: EmbeddedStore, version: Version) -> None:
+    """Returns when the store has reached *version*. Raises ResourceVersionTooLarge after a timeout."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(FRESHNESS_SECONDS):
             await store.wait_until_fresh(version)
     except TimeoutError as error:
         raise ResourceVersionTooLarge(
-            f"Too large resource version: {version}, current: {store.version}; it may be another server's"
+            f"Too large resource version: {version}, current: {store.version}"
         ) from error
 
 
-def metadata_of(page: TextPage, listing: ListOptions) -> Object:
-    """The metadata of a list."""
+def list_metadata(page: TextPage, options: ListOptions) -> Object:
+    """Returns the metadata of a list."""
     metadata: Object = {"resourceVersion": str(page.version)}
-    if page.token is not None:
-        metadata["continue"] = page.token
-        # As Kubernetes has it: what a selector leaves out need not be counted.
-        if not listing.where.labels and not listing.where.fields:
+    if page.continue_token is not None:
+        metadata["continue"] = page.continue_token
+        # As in Kubernetes, unset if there is a selector, since matching objects are not counted.
+        if not options.selector.labels and not options.selector.fields:
             metadata["remainingItemCount"] = page.remaining
     return metadata

@@ -1,109 +1,106 @@
-"""Objects of one kind on their way into the store: nothing gets there that its rules do not allow."""
+"""The registry of a kind: validates objects and stores them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from launcher.api.apply.merge import applied
-from launcher.api.http.request_options import Validation, WriteOptions
+from launcher.api.apply.merge import merge_applied
+from launcher.api.http.request_options import WriteOptions
 from launcher.api.http.status import ErrorTarget, NamespaceTerminating
 from launcher.core.errors import BadRequest, Conflict, FieldError, InvalidObject, NotFound
 from launcher.core.manifest import Manifest
-from launcher.core.parsing.decoder import Media
+from launcher.core.parsing.decoder import Decoded
+from launcher.core.pods.observed_pod import is_deleted
 from launcher.core.validation.field_errors import truncate_errors
-from launcher.store import strategy
+from launcher.store import strategy as storage
 from launcher.store.interface import NAMESPACES, Object, ResourceKind, Store
 
-#: How often a change that others got ahead of is made anew. Requests wait for each other, so that those others are
-#: few: the controller, and whoever replaces the whole object.
-_TRIES = 50
-#: The object to store, from the stored one and the one that was asked for; the stored one of a new object is empty.
-FinalizeObject = Callable[[Object, Object], Object]
+#: Attempts of a change that conflicts with other writes. Patches of one object are serialised, so that only the
+#: controller and replacing clients conflict.
+_MAX_ATTEMPTS = 50
 
 
 class ResourceStrategy(Protocol):
-    """What a kind asks of its objects."""
+    """Validation rules of a kind."""
 
-    def read(self, data: bytes, media: Media, *, strict: bool) -> Manifest:
-        """The object in a body. Raises BadRequest, TooLarge, InvalidObject."""
+    def validate(self, obj: Decoded | Object, old: Object | None = None, *, strict: bool) -> Manifest:
+        """
+        Returns the valid object with its defaults, and warnings.
+
+        *obj* is a decoded request body, or an object computed from a patch of *old*. Warnings that also hold for *old*
+        are omitted. Raises BadRequest, InvalidObject.
+        """
         ...
 
-    def check(self, obj: Object, old: Object | None, *, strict: bool) -> Manifest:
-        """What a patch has made of *old*, or has made anew. Raises BadRequest, InvalidObject."""
+    def creation_errors(self, new: Object) -> Sequence[FieldError]:
+        """Returns the rules that prevent the creation of the valid object *new*."""
         ...
 
-    def creation_problems(self, new: Object) -> Sequence[FieldError]:
-        """What keeps *new*, which has been read or checked, from being created."""
+    def update_errors(self, old: Object, new: Object) -> Sequence[FieldError]:
+        """Returns the changes from *old* to *new* that are not allowed."""
         ...
 
-    def change_problems(self, old: Object, new: Object) -> Sequence[FieldError]:
-        """What may not be changed from *old* to *new*."""
-        ...
-
-    def status_problems(self, obj: Object) -> Sequence[FieldError]:
-        """What is wrong with the status of *obj*."""
+    def status_errors(self, obj: Object) -> Sequence[FieldError]:
+        """Returns the errors in the status of *obj*."""
         ...
 
 
 class Registry:
-    """Stores objects of one kind, and changes them so that nobody else's change is lost."""
+    """Stores objects of one kind; concurrent changes are not lost."""
 
-    def __init__(self, kind: ResourceKind, rules: ResourceStrategy, store: Store) -> None:
-        self.kind, self._rules, self._store = kind, rules, store
-        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+    def __init__(self, kind: ResourceKind, strategy: ResourceStrategy, store: Store) -> None:
+        self.kind, self._strategy, self._store = kind, strategy, store
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    def read(self, data: bytes, media: Media, writing: WriteOptions) -> Manifest:
-        """The object in a body. Raises BadRequest, TooLarge, InvalidObject."""
-        return self._rules.read(data, media, strict=writing.validation is Validation.STRICT)
+    def parse(self, decoded: Decoded, options: WriteOptions) -> Manifest:
+        """Returns the valid object in a decoded body. Raises BadRequest, InvalidObject."""
+        return self._strategy.validate(decoded, strict=options.strict)
 
-    async def create(self, obj: Object, writing: WriteOptions) -> Object:
-        """The object, which has been read, as stored. Raises AlreadyExists, InvalidObject, Forbidden."""
+    async def create(self, obj: Object, options: WriteOptions) -> Object:
+        """Stores the parsed object and returns it. Raises AlreadyExists, InvalidObject, Forbidden."""
         metadata = {field: value for field, value in obj["metadata"].items() if field != "managedFields"}
-        return await self._create({**obj, "metadata": metadata}, writing)
+        return await self._create({**obj, "metadata": metadata}, options)
 
-    async def _create(self, obj: Object, writing: WriteOptions) -> Object:
-        if problems := self._rules.creation_problems(obj):
-            raise InvalidObject(tuple(problems))
+    async def _create(self, obj: Object, options: WriteOptions) -> Object:
+        if errors := self._strategy.creation_errors(obj):
+            raise InvalidObject(tuple(errors))
         await self._check_namespace(obj["metadata"])
-        return await self._store.create(self.kind, obj, dry_run=writing.dry_run)
+        return await self._store.create(self.kind, obj, dry_run=options.dry_run)
 
-    async def create_unread(self, obj: Object, writing: WriteOptions) -> tuple[Object, Manifest]:
-        """The same for an object that was put together here."""
-        return await self._create_unread(obj, writing, lambda _, new: new)
-
-    async def _create_unread(
-        self, obj: Object, writing: WriteOptions, settle: FinalizeObject
+    async def validate_and_create(
+        self, obj: Object, options: WriteOptions, applied: Object | None = None
     ) -> tuple[Object, Manifest]:
-        manifest = self._rules.check(obj, None, strict=writing.validation is Validation.STRICT)
-        return await self._create(settle({}, manifest.object), writing), manifest
+        """Like ``create``, for a computed object that has not been validated."""
+        manifest = self._strategy.validate(obj, strict=options.strict)
+        return await self._create(
+            self.prepare_update({}, manifest.object, options, applied), options
+        ), manifest
 
     async def _check_namespace(self, metadata: Object) -> None:
         name = metadata.get("namespace", "")
         try:
             namespace = await self._store.get(NAMESPACES, "", name)
         except NotFound:
-            return  # nobody has made it, so nobody deletes it
-        if "deletionTimestamp" in namespace["metadata"]:
+            return  # an implicit namespace, which is never being deleted
+        if is_deleted(namespace):
             raise NamespaceTerminating(ErrorTarget(self.kind, metadata.get("name", "")), name)
 
-    async def replace(self, obj: Object, writing: WriteOptions) -> Object:
-        """The object, which has been read, in the place of the one of that version. Raises NotFound, Conflict."""
+    async def replace(self, obj: Object, options: WriteOptions) -> Object:
+        """Replaces the stored object of the same version by the parsed *obj*. Raises NotFound, Conflict."""
         metadata = obj["metadata"]
         stored = await self._store.get(self.kind, metadata.get("namespace", ""), metadata["name"])
-        # What is compared with another version than it was made from is the store's to refuse.
+        # With another version, the comparison means nothing, and the store raises Conflict.
         if metadata.get("resourceVersion") == stored["metadata"]["resourceVersion"]:
-            self._check_change(stored, obj)
-            obj = self._replaced(stored, obj, writing)
-        return await self._store.update(self.kind, self._kept(stored, obj), dry_run=writing.dry_run)
+            obj = self._prepared(stored, _with_managed_fields(stored, obj), options)
+        return await self._store.update(self.kind, obj, dry_run=options.dry_run)
 
-    async def replace_any(self, obj: Object, writing: WriteOptions) -> Object:
-        """The object, which has been read, in the place of the one that is there, whatever its version."""
+    async def replace_any(self, obj: Object, options: WriteOptions) -> Object:
+        """Replaces the stored object of any version by the parsed *obj*."""
 
         def change(stored: Object) -> Object:
             version = stored["metadata"]["resourceVersion"]
-            self._check_change(stored, obj)
-            new = self._kept(stored, obj)
+            new = self._prepared(stored, obj, options)
             return {**new, "metadata": {**new["metadata"], "resourceVersion": version}}
 
         metadata = obj["metadata"]
@@ -111,80 +108,72 @@ class Registry:
             metadata.get("namespace", ""),
             metadata["name"],
             change,
-            lambda new: self._store.update(self.kind, new, dry_run=writing.dry_run),
+            lambda new: self._store.update(self.kind, new, dry_run=options.dry_run),
         )
 
     async def change(
-        self, namespace: str, name: str, change: Callable[[Object], Object], writing: WriteOptions
-    ) -> tuple[Object, Manifest]:
-        """The object as stored after *change*. Raises NotFound, Conflict, BadRequest, InvalidObject."""
-
-        def settle(stored: Object, new: Object) -> Object:
-            return self._changed(stored, new, writing)
-
-        return await self._change(namespace, name, change, writing, settle)
-
-    async def _change(
         self,
         namespace: str,
         name: str,
         change: Callable[[Object], Object],
-        writing: WriteOptions,
-        settle: FinalizeObject,
+        options: WriteOptions,
+        applied: Object | None = None,
     ) -> tuple[Object, Manifest]:
-        manifest = Manifest({}, ())
-        strict = writing.validation is Validation.STRICT
+        """
+        Stores the result of *change* and returns it; *applied* is the configuration of a server-side apply.
 
-        def checked(stored: Object) -> Object:
+        Raises NotFound, Conflict, BadRequest, InvalidObject.
+        """
+        manifest = Manifest({}, ())
+
+        def validated(stored: Object) -> Object:
             nonlocal manifest
-            new = strategy.normalized(self.kind, change(stored))
-            new = strategy.patched(self.kind, stored, self._kept(stored, new))
-            manifest = self._rules.check(new, stored, strict=strict)
+            new = storage.normalize(self.kind, change(stored))
+            new = storage.prepare_patch(self.kind, stored, new)
+            manifest = self._strategy.validate(new, stored, strict=options.strict)
             metadata = {**manifest.object["metadata"]}
             metadata["resourceVersion"] = stored["metadata"]["resourceVersion"]
-            wanted = settle(stored, {**manifest.object, "metadata": metadata})
-            self._check_change(stored, wanted)
-            return wanted
+            return self._prepared(stored, {**manifest.object, "metadata": metadata}, options, applied)
 
         saved = await self._retry_on_conflict(
             namespace,
             name,
-            checked,
-            lambda new: self._store.update(self.kind, new, dry_run=writing.dry_run),
+            validated,
+            lambda new: self._store.update(self.kind, new, dry_run=options.dry_run),
         )
         return saved, manifest
 
     async def apply(
-        self, namespace: str, name: str, wish: Object, writing: WriteOptions
+        self, namespace: str, name: str, applied: Object, options: WriteOptions
     ) -> tuple[Object, Manifest]:
-        """The object as stored once it holds *wish*, too. Raises as ``change`` does."""
-        return await self.change(namespace, name, lambda stored: applied(stored, wish), writing)
+        """Merges the *applied* configuration into the stored object. Raises as ``change`` does."""
+        return await self.change(namespace, name, lambda stored: merge_applied(stored, applied), options)
 
-    async def apply_new(self, obj: Object, writing: WriteOptions) -> tuple[Object, Manifest]:
-        """The object, which was applied where there was none, as stored. Raises as ``create`` does."""
-        return await self.create_unread(obj, writing)
+    async def apply_new(self, obj: Object, options: WriteOptions) -> tuple[Object, Manifest]:
+        """Stores an applied object that does not exist yet. Raises as ``create`` does."""
+        return await self.validate_and_create(obj, options)
 
-    async def replace_status(self, obj: Object, writing: WriteOptions) -> Object:
-        """The status alone replaced. Raises NotFound, Conflict, InvalidObject."""
+    async def replace_status(self, obj: Object, options: WriteOptions) -> Object:
+        """Replaces only the status. Raises NotFound, Conflict, InvalidObject."""
         self._check_status(obj)
-        return await self._store.update_status(self.kind, obj, dry_run=writing.dry_run)
+        return await self._store.update_status(self.kind, obj, dry_run=options.dry_run)
 
     async def change_status(
-        self, namespace: str, name: str, change: Callable[[Object], Object], writing: WriteOptions
+        self, namespace: str, name: str, change: Callable[[Object], Object], options: WriteOptions
     ) -> Object:
-        """The object as stored after the status in it was changed. Raises as ``change``."""
+        """Stores the status in the result of *change*. Raises as ``change`` does."""
 
-        def checked(stored: Object) -> Object:
-            new = strategy.normalized(self.kind, change(stored))
-            wanted = {**stored, "status": strategy.status_patched(self.kind, stored, new)}
-            self._check_status(wanted)
-            return wanted
+        def validated(stored: Object) -> Object:
+            new = storage.normalize(self.kind, change(stored))
+            result = {**stored, "status": storage.prepare_status_patch(self.kind, stored, new)}
+            self._check_status(result)
+            return result
 
         return await self._retry_on_conflict(
             namespace,
             name,
-            checked,
-            lambda new: self._store.update_status(self.kind, new, dry_run=writing.dry_run),
+            validated,
+            lambda new: self._store.update_status(self.kind, new, dry_run=options.dry_run),
         )
 
     async def _retry_on_conflict(
@@ -194,63 +183,72 @@ class Registry:
         change: Callable[[Object], Object],
         save: Callable[[Object], Awaitable[Object]],
     ) -> Object:
-        """
-        What *save* answers about what *change* made of the stored object.
-
-        Both are called again when somebody else's write came in between.
-        """
-        async with self._turn(namespace, name):
-            for tries_left in reversed(range(_TRIES)):
+        """Returns the result of *save*; after a conflict, *change* is repeated with the new stored object."""
+        async with self._lock(namespace, name):
+            for remaining in reversed(range(_MAX_ATTEMPTS)):
                 new = change(await self._store.get(self.kind, namespace, name))
                 try:
                     return await save(new)
                 except Conflict:
-                    if not tries_left:
+                    if not remaining:
                         raise
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
-    def _turn(self, namespace: str, name: str) -> asyncio.Lock:
-        """One after the other, in the order in which they came; forgotten when nobody waits."""
-        turn = self._turns.get((namespace, name))
-        if turn is None:
-            turn = self._turns[namespace, name] = asyncio.Lock()
-        return turn
+    def _lock(self, namespace: str, name: str) -> asyncio.Lock:
+        """Returns the lock of an object, which is dropped when no request holds it."""
+        lock = self._locks.get((namespace, name))
+        if lock is None:
+            lock = self._locks[namespace, name] = asyncio.Lock()
+        return lock
 
-    def _kept(self, old: Object, new: Object) -> Object:  # noqa: ARG002 - for those who keep something
-        """*new* with what no change takes away from *old*."""
+    def _prepared(
+        self, stored: Object, new: Object, options: WriteOptions, applied: Object | None = None
+    ) -> Object:
+        result = self.prepare_update(stored, new, options, applied)
+        if errors := self._strategy.update_errors(stored, result):
+            raise InvalidObject(tuple(errors))
+        return result
+
+    def prepare_update(
+        self,
+        stored: Object,  # noqa: ARG002 - for registries that override this
+        new: Object,
+        options: WriteOptions,  # noqa: ARG002 - as above
+        applied: Object | None,  # noqa: ARG002 - as above
+    ) -> Object:
+        """
+        Returns the valid object *new* as it is stored in place of *stored*, which is empty at creation.
+
+        *applied* is the configuration of a server-side apply, or None for other writes. Raises Conflict.
+        """
         return new
-
-    def _replaced(self, old: Object, new: Object, writing: WriteOptions) -> Object:  # noqa: ARG002 - as above
-        """*new*, which was sent to take the place of *old*, as it is stored."""
-        return new
-
-    def _changed(self, old: Object, new: Object, writing: WriteOptions) -> Object:  # noqa: ARG002 - as above
-        """*new*, which a patch has made of *old*, as it is stored."""
-        return new
-
-    def _check_change(self, old: Object, new: Object) -> None:
-        if problems := self._rules.change_problems(old, new):
-            raise InvalidObject(tuple(problems))
 
     def _check_status(self, obj: Object) -> None:
-        if problems := self._rules.status_problems(obj):
-            raise InvalidObject(truncate_errors(problems))
+        if errors := self._strategy.status_errors(obj):
+            raise InvalidObject(truncate_errors(errors))
+
+
+def _with_managed_fields(stored: Object, new: Object) -> Object:
+    """Returns *new* with the managed fields of *stored* if it has none: a client that omits them keeps them."""
+    if "managedFields" in new["metadata"] or "managedFields" not in stored["metadata"]:
+        return new
+    managed_fields = {"managedFields": stored["metadata"]["managedFields"]}
+    return {**new, "metadata": managed_fields | new["metadata"]}
 
 
 def with_request_path(kind: ResourceKind, obj: Object, namespace: str, name: str | None = None) -> Object:
-    """The object where its address says, in its namespace and under its *name*. Raises BadRequest."""
+    """Returns the object with the namespace and the *name* of the request's URL. Raises BadRequest if they differ."""
     metadata = obj.get("metadata")
     if metadata is None:
         metadata = {}
     if not isinstance(metadata, dict):
         raise BadRequest("metadata must be an object")
-    place = {"namespace": namespace} if kind.namespaced else {}
+    expected = {"namespace": namespace} if kind.namespaced else {}
     if name is not None:
-        place["name"] = name
-    for field, value in place.items():
+        expected["name"] = name
+    for field, value in expected.items():
         if metadata.get(field) not in (None, "", value):
             raise BadRequest(
-                f"metadata.{field} is {metadata[field]!r}, and the address of the request says {value!r}: "
-                "make them the same, or leave it out of the object"
+                f"the {field} of the object ({metadata[field]}) does not match the {field} on the URL ({value})"
             )
-    return {**obj, "metadata": {**metadata, **place}}
+    return {**obj, "metadata": {**metadata, **expected}}

@@ -1,4 +1,4 @@
-"""The resources: which method on which path is which verb, and whether that can be had."""
+"""HTTP handlers of one resource: maps methods and paths to verbs."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -8,58 +8,58 @@ from aiohttp import web
 
 from launcher.api.api_resources import ApiResource
 from launcher.api.http.status import set_error_target
-from launcher.api.middleware.request_info import flag
+from launcher.api.middleware.request_info import request_info
 from launcher.api.resources.delete import DeleteHandler
-from launcher.api.resources.patch import Patcher
-from launcher.api.resources.reads import Reader
-from launcher.api.resources.watch import Watcher
-from launcher.api.resources.writes import Writer
+from launcher.api.resources.patch import PatchHandler
+from launcher.api.resources.reads import ReadHandler
+from launcher.api.resources.watch import WatchHandler
+from launcher.api.resources.writes import WriteHandler
 from launcher.core.errors import BadRequest, NotFound
 from launcher.core.validation.names import MAX_NAME, name_fault, namespace_fault
 from launcher.store.interface import NAMESPACES
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-#: Answers a request about one object, by its namespace and name.
-Act = Callable[[web.Request, str, str], Awaitable[web.StreamResponse]]
+#: Handles a request for one object, by its namespace and name.
+ObjectHandler = Callable[[web.Request, str, str], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceVerbs:
-    """Who carries out what is asked of one kind."""
+    """The handlers of one kind, by verb."""
 
-    reader: Reader
-    writer: Writer
-    patcher: Patcher
-    remover: DeleteHandler
-    watcher: Watcher
-    #: Parts of an object with a path of their own, by method.
-    subresources: Mapping[str, Mapping[str, Act]]
+    reader: ReadHandler
+    writer: WriteHandler
+    patcher: PatchHandler
+    deleter: DeleteHandler
+    watcher: WatchHandler
+    #: Subresources and their handlers by method.
+    subresources: Mapping[str, Mapping[str, ObjectHandler]]
 
 
 class ResourceHandler:
-    """The paths of one kind."""
+    """Handles the paths of one kind."""
 
-    def __init__(self, served: ApiResource, hands: ResourceVerbs) -> None:
-        self._kind, self._verbs = served.kind, frozenset(served.verbs)
-        self._reader, self._watcher, self._hands = hands.reader, hands.watcher, hands
-        self._acts: Mapping[str, tuple[str, Act]] = {
-            "GET": ("get", hands.reader.get),
-            "HEAD": ("get", hands.reader.get),
-            "PUT": ("update", hands.writer.update),
-            "PATCH": ("patch", hands.patcher.patch),
-            "DELETE": ("delete", hands.remover.delete),
+    def __init__(self, resource: ApiResource, verbs: ResourceVerbs) -> None:
+        self._kind, self._verbs = resource.kind, frozenset(resource.verbs)
+        self._handlers = verbs
+        self._item_handlers: Mapping[str, tuple[str, ObjectHandler]] = {
+            "GET": ("get", verbs.reader.get),
+            "HEAD": ("get", verbs.reader.get),
+            "PUT": ("update", verbs.writer.update),
+            "PATCH": ("patch", verbs.patcher.patch),
+            "DELETE": ("delete", verbs.deleter.delete),
         }
 
     async def all_namespaces(self, request: web.Request) -> web.StreamResponse:
-        """``/frameworks``: lists and watches over all namespaces, and nothing else."""
+        """``/frameworks``: list and watch of all namespaces."""
         set_error_target(request, self._kind)
         match request.method:
             case "GET" | "HEAD":
                 return await self._list_or_watch(request, None)
             case "POST" | "PUT" | "PATCH" | "DELETE":
                 raise NotFound(
-                    f"the server could not find the requested resource: {self._kind.plural} are written in a "
-                    f"namespace, at …/namespaces/NAMESPACE/{self._kind.plural}"
+                    f"the server could not find the requested resource: {self._kind.plural} are namespaced, use "
+                    f"…/namespaces/NAMESPACE/{self._kind.plural}"
                 )
             case method:
                 raise self._not_allowed(method)
@@ -72,67 +72,65 @@ class ResourceHandler:
             case "GET" | "HEAD":
                 return await self._list_or_watch(request, namespace if self._kind.namespaced else None)
             case "POST":
-                self._need("create", request)
-                return await self._hands.writer.create(request, namespace)
+                self._require("create", request)
+                return await self._handlers.writer.create(request, namespace)
             case "DELETE":
-                self._need("deletecollection", request)
-                return await self._hands.remover.delete_all(request, namespace)
+                self._require("deletecollection", request)
+                return await self._handlers.deleter.delete_all(request, namespace)
             case "PUT" | "PATCH":
-                raise BadRequest(
-                    f"the name is missing: the address of one object ends with /{self._kind.plural}/NAME"
-                )
+                raise BadRequest(f"name must be provided: use …/{self._kind.plural}/NAME")
             case method:
                 raise self._not_allowed(method)
 
     async def item(self, request: web.Request) -> web.StreamResponse:
         """``…/frameworks/{name}``."""
-        namespace, name = self._named(request)
-        if request.method not in self._acts:
+        namespace, name = self._namespace_and_name(request)
+        if request.method not in self._item_handlers:
             raise self._not_allowed(request.method)
-        verb, act = self._acts[request.method]
+        verb, handler = self._item_handlers[request.method]
         if verb not in self._verbs:
             raise self._not_allowed(request.method)
-        return await act(request, namespace, name)
+        return await handler(request, namespace, name)
 
     async def subresource(self, request: web.Request) -> web.StreamResponse:
-        """``…/frameworks/{name}/status`` and the like. Raises NotFound for a part that there is not."""
-        namespace, name = self._named(request)
-        acts = self._hands.subresources.get(request.match_info["part"])
-        if acts is None and self._kind == NAMESPACES:
-            raise web.HTTPNotFound  # more likely a resource that there is not
-        if acts is None:
+        """``…/frameworks/{name}/status`` and other subresources. Raises NotFound for an unknown one."""
+        namespace, name = self._namespace_and_name(request)
+        handlers = self._handlers.subresources.get(request.match_info["part"])
+        if handlers is None and self._kind == NAMESPACES:
+            raise web.HTTPNotFound  # probably an unknown resource in a namespace
+        if handlers is None:
             raise NotFound(f'{self._kind.resource} "{name}" not found')
-        if (act := acts.get("GET" if request.method == "HEAD" else request.method)) is None:
+        if (handler := handlers.get("GET" if request.method == "HEAD" else request.method)) is None:
             raise self._not_allowed(request.method)
-        return await act(request, namespace, name)
+        return await handler(request, namespace, name)
 
     async def watch(self, request: web.Request) -> web.StreamResponse:
-        """``/watch/…``: the deprecated form of a watch, of all objects or of the one that is named."""
+        """``/watch/…``: the deprecated form of a watch, of all objects or of one."""
         name = request.match_info.get("name")
         set_error_target(request, self._kind, name or "")
         if request.method != "GET":
             raise self._not_allowed(request.method)
-        self._need("watch", request)
-        return await self._watcher.watch(request, request.match_info.get("namespace"), name)
+        self._require("watch", request)
+        return await self._handlers.watcher.watch(request, request.match_info.get("namespace"), name)
 
     async def _list_or_watch(self, request: web.Request, namespace: str | None) -> web.StreamResponse:
-        if flag(request.query, "watch") and request.method == "GET":
-            self._need("watch", request)
-            return await self._watcher.watch(request, namespace)
-        self._need("list", request)
-        return await self._reader.list(request, namespace)
+        if request_info(request).verb == "watch":
+            self._require("watch", request)
+            return await self._handlers.watcher.watch(request, namespace)
+        self._require("list", request)
+        return await self._handlers.reader.list(request, namespace)
 
-    def _named(self, request: web.Request) -> tuple[str, str]:
+    def _namespace_and_name(self, request: web.Request) -> tuple[str, str]:
         namespace, name = request.match_info.get("namespace", ""), request.match_info["name"]
         set_error_target(request, self._kind, name)
-        # What cannot be a name names nothing; what would be stored under it, the rules refuse.
-        if request.method in _OF_EXISTING and (
+        # No object has an invalid name; in a write, validation reports it.
+        if request.method in _METHODS_OF_EXISTING and (
             name_fault(name) or (namespace and namespace_fault(namespace))
         ):
             raise NotFound(f'{self._kind.resource} "{name[:MAX_NAME]}" not found')
         return namespace, name
 
-    def _need(self, verb: str, request: web.Request) -> None:
+    def _require(self, verb: str, request: web.Request) -> None:
         if verb not in self._verbs:
             raise self._not_allowed(request.method)
 
@@ -142,34 +140,35 @@ class ResourceHandler:
         return web.HTTPMethodNotAllowed(method, (), text=text)
 
 
-#: Methods that need an object which is there.
-_OF_EXISTING = frozenset({"GET", "HEAD", "DELETE"})
+#: Methods that require an existing object.
+_METHODS_OF_EXISTING = frozenset({"GET", "HEAD", "DELETE"})
 _VERBS = {"POST": "create", "PUT": "update", "HEAD": "get"}
 
 
-_LOOK_YOURSELF = (
-    "a container is a process of the machine that the launcher runs on: find it there with ps, look at what it "
-    "sees with nsenter --target PID --mount, and read what it writes with kubectl logs"
+_LOCAL_PROCESSES = (
+    "containers are processes of this machine; find them with ps, enter them with nsenter --target PID --mount, and "
+    "read their output with kubectl logs"
 )
-#: Parts of a pod that clients ask for, and why they are not to be had.
-UNOFFERED: Mapping[str, str] = {
-    "attach": _LOOK_YOURSELF,
-    "binding": "pods are placed by the launcher's own scheduler; a pod that sets spec.nodeName goes straight there",
-    "ephemeralcontainers": _LOOK_YOURSELF,
-    "eviction": "there are no disruption budgets to keep to; delete the pod",
-    "exec": _LOOK_YOURSELF,
-    "portforward": "a container listens on this machine itself: connect to its port at the IP in the pod's status",
-    "proxy": "a container listens on this machine itself: connect to its port at the IP in the pod's status",
-    "resize": "a container keeps the resources that it was started with; make a new pod",
+#: Subresources of pods that local mode does not support, and the reason.
+UNSUPPORTED_SUBRESOURCES: Mapping[str, str] = {
+    "attach": _LOCAL_PROCESSES,
+    "binding": "pods are scheduled by the launcher; set spec.nodeName to choose the node of a pod",
+    "ephemeralcontainers": _LOCAL_PROCESSES,
+    "eviction": "there are no disruption budgets; delete the pod",
+    "exec": _LOCAL_PROCESSES,
+    "portforward": "containers listen on this machine; connect to the port at the IP in the pod's status",
+    "proxy": "containers listen on this machine; connect to the port at the IP in the pod's status",
+    "resize": "the resources of a running container cannot be changed; create a new pod",
 }
 
 
-def not_offered(part: str) -> Act:
-    """What answers a request for that part of a pod: 405, with the reason, which kubectl prints."""
+def unsupported_subresource(name: str) -> ObjectHandler:
+    """Returns a handler that responds with 405 and the reason, which kubectl prints."""
 
-    async def refuse(request: web.Request, *_: str) -> NoReturn:
+    async def reject(request: web.Request, *_: str) -> NoReturn:
+        reason = UNSUPPORTED_SUBRESOURCES[name]
         raise web.HTTPMethodNotAllowed(
-            request.method, (), text=f"{part} is not offered here: {UNOFFERED[part]}"
+            request.method, (), text=f"{name} is not supported in local mode: {reason}"
         )
 
-    return refuse
+    return reject

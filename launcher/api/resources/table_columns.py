@@ -1,13 +1,16 @@
-"""What the table of each kind shows of an object."""
+"""Columns and cells of the tables of each kind."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.core.completion_codes import Code
+from launcher.core.json_access import as_list, as_object
+from launcher.core.pods.observed_pod import is_deleted
+from launcher.core.pods.pod_status_column import container_statuses, pod_status_column
 from launcher.core.replicas import tasks_of_roles
-from launcher.core.timestamps import format_age
-from launcher.core.validation.pod_template import as_list, as_object
-from launcher.job_kinds.job_kind import foreign_of
+from launcher.core.timestamps import age, format_age, parse_rfc3339
+from launcher.job_kinds.job_kind import job_kind_of
 from launcher.store.interface import (
     CONFIG_MAPS,
     EVENTS,
@@ -21,13 +24,13 @@ from launcher.store.interface import (
     ResourceKind,
 )
 
-#: What stands in one cell: text, a number, or nothing.
+#: The value of a cell.
 Cell = str | int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading. A wide one shows with ``-o wide`` alone."""
+    """A column; a *wide* one is shown only with ``-o wide``."""
 
     name: str
     description: str
@@ -38,19 +41,19 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """The columns of a kind's table, and the cells of one object in it at a time."""
+    """The columns of a kind's table, and a function that returns the cells of an object at a time."""
 
     columns: tuple[Column, ...]
     cells: Callable[[Object, float], list[Cell]]
 
 
-def shape_of(kind: ResourceKind) -> TableShape:
-    """How a table of that kind looks."""
-    return _SHAPES.get(kind.kind, _JOB if foreign_of(kind) else _PLAIN)
+def table_shape(kind: ResourceKind) -> TableShape:
+    """Returns the columns of a kind."""
+    return _SHAPES.get(kind.kind, _JOB if job_kind_of(kind) else _PLAIN)
 
 
-_NAME = Column("Name", "The object's name", format="name")
-_AGE = Column("Age", "How long ago it was created", "date")
+_NAME = Column("Name", "The name of the object", format="name")
+_AGE = Column("Age", "Time since the creation of the object", "date")
 
 
 def _age(obj: Object, now: float) -> str:
@@ -66,7 +69,7 @@ def _framework(obj: Object, now: float) -> list[Cell]:
     retries = as_object(status.get("retryPolicyStatus")).get("totalRetriedCount")
     return [
         obj["metadata"]["name"],
-        _framework_state(obj, status),
+        _framework_state(obj, status, now),
         _tasks(obj, status),
         _age(obj, now),
         retries if isinstance(retries, int) else 0,
@@ -75,26 +78,42 @@ def _framework(obj: Object, now: float) -> list[Cell]:
     ]
 
 
-def _framework_state(obj: Object, status: Mapping[str, Any]) -> Cell:
-    """The state; of one that is over, how it ended."""
+def _framework_state(obj: Object, status: Mapping[str, Any], now: float) -> Cell:
+    """Returns the state; of a completed Framework its result, and during the back-off the time of the retry."""
     state = _text(status.get("state"))
+    attempt = as_object(status.get("attemptStatus"))
     if state == "Completed":
+        if as_object(attempt.get("completionStatus")).get("code") == Code.STOP_FRAMEWORK_REQUESTED:
+            return "Stopped"
         conditions = [as_object(condition) for condition in as_list(status.get("conditions"))]
-        ended = [each for each in conditions if each.get("type") in _ENDS and each.get("status") == "True"]
-        return str(ended[0]["type"]) if ended else state
-    return "Terminating" if "deletionTimestamp" in obj["metadata"] else state
+        final = [each for each in conditions if each.get("type") in _RESULTS and each.get("status") == "True"]
+        return str(final[0]["type"]) if final else state
+    if is_deleted(obj):
+        return "Terminating"
+    return _retry(status, attempt, now) if state == "AttemptCompleted" else state
 
 
-_ENDS = ("Succeeded", "Failed")
+def _retry(status: Mapping[str, Any], attempt: Mapping[str, Any], now: float) -> str:
+    """Returns ``Retrying in 7s`` for a Framework whose retry is scheduled."""
+    delay: Any = as_object(status.get("retryPolicyStatus")).get("retryDelaySec")
+    completed = attempt.get("completionTime")
+    try:
+        left = parse_rfc3339(str(completed)) + int(delay) - now
+    except (TypeError, ValueError):
+        return "AttemptCompleted"
+    return f"Retrying in {age(left)}" if left >= 1 else "Retrying"
+
+
+_RESULTS = ("Succeeded", "Failed")
 
 
 def _tasks(obj: Object, status: Mapping[str, Any]) -> str:
-    """``3/8``: how many tasks are through, of all."""
+    """Returns ``3/8``: completed and total tasks."""
     counts = [number for number in as_object(status.get("taskCounts")).values() if isinstance(number, int)]
-    done = as_object(status.get("taskCounts")).get("Completed", 0)
+    completed = as_object(status.get("taskCounts")).get("Completed", 0)
     if not counts:
         counts = list(tasks_of_roles(as_object(obj.get("spec"))))
-    return f"{done}/{sum(counts)}"
+    return f"{completed}/{sum(counts)}"
 
 
 def _job(obj: Object, now: float) -> list[Cell]:
@@ -105,72 +124,23 @@ def _job(obj: Object, now: float) -> list[Cell]:
 
 def _pod(obj: Object, now: float) -> list[Cell]:
     spec, status = as_object(obj.get("spec")), as_object(obj.get("status"))
-    states = _containers(status)
-    ready = sum(each.get("ready") is True for each in states)
-    restarts = sum(count for each in states if isinstance(count := each.get("restartCount"), int))
+    containers = container_statuses(status)
+    ready = sum(each.get("ready") is True for each in containers)
+    restarts = sum(count for each in containers if isinstance(count := each.get("restartCount"), int))
     return [
         obj["metadata"]["name"],
         f"{ready}/{len(as_list(spec.get('containers')))}",
-        _pod_status(obj, status),
+        pod_status_column(obj),
         str(restarts),
         _age(obj, now),
         _text(status.get("podIP")) or "<none>",
         _text(spec.get("nodeName")) or "<none>",
         _text(status.get("nominatedNodeName")) or "<none>",
-        _gates(spec, status),
+        _readiness_gates(spec, status),
     ]
 
 
-def _pod_status(obj: Object, status: Mapping[str, Any]) -> str:
-    """What kubectl shows: the phase, unless a container has more to say."""
-    if "deletionTimestamp" in obj["metadata"]:
-        return "Terminating"
-    said = _init_status(obj, status) or next(_container_words(status), None)
-    if said == "Completed" and any("running" in as_object(each.get("state")) for each in _containers(status)):
-        # Its neighbours go on.
-        said = "Running" if all(each.get("ready") for each in _containers(status)) else "NotReady"
-    return said or _text(status.get("reason")) or _text(status.get("phase")) or "Unknown"
-
-
-def _init_status(obj: Object, status: Mapping[str, Any]) -> str | None:
-    """``Init:1/2`` and the like, while init containers are not through."""
-    states = [as_object(each) for each in as_list(status.get("initContainerStatuses"))]
-    declared = [as_object(each) for each in as_list(as_object(obj.get("spec")).get("initContainers"))]
-    total = len(declared)
-    always = {each.get("name") for each in declared if each.get("restartPolicy") == "Always"}
-    for index, each in enumerate(states):
-        state = as_object(each.get("state"))
-        ended = as_object(state.get("terminated"))
-        if (ended and ended.get("exitCode") == 0) or (each.get("name") in always and each.get("started")):
-            continue
-        word = _ended_word(ended) if ended else as_object(state.get("waiting")).get("reason")
-        if word and word != "PodInitializing":
-            return f"Init:{word}"
-        return f"Init:{index}/{total}"
-    return None
-
-
-def _container_words(status: Mapping[str, Any]) -> Iterator[str]:
-    """What each container that does not simply run has to say."""
-    for each in _containers(status):
-        state = as_object(each.get("state"))
-        if reason := as_object(state.get("waiting")).get("reason"):
-            yield str(reason)
-        elif ended := as_object(state.get("terminated")):
-            yield _ended_word(ended)
-
-
-def _containers(status: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [as_object(each) for each in as_list(status.get("containerStatuses"))]
-
-
-def _ended_word(ended: Mapping[str, Any]) -> str:
-    if ended.get("reason"):
-        return str(ended["reason"])
-    return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode')}"
-
-
-def _gates(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+def _readiness_gates(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     gates = [as_object(gate).get("conditionType") for gate in as_list(spec.get("readinessGates"))]
     if not gates:
         return "<none>"
@@ -183,16 +153,16 @@ def _gates(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
 
 
 def _event(obj: Object, now: float) -> list[Cell]:
-    about, source = as_object(obj.get("involvedObject")), as_object(obj.get("source"))
+    involved, source = as_object(obj.get("involvedObject")), as_object(obj.get("source"))
     count = obj.get("count")
     first = obj.get("firstTimestamp") or obj.get("eventTime")
     return [
         format_age(obj.get("lastTimestamp") or first, now),
         _text(obj.get("type")),
         _text(obj.get("reason")),
-        f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}",
+        f"{str(involved.get('kind', '')).lower()}/{involved.get('name', '')}",
         (_text(obj.get("message")) or "").strip(),
-        _text(about.get("fieldPath")),
+        _text(involved.get("fieldPath")),
         ", ".join(str(source[key]) for key in ("component", "host") if source.get(key)),
         format_age(first, now),
         count if isinstance(count, int) else 1,
@@ -227,10 +197,10 @@ def _node_status(obj: Object, status: Mapping[str, Any]) -> str:
         for each in as_list(status.get("conditions"))
         if as_object(each).get("type") == "Ready"
     ]
-    words = ["Unknown" if not ready else "Ready" if ready[0].get("status") == "True" else "NotReady"]
+    statuses = ["Unknown" if not ready else "Ready" if ready[0].get("status") == "True" else "NotReady"]
     if as_object(obj.get("spec")).get("unschedulable"):
-        words.append("SchedulingDisabled")
-    return ",".join(words)
+        statuses.append("SchedulingDisabled")
+    return ",".join(statuses)
 
 
 def _roles(labels: Mapping[str, Any]) -> Iterator[str]:
@@ -282,18 +252,18 @@ def _wide(*headings: tuple[str, str]) -> Sequence[Column]:
 
 
 _PLAIN = TableShape((_NAME, _AGE), _plain)
-_JOB = TableShape((_NAME, Column("State", "What has happened last"), _AGE), _job)
+_JOB = TableShape((_NAME, Column("State", "The type of the last condition"), _AGE), _job)
 _SHAPES: Mapping[str, TableShape] = {
     FRAMEWORKS.kind: TableShape(
         (
             _NAME,
-            Column("State", "Where the Framework is, or how it ended"),
-            Column("Tasks", "How many tasks are completed, of all"),
+            Column("State", "The state of the Framework, or its result"),
+            Column("Tasks", "Completed and total tasks"),
             _AGE,
-            Column("Retries", "How often the whole Framework has been run again", "integer", wide=True),
+            Column("Retries", "The number of retries of the Framework", "integer", wide=True),
             *_wide(
-                ("Execution", "What its user wants of it: Create, Start or Stop"),
-                ("Message", "Why it is where it is"),
+                ("Execution", "The executionType: Create, Start or Stop"),
+                ("Message", "The message of the status"),
             ),
         ),
         _framework,
@@ -301,74 +271,74 @@ _SHAPES: Mapping[str, TableShape] = {
     PODS.kind: TableShape(
         (
             _NAME,
-            Column("Ready", "How many containers are ready, of all"),
-            Column("Status", "The phase, or what a container has to say"),
-            Column("Restarts", "How often its containers have been started again"),
+            Column("Ready", "Ready and total containers"),
+            Column("Status", "The phase of the pod, or the reason of a container"),
+            Column("Restarts", "The number of container restarts"),
             _AGE,
             *_wide(
-                ("IP", "Its address"),
-                ("Node", "Where it runs"),
-                ("Nominated Node", "Where it may run soon"),
-                ("Readiness Gates", "How many further conditions of its readiness hold, of all"),
+                ("IP", "The IP of the pod"),
+                ("Node", "The node of the pod"),
+                ("Nominated Node", "The node that preemption has nominated"),
+                ("Readiness Gates", "True and total readiness gates"),
             ),
         ),
         _pod,
     ),
     EVENTS.kind: TableShape(
         (
-            Column("Last Seen", "How long ago it happened last", "date"),
+            Column("Last Seen", "Time since the last occurrence", "date"),
             Column("Type", "Normal or Warning"),
-            Column("Reason", "What happened, in one word"),
-            Column("Object", "What it happened to"),
-            Column("Message", "What happened, for people"),
+            Column("Reason", "The reason of the event"),
+            Column("Object", "The involved object"),
+            Column("Message", "The description of the event"),
             *_wide(
-                ("Subobject", "Which part of the object"),
-                ("Source", "Who tells"),
-                ("First Seen", "How long ago it happened first"),
+                ("Subobject", "The involved part of the object"),
+                ("Source", "The component that reported the event"),
+                ("First Seen", "Time since the first occurrence"),
             ),
-            Column("Count", "How often it has happened", "integer", wide=True),
-            Column("Name", "The event's name", format="name", wide=True),
+            Column("Count", "The number of occurrences", "integer", wide=True),
+            Column("Name", "The name of the event", format="name", wide=True),
         ),
         _event,
     ),
     NODES.kind: TableShape(
         (
             _NAME,
-            Column("Status", "Whether pods can run there"),
-            Column("Roles", "What it is for"),
+            Column("Status", "Whether the node is ready and schedulable"),
+            Column("Roles", "The roles of the node"),
             _AGE,
-            Column("Version", "Of what runs the pods"),
+            Column("Version", "The kubelet version"),
             *_wide(
-                ("Internal-IP", "Its address inside"),
-                ("External-IP", "Its address outside"),
-                ("OS-Image", "Its operating system"),
-                ("Kernel-Version", "Its kernel"),
-                ("Container-Runtime", "What its containers are run by"),
+                ("Internal-IP", "The internal IP"),
+                ("External-IP", "The external IP"),
+                ("OS-Image", "The operating system"),
+                ("Kernel-Version", "The kernel version"),
+                ("Container-Runtime", "The container runtime"),
             ),
         ),
         _node,
     ),
-    NAMESPACES.kind: TableShape((_NAME, Column("Status", "Active, or on its way out"), _AGE), _namespace),
+    NAMESPACES.kind: TableShape((_NAME, Column("Status", "Active or Terminating"), _AGE), _namespace),
     SERVICES.kind: TableShape(
         (
             _NAME,
-            Column("Type", "How it can be reached"),
-            Column("Cluster-IP", "Its address inside"),
-            Column("External-IP", "Its addresses outside"),
-            Column("Port(s)", "Its ports"),
+            Column("Type", "The type of the Service"),
+            Column("Cluster-IP", "The cluster IP"),
+            Column("External-IP", "The external IPs"),
+            Column("Port(s)", "The ports"),
             _AGE,
-            *_wide(("Selector", "Which pods it leads to")),
+            *_wide(("Selector", "The label selector of its pods")),
         ),
         _service,
     ),
     CONFIG_MAPS.kind: TableShape(
-        (_NAME, Column("Data", "How many entries it has", "integer"), _AGE), _config_map
+        (_NAME, Column("Data", "The number of entries", "integer"), _AGE), _config_map
     ),
     SECRETS.kind: TableShape(
         (
             _NAME,
-            Column("Type", "What it is for"),
-            Column("Data", "How many entries it has", "integer"),
+            Column("Type", "The type of the secret"),
+            Column("Data", "The number of entries", "integer"),
             _AGE,
         ),
         _secret,

@@ -1,54 +1,53 @@
-"""What is asked of a job of somebody else's kind before it is stored: that there is a Framework which does the same."""
+"""Validation of jobs: each must convert to a valid Framework."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from launcher.api.validation.core_objects import CoreRules, without_nulls
+from launcher.api.validation.core_objects import CoreStrategy, without_null_fields
 from launcher.converters.conversion import Conversion
 from launcher.core.errors import BadRequest, FieldError, InvalidObject
+from launcher.core.json_access import as_object
 from launcher.core.manifest import Manifest
-from launcher.core.validation.admission_policy import Policy
+from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.core.validation.field_errors import forbidden, invalid, strict_errors, truncate_errors
-from launcher.core.validation.framework import creation_problems, validation_errors
-from launcher.core.validation.pod_template import as_object
+from launcher.core.validation.framework import creation_errors, validation_errors
 from launcher.core.validation.schema import Validator
 from launcher.core.validation.unknown_fields import unknown_fields
-from launcher.job_kinds.job_kind import JobKind, convert_job, task_count, translated
+from launcher.job_kinds.job_kind import JobKind, convert_job, task_count, translate_error
 from launcher.job_kinds.schema import status_schema
 from launcher.store.interface import Object, ResourceKind
 
-#: Its replicas have names that Services can have, too.
+#: The names of replicas are also names of Services.
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _WORKER = "worker"
 _STATUS = Validator(lambda: {"properties": {"status": status_schema()}})
 
 
-class JobRules(CoreRules):
-    """The rules of the Frameworks that jobs become, the admin's, and those of the kind itself."""
+class JobStrategy(CoreStrategy):
+    """The rules of the kind, of the job's Framework, and the admission policy."""
 
-    def __init__(self, kind: ResourceKind, foreign: JobKind, policy: Policy) -> None:
+    def __init__(self, kind: ResourceKind, job_kind: JobKind, policy: AdmissionPolicy) -> None:
         super().__init__(kind)
-        self._foreign, self._policy = foreign, policy
+        self._job_kind, self._policy = job_kind, policy
 
-    def check(self, obj: Object, old: Object | None, *, strict: bool) -> Manifest:
-        """What a patch has made of *old*, or has made anew. Raises BadRequest, InvalidObject."""
-        self._check_envelope(obj)
-        known = self._known(old)
-        found = self._mapped(obj)
-        findings = [each for each in self._unknown(obj, found) if each.message not in known]
-        if strict and (errors := strict_errors(findings)):
+    def _validate(self, obj: Object, old: Object | None, *, strict: bool) -> Manifest:
+        self._check_type(obj)
+        reported = self._warnings(old)
+        conversion = self._convert(obj)
+        unknown = [error for error in self._unknown_in(obj, conversion) if error.message not in reported]
+        if strict and (errors := strict_errors(unknown)):
             raise InvalidObject(truncate_errors(errors))
-        notes = [note for note in found.notes if note not in known]
-        return Manifest(obj, (*(each.message for each in findings), *notes))
+        notes = [note for note in conversion.notes if note not in reported]
+        return Manifest(obj, (*(error.message for error in unknown), *notes))
 
-    def creation_problems(self, new: Object) -> Sequence[FieldError]:
-        """What keeps *new*, which has been read or checked, from being created."""
-        found = creation_problems(convert_job(self._foreign, new).framework)
-        return [translated(self._foreign, new, problem) for problem in found]
+    def creation_errors(self, new: Object) -> Sequence[FieldError]:
+        """See ``ResourceStrategy``."""
+        errors = creation_errors(convert_job(self._job_kind, new).framework)
+        return [translate_error(self._job_kind, new, error) for error in errors]
 
-    def change_problems(self, old: Object, new: Object) -> Sequence[FieldError]:
-        """What may not be changed from *old* to *new*."""
+    def update_errors(self, old: Object, new: Object) -> Sequence[FieldError]:
+        """See ``ResourceStrategy``."""
         before, after = (as_object(as_object(obj.get("spec")).get("runPolicy")) for obj in (old, new))
         queues = (as_object(each.get("schedulingPolicy")).get("queue") for each in (before, after))
         fields = {
@@ -56,81 +55,85 @@ class JobRules(CoreRules):
             "schedulingPolicy.queue": next(queues) == next(queues),
         }
         return [
-            forbidden(f"spec.runPolicy.{field}", "it cannot be changed; make a new job")
+            forbidden(f"spec.runPolicy.{field}", "field is immutable; create a new job")
             for field, is_same in fields.items()
             if not is_same
         ]
 
-    def status_problems(self, obj: Object) -> Sequence[FieldError]:
-        """What is wrong with the status of *obj*; null means absent."""
-        return _STATUS.problems(without_nulls({"status": obj.get("status")}))
+    def status_errors(self, obj: Object) -> Sequence[FieldError]:
+        """See ``ResourceStrategy``; null means absent."""
+        return _STATUS.errors(without_null_fields({"status": obj.get("status")}))
 
-    def _mapped(self, obj: Object) -> Conversion:
-        """The job's Framework. Raises InvalidObject with all that is wrong with either."""
-        # The admin's limit is compared with the counts alone, before anything is made for each replica.
-        size = self._policy.size_problems(
-            task_count(self._foreign, obj), f"spec.{self._foreign.family.field}"
-        )
-        problems = [*_name_problems(as_object(obj.get("metadata"))), *size]
+    def _convert(self, obj: Object) -> Conversion:
+        """Returns the job's Framework. Raises InvalidObject with the errors of both."""
+        # The size limit is checked by the counts, before objects are created for each replica.
+        field = f"spec.{self._job_kind.family.field}"
+        size = self._policy.size_errors(task_count(self._job_kind, obj), field)
+        errors = [*_name_errors(as_object(obj.get("metadata"))), *size]
         try:
-            found = convert_job(self._foreign, obj)
+            conversion = convert_job(self._job_kind, obj)
         except InvalidObject as error:
-            raise InvalidObject(truncate_errors([*problems, *error.errors])) from error
-        wrong = (*validation_errors(found.framework), *self._policy.problems(found.framework))
-        problems += [translated(self._foreign, obj, problem) for problem in wrong]
-        if problems:
-            raise InvalidObject(truncate_errors(dict.fromkeys(problems)))
-        return found
+            raise InvalidObject(truncate_errors([*errors, *error.errors])) from error
+        framework = conversion.framework
+        errors += [
+            translate_error(self._job_kind, obj, error)
+            for error in validation_errors(framework, self._policy)
+        ]
+        if errors:
+            raise InvalidObject(truncate_errors(dict.fromkeys(errors)))
+        return conversion
 
-    def _unknown(self, obj: Object, found: Conversion) -> Iterator[FieldError]:
-        """Fields of its pods that nobody knows; they are kept."""
-        return (translated(self._foreign, obj, problem) for problem in unknown_fields(found.framework))
+    def _unknown_in(self, obj: Object, conversion: Conversion) -> Iterator[FieldError]:
+        """Yields the unknown fields of its pods, which are stored."""
+        return (translate_error(self._job_kind, obj, error) for error in unknown_fields(conversion.framework))
 
-    def _known(self, old: Object | None) -> set[str]:
-        """What was told of *old*, and accepted."""
+    def _warnings(self, old: Object | None) -> set[str]:
+        """Returns the warnings about *old*."""
         try:
-            found = None if old is None else convert_job(self._foreign, old)
+            conversion = None if old is None else convert_job(self._job_kind, old)
         except InvalidObject:
-            found = None
-        if old is None or found is None:
+            conversion = None
+        if old is None or conversion is None:
             return set()
-        return {*found.notes, *(each.message for each in self._unknown(old, found))}
+        return {*conversion.notes, *(error.message for error in self._unknown_in(old, conversion))}
 
 
-def _name_problems(metadata: Object) -> Iterator[FieldError]:
+def _name_errors(metadata: Object) -> Iterator[FieldError]:
     name = metadata.get("name")
     if isinstance(name, str) and name and not _NAME.fullmatch(name):
-        must = "must be lower-case letters, digits and hyphens, beginning with a letter and not ending with a hyphen"
-        yield invalid("metadata.name", name, must)
+        message = (
+            "must consist of lower case letters, digits and '-', start with a letter and not end with '-'"
+        )
+        yield invalid("metadata.name", name, message)
 
 
 @dataclass(frozen=True, slots=True)
 class JobScale:
     """The scale of a job: the number of its workers."""
 
-    foreign: JobKind
+    job_kind: JobKind
 
-    def of(self, job: Object) -> tuple[int, int, str]:
-        """How many workers there should be, how many there are, and their selector. Raises BadRequest."""
-        replica = as_object(self._replicas(job)[self._type(job)])
-        told_ = as_object(as_object(as_object(job.get("status")).get("replicaStatuses")).get("Worker"))
-        wanted = replica.get("replicas")
-        return 1 if wanted is None else wanted, told_.get("active", 0), told_.get("selector", "")
+    def read(self, job: Object) -> tuple[int, int, str]:
+        """See ``Scale``."""
+        replica = as_object(self._replica_specs(job)[self._worker_type(job)])
+        status = as_object(as_object(as_object(job.get("status")).get("replicaStatuses")).get("Worker"))
+        desired = replica.get("replicas")
+        return 1 if desired is None else desired, status.get("active", 0), status.get("selector", "")
 
-    def put(self, job: Object, replicas: int) -> Object:
-        """The job with that many workers. Raises BadRequest."""
-        field, type_, known = self.foreign.family.field, self._type(job), self._replicas(job)
-        new = {**known, type_: {**as_object(known[type_]), "replicas": replicas}}
+    def with_replicas(self, job: Object, replicas: int) -> Object:
+        """See ``Scale``. Raises BadRequest."""
+        field, worker, specs = self.job_kind.family.field, self._worker_type(job), self._replica_specs(job)
+        new = {**specs, worker: {**as_object(specs[worker]), "replicas": replicas}}
         return {**job, "spec": {**job["spec"], field: new}}
 
-    def _replicas(self, job: Object) -> Object:
-        return as_object(as_object(job.get("spec")).get(self.foreign.family.field))
+    def _replica_specs(self, job: Object) -> Object:
+        return as_object(as_object(job.get("spec")).get(self.job_kind.family.field))
 
-    def _type(self, job: Object) -> str:
-        for type_ in self._replicas(job):
-            if type_.lower() == _WORKER:
-                return type_
+    def _worker_type(self, job: Object) -> str:
+        for replica_type in self._replica_specs(job):
+            if replica_type.lower() == _WORKER:
+                return replica_type
         raise BadRequest(
-            f'{self.foreign.family.kind} "{job["metadata"]["name"]}" has no workers under '
-            f"spec.{self.foreign.family.field}, and only those can be scaled"
+            f'{self.job_kind.family.kind} "{job["metadata"]["name"]}" cannot be scaled: it has no workers in '
+            f"spec.{self.job_kind.family.field}"
         )

@@ -1,55 +1,55 @@
-"""Whether a Framework or job may be stored, and with which defaults: in a cluster just as by our own API."""
+"""Admission of Frameworks and jobs in a cluster: validation and defaults, the same as in local mode."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from launcher.api.http.request_options import Validation
+from launcher.api.http.request_options import FieldValidation
 from launcher.api.http.status import ErrorTarget, status_of
 from launcher.api.resources.registry import ResourceStrategy
-from launcher.api.resources.writes import without_findings
-from launcher.api.validation.frameworks import FrameworkRules
-from launcher.api.validation.jobs import JobRules
-from launcher.core.defaults import defaulted
+from launcher.api.resources.writes import without_field_warnings
+from launcher.api.validation.frameworks import FrameworkStrategy
+from launcher.api.validation.jobs import JobStrategy
+from launcher.core.defaults import with_defaults
 from launcher.core.errors import InvalidObject, RequestError
+from launcher.core.json_access import as_object
 from launcher.core.parsing.decoder import too_deep
 from launcher.core.replicas import reconcile_replicas, with_replicas
-from launcher.core.validation.admission_policy import Policy
+from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.core.validation.framework import validation_warnings
-from launcher.core.validation.pod_template import as_object
-from launcher.core.validation.schema import has_shape
-from launcher.job_kinds.job_kind import FOREIGN, noted
+from launcher.core.validation.schema import matches_schema
+from launcher.job_kinds.job_kind import JOB_KINDS, annotate_written_version
 from launcher.store.interface import FRAMEWORKS, Object, ResourceKind
 
 
-def difference(old: Any, new: Any, path: str = "") -> Iterator[Object]:
+def json_patch(old: Any, new: Any, path: str = "") -> Iterator[Object]:
     """
-    Operations of a JSON patch (RFC 6902) that make *new* of *old*, as small as these are alike.
+    Yields the operations of a JSON patch (RFC 6902) from *old* to *new*.
 
-    A list of another length is replaced whole.
+    A list of another length is replaced.
     """
-    # First, since what nobody has touched is most often the very same object.
+    # First, since unchanged values are mostly the same object.
     if old is new:
         return
     if isinstance(old, dict) and isinstance(new, dict):
-        yield from _between_objects(old, new, path)
+        yield from _object_patch(old, new, path)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (before, after) in enumerate(zip(old, new, strict=True)):
-            yield from difference(before, after, f"{path}/{index}")
-    elif type(old) is not type(new) or old != new:  # for Python, 1 and True are equal
+            yield from json_patch(before, after, f"{path}/{index}")
+    elif type(old) is not type(new) or old != new:  # 1 == True in Python
         yield {"op": "replace", "path": path, "value": new}
 
 
-def _between_objects(old: Object, new: Object, path: str) -> Iterator[Object]:
+def _object_patch(old: Object, new: Object, path: str) -> Iterator[Object]:
     for name in old.keys() - new.keys():
         yield {"op": "remove", "path": f"{path}/{_escaped(name)}"}
     for name, value in new.items():
-        place = f"{path}/{_escaped(name)}"
+        field = f"{path}/{_escaped(name)}"
         if name in old:
-            yield from difference(old[name], value, place)
+            yield from json_patch(old[name], value, field)
         else:
-            yield {"op": "add", "path": place, "value": value}
+            yield {"op": "add", "path": field, "value": value}
 
 
 def _escaped(name: str) -> str:
@@ -57,118 +57,121 @@ def _escaped(name: str) -> str:
 
 
 class AdmissionOperation(StrEnum):
-    """What is done to an object; everything else is none of our business."""
+    """The reviewed operations; all others are allowed."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A Framework or job that somebody wants to have stored, without its status, and the one whose place it takes."""
+class AdmissionRequest:
+    """A Framework or job to be stored, without its status, and the object that it replaces."""
 
     object: Object
     old: Object | None
-    validation: Validation
-    #: Whether the object is what a patch has made of the old one, which is told otherwise.
+    validation: FieldValidation
+    #: Whether the object is the result of a patch, which changes the format of errors.
     patching: bool
     kind: ResourceKind = FRAMEWORKS
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """Yes, with what is to be changed and what to be told; or no, as a Status that says why."""
+    """Allowed, with a patch and warnings; or denied, with a Status."""
 
-    refusal: Object | None = None
+    denial: Object | None = None
     patch: tuple[Object, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-_YES = AdmissionResponse()
+_ALLOWED = AdmissionResponse()
 
 
 class AdmissionHandler:
-    """Looks at objects on their way into a cluster. It keeps nothing and changes nothing, dry run or not."""
+    """Reviews objects before a cluster stores them. It has no state and no side effects."""
 
-    def __init__(self, policy: Policy) -> None:
-        self._rules: dict[ResourceKind, ResourceStrategy] = {FRAMEWORKS: FrameworkRules(policy)}
-        for foreign in FOREIGN:
-            self._rules |= {kind: JobRules(kind, foreign, policy) for kind in foreign.kinds}
+    def __init__(self, policy: AdmissionPolicy) -> None:
+        self._strategies: dict[ResourceKind, ResourceStrategy] = {FRAMEWORKS: FrameworkStrategy(policy)}
+        for job_kind in JOB_KINDS:
+            self._strategies |= {kind: JobStrategy(kind, job_kind, policy) for kind in job_kind.kinds}
 
-    def validated(self, request: Request) -> AdmissionResponse:
-        """No, if a rule is broken: the same answer that our own API gives."""
+    def validate(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Returns a denial if a rule is violated, with the same Status as in local mode."""
         try:
-            if _leaves_it(request):
-                return _YES
-            return AdmissionResponse(warnings=self._warnings(request))
+            if _is_exempt(request):
+                return _ALLOWED
+            return AdmissionResponse(warnings=self._validate(request))
         except RequestError as error:
             _, status = status_of(error, ErrorTarget(request.kind, _name(request)), patching=request.patching)
-            return AdmissionResponse(refusal=status)
+            return AdmissionResponse(denial=status)
 
-    def defaulted(self, request: Request) -> AdmissionResponse:
+    def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         """
-        Yes, with a patch that writes out the defaults, empty if they are there.
+        Returns a patch that sets the defaults.
 
-        Also for what is wrong: what that is tells ``validated``, when others have made their changes, too.
+        Invalid objects are allowed: ``validate`` denies them after all other webhooks have made their changes.
         """
         if request.kind != FRAMEWORKS:
-            return _noted(request)
+            return _mutate_job(request)
         try:
-            if _leaves_it(request) or not has_shape(request.object):
-                return _YES
+            if _is_exempt(request) or not matches_schema(request.object):
+                return _ALLOWED
         except RequestError:
-            return _YES
-        whole = _whole(request)
-        patch = tuple(difference(request.object["spec"], whole["spec"], "/spec"))
+            return _ALLOWED
+        complete = _with_defaults(request)
+        patch = tuple(json_patch(request.object["spec"], complete["spec"], "/spec"))
         if not patch:
-            return _YES
-        # What comes to be validated is already as it should be, so only here it can be seen what was written.
-        later = validation_warnings(whole)
+            return _ALLOWED
+        # Validation only sees the defaulted object, so warnings about the submitted one are reported here.
+        remaining = validation_warnings(complete)
         return AdmissionResponse(
             patch=patch,
-            warnings=tuple(text for text in validation_warnings(request.object) if text not in later),
+            warnings=tuple(text for text in validation_warnings(request.object) if text not in remaining),
         )
 
-    def _warnings(self, request: Request) -> tuple[str, ...]:
-        """What is legal but hardly meant. Raises InvalidObject, BadRequest."""
-        old, rules = request.old, self._rules[request.kind]
-        if old is not None and request.kind == FRAMEWORKS and not has_shape(old):
-            # It got in while nobody looked. There is nothing in it to go by.
+    def _validate(self, request: AdmissionRequest) -> tuple[str, ...]:
+        """Returns the warnings. Raises InvalidObject, BadRequest."""
+        old, strategy = request.old, self._strategies[request.kind]
+        if old is not None and request.kind == FRAMEWORKS and not matches_schema(old):
+            # Stored while the webhook was unavailable: it cannot be compared.
             old = None
-        manifest = rules.check(request.object, old, strict=request.validation is Validation.STRICT)
+        is_strict = request.validation is FieldValidation.STRICT
+        manifest = strategy.validate(request.object, old, strict=is_strict)
         if request.old is None:
-            problems = rules.creation_problems(manifest.object)
+            errors = strategy.creation_errors(manifest.object)
         else:
-            problems = () if old is None else rules.change_problems(old, manifest.object)
-        if problems:
-            raise InvalidObject(tuple(problems))
-        if request.validation is Validation.IGNORE:
-            return without_findings(manifest.warnings)
+            errors = () if old is None else strategy.update_errors(old, manifest.object)
+        if errors:
+            raise InvalidObject(tuple(errors))
+        if request.validation is FieldValidation.IGNORE:
+            return without_field_warnings(manifest.warnings)
         return manifest.warnings
 
 
-def _noted(request: Request) -> AdmissionResponse:
-    """A new job has nothing to be written out but the version that it is written in."""
+def _mutate_job(request: AdmissionRequest) -> AdmissionResponse:
+    """Records the version in which a new job is written."""
     metadata = request.object.get("metadata")
     if request.old is not None or not isinstance(metadata, dict):
-        return _YES
-    new = noted(request.kind, request.object)["metadata"]
-    return AdmissionResponse(patch=tuple(difference(metadata, new, "/metadata")))
+        return _ALLOWED
+    new = annotate_written_version(request.kind, request.object)["metadata"]
+    return AdmissionResponse(patch=tuple(json_patch(metadata, new, "/metadata")))
 
 
-def _whole(request: Request) -> Object:
-    """The object, which has the shape of a Framework, with nothing left open, and with a scale if it can have one."""
+def _with_defaults(request: AdmissionRequest) -> Object:
+    """Returns the Framework with all defaults, and with replicas if it can be scaled."""
     return with_replicas(
-        defaulted(request.object if request.old is None else reconcile_replicas(request.object, request.old))
+        with_defaults(
+            request.object if request.old is None else reconcile_replicas(request.object, request.old)
+        )
     )
 
 
-def _leaves_it(request: Request) -> bool:
+def _is_exempt(request: AdmissionRequest) -> bool:
     """
-    Whether the wish is left as it is, or about to go with its object.
+    Whether the spec is unchanged or the object is being deleted.
 
-    Then it passes, whatever it is: a label, an owner or a finalizer must come off an object that today's rules would
-    refuse, or it could never be deleted, nor could its namespace.
+    Such a request is always allowed: labels, owners and finalizers of an object that the current rules would deny must
+    be removable, or neither the object nor its namespace could be deleted.
     """
     if as_object(request.object.get("metadata")).get("deletionTimestamp"):
         return True
@@ -180,6 +183,6 @@ def _leaves_it(request: Request) -> bool:
         raise too_deep() from error
 
 
-def _name(request: Request) -> str:
+def _name(request: AdmissionRequest) -> str:
     metadata = as_object(request.object.get("metadata"))
     return str(metadata.get("name") or metadata.get("generateName") or "")

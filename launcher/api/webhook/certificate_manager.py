@@ -1,4 +1,4 @@
-"""The launcher's own certificate: made, shared by all replicas, renewed in time, and told to kube-apiserver."""
+"""The serving certificate: created, shared by all replicas, rotated, and published to kube-apiserver as a CA bundle."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 
 from launcher.core.errors import AlreadyExists, Conflict, LauncherError, NotFound, RequestError, Unavailable
-from launcher.store.backoff import ExponentialBackoff
+from launcher.store.backoff import ExponentialBackoff, wait_or_timeout
 from launcher.store.informer import Informer
 from launcher.store.interface import (
     MUTATING_WEBHOOKS,
@@ -22,38 +22,38 @@ from launcher.store.interface import (
     Store,
 )
 from launcher.store.selectors import Selector
-from launcher.tls.certificate_authority import time_of
+from launcher.tls.certificate_authority import utc_datetime
 from launcher.tls.certificate_secret import (
     ServingPem,
-    changed_secret,
-    found_in,
-    is_foreign,
+    is_managed_by_other,
     new_secret,
-    shown_in,
+    serving_pem,
+    stored_certificates,
+    updated_secret,
 )
-from launcher.tls.rotation import StoredCertificates, renewed
-from launcher.tls.server_context import server_context, show
+from launcher.tls.rotation import StoredCertificates, renew_certificates
+from launcher.tls.server_context import load_pem_chain, server_context
 
 log = logging.getLogger(__name__)
 
-#: The Secret, unless another is named.
-KEPT_IN = "framework-launcher-tls"
-#: The Service, and both configurations of the webhook.
+#: The default name of the Secret.
+SECRET_NAME = "framework-launcher-tls"  # noqa: S105 - a name
+#: The name of the Service and of both webhook configurations.
 NAME = "framework-launcher"
-#: On a configuration that has been changed once more after it was told whom to trust: whom.
-_TOLD = "launcher.microsoft.com/authority"
-#: Seconds between two looks when nothing happens, more or less.
-_LOOK_AGAIN = 300.0
-#: How often others may get ahead of a look before it is given up, for a while.
-_TRIES = 10
+#: An annotation of a webhook configuration that was updated a second time: the hash of its CA bundle.
+_PUBLISHED = "launcher.microsoft.com/authority"
+#: The mean interval of reconciles without an event.
+_RESYNC_SECONDS = 300.0
+#: Attempts of a reconcile that conflicts with other replicas.
+_MAX_ATTEMPTS = 10
 
 
 class CertificateManager:
     """
-    A TLS context that always shows a certificate which kube-apiserver trusts.
+    A TLS context with a certificate that kube-apiserver trusts.
 
-    Any number of replicas keep it together: what one writes, the others take up. A Secret that somebody else keeps,
-    such as cert-manager, is followed and never written.
+    All replicas share the Secret: one writes it, the others load it. A Secret of another owner, such as cert-manager,
+    is loaded and never written.
     """
 
     def __init__(
@@ -62,171 +62,167 @@ class CertificateManager:
         namespace: str,
         *,
         names: Iterable[str] = (),
-        secret: str = KEPT_IN,
+        secret: str = SECRET_NAME,
         clock: Callable[[], float] = time.time,
-        chance: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
-        """*names* are those, and addresses, by which clients call us beside those of the Service."""
+        """*names* are further DNS names and addresses of the launcher, in addition to those of the Service."""
         self._store, self._namespace, self._name = store, namespace, secret
         self._names = frozenset({*service_names(namespace), *names})
-        self._clock, self._chance = clock, chance
+        self._clock, self._jitter = clock, jitter
         self.context: ssl.SSLContext = server_context()
-        self._shown: ServingPem | None = None
-        self._first = asyncio.Event()
+        self._loaded: ServingPem | None = None
+        self._ready = asyncio.Event()
         self._changed = asyncio.Event()
         self._missing: set[ResourceKind] = set()
 
     async def authority(self) -> bytes:
-        """Whose word on the certificate counts, as PEM, as soon as there is one; empty if its keeper does not say."""
-        await self._first.wait()
-        return self._shown.bundle if self._shown is not None else b""
+        """Returns the CA bundle as PEM when a certificate is loaded; empty if the Secret has none."""
+        await self._ready.wait()
+        return self._loaded.bundle if self._loaded is not None else b""
 
     async def prepare(self) -> None:
-        """Return when the context has a certificate to show: when the cluster can be reached, and grants the rights."""
-        pauses = ExponentialBackoff(first=0.2, most=10.0)
+        """Returns when the context has a certificate, which requires the cluster and permissions."""
+        backoff = ExponentialBackoff(initial=0.2, maximum=10.0)
         while True:
             try:
-                await self.look()
+                await self.reconcile()
             except LauncherError as error:
-                log.warning("no certificate yet, trying again", extra={"why": str(error)})
-            if self._shown is not None:
+                log.warning("certificate not available, retrying", extra={"error": str(error)})
+            if self._loaded is not None:
                 return
-            await asyncio.sleep(pauses.next_delay())
+            await asyncio.sleep(backoff.next_delay())
 
     async def run(self) -> None:
-        """Keep the certificate fresh and known until cancelled."""
+        """Rotates and publishes the certificate until cancelled."""
         async with asyncio.TaskGroup() as group:
             for kind, namespace, name in (
                 (SECRETS, self._namespace, self._name),
                 (VALIDATING_WEBHOOKS, None, NAME),
                 (MUTATING_WEBHOOKS, None, NAME),
             ):
-                informer = Informer(self._store, kind, self, Selector.named(name), namespace=namespace)
+                informer = Informer(self._store, kind, Selector.for_name(name), namespace=namespace)
+                informer.add_event_handler(self)
                 group.create_task(informer.run())
-            await self._look_again_and_again()
+            await self._reconcile_forever()
 
-    def on_upsert(self, key: Key, obj: Object) -> None:  # noqa: ARG002 - what an informer tells
-        """Something has changed: look soon."""
+    def on_upsert(self, key: Key, obj: Object) -> None:  # noqa: ARG002 - an informer's event handler
+        """Triggers a reconcile."""
         self._changed.set()
 
-    def on_delete(self, key: Key) -> None:  # noqa: ARG002 - what an informer tells
-        """Something is gone: look soon."""
+    def on_delete(self, key: Key) -> None:  # noqa: ARG002 - an informer's event handler
+        """Triggers a reconcile."""
         self._changed.set()
 
-    async def _look_again_and_again(self) -> None:
-        pauses = ExponentialBackoff(first=1.0, most=_LOOK_AGAIN)
+    async def _reconcile_forever(self) -> None:
+        backoff = ExponentialBackoff(initial=1.0, maximum=_RESYNC_SECONDS)
         while True:
             self._changed.clear()
             try:
-                await self.look()
+                await self.reconcile()
             except LauncherError as error:
-                log.warning("certificate not kept, trying again", extra={"why": str(error)})
-                await asyncio.sleep(pauses.next_delay())
+                log.warning("certificate reconcile failed, retrying", extra={"error": str(error)})
+                await asyncio.sleep(backoff.next_delay())
                 continue
-            pauses.reset()
-            await self._until_changed(_LOOK_AGAIN * (0.5 + self._chance()))
+            backoff.reset()
+            await wait_or_timeout(self._changed, _RESYNC_SECONDS * (0.5 + self._jitter()))
 
-    async def _until_changed(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        except TimeoutError:
-            pass
-
-    async def look(self) -> None:
-        """Make, renew, take up and tell what is to be made, renewed, taken up and told now. Raises LauncherError."""
-        for _ in range(_TRIES):
+    async def reconcile(self) -> None:
+        """Creates, rotates, loads and publishes the certificate as needed. Raises LauncherError."""
+        for _ in range(_MAX_ATTEMPTS):
             try:
-                await self._look()
+                await self._reconcile()
             except (AlreadyExists, Conflict):
-                continue  # another replica was faster: what it wrote is as good
+                continue  # another replica was faster; its certificate is as good
             return
-        raise Unavailable(f"others have changed the certificate or the webhook {_TRIES} times on end")
+        raise Unavailable(f"the certificate or the webhook changed during {_MAX_ATTEMPTS} attempts")
 
-    async def _look(self) -> None:
+    async def _reconcile(self) -> None:
         try:
             secret = await self._store.get(SECRETS, self._namespace, self._name)
         except NotFound:
             secret = None
-        told = True
+        published = True
         if secret is not None:
-            self._show(secret)
-            told = await self._publish_ca_bundle(shown_in(secret).bundle)
-            if is_foreign(secret):
+            self._load(secret)
+            published = await self._publish_ca_bundle(serving_pem(secret).bundle)
+            if is_managed_by_other(secret):
                 return
-        if (saved := await self._renew(secret, told=told)) is not None:
-            self._show(saved)
-            await self._publish_ca_bundle(shown_in(saved).bundle)
+        if (saved := await self._rotate(secret, published=published)) is not None:
+            self._load(saved)
+            await self._publish_ca_bundle(serving_pem(saved).bundle)
 
-    async def _renew(self, secret: Object | None, *, told: bool) -> Object | None:
-        """The Secret as it now is, if anything about it was due."""
-        found = StoredCertificates() if secret is None else found_in(secret)
-        renewal = renewed(found, self._names, time_of(self._clock()), told=told)
+    async def _rotate(self, secret: Object | None, *, published: bool) -> Object | None:
+        """Returns the saved Secret, or None if nothing was due."""
+        stored = StoredCertificates() if secret is None else stored_certificates(secret)
+        renewal = renew_certificates(stored, self._names, utc_datetime(self._clock()), published=published)
         if secret is None:
-            new = new_secret(self._namespace, self._name, renewal.ring)
+            new = new_secret(self._namespace, self._name, renewal.certificates)
             saved = await self._store.create(SECRETS, new)
-            log.info("certificate made", extra={"secret": self._name})
+            log.info("certificate created", extra={"secret": self._name})
             return saved
-        if not renewal.because:
+        if not renewal.reasons:
             return None
-        saved = await self._store.update(SECRETS, changed_secret(secret, renewal.ring))
-        level = logging.WARNING if found.faults else logging.INFO
-        log.log(level, "certificate renewed", extra={"secret": self._name, "because": renewal.because})
+        saved = await self._store.update(SECRETS, updated_secret(secret, renewal.certificates))
+        level = logging.WARNING if stored.errors else logging.INFO
+        log.log(level, "certificate rotated", extra={"secret": self._name, "reason": renewal.reasons})
         return saved
 
-    def _show(self, secret: Object) -> None:
-        shown = shown_in(secret)
-        if shown == self._shown:
+    def _load(self, secret: Object) -> None:
+        pem = serving_pem(secret)
+        if pem == self._loaded:
             return
         try:
-            show(self.context, shown.certificate, shown.key)
+            load_pem_chain(self.context, pem.certificate, pem.key)
         except ssl.SSLError as error:
-            log.warning("certificate cannot be used", extra={"secret": self._name, "why": str(error)})
+            log.warning("certificate cannot be loaded", extra={"secret": self._name, "error": str(error)})
         else:
-            self._shown = shown
-            self._first.set()
+            self._loaded = pem
+            self._ready.set()
 
     async def _publish_ca_bundle(self, bundle: bytes) -> bool:
-        """Whether both webhook configurations that there are trust *bundle*, and only that. Raises Conflict."""
+        """Sets *bundle* in both webhook configurations; returns whether it is published. Raises Conflict."""
         if not bundle:
             return True
         text = b64encode(bundle).decode()
         kinds = (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS)
-        return all([await self._tell_one(kind, text) for kind in kinds])
+        return all([await self._publish_to(kind, text) for kind in kinds])
 
-    async def _tell_one(self, kind: ResourceKind, bundle: str) -> bool:
+    async def _publish_to(self, kind: ResourceKind, bundle: str) -> bool:
         try:
             stored = await self._store.get(kind, "", NAME)
-            wanted = _trusting(stored, bundle)
-            if wanted == stored:
-                wanted = _marked(stored, bundle)
-            if wanted != stored:
-                await self._store.update(kind, wanted)
+            desired = _with_bundle(stored, bundle)
+            if desired == stored:
+                desired = _with_annotation(stored, bundle)
+            if desired != stored:
+                await self._store.update(kind, desired)
         except Conflict:
             raise
         except NotFound:
-            self._note_missing(kind)
-            return True  # there is nobody to be told
+            self._log_missing(kind)
+            return True  # no client trusts it yet
         except RequestError as error:
-            log.warning("authority not told", extra={"kind": kind.kind, "object": NAME, "why": str(error)})
+            log.warning(
+                "CA bundle not published", extra={"kind": kind.kind, "object": NAME, "error": str(error)}
+            )
             return False
         self._missing.discard(kind)
         return True
 
-    def _note_missing(self, kind: ResourceKind) -> None:
+    def _log_missing(self, kind: ResourceKind) -> None:
         if kind not in self._missing:
             self._missing.add(kind)
-            log.info("no such webhook configuration", extra={"kind": kind.kind, "object": NAME})
+            log.info("webhook configuration not found", extra={"kind": kind.kind, "object": NAME})
 
 
 def service_names(namespace: str) -> tuple[str, ...]:
-    """The names by which the launcher's Service is called inside its cluster."""
+    """Returns the DNS names of the launcher's Service in its cluster."""
     inside = f"{NAME}.{namespace}"
     return NAME, inside, f"{inside}.svc", f"{inside}.svc.cluster.local"
 
 
-def _trusting(configuration: Object, bundle: str) -> Object:
-    """*configuration* with each of its webhooks known by *bundle*."""
+def _with_bundle(configuration: Object, bundle: str) -> Object:
+    """Returns *configuration* with *bundle* as the CA bundle of each webhook."""
     webhooks = [
         {**webhook, "clientConfig": {**webhook["clientConfig"], "caBundle": bundle}}
         for webhook in configuration.get("webhooks", ())
@@ -234,13 +230,13 @@ def _trusting(configuration: Object, bundle: str) -> Object:
     return {**configuration, "webhooks": webhooks} if webhooks else configuration
 
 
-def _marked(configuration: Object, bundle: str) -> Object:
+def _with_annotation(configuration: Object, bundle: str) -> Object:
     """
-    *configuration*, which trusts *bundle*, with a mark that says so.
+    Returns *configuration*, which has *bundle*, with an annotation of its hash.
 
-    While kube-apiserver reads one version, it can miss the next, and works with the old one until there is another
-    change. This is that change: should it be missed in turn, what is worked with trusts us already.
+    kube-apiserver can miss an update while it reads the previous version, and keeps the old one until the next update.
+    The annotation is that next update: if it is missed in turn, the version in use already has the bundle.
     """
     meta = configuration["metadata"]
-    marks = {**(meta.get("annotations") or {}), _TOLD: sha256(bundle.encode()).hexdigest()}
-    return {**configuration, "metadata": {**meta, "annotations": marks}}
+    annotations = {**(meta.get("annotations") or {}), _PUBLISHED: sha256(bundle.encode()).hexdigest()}
+    return {**configuration, "metadata": {**meta, "annotations": annotations}}

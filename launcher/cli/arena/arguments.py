@@ -1,11 +1,11 @@
-"""What can stand behind ``arena``."""
+"""The arguments of ``arena``."""
 
 import argparse
 from collections.abc import Callable
 from typing import NoReturn, TypeAlias
 
 from launcher.cli.arena import unsupported
-from launcher.cli.arguments import add_output, add_server, whole_number
+from launcher.cli.arguments import add_output_argument, add_server_arguments, whole_number
 from launcher.cli.errors import UsageError
 from launcher.converters.arena.flags import FLAGS, Flag, FlagType
 from launcher.core.timestamps import parse_go_duration as seconds_in
@@ -14,7 +14,7 @@ Run = Callable[[argparse.Namespace], int]
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that complains as every command does, without a page of flags."""
+    """A parser whose errors are UsageErrors, without a page of flags."""
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **{**options, "allow_abbrev": False})  # type: ignore[arg-type]  # argparse's own
@@ -23,11 +23,11 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: {message}; see {self.prog} --help")
 
 
-_Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - it has no other name
+_Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - it has no public name
 
 
 def make_parser(runs: dict[str, Run]) -> Parser:
-    """The parser of every command; ``given.run`` is one of *runs*."""
+    """The parser of all commands; ``args.run`` is one of *runs*."""
     parser = Parser(
         prog="arena",
         description="Arena's commands, for jobs that the launcher runs.",
@@ -36,18 +36,18 @@ def make_parser(runs: dict[str, Run]) -> Parser:
     _add_global(parser)
     commands = parser.add_subparsers(required=True, title="commands", metavar="COMMAND")
     _add_submit(commands, runs["submit"])
-    _add_looking(commands, runs)
-    _add_changing(commands, runs)
+    _add_read_commands(commands, runs)
+    _add_delete_commands(commands, runs)
     _add_top(commands, runs)
-    _leaf(commands, "whoami", runs["whoami"], "print your name, as jobs carry it")
+    _leaf(commands, "whoami", runs["whoami"], "print the name of the user of new jobs")
     _leaf(commands, "version", runs["version"], "print the version of the launcher")
     for name, why in unsupported.COMMANDS.items():
-        _refused(commands, name, why)
+        _add_unsupported(commands, name, why)
     return parser
 
 
-def old_spellings() -> dict[str, str]:
-    """What flags of earlier versions are called now, with their dashes."""
+def deprecated_flags() -> dict[str, str]:
+    """The current names of flags of earlier versions, with their dashes."""
     return {f"--{old}": f"--{flag.name}" for flag in FLAGS.values() for old in flag.old}
 
 
@@ -56,7 +56,7 @@ def _add_global(parser: argparse.ArgumentParser) -> None:
         "--loglevel",
         choices=("debug", "info", "warn", "error"),
         default="info",
-        help="the least that is told",
+        help="the lowest level that is printed",
     )
     for name in ("arena-namespace", "config"):
         parser.add_argument(f"--{name}", dest=name, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -64,7 +64,7 @@ def _add_global(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}", dest=name, action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )
-    add_server(parser)
+    add_server_arguments(parser)
 
 
 def _leaf(commands: _Commands, name: str, run: Run, help_: str, *others: str) -> Parser:
@@ -76,7 +76,7 @@ def _leaf(commands: _Commands, name: str, run: Run, help_: str, *others: str) ->
     return parser
 
 
-def _refused(commands: _Commands, name: str, why: str) -> None:
+def _add_unsupported(commands: _Commands, name: str, why: str) -> None:
     def refuse(_: argparse.Namespace) -> NoReturn:
         raise UsageError(f"arena {name}: {why}")
 
@@ -93,11 +93,11 @@ def _add_submit(commands: _Commands, run: Run) -> None:
     for flag in FLAGS.values():
         _add_flag(tfjob, flag)
     tfjob.add_argument(
-        "--dry-run", dest="dry_run", action="store_true", help="print what would be made, and make nothing"
+        "--dry-run", dest="dry_run", action="store_true", help="print the objects, create nothing"
     )
-    tfjob.add_argument("words", nargs="*", metavar="COMMAND", help="what every container runs")
+    tfjob.add_argument("words", nargs="*", metavar="COMMAND", help="the command of every container")
     for name, why in unsupported.KINDS.items():
-        _refused(kinds, name, why)
+        _add_unsupported(kinds, name, why)
 
 
 def _add_flag(parser: argparse.ArgumentParser, flag: Flag) -> None:
@@ -113,7 +113,7 @@ def _add_flag(parser: argparse.ArgumentParser, flag: Flag) -> None:
     parser.add_argument(
         *names,
         dest=flag.name,
-        action="append" if flag.kind is FlagType.EACH else "store",
+        action="append" if flag.kind is FlagType.REPEATED else "store",
         type=int if flag.kind is FlagType.NUMBER else str,
         default=argparse.SUPPRESS,
         metavar=flag.metavar or ("NUMBER" if flag.kind is FlagType.NUMBER else "TEXT"),
@@ -121,26 +121,29 @@ def _add_flag(parser: argparse.ArgumentParser, flag: Flag) -> None:
     )
 
 
-def _add_looking(commands: _Commands, runs: dict[str, Run]) -> None:
-    listing = _leaf(commands, "list", runs["list"], "list jobs", "ls")
-    _add_type(listing)
-    _add_everywhere(listing)
-    add_output(listing, "wide", "json", "yaml")
+def _add_read_commands(commands: _Commands, runs: dict[str, Run]) -> None:
+    list_parser = _leaf(commands, "list", runs["list"], "list jobs", "ls")
+    _add_type(list_parser)
+    _add_all_namespaces(list_parser)
+    add_output_argument(list_parser, "wide", "json", "yaml")
     get = _leaf(commands, "get", runs["get"], "show a job and its instances")
     get.add_argument("name", metavar="JOB", help="the job")
-    get.add_argument("-e", "--events", action="store_true", help="also what has happened to it")
-    get.add_argument("-g", "--gpus", action="store_true", help="also its GPUs")
+    get.add_argument("-e", "--events", action="store_true", help="also print its events")
+    get.add_argument("-g", "--gpus", action="store_true", help="also print its GPUs")
     _add_type(get)
-    add_output(get, "wide", "json", "yaml", "name")
-    logs = _leaf(commands, "logs", runs["logs"], "print what an instance has written", "log")
+    add_output_argument(get, "wide", "json", "yaml", "name")
+    logs = _leaf(commands, "logs", runs["logs"], "print the log of an instance", "log")
     logs.add_argument("name", metavar="JOB", help="the job")
-    logs.add_argument("-f", "--follow", action="store_true", help="go on with what is written")
+    logs.add_argument("-f", "--follow", action="store_true", help="follow the log")
     logs.add_argument(
-        "--since", type=_seconds, metavar="DURATION", help="only what is younger, such as 1h2m3s"
+        "--since",
+        type=_seconds,
+        metavar="DURATION",
+        help="only lines newer than this duration, such as 1h2m3s",
     )
-    logs.add_argument("--since-time", metavar="TIME", help="only what was written since then (RFC 3339)")
+    logs.add_argument("--since-time", metavar="TIME", help="only lines since this time (RFC 3339)")
     logs.add_argument("-t", "--tail", type=_lines, metavar="LINES", help="only the last lines")
-    logs.add_argument("--timestamps", action="store_true", help="begin lines with their time")
+    logs.add_argument("--timestamps", action="store_true", help="print the time of each line")
     _add_instance(logs)
     attach = _leaf(commands, "attach", runs["attach"], "run a command in a container of a job")
     attach.add_argument("name", metavar="JOB", help="the job")
@@ -148,25 +151,25 @@ def _add_looking(commands: _Commands, runs: dict[str, Run]) -> None:
     _add_instance(attach)
 
 
-def _add_changing(commands: _Commands, runs: dict[str, Run]) -> None:
+def _add_delete_commands(commands: _Commands, runs: dict[str, Run]) -> None:
     delete = _leaf(commands, "delete", runs["delete"], "delete jobs", "del")
     delete.add_argument("names", nargs="+", metavar="JOB", help="a job")
     _add_type(delete)
-    prune = _leaf(commands, "prune", runs["prune"], "delete jobs that are over and old")
+    prune = _leaf(commands, "prune", runs["prune"], "delete old jobs that have completed")
     prune.add_argument(
-        "-s", "--since", type=_seconds, metavar="DURATION", help="how old, such as 24h (required)"
+        "-s", "--since", type=_seconds, metavar="DURATION", help="the minimum age, such as 24h (required)"
     )
-    prune.add_argument("--pending", action="store_true", help="also jobs that have not begun to run")
-    _add_everywhere(prune)
+    prune.add_argument("--pending", action="store_true", help="also delete jobs that have not started")
+    _add_all_namespaces(prune)
 
 
 def _add_top(commands: _Commands, runs: dict[str, Run]) -> None:
-    top = commands.add_parser("top", help="show who has the GPUs", description="Show who has the GPUs.")
+    top = commands.add_parser("top", help="show the use of GPUs", description="Show the use of GPUs.")
     _add_global(top)
-    kinds = top.add_subparsers(required=True, title="of what", metavar="KIND")
+    kinds = top.add_subparsers(required=True, title="kinds", metavar="KIND")
     node = _leaf(kinds, "node", runs["top node"], "show the GPUs of nodes")
     node.add_argument("names", nargs="*", metavar="NODE", help="only this node")
-    add_output(node, "wide", "json", "yaml")
+    add_output_argument(node, "wide", "json", "yaml")
     for short, name in (("-d", "details"), ("-r", "refresh")):
         node.add_argument(
             short, f"--{name}", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
@@ -174,27 +177,27 @@ def _add_top(commands: _Commands, runs: dict[str, Run]) -> None:
     for words in (("-m", "--mode"), ("--metric",)):
         node.add_argument(*words, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     job = _leaf(kinds, "job", runs["top job"], "show the GPUs of jobs")
-    job.add_argument("name", nargs="?", metavar="JOB", help="the instances of this job")
-    job.add_argument("-i", "--instance", metavar="INSTANCE", help="only this one")
-    add_output(job, "wide", "json", "yaml")
+    job.add_argument("name", nargs="?", metavar="JOB", help="print the instances of this job")
+    job.add_argument("-i", "--instance", metavar="INSTANCE", help="only this instance")
+    add_output_argument(job, "wide", "json", "yaml")
     job.add_argument(
         "-r", "--refresh", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
     )
     _add_type(job)
-    _add_everywhere(job)
+    _add_all_namespaces(job)
 
 
 def _add_type(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-T", "--type", metavar="TYPE", help="the type of the job: tfjob or tf")
 
 
-def _add_everywhere(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-A", "--all-namespaces", action="store_true", help="look at every namespace")
+def _add_all_namespaces(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces")
 
 
 def _add_instance(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-i", "--instance", metavar="INSTANCE", help="which instance (default: the chief)")
-    parser.add_argument("-c", "--container", metavar="CONTAINER", help="which container")
+    parser.add_argument("-i", "--instance", metavar="INSTANCE", help="the instance (default: the chief)")
+    parser.add_argument("-c", "--container", metavar="CONTAINER", help="the container")
     _add_type(parser)
 
 
@@ -206,5 +209,5 @@ def _seconds(text: str) -> float:
 
 
 def _lines(text: str) -> int | None:
-    """How many; -1 is all of them."""
+    """The number of lines; None (-1) is all of them."""
     return None if text == "-1" else whole_number(text)

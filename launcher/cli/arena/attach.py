@@ -17,36 +17,39 @@ import orjson
 
 from launcher.cli.arena.jobs import check_type, job_named
 from launcher.cli.arena.logs import instance_of
-from launcher.cli.client.api_client import ApiClient, run_with_client
+from launcher.cli.client.api_client import api_client
+from launcher.cli.client.async_client import AsyncApiClient, run_with_client
 from launcher.cli.errors import print_error
 from launcher.converters.kubeflow.tfjob import CONTAINER
 
 _STDIN, _STDOUT, _STDERR, _RESULT, _SIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 
 
-def attach(given: argparse.Namespace) -> int:
-    """Run the command; its exit code."""
-    check_type(given.type)
+def attach(args: argparse.Namespace) -> int:
+    """Run the command. Returns its exit code."""
+    check_type(args.type)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
 
-    async def work(api: ApiClient) -> int:
-        job = await job_named(api, given.name, time.time())
-        parameters = [
-            ("container", given.container or CONTAINER),
-            *(("command", word) for word in given.words or ["sh"]),
-            *((stream, "true") for stream in ("stdin", "stdout")),
-            # A terminal shows both in one.
-            ("tty", "true") if terminal else ("stderr", "true"),
-        ]
-        async with api.execute(instance_of(job, given.instance).name, parameters) as socket:
-            with _raw() if terminal else nullcontext():
+    with api_client(args) as api:
+        pod = instance_of(job_named(api, args.name, time.time()), args.instance).name
+    parameters = [
+        ("container", args.container or CONTAINER),
+        *(("command", word) for word in args.words or ["sh"]),
+        *((stream, "true") for stream in ("stdin", "stdout")),
+        # A terminal has one stream for both.
+        ("tty", "true") if terminal else ("stderr", "true"),
+    ]
+
+    async def work(api: AsyncApiClient) -> int:
+        async with api.execute(pod, parameters) as socket:
+            with _raw_terminal() if terminal else nullcontext():
                 return await _Session(socket).run(terminal)
 
-    return run_with_client(given, work)
+    return run_with_client(args, work)
 
 
 class _Session:
-    """What is typed goes there, what is written comes here, until the command has ended."""
+    """Copies stdin to the command and its output to stdout and stderr, until the command exits."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
@@ -57,21 +60,21 @@ class _Session:
         if terminal:
             size = shutil.get_terminal_size()
             await self._send(_SIZE, orjson.dumps({"Width": size.columns, "Height": size.lines}))
-        typed: asyncio.Queue[bytes] = asyncio.Queue()
-        _listen(loop, descriptor, typed)
-        typist = asyncio.create_task(self._type(typed))
+        input_queue: asyncio.Queue[bytes] = asyncio.Queue()
+        _read_input(loop, descriptor, input_queue)
+        sender = asyncio.create_task(self._send_input(input_queue))
         try:
-            return await self._read()
+            return await self._read_output()
         finally:
-            typist.cancel()
+            sender.cancel()
 
-    async def _type(self, typed: "asyncio.Queue[bytes]") -> None:
-        while data := await typed.get():
+    async def _send_input(self, input_queue: "asyncio.Queue[bytes]") -> None:
+        while data := await input_queue.get():
             await self._send(_STDIN, data)
         if self._socket.protocol == "v5.channel.k8s.io":
             await self._send(_CLOSE, bytes([_STDIN]))
 
-    async def _read(self) -> int:
+    async def _read_output(self) -> int:
         async for message in self._socket:
             channel, data = message.data[0], message.data[1:]
             if channel in (_STDOUT, _STDERR):
@@ -80,26 +83,28 @@ class _Session:
                 out.flush()
             elif channel == _RESULT:
                 return _exit_code(data)
-        print_error("the connection ended before the command did")
+        print_error("the connection was closed before the command exited")
         return 1
 
     async def _send(self, channel: int, data: bytes) -> None:
         await self._socket.send_bytes(bytes([channel]) + data)
 
 
-def _listen(loop: asyncio.AbstractEventLoop, descriptor: int, typed: "asyncio.Queue[bytes]") -> None:
-    """Have a thread put what is typed into the queue; the program's end does not wait for it."""
+def _read_input(
+    loop: asyncio.AbstractEventLoop, descriptor: int, input_queue: "asyncio.Queue[bytes]"
+) -> None:
+    """Start a daemon thread that puts the input into the queue."""
 
-    def listen() -> None:
+    def read() -> None:
         while not loop.is_closed():
             data = os.read(descriptor, 4096)
             if loop.is_closed():
                 return
-            loop.call_soon_threadsafe(typed.put_nowait, data)
+            loop.call_soon_threadsafe(input_queue.put_nowait, data)
             if not data:
                 return
 
-    Thread(target=listen, daemon=True).start()
+    Thread(target=read, daemon=True).start()
 
 
 def _exit_code(data: bytes) -> int:
@@ -114,8 +119,8 @@ def _exit_code(data: bytes) -> int:
 
 
 @contextmanager
-def _raw() -> Iterator[None]:
-    """Inside, every key is sent as it is."""
+def _raw_terminal() -> Iterator[None]:
+    """Inside, the terminal passes on every key unchanged."""
     before = termios.tcgetattr(sys.stdin)
     try:
         tty.setraw(sys.stdin)

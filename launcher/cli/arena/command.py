@@ -1,86 +1,69 @@
-"""``arena``: the commands of Arena, for jobs that the launcher runs."""
+"""The table of Arena's commands, and how a command line of Arena is run."""
 
 import argparse
+import getpass
 from collections.abc import Sequence
+from importlib.metadata import version
 
-from launcher.cli.arguments import SubParsers
+from launcher.cli.arena import unsupported
+from launcher.cli.arena.arguments import Run, deprecated_flags, make_parser
+from launcher.cli.arena.argv import rewrite_argv
+from launcher.cli.arena.config import apply_default_namespace
+from launcher.cli.command import load_module
 from launcher.cli.errors import UsageError, print_error
 
-
-def add(commands: SubParsers) -> None:
-    """The parser of ``arena``, which leaves everything behind that word to Arena's own way of reading it."""
-    about = "submit and look after TensorFlow jobs, as Arena does"
-    command = commands.add_parser(
-        "arena",
-        help=about,
-        usage="launcher arena COMMAND …",
-        add_help=False,
-        # Nothing is an option: Arena reads them otherwise.
-        prefix_chars="\0",
-    )
-    command.add_argument(
-        "words", nargs=argparse.REMAINDER, metavar="COMMAND", help="see launcher arena --help"
-    )
-    command.set_defaults(run=_arena)
+#: Module of ``launcher.cli.arena`` and function of each command; the module is imported when the command is used.
+_COMMANDS = {
+    "submit": ("submit", "submit"),
+    "list": ("get", "list_jobs"),
+    "get": ("get", "get"),
+    "logs": ("logs", "logs"),
+    "attach": ("attach", "attach"),
+    "delete": ("delete", "delete"),
+    "prune": ("delete", "prune"),
+    "top node": ("top", "top_node"),
+    "top job": ("top", "top_job"),
+    "whoami": ("command", "whoami"),
+    "version": ("command", "print_version"),
+}
 
 
-def _arena(given: argparse.Namespace) -> int:
-    from launcher.cli.arena.config import settle_namespace
+def run_arena(words: Sequence[str]) -> int:
+    """The exit code of the command in *words*. Raises CommandError."""
+    parser = make_parser({name: _imported(*function) for name, function in _COMMANDS.items()})
+    args = parser.parse_args(rewrite_argv(words or ["--help"], parser, deprecated_flags(), _deprecated))
+    _check_flags(args)
+    apply_default_namespace(args)
+    return int(args.run(args))
 
-    read = _read(given.words)
-    _refuse(read)
-    settle_namespace(read)
-    return int(read.run(read))
 
+def _imported(module: str, function: str) -> Run:
+    def run(args: argparse.Namespace) -> int:
+        return int(getattr(load_module(f"arena.{module}"), function)(args))
 
-def _read(words: Sequence[str]) -> argparse.Namespace:
-    """What the words mean. Raises UsageError."""
-    from launcher.cli.arena import attach, delete, get, logs, submit, top
-    from launcher.cli.arena.arguments import make_parser, old_spellings
-    from launcher.cli.arena.argv import as_argparse
-
-    parser = make_parser(
-        {
-            "submit": submit.submit,
-            "list": get.list_jobs,
-            "get": get.get,
-            "logs": logs.logs,
-            "attach": attach.attach,
-            "delete": delete.delete,
-            "prune": delete.prune,
-            "top node": top.top_node,
-            "top job": top.top_job,
-            "whoami": _whoami,
-            "version": _version,
-        }
-    )
-    return parser.parse_args(as_argparse(words or ["--help"], parser, old_spellings(), _deprecated))
+    return run
 
 
 def _deprecated(old: str, new: str) -> None:
     print_error(f"Flag {old} has been deprecated, use {new} instead")
 
 
-def _refuse(given: argparse.Namespace) -> None:
-    """Raise UsageError for flags that ask for what there is not, after a word on those that change nothing."""
-    from launcher.cli.arena import unsupported
-
-    named = vars(given)
-    refused = [f"--{name}: {why}" for name, why in unsupported.FLAGS.items() if name in named]
-    if refused:
-        raise UsageError(*refused)
+def _check_flags(args: argparse.Namespace) -> None:
+    """Raise UsageError for unsupported flags, and print which flags have no effect."""
+    named = vars(args)
+    errors = [f"--{name}: {why}" for name, why in unsupported.FLAGS.items() if name in named]
+    if errors:
+        raise UsageError(*errors)
     print_error(*(f"--{name}: {why}" for name, why in unsupported.IGNORED.items() if name in named))
 
 
-def _whoami(_: argparse.Namespace) -> int:
-    import getpass
-
+def whoami(_: argparse.Namespace) -> int:
+    """Print the name of the user."""
     print(getpass.getuser())
     return 0
 
 
-def _version(_: argparse.Namespace) -> int:
-    from importlib.metadata import version
-
+def print_version(_: argparse.Namespace) -> int:
+    """Print the version of the launcher."""
     print(f"arena: launcher {version('framework-launcher')}")
     return 0

@@ -1,4 +1,4 @@
-"""Arena's config file, where its users have it."""
+"""Arena's config file."""
 
 import os
 from argparse import Namespace
@@ -10,7 +10,7 @@ from launcher.converters.arena.job_spec import NAMESPACE, read_config
 
 
 def config_of(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
-    """What ``$ARENA_CONFIG`` says, or ``~/.arena/config``; nothing where there is neither. Raises UsageError."""
+    """The settings of ``$ARENA_CONFIG`` or ``~/.arena/config``; none without either. Raises UsageError."""
     named = environment.get("ARENA_CONFIG")
     path = Path(named) if named and Path(named).is_file() else Path.home() / ".arena" / "config"
     try:
@@ -18,10 +18,12 @@ def config_of(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or 'it is no text in UTF-8'}") from error
+        raise UsageError(
+            f"{path}: {getattr(error, 'strerror', None) or 'not a text file in UTF-8'}"
+        ) from error
 
 
-def settle_namespace(given: Namespace) -> None:
-    """Have *given* name the namespace of the config file, unless it names one."""
-    if not given.namespace:
-        given.namespace = config_of().get(NAMESPACE)
+def apply_default_namespace(args: Namespace) -> None:
+    """Set the namespace of *args* to that of the config file, unless it is set."""
+    if not args.namespace:
+        args.namespace = config_of().get(NAMESPACE)

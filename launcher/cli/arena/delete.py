@@ -5,51 +5,48 @@ import time
 
 from launcher.cli.arena.jobs import ArenaJobSummary, all_jobs, check_type, job_named
 from launcher.cli.arena.output import ArenaLogger
-from launcher.cli.client.api_client import FRAMEWORKS, ApiClient, run_with_client
+from launcher.cli.client.api_client import ApiClient, api_client
+from launcher.cli.client.api_path import FRAMEWORKS
 from launcher.cli.errors import CommandError, UsageError, print_error
 from launcher.core.errors import NotFound
 
-_OVER = ("SUCCEEDED", "FAILED")
+_COMPLETED = ("SUCCEEDED", "FAILED")
 
 
-def delete(given: argparse.Namespace) -> int:
-    """Delete jobs; exit 1 if there is none of a name, after the others have been deleted."""
-    check_type(given.type)
-    teller = ArenaLogger(given)
+def delete(args: argparse.Namespace) -> int:
+    """Delete jobs. Returns 1 if one does not exist, after the others have been deleted."""
+    check_type(args.type)
+    logger = ArenaLogger(args)
 
-    async def work(api: ApiClient) -> int:
-        code = 0
-        for name in given.names:
+    code = 0
+    with api_client(args) as api:
+        for name in args.names:
             try:
-                await _delete(api, await job_named(api, name, time.time()), teller)
+                _delete(api, job_named(api, name, time.time()), logger)
             except (NotFound, CommandError) as error:
                 print_error(str(error))
                 code = max(code, error.code if isinstance(error, CommandError) else 1)
-        return code
-
-    return run_with_client(given, work)
+    return code
 
 
-def prune(given: argparse.Namespace) -> int:
-    """Delete jobs that have been there for long, and are over."""
-    if given.since is None:
-        raise UsageError("--since: how old have jobs to be? write it as in: arena prune --since 24h")
-    teller = ArenaLogger(given)
+def prune(args: argparse.Namespace) -> int:
+    """Delete jobs that are older than --since and have completed."""
+    if args.since is None:
+        raise UsageError("--since: is required; for example: arena prune --since 24h")
+    logger = ArenaLogger(args)
 
-    async def work(api: ApiClient) -> int:
-        jobs = await all_jobs(api, time.time(), everywhere=given.all_namespaces)
-        states = (*_OVER, "PENDING", "QUEUING") if given.pending else _OVER
-        old = [job for job in jobs if job.status in states and job.now - job.started >= given.since]
+    states = (*_COMPLETED, "PENDING", "QUEUING") if args.pending else _COMPLETED
+    with api_client(args) as api:
+        jobs = all_jobs(api, time.time(), all_namespaces=args.all_namespaces)
+        old = [job for job in jobs if job.status in states and job.now - job.started >= args.since]
         for job in old:
-            await _delete(api.within(job.namespace), job, teller)
-        if not old:
-            teller.info("there are no jobs to delete")
-        return 0
-
-    return run_with_client(given, work)
+            _delete(api.in_namespace(job.namespace), job, logger)
+    if not old:
+        logger.info("There are no jobs to delete")
+    return 0
 
 
-async def _delete(api: ApiClient, job: ArenaJobSummary, teller: ArenaLogger) -> None:
-    await api.delete(FRAMEWORKS, job.name, {"propagationPolicy": "Foreground"})
+def _delete(api: ApiClient, job: ArenaJobSummary, logger: ArenaLogger) -> None:
+    api.delete(FRAMEWORKS, job.name, {"propagationPolicy": "Foreground"})
     print(f'framework.launcher.microsoft.com "{job.name}" deleted', flush=True)
-    teller.info(f"The Job {job.name} has been deleted successfully")
+    logger.info(f"The Job {job.name} has been deleted successfully")

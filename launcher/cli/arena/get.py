@@ -6,38 +6,37 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.cli.arena.jobs import NONE, TRAINER, ArenaJobSummary, Instance, all_jobs, check_type, job_named
-from launcher.cli.arena.output import ruled, table
-from launcher.cli.arena.pod_status import pod_words
-from launcher.cli.client.api_client import PODS, SERVICES, ApiClient, run_with_client
+from launcher.cli.arena.output import table, table_with_rule
+from launcher.cli.client.api_client import ApiClient, api_client
+from launcher.cli.client.api_path import PODS, SERVICES
 from launcher.cli.output.event_table import events_of, last_seen
+from launcher.cli.output.formats import print_object
 from launcher.cli.output.framework_summary import state_of
-from launcher.cli.output.serializers import print_form
 from launcher.cli.output.terminal import one_line
 from launcher.core.errors import NotFound
 from launcher.core.names import PodIdentityKey
-from launcher.core.timestamps import format_rfc3339, parse_rfc3339, short
+from launcher.core.pods.pod_status_column import pod_status_column
+from launcher.core.timestamps import format_rfc3339, format_short, parse_rfc3339
 
 Json = dict[str, Any]
 
-_LIST = ("NAME", "STATUS", "TRAINER", "DURATION", "GPU(Requested)", "GPU(Allocated)", "NODE")
+_LIST_HEADER = ("NAME", "STATUS", "TRAINER", "DURATION", "GPU(Requested)", "GPU(Allocated)", "NODE")
 
 
-def list_jobs(given: argparse.Namespace) -> int:
+def list_jobs(args: argparse.Namespace) -> int:
     """Print every job."""
-    check_type(given.type)
+    check_type(args.type)
 
-    async def work(api: ApiClient) -> int:
-        jobs = await all_jobs(api, time.time(), everywhere=given.all_namespaces)
-        if given.output in ("json", "yaml"):
-            print_form([summary(job) for job in jobs], given.output)
-            return 0
-        spaces = given.all_namespaces
-        rows = [((job.namespace,) if spaces else ()) + _row(job) for job in jobs]
-        for line in table((("NAMESPACE",) if spaces else ()) + _LIST, rows):
-            print(line)
+    namespaces = args.all_namespaces
+    with api_client(args) as api:
+        jobs = all_jobs(api, time.time(), all_namespaces=namespaces)
+    if args.output in ("json", "yaml"):
+        print_object([summary(job) for job in jobs], args.output, indent=4)
         return 0
-
-    return run_with_client(given, work)
+    rows = [((job.namespace,) if namespaces else ()) + _row(job) for job in jobs]
+    for line in table((("NAMESPACE",) if namespaces else ()) + _LIST_HEADER, rows):
+        print(line)
+    return 0
 
 
 def _row(job: ArenaJobSummary) -> tuple[object, ...]:
@@ -46,27 +45,24 @@ def _row(job: ArenaJobSummary) -> tuple[object, ...]:
     return (job.name, job.status, TRAINER, job.age, job.gpus, has, chief.node_ip if chief else NONE)
 
 
-def get(given: argparse.Namespace) -> int:
-    """Print one job: its instances, or more of it."""
-    check_type(given.type)
+def get(args: argparse.Namespace) -> int:
+    """Print one job: its instances, or its details."""
+    check_type(args.type)
 
-    async def work(api: ApiClient) -> int:
-        job = await job_named(api, given.name, time.time())
-        if given.output == "name":
+    with api_client(args) as api:
+        job = job_named(api, args.name, time.time())
+        if args.output == "name":
             print(job.name)
-        elif given.output in ("json", "yaml"):
-            print_form(_detail(job, await _pods(api, job), await _tensorboard(api, job)), given.output)
+        elif args.output in ("json", "yaml"):
+            print_object(_detail(job, _pods(api, job), _tensorboard(api, job)), args.output, indent=4)
         else:
-            lines = await _wide(api, job) if given.output == "wide" else list(_flat(job))
-            for line in lines:
+            for line in _wide(api, job) if args.output == "wide" else _flat(job):
                 print(line)
-            if given.gpus:
+            if args.gpus:
                 print("\n".join(("", "GPUs:", *_gpu_lines(job))))
-            if given.events:
-                print("\n".join(("", "Events:", *await _events(api, job))))
-        return 0
-
-    return run_with_client(given, work)
+            if args.events:
+                print("\n".join(("", "Events:", *_events(api, job))))
+    return 0
 
 
 def _flat(job: ArenaJobSummary) -> Iterator[str]:
@@ -74,8 +70,8 @@ def _flat(job: ArenaJobSummary) -> Iterator[str]:
     return table(("NAME", "STATUS", "TRAINER", "AGE", "INSTANCE", "NODE"), rows)
 
 
-async def _wide(api: ApiClient, job: ArenaJobSummary) -> list[str]:
-    pods = await _pods(api, job)
+def _wide(api: ApiClient, job: ArenaJobSummary) -> list[str]:
+    pods = _pods(api, job)
     ended = "" if job.ended is None else format_rfc3339(int(job.ended))
     facts = {
         "Name": job.name,
@@ -92,15 +88,19 @@ async def _wide(api: ApiClient, job: ArenaJobSummary) -> list[str]:
         (each.name, _words(each, pods), job.age, str(each.is_chief).lower(), each.gpus, each.node_ip)
         for each in job.shown
     ]
-    lines += ["", "Instances:", *ruled(("NAME", "STATUS", "AGE", "IS_CHIEF", "GPU(Requested)", "NODE"), rows)]
-    if url := await _tensorboard(api, job):
+    lines += [
+        "",
+        "Instances:",
+        *table_with_rule(("NAME", "STATUS", "AGE", "IS_CHIEF", "GPU(Requested)", "NODE"), rows),
+    ]
+    if url := _tensorboard(api, job):
         lines += ["", "Tensorboard:", f"  {url}"]
     return lines
 
 
 def _words(instance: Instance, pods: dict[str, Json]) -> str:
     pod = pods.get(instance.name)
-    return instance.status.capitalize() if pod is None else pod_words(pod)
+    return instance.status.capitalize() if pod is None else pod_status_column(pod)
 
 
 def _gpu_lines(job: ArenaJobSummary) -> Iterator[str]:
@@ -109,38 +109,37 @@ def _gpu_lines(job: ArenaJobSummary) -> Iterator[str]:
     yield f"  Allocated: {has}"
 
 
-async def _events(api: ApiClient, job: ArenaJobSummary) -> Iterator[str]:
+def _events(api: ApiClient, job: ArenaJobSummary) -> Iterator[str]:
     rows = []
-    for event in await events_of(api, job.name):
+    for event in events_of(api, job.name):
         about = event["involvedObject"]
         message = one_line(f"[{event.get('reason', '')}] {event.get('message', '')}")
         seen = last_seen(event)
-        age = short(job.now - parse_rfc3339(seen)) if seen else NONE
+        age = format_short(job.now - parse_rfc3339(seen)) if seen else NONE
         rows.append(
             (f"{about.get('kind', '').lower()}/{about.get('name', '')}", event.get("type"), age, message)
         )
-    return ruled(("SOURCE", "TYPE", "AGE", "MESSAGE"), rows)
+    return table_with_rule(("SOURCE", "TYPE", "AGE", "MESSAGE"), rows)
 
 
-async def _pods(api: ApiClient, job: ArenaJobSummary) -> dict[str, Json]:
-    found, _ = await api.within(job.namespace).list(
-        PODS, labels=f"{PodIdentityKey.FRAMEWORK_NAME}={job.name}"
-    )
+def _pods(api: ApiClient, job: ArenaJobSummary) -> dict[str, Json]:
+    labels = f"{PodIdentityKey.FRAMEWORK_NAME}={job.name}"
+    found = api.in_namespace(job.namespace).list(PODS, labels=labels)
     return {pod["metadata"]["name"]: pod for pod in found}
 
 
-async def _tensorboard(api: ApiClient, job: ArenaJobSummary) -> str:
-    """Where a browser finds the TensorBoard; empty where there is none."""
+def _tensorboard(api: ApiClient, job: ArenaJobSummary) -> str:
+    """The URL of the TensorBoard; empty without one."""
     if not job.has_tensorboard:
         return ""
-    pods = await _pods(api, job)
+    pods = _pods(api, job)
     host = (pods.get(f"{job.name}-tensorboard-0", {}).get("status") or {}).get("hostIP")
     try:
-        service = await api.within(job.namespace).get(SERVICES, f"{job.name}-tensorboard")
+        service = api.in_namespace(job.namespace).get(SERVICES, f"{job.name}-tensorboard")
     except NotFound:
         return ""
     port = service["spec"]["ports"][0]
-    # Without a cluster nobody maps ports: there it listens on its own.
+    # Local mode has no node ports: TensorBoard listens on its own port.
     return f"http://{host}:{port.get('nodePort') or port['port']}" if host else ""
 
 
@@ -150,14 +149,14 @@ def _priority(job: ArenaJobSummary) -> str:
 
 
 def summary(job: ArenaJobSummary) -> Json:
-    """What programs read about the job."""
+    """The job as JSON."""
     return {
         "uuid": job.framework["metadata"]["uid"],
         "name": job.name,
         "namespace": job.namespace,
         "duration": f"{job.seconds}s",
         "status": job.status,
-        "state": state_of(job.framework),
+        "state": state_of(job.framework, job.now),
         "trainer": TRAINER.lower(),
         "priority": _priority(job),
         "requestGPUs": job.gpus,

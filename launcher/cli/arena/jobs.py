@@ -1,54 +1,56 @@
-"""Frameworks as Arena shows jobs: one word for where each stands, and its instances."""
+"""Frameworks as jobs of Arena: the status in one word, and the instances."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.cli.client.api_client import FRAMEWORKS, ApiClient
+from launcher.cli.client.api_client import ApiClient
+from launcher.cli.client.api_path import FRAMEWORKS
 from launcher.cli.errors import CommandError
-from launcher.cli.output.framework_summary import condition, is_over, record_of, succeeded
+from launcher.cli.output.framework_summary import has_condition, is_completed, succeeded
+from launcher.cli.output.task_entries import role_entries
 from launcher.converters.arena.flag_parsers import GPU
 from launcher.converters.arena.labels import GPUS, JOB_LABEL, JOB_VALUE
 from launcher.converters.arena.tensorboard import ROLE as TENSORBOARD
-from launcher.core.completion_codes import Code
 from launcher.core.names import pod_name
 from launcher.core.quantity import quantity
 from launcher.core.replicas import tasks_of_roles
 from launcher.core.serialization.index_ranges import INDEXES_END
 from launcher.core.spec import FrameworkName, RoleName
-from launcher.core.status import State, TaskStatus
-from launcher.core.timestamps import parse_rfc3339, short
+from launcher.core.timestamps import format_short, parse_rfc3339
 
 Json = dict[str, Any]
 
 TRAINER = "TFJOB"
 NONE = "N/A"
-#: Which Frameworks are jobs of Arena's.
+#: Selects the Frameworks that are jobs of Arena.
 SELECTOR = f"{JOB_LABEL}={JOB_VALUE}"
+#: The completion code of a task whose pod was deleted because the attempt completed.
+FRAMEWORK_ATTEMPT_COMPLETION = -220
 _TYPES = ("tfjob", "tensorflow", "tf")
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One pod of a job, there or yet to come."""
+    """One pod of a job, which may not exist yet."""
 
     name: str
     role: str
     index: int
-    #: The phase of its pod, in capitals.
+    #: The phase of the pod, in capitals.
     status: str
     node: str
     node_ip: str
     ip: str
     gpus: int
     is_chief: bool
-    #: The end of the job was the end of it, too, and its pod has been taken away.
+    #: The pod was deleted because the job completed.
     is_gone: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ArenaJobSummary:
-    """A Framework of Arena's."""
+    """A job of Arena, and the time at which it was read."""
 
     framework: Json
     now: float
@@ -64,16 +66,16 @@ class ArenaJobSummary:
 
     @property
     def status(self) -> str:
-        """SUCCEEDED, FAILED, RUNNING, QUEUING or PENDING; it runs when no instance is still to start."""
-        if is_over(self.framework):
+        """SUCCEEDED, FAILED, RUNNING (all instances have started), QUEUING or PENDING."""
+        if is_completed(self.framework):
             return "SUCCEEDED" if succeeded(self.framework) else "FAILED"
         if self.framework["spec"].get("executionType") == "Create":
             return "QUEUING"
         waiting = any(instance.status == "PENDING" for instance in self.instances)
-        return "RUNNING" if condition(self.framework, "Running") and not waiting else "PENDING"
+        return "RUNNING" if has_condition(self.framework, "Running") and not waiting else "PENDING"
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         return bool((self.framework.get("status") or {}).get("startTime"))
 
     @property
@@ -88,16 +90,16 @@ class ArenaJobSummary:
 
     @property
     def seconds(self) -> int:
-        """How long it has taken, or took."""
+        """The time between the start and the completion, or until now."""
         return max(0, int((self.ended or self.now) - self.started))
 
     @property
     def age(self) -> str:
-        return short(self.seconds)
+        return format_short(self.seconds)
 
     @property
     def shown(self) -> list[Instance]:
-        """Those whose pods are there, or are to come, by name; of a job that was stopped, all."""
+        """The instances whose pods exist or will be created, by name; all instances of a stopped job."""
         found = sorted(self.instances, key=lambda each: (each.role, each.index))
         return [each for each in found if not each.is_gone] or found
 
@@ -111,41 +113,41 @@ class ArenaJobSummary:
 
     @property
     def gpus(self) -> int:
-        """What it asks for, by its own word or by its pods."""
-        said = (self.framework["metadata"].get("annotations") or {}).get(GPUS, "")
-        return (int(said) if said.isdecimal() else 0) or sum(each.gpus for each in self.instances)
+        """The requested GPUs: those of the annotation, or else of the pods."""
+        annotation = (self.framework["metadata"].get("annotations") or {}).get(GPUS, "")
+        return (int(annotation) if annotation.isdecimal() else 0) or sum(each.gpus for each in self.instances)
 
     @property
     def allocated_gpus(self) -> int | None:
-        """What it has; None when it is over or not begun."""
+        """The GPUs of running instances; None for a job that has completed or is queued."""
         if self.status not in ("PENDING", "RUNNING"):
             return None
         return sum(each.gpus for each in self.instances if each.status == "RUNNING")
 
 
 def check_type(type_: str | None) -> None:
-    """Raise CommandError unless *type_* means jobs that there can be."""
+    """Raise CommandError for a type of job that is not supported."""
     if type_ is not None and type_.lower() not in _TYPES:
-        raise CommandError(f"--type: there are no jobs of type {type_} here; there are tfjob (tf)")
+        raise CommandError(f"--type: unknown type {type_}; supported: tfjob (tf)")
 
 
-async def job_named(api: ApiClient, name: str, now: float) -> ArenaJobSummary:
-    """The job of that name. Raises NotFound, CommandError when it is none of Arena's."""
-    framework = await api.get(FRAMEWORKS, name)
+def job_named(api: ApiClient, name: str, now: float) -> ArenaJobSummary:
+    """The job of that name. Raises NotFound, CommandError when it is not a job of Arena."""
+    framework = api.get(FRAMEWORKS, name)
     if (framework["metadata"].get("labels") or {}).get(JOB_LABEL) != JOB_VALUE:
-        raise CommandError(f"{name} is no job of arena's; see: launcher get {name}")
+        raise CommandError(f"{name} is not a job of Arena; see: launcher get {name}")
     return _job(framework, now)
 
 
-async def all_jobs(api: ApiClient, now: float, *, everywhere: bool) -> list[ArenaJobSummary]:
-    """Every job, the newest first."""
-    items, _ = await api.list(FRAMEWORKS, labels=SELECTOR, everywhere=everywhere)
+def all_jobs(api: ApiClient, now: float, *, all_namespaces: bool) -> list[ArenaJobSummary]:
+    """All jobs, the newest first."""
+    items = api.list(FRAMEWORKS, labels=SELECTOR, all_namespaces=all_namespaces)
     return newest_first(_job(item, now) for item in items)
 
 
 def newest_first(jobs: Iterable[ArenaJobSummary]) -> list[ArenaJobSummary]:
-    """The jobs by their beginning, the latest first, and before it those that have not begun."""
-    return sorted(jobs, key=lambda job: (job.has_begun, -job.started, job.namespace, job.name))
+    """The jobs by their start, the latest first, after those that have not started."""
+    return sorted(jobs, key=lambda job: (job.has_started, -job.started, job.namespace, job.name))
 
 
 def _job(framework: Json, now: float) -> ArenaJobSummary:
@@ -154,39 +156,46 @@ def _job(framework: Json, now: float) -> ArenaJobSummary:
 
 def _instances(framework: Json) -> Iterator[Instance]:
     name, spec = FrameworkName(framework["metadata"]["name"]), framework["spec"]
-    record = record_of(framework)
-    tasks = {(role.name, task.index): task for role in record.roles for task in role.tasks} if record else {}
+    tasks = {(role.name, task["index"]): task for role in role_entries(framework) for task in role.tasks}
     roles = spec.get("taskRoles") or ()
     chief = "chief" if any(role["name"] == "chief" for role in roles) else "worker"
     for role, count in zip(roles, tasks_of_roles(spec), strict=True):
         if role["name"] == TENSORBOARD:
             continue
         for index in range(min(count, INDEXES_END)):
-            task = tasks.get((RoleName(role["name"]), index))
-            attempt = task.attempt if task else None
+            task = tasks.get((role["name"], index)) or {}
+            attempt = task.get("attemptStatus") or {}
+            node = attempt.get("podNodeName")
             yield Instance(
                 name=pod_name(name, RoleName(role["name"]), index),
                 role=role["name"],
                 index=index,
                 status=_phase(task),
-                node=(attempt and attempt.node) or NONE,
-                node_ip=(attempt and (attempt.host_ip or attempt.node)) or NONE,
-                ip=(attempt and attempt.ip) or NONE,
+                node=node or NONE,
+                node_ip=attempt.get("podHostIP") or node or NONE,
+                ip=attempt.get("podIP") or NONE,
                 gpus=_gpus(role["task"]["pod"].get("spec") or {}),
                 is_chief=(role["name"], index) == (chief, 0),
                 is_gone=_is_gone(task),
             )
 
 
-def _phase(task: TaskStatus | None) -> str:
-    if task is not None and task.state is State.COMPLETED:
-        return "SUCCEEDED" if task.succeeded else "FAILED"
-    return "RUNNING" if task is not None and task.state is State.RUNNING else "PENDING"
+def _phase(task: Json) -> str:
+    match task.get("state"):
+        case "Completed":
+            return "SUCCEEDED" if _completion(task).get("type", {}).get("name") == "Succeeded" else "FAILED"
+        case "AttemptRunning":
+            return "RUNNING"
+        case _:
+            return "PENDING"
 
 
-def _is_gone(task: TaskStatus | None) -> bool:
-    end = task.attempt.completion if task is not None and task.state is State.COMPLETED else None
-    return end is not None and end.code == Code.FRAMEWORK_ATTEMPT_COMPLETION
+def _is_gone(task: Json) -> bool:
+    return task.get("state") == "Completed" and _completion(task).get("code") == FRAMEWORK_ATTEMPT_COMPLETION
+
+
+def _completion(task: Json) -> Json:
+    return task["attemptStatus"].get("completionStatus") or {}
 
 
 def _gpus(spec: Json) -> int:

@@ -1,4 +1,4 @@
-"""``arena top``: the GPUs of nodes and jobs, and who has them."""
+"""``arena top``: the GPUs of nodes and jobs."""
 
 import argparse
 import time
@@ -10,10 +10,12 @@ from typing import Any
 from launcher.cli.arena.get import summary
 from launcher.cli.arena.jobs import NONE, TRAINER, ArenaJobSummary, all_jobs, check_type, job_named
 from launcher.cli.arena.output import table
-from launcher.cli.client.api_client import NODES, PODS, ApiClient, run_with_client
+from launcher.cli.client.api_client import api_client
+from launcher.cli.client.api_path import NODES, PODS
 from launcher.cli.errors import CommandError
-from launcher.cli.output.serializers import print_form
+from launcher.cli.output.formats import print_object
 from launcher.converters.arena.flag_parsers import GPU
+from launcher.core.pods.observed_pod import has_terminated, node_name
 from launcher.core.quantity import quantity
 
 Json = dict[str, Any]
@@ -34,24 +36,20 @@ class _Node:
     allocated: int
 
 
-def top_node(given: argparse.Namespace) -> int:
+def top_node(args: argparse.Namespace) -> int:
     """Print the nodes and their GPUs."""
-
-    async def work(api: ApiClient) -> int:
-        items, _ = await api.list(NODES, everywhere=True)
-        pods, _ = await api.list(PODS, everywhere=True)
-        used = _used(pods)
-        nodes = [_node(item, used) for item in sorted(items, key=lambda item: str(item["metadata"]["name"]))]
-        if missing := set(given.names) - {node.name for node in nodes}:
-            raise CommandError(f"there is no node {', '.join(sorted(missing))}")
-        chosen = [node for node in nodes if not given.names or node.name in given.names]
-        if given.output in ("json", "yaml"):
-            print_form(_node_form(chosen), given.output)
-        else:
-            print("\n".join(_node_lines(chosen)))
-        return 0
-
-    return run_with_client(given, work)
+    with api_client(args) as api:
+        items = api.list(NODES, all_namespaces=True)
+        used = _used_gpus(api.list(PODS, all_namespaces=True))
+    nodes = [_node(item, used) for item in sorted(items, key=lambda item: str(item["metadata"]["name"]))]
+    if missing := set(args.names) - {node.name for node in nodes}:
+        raise CommandError(f"unknown node {', '.join(sorted(missing))}")
+    selected = [node for node in nodes if not args.names or node.name in args.names]
+    if args.output in ("json", "yaml"):
+        print_object(_nodes_json(selected), args.output, indent=4)
+    else:
+        print("\n".join(_node_lines(selected)))
+    return 0
 
 
 def _node(item: Json, used: Counter[str]) -> _Node:
@@ -69,7 +67,7 @@ def _node_lines(nodes: list[_Node]) -> list[str]:
     return [*lines, rule, "Allocated/Total GPUs In Cluster:", f"{allocated}/{total} ({share}%)"]
 
 
-def _node_form(nodes: list[_Node]) -> Json:
+def _nodes_json(nodes: list[_Node]) -> Json:
     return {
         "nodes": [
             {
@@ -87,14 +85,14 @@ def _node_form(nodes: list[_Node]) -> Json:
     }
 
 
-def _used(pods: Iterable[Json]) -> Counter[str]:
-    """GPUs that pods have, by node."""
+def _used_gpus(pods: Iterable[Json]) -> Counter[str]:
+    """The number of GPUs of pods, by node."""
     used: Counter[str] = Counter()
     for pod in pods:
-        if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+        if not has_terminated(pod):
             for container in pod["spec"].get("containers") or ():
                 limits = (container.get("resources") or {}).get("limits") or {}
-                used[pod["spec"].get("nodeName") or ""] += int(quantity(limits.get(GPU, 0)))
+                used[node_name(pod) or ""] += int(quantity(limits.get(GPU, 0)))
     return used
 
 
@@ -116,27 +114,25 @@ def _state(node: Json) -> str:
     return _READY.get(ready, "Unknown") + cordoned
 
 
-def top_job(given: argparse.Namespace) -> int:
+def top_job(args: argparse.Namespace) -> int:
     """Print the jobs by their GPUs, or the instances of one."""
-    check_type(given.type)
+    check_type(args.type)
 
-    async def work(api: ApiClient) -> int:
-        if given.name is not None:
-            jobs = [await job_named(api, given.name, time.time())]
+    with api_client(args) as api:
+        if args.name is not None:
+            jobs = [job_named(api, args.name, time.time())]
         else:
-            jobs = await all_jobs(api, time.time(), everywhere=given.all_namespaces)
-        if given.output in ("json", "yaml"):
-            print_form([summary(job) for job in _greatest_first(jobs)], given.output)
-        elif given.name is not None:
-            print("\n".join(_instance_lines(jobs[0], given.instance)))
-        else:
-            print("\n".join(_job_lines(_greatest_first(jobs))))
-        return 0
-
-    return run_with_client(given, work)
+            jobs = all_jobs(api, time.time(), all_namespaces=args.all_namespaces)
+    if args.output in ("json", "yaml"):
+        print_object([summary(job) for job in _by_gpus(jobs)], args.output, indent=4)
+    elif args.name is not None:
+        print("\n".join(_instance_lines(jobs[0], args.instance)))
+    else:
+        print("\n".join(_job_lines(_by_gpus(jobs))))
+    return 0
 
 
-def _greatest_first(jobs: list[ArenaJobSummary]) -> list[ArenaJobSummary]:
+def _by_gpus(jobs: list[ArenaJobSummary]) -> list[ArenaJobSummary]:
     return sorted(jobs, key=lambda job: -job.gpus)
 
 

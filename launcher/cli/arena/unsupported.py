@@ -1,22 +1,22 @@
-"""What Arena has and the launcher has not, each with the way out."""
+"""Commands and flags of Arena that the launcher does not support, each with an alternative."""
 
 from collections.abc import Mapping
 
 #: By command.
 COMMANDS: Mapping[str, str] = {
-    "logviewer": "there is no log viewer; see arena logs, or the pages of the launcher",
-    "scalein": "jobs of elastic training are not run here; launcher scale changes how many tasks a role has",
-    "scaleout": "jobs of elastic training are not run here; launcher scale changes how many tasks a role has",
-    "serve": "models are not served here",
-    "data": "volumes are the cluster's: kubectl get pvc",
-    "cron": "nothing is run at set times here; let a CronJob call arena submit",
-    "evaluate": "there are no evaluation jobs; submit one as a tfjob",
-    "model": "models are not kept here",
-    "completion": "shells complete the words of launcher itself: launcher completion",
-    "llm": "models are not served here",
+    "logviewer": "not supported; use arena logs",
+    "scalein": "elastic training is not supported; launcher scale changes the number of tasks of a role",
+    "scaleout": "elastic training is not supported; launcher scale changes the number of tasks of a role",
+    "serve": "model serving is not supported",
+    "data": "volumes belong to the cluster: kubectl get pvc",
+    "cron": "not supported; use a CronJob that runs arena submit",
+    "evaluate": "evaluation jobs are not supported; submit a tfjob",
+    "model": "model management is not supported",
+    "completion": "use launcher completion, which completes the commands of launcher",
+    "llm": "model serving is not supported",
 }
 
-_OTHER = "only TensorFlow jobs can be submitted by flags; write a Framework, and give it to launcher submit"
+_OTHER = "only TensorFlow jobs can be submitted with flags; write a Framework and use launcher submit"
 #: By kind of job.
 KINDS: Mapping[str, str] = dict.fromkeys(
     (
@@ -26,19 +26,19 @@ KINDS: Mapping[str, str] = dict.fromkeys(
     _OTHER,
 )
 
-#: By flag of any command: what the launcher has no use for.
+#: By flag of any command.
 FLAGS: Mapping[str, str] = {
-    "config": "jobs go to a launcher, not to a cluster: name it with --server, or in LAUNCHER_SERVER",
-    "pprof": "the launcher is measured at its /metrics",
-    "trace": "the launcher is measured at its /metrics",
-    "details": "GPUs are counted, not looked at: see launcher describe, or kubectl describe node",
-    "refresh": "run it again: watch -n 5 arena top node",
-    "mode": "GPUs are counted, not looked at",
-    "metric": "GPUs are counted, not looked at",
+    "config": "jobs are submitted to a launcher, not to a cluster: set --server or LAUNCHER_SERVER",
+    "pprof": "not supported; see /metrics of the launcher",
+    "trace": "not supported; see /metrics of the launcher",
+    "details": "GPU metrics are not supported; see launcher describe, or kubectl describe node",
+    "refresh": "not supported; use: watch -n 5 arena top node",
+    "mode": "GPU metrics are not supported",
+    "metric": "GPU metrics are not supported",
 }
 
-#: Flags that change nothing, and are told to.
+#: Flags without effect, which are reported.
 IGNORED: Mapping[str, str] = {
-    "arena-namespace": "there is no operator to look for; it is passed over",
-    "helm-binary": "no chart is rendered; it is passed over",
+    "arena-namespace": "ignored: the launcher has no operator",
+    "helm-binary": "ignored: no chart is rendered",
 }

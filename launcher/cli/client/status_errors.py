@@ -1,52 +1,28 @@
-"""What the server says when it says no: a Status into our errors, and its warnings."""
+"""A ``Status`` of the API as one of our errors, and the warnings of a response."""
 
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from launcher.core.errors import (
-    AlreadyExists,
-    BadRequest,
-    Conflict,
-    Expired,
-    FieldError,
-    Forbidden,
-    InvalidObject,
-    LauncherError,
-    NotFound,
-    RequestError,
-    TooLarge,
-    Unavailable,
-)
+from launcher.core.api_status import error_with_reason
+from launcher.core.errors import BadRequest, Forbidden, LauncherError, Unavailable
 
-#: What each reason of a Status means to us; others are judged by their code.
-_MEANING: Mapping[str, type[RequestError]] = {
-    "BadRequest": BadRequest,
-    "Forbidden": Forbidden,
-    "NotFound": NotFound,
-    "AlreadyExists": AlreadyExists,
-    "Conflict": Conflict,
-    "Expired": Expired,
-    "RequestEntityTooLarge": TooLarge,
-}
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 def error_of(status: Mapping[str, Any], code: int, *, had_token: bool = False) -> LauncherError:
-    """The error that a Status tells of."""
-    reason, message = str(status.get("reason")), status.get("message") or f"the server answered {code}"
+    """The error that the Status describes."""
+    message = status.get("message") or f"the server responded {code}"
     if code == 401:
         return Forbidden(
-            "the server does not know this token; --token-file names the file of the right one"
+            "the server rejected the token; set --token-file to a file with a valid token"
             if had_token
-            else "the server wants a token; name its file with --token-file or in LAUNCHER_TOKEN_FILE"
+            else "the server requires a token; set --token-file or LAUNCHER_TOKEN_FILE to a file with it"
         )
     if code == 403 and had_token:
-        return Forbidden(f"{message}; --token-file may name another token, which is allowed to")
-    if reason == "Invalid":
-        return _invalid(status, message)
-    if reason in _MEANING:
-        return _MEANING[reason](message)
+        return Forbidden(f"{message}; set --token-file to a file with the token of another user")
+    if (error := error_with_reason(status, message)) is not None:
+        return error
     return BadRequest(message) if code < 500 and code != 429 else Unavailable(message)
 
 
@@ -54,9 +30,3 @@ def warnings_of(headers: Iterable[str]) -> list[str]:
     """The texts in ``Warning`` headers."""
     texts = (text for header in headers for text in _WARNING.findall(header))
     return [re.sub(r"\\(.)", r"\1", text) for text in texts]
-
-
-def _invalid(status: Mapping[str, Any], message: str) -> InvalidObject:
-    causes = (status.get("details") or {}).get("causes") or ()
-    problems = tuple(FieldError(cause.get("field", ""), cause.get("message", "")) for cause in causes)
-    return InvalidObject(problems or message)

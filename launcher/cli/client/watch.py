@@ -1,4 +1,4 @@
-"""Objects as they change, through every interruption: what is lost on the way is made good by a new list."""
+"""Watches that survive interruptions: after each one, a new list shows what has changed meanwhile."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -6,132 +6,133 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.cli.client.api_client import FRAMEWORKS, ApiClient, ApiPath
+from launcher.cli.client.api_path import FRAMEWORKS, ApiPath
+from launcher.cli.client.async_client import AsyncApiClient
 from launcher.cli.errors import print_error
 from launcher.core.errors import Expired, Unavailable
 from launcher.core.names import PodIdentityKey
 
 Json = dict[str, Any]
 
-#: Seconds between tries to reach a server that is away: the first pause, and the longest.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+#: The delays between attempts to reach the server: the first and the longest.
+_FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.2, 5.0
 
 
-def pods_of(framework: str) -> str:
-    """The label selector of its pods."""
+def pod_selector(framework: str) -> str:
+    """The label selector of the Framework's pods."""
     return f"{PodIdentityKey.FRAMEWORK_NAME}={framework}"
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedObject:
-    """An object as it is now, or as it last was before it was gone."""
+    """An object as it is now, or as it was before its deletion."""
 
     object: Json
-    gone: bool = False
+    deleted: bool = False
 
 
 async def watch_objects(
-    api: ApiClient, resource: ApiPath, *, labels: str = "", fields: str = ""
+    api: AsyncApiClient, resource: ApiPath, *, labels: str = "", fields: str = ""
 ) -> AsyncGenerator[ObservedObject | None]:
     """
-    Every object that matches, then whenever one has changed or is gone; None whenever all of them have been told.
+    Yields every object that matches, then each change of one; None after each complete list.
 
-    A server that cannot be reached at first raises Unavailable; one that goes away later is waited for.
+    A server that cannot be reached at first raises Unavailable; later, the watch reconnects to it.
     """
     known: dict[str, Json] = {}
-    pauses = _Pauses()
+    reconnect = _Reconnect()
     reached = False
     while True:
         try:
             items, version = await api.list(resource, labels=labels, fields=fields)
-            pauses.over(api)
+            reconnect.succeeded(api)
             reached = True
-            for seen in _difference(known, items):
-                yield seen
+            for change in _differences(known, items):
+                yield change
             yield None
-            async with aclosing(_watched(api, resource, version, labels, fields)) as watched:
-                async for seen in watched:
-                    _note(known, seen)
-                    yield seen
+            async with aclosing(_watch_from(api, resource, version, labels, fields)) as changes:
+                async for change in changes:
+                    _record(known, change)
+                    yield change
         except Expired:
-            await pauses.next()
+            await reconnect.wait()
         except Unavailable:
             if not reached:
                 raise
-            pauses.announce(api)
-            await pauses.next()
+            reconnect.failed(api)
+            await reconnect.wait()
 
 
 async def watch_framework(
-    api: ApiClient, name: str, resource: ApiPath = FRAMEWORKS
+    api: AsyncApiClient, name: str, resource: ApiPath = FRAMEWORKS
 ) -> AsyncGenerator[Json | None]:
-    """The object of that name, now and whenever it changes; None, as the last, once it is no longer there."""
-    there = False
-    async with aclosing(watch_objects(api, resource, fields=f"metadata.name={name}")) as seen:
-        async for each in seen:
-            if (each is None and not there) or (each is not None and each.gone):
-                # Another one of the same name, made since, is not the one that was asked about.
+    """Yields the object of that name, now and after each change; None, as the last, once it no longer exists."""
+    exists = False
+    async with aclosing(watch_objects(api, resource, fields=f"metadata.name={name}")) as changes:
+        async for change in changes:
+            if (change is None and not exists) or (change is not None and change.deleted):
+                # A new object of the same name is another object.
                 yield None
                 return
-            if each is not None:
-                there = True
-                yield each.object
+            if change is not None:
+                exists = True
+                yield change.object
 
 
-async def _watched(
-    api: ApiClient, resource: ApiPath, version: str, labels: str, fields: str
+async def _watch_from(
+    api: AsyncApiClient, resource: ApiPath, version: str, labels: str, fields: str
 ) -> AsyncGenerator[ObservedObject]:
-    """Every change after *version*, over as many streams as it takes."""
-    pauses = _Pauses()
+    """Yields every change after *version*, over as many streams as necessary."""
+    reconnect = _Reconnect()
     while True:
-        silent = True
-        async with aclosing(api.watch(resource, version, labels=labels, fields=fields)) as stream:
-            async for change in stream:
-                silent = False
-                version = change.object["metadata"]["resourceVersion"]
-                if change.type != "BOOKMARK":
-                    yield ObservedObject(change.object, gone=change.type == "DELETED")
-        if silent:
-            await pauses.next()
+        is_empty = True
+        async with aclosing(api.watch(resource, version, labels=labels, fields=fields)) as events:
+            async for event in events:
+                is_empty = False
+                version = event.object["metadata"]["resourceVersion"]
+                if event.type != "BOOKMARK":
+                    yield ObservedObject(event.object, deleted=event.type == "DELETED")
+        if is_empty:
+            await reconnect.wait()
 
 
-def _difference(known: dict[str, Json], items: Sequence[Json]) -> Iterator[ObservedObject]:
-    """What has become of the known objects, which are then those of *items*; first those that are gone."""
-    there = {item["metadata"]["uid"]: item for item in items}
-    for uid in known.keys() - there.keys():
-        yield ObservedObject(known.pop(uid), gone=True)
-    for uid, item in there.items():
+def _differences(known: dict[str, Json], items: Sequence[Json]) -> Iterator[ObservedObject]:
+    """The changes from the known objects to *items*, deletions first. Updates *known*."""
+    current = {item["metadata"]["uid"]: item for item in items}
+    for uid in known.keys() - current.keys():
+        yield ObservedObject(known.pop(uid), deleted=True)
+    for uid, item in current.items():
         before = known.get(uid)
         if before is None or before["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
             known[uid] = item
             yield ObservedObject(item)
 
 
-def _note(known: dict[str, Json], seen: ObservedObject) -> None:
-    uid = seen.object["metadata"]["uid"]
-    if seen.gone:
+def _record(known: dict[str, Json], change: ObservedObject) -> None:
+    uid = change.object["metadata"]["uid"]
+    if change.deleted:
         known.pop(uid, None)
     else:
-        known[uid] = seen.object
+        known[uid] = change.object
 
 
-class _Pauses:
-    """Waits longer each time, and says once that it waits."""
+class _Reconnect:
+    """Waits longer after each failure, and prints when the connection is lost and when it is back."""
 
     def __init__(self) -> None:
-        self._next = _FIRST_PAUSE
-        self._announced = False
+        self._delay = _FIRST_DELAY_SECONDS
+        self._reported = False
 
-    def announce(self, api: ApiClient) -> None:
-        if not self._announced:
-            print_error(f"{api.url} does not answer any more; waiting until it does")
-        self._announced = True
+    def failed(self, api: AsyncApiClient) -> None:
+        if not self._reported:
+            print_error(f"connection to {api.url} lost, retrying")
+        self._reported = True
 
-    def over(self, api: ApiClient) -> None:
-        if self._announced:
-            print_error(f"{api.url} answers again")
-        self._announced, self._next = False, _FIRST_PAUSE
+    def succeeded(self, api: AsyncApiClient) -> None:
+        if self._reported:
+            print_error(f"reconnected to {api.url}")
+        self._reported, self._delay = False, _FIRST_DELAY_SECONDS
 
-    async def next(self) -> None:
-        await asyncio.sleep(self._next)
-        self._next = min(2 * self._next, _LONGEST_PAUSE)
+    async def wait(self) -> None:
+        await asyncio.sleep(self._delay)
+        self._delay = min(2 * self._delay, _MAX_DELAY_SECONDS)

@@ -1,57 +1,56 @@
-"""``completion``: scripts by which shells complete our commands, printed from the parser itself."""
+"""``completion``: scripts that complete commands in shells, and the names of Frameworks that they complete."""
 
 import argparse
-from typing import TYPE_CHECKING
+from threading import Thread
 
-from launcher.cli.arguments import SubParsers, add_command, add_server
+from launcher.cli.arguments import add_server_arguments
+from launcher.cli.client.api_client import api_client
+from launcher.cli.client.api_path import FRAMEWORKS
+from launcher.cli.command import Command, load_module
+from launcher.cli.errors import CommandError
 
-if TYPE_CHECKING:
-    from launcher.cli.client.api_client import ApiClient
-
-#: Seconds that a shell may wait for names: longer would be felt as a hang.
-_PATIENCE = 1.0
-
-
-def add(commands: SubParsers) -> None:
-    """The parser of ``completion``."""
-    completion = add_command(
-        commands,
-        "completion",
-        _completion,
-        help="print a script that completes commands in a shell",
-        more="It completes commands, options, files, and the names of Frameworks as the server has them. Instead of a "
-        "script, names prints those names, one per line; nothing when no server answers within a second.",
-        example='eval "$(launcher completion bash)" in ~/.bashrc',
-    )
-    completion.add_argument("shell", choices=("bash", "zsh", "fish", "names"), help="for which shell")
-    add_server(completion)
+#: A shell that waits longer for names seems to hang.
+_NAMES_TIMEOUT_SECONDS = 1.0
 
 
-def _completion(given: argparse.Namespace) -> int:
-    if given.shell == "names":
-        return _names(given)
-    from launcher.cli.main import make_parser
-    from launcher.cli.output import shell_completion
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh", "fish", "names"), help="the shell, or names")
+    add_server_arguments(parser)
 
-    scripts = {"bash": shell_completion.bash, "zsh": shell_completion.zsh, "fish": shell_completion.fish}
-    print(scripts[given.shell](shell_completion.commands_of(make_parser())), end="")
+
+def _completion(args: argparse.Namespace) -> int:
+    if args.shell == "names":
+        for name in _framework_names(args):
+            print(name)
+    else:
+        print(load_module("output.shell_completion").script(args.shell), end="")
     return 0
 
 
-def _names(given: argparse.Namespace) -> int:
-    import asyncio
+def _framework_names(args: argparse.Namespace) -> list[str]:
+    """The names of all Frameworks; none without a server that responds in time."""
+    names: list[str] = []
 
-    from launcher.cli.client.api_client import FRAMEWORKS, run_with_client
-    from launcher.cli.errors import CommandError
+    def read_names() -> None:
+        try:
+            with api_client(args) as api:
+                names.extend(framework["metadata"]["name"] for framework in api.list(FRAMEWORKS))
+        except CommandError:
+            pass  # a message would be printed into the line that the user is typing
 
-    async def work(api: "ApiClient") -> int:
-        async with asyncio.timeout(_PATIENCE):
-            items, _ = await api.list(FRAMEWORKS)
-        for item in items:
-            print(item["metadata"]["name"])
-        return 0
+    # In a thread, because the resolution of a host name has no timeout.
+    thread = Thread(target=read_names, daemon=True)
+    thread.start()
+    thread.join(_NAMES_TIMEOUT_SECONDS)
+    return list(names)
 
-    try:
-        return run_with_client(given, work)
-    except (CommandError, TimeoutError):
-        return 0  # somebody is typing: a complaint would stand in the middle of the line
+
+COMMANDS = {
+    "completion": Command(
+        _completion,
+        _add_arguments,
+        example='eval "$(launcher completion bash)" in ~/.bashrc',
+        details="Completes commands, options, files and the names of Frameworks on the server. With names instead of a "
+        "shell, prints those names, one per line, or nothing when no server responds within a second.",
+    )
+}

@@ -1,118 +1,115 @@
-"""``convert``: the Framework that somebody else's object becomes."""
+"""``convert``: objects of other systems as Frameworks."""
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from launcher.cli.arguments import SubParsers, add_command
+from launcher.cli.command import Command
 from launcher.cli.errors import UsageError, print_error
+from launcher.cli.manifest_file import ManifestFile, load
+from launcher.cli.output.formats import print_list, print_object
+from launcher.cli.output.yaml_format import dump_yaml
+from launcher.converters.conversion import Conversion
+from launcher.converters.registry import convert_to_framework, objects_in
+from launcher.core.errors import InvalidObject, RequestError
+from launcher.core.manifest import validate_framework
 
-if TYPE_CHECKING:
-    from launcher.cli.manifest_file import ManifestFile
-    from launcher.converters.conversion import Conversion
-    from launcher.core.errors import InvalidObject
 
-
-def add(commands: SubParsers) -> None:
-    """The parser of ``convert``."""
-    command = add_command(
-        commands,
-        "convert",
-        _convert,
-        help="print the Frameworks that TFJobs and others become",
-        more="It takes TFJobs of every version, PyTorchJobs, MPIJobs, XGBoostJobs, JAXJobs, and Frameworks, "
-        "FrameworkController's too; several in one file, and lists. What no longer means quite the same is told "
-        "on stderr. What has no counterpart is refused by its field: then nothing is printed, and the exit code is 2.",
-        example="launcher convert tfjob.yaml | launcher submit -",
-    )
-    command.add_argument(
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "files", nargs="+", type=Path, metavar="FILE", help="objects, as YAML or JSON; - reads standard input"
     )
-    command.add_argument(
-        "-o", "--output", choices=("yaml", "json"), default="yaml", help="the format (default yaml)"
+    parser.add_argument(
+        "-o", "--output", choices=("yaml", "json"), default="yaml", help="the output format (default yaml)"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Converted:
-    """A Framework, and what its user should know."""
+    """A Framework, and the notes and warnings about it."""
 
     framework: dict[str, Any]
     notes: tuple[str, ...]
 
 
-def _convert(given: argparse.Namespace) -> int:
-    from launcher.cli.manifest_file import load
+def _convert(args: argparse.Namespace) -> int:
 
     converted: list[_Converted] = []
-    refused: list[str] = []
-    for text in [part for path in given.files for part in load(path).documents()]:
-        for found in _converted(text):
-            if isinstance(found, UsageError):
-                refused += found.lines
+    errors: list[str] = []
+    for document in [document for path in args.files for document in load(path).documents()]:
+        for result in _results(document):
+            if isinstance(result, UsageError):
+                errors += result.lines
             else:
-                print_error(*(f"{text.name}: {note}" for note in found.notes))
-                converted.append(found)
-    if refused:
-        raise UsageError(*refused)
+                print_error(*(f"{document.name}: {note}" for note in result.notes))
+                converted.append(result)
+    if errors:
+        raise UsageError(*errors)
     if not converted:
-        raise UsageError("there is nothing in it to convert")
-    _print(converted, given.output)
+        raise UsageError("the files contain no objects to convert")
+    _print(converted, args.output)
     return 0
 
 
-def _converted(text: "ManifestFile") -> Iterator[_Converted | UsageError]:
-    """The Frameworks of one document, and why there is none in the place of each that there is not."""
-    from launcher.converters.registry import framework_for, objects_in
-    from launcher.core.errors import InvalidObject, RequestError
-
+def _results(document: ManifestFile) -> Iterator[_Converted | UsageError]:
+    """The Framework or the errors of each object in the document."""
     try:
-        objects = list(objects_in(text.value()))
+        objects = list(objects_in(document.value()))
     except RequestError as error:
-        yield UsageError(f"{text.name}: {error}")
+        yield UsageError(f"{document.name}: {error}")
         return
-    for where, obj in objects:
+    for path, obj in objects:
         try:
-            mapped = framework_for(obj)
+            conversion = convert_to_framework(obj)
         except InvalidObject as error:
-            yield _refusal(text, where, error)
+            yield _errors(document, path, error)
         else:
-            yield _checked(text, mapped, where, is_same=obj.get("kind") == mapped.framework["kind"])
+            is_framework = obj.get("kind") == conversion.framework["kind"]
+            yield _validated(document, conversion, path, is_framework=is_framework)
 
 
-def _checked(
-    text: "ManifestFile", mapped: "Conversion", where: str, *, is_same: bool
+def _validated(
+    document: ManifestFile, conversion: Conversion, path: str, *, is_framework: bool
 ) -> _Converted | UsageError:
-    """The Framework with its defaults; what is wrong with it stands where it was written if its kind *is_same*."""
-    from launcher.core.errors import InvalidObject, RequestError
-    from launcher.core.manifest import validate_framework
-
+    """The Framework with its defaults, or its errors; those have lines if the object in the file *is_framework*."""
     try:
-        manifest = validate_framework(mapped.framework)
+        manifest = validate_framework(conversion.framework)
     except InvalidObject as error:
-        if is_same:
-            return _refusal(text, where, error)
-        return UsageError(*(f"{text.name}: as a Framework: {each}" for each in error.errors))
+        if is_framework:
+            return _errors(document, path, error)
+        return UsageError(*(f"{document.name}: as a Framework: {each}" for each in error.errors))
     except RequestError as error:
-        return UsageError(f"{text.name}: {error}")
+        return UsageError(f"{document.name}: {error}")
     warnings = (f"warning: {warning}" for warning in manifest.warnings)
-    return _Converted(manifest.object, (*(f"note: {note}" for note in mapped.notes), *warnings))
+    return _Converted(manifest.object, (*(f"note: {note}" for note in conversion.notes), *warnings))
 
 
-def _refusal(text: "ManifestFile", where: str, error: "InvalidObject") -> UsageError:
-    return UsageError(*text.located(replace(each, field=where + each.field) for each in error.errors))
+def _errors(document: ManifestFile, path: str, error: InvalidObject) -> UsageError:
+    return UsageError(*document.located(each._replace(field=path + each.field) for each in error.errors))
 
 
 def _print(converted: list[_Converted], output: str) -> None:
-    from launcher.cli.output.serializers import as_json, as_yaml
-
     frameworks = [each.framework for each in converted]
     if output == "json":
-        whole = {"apiVersion": "v1", "kind": "List", "items": frameworks}
-        print(as_json(frameworks[0] if len(frameworks) == 1 else whole))
+        if len(frameworks) == 1:
+            print_object(frameworks[0], "json")
+        else:
+            print_list(frameworks, "json")
         return
-    for at, each in enumerate(converted):
-        lines = ["---"] if at else []
-        print(*lines, *(f"# {note}" for note in each.notes), as_yaml(each.framework), sep="\n", end="")
+    for index, each in enumerate(converted):
+        lines = ["---"] if index else []
+        print(*lines, *(f"# {note}" for note in each.notes), dump_yaml(each.framework), sep="\n", end="")
+
+
+COMMANDS = {
+    "convert": Command(
+        _convert,
+        _add_arguments,
+        example="launcher convert tfjob.yaml | launcher submit -",
+        details="Accepts TFJobs of every version, PyTorchJobs, MPIJobs, XGBoostJobs, JAXJobs, and Frameworks, also "
+        "those of FrameworkController; several in one file, and lists. Differences in behaviour are printed as notes "
+        "on stderr. Fields without a counterpart are errors: then nothing is printed, and the exit code is 2.",
+    )
+}

@@ -1,116 +1,84 @@
-"""``list``, ``get`` and ``describe``: Frameworks, their tasks, and why they are where they are."""
+"""``list`` and ``get``: the state of Frameworks and of their tasks."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+import time
+from typing import Any
 
-from launcher.cli.arguments import SubParsers, add_command, add_name, add_output, add_server
-
-if TYPE_CHECKING:
-    from launcher.cli.client.api_client import ApiClient
+from launcher.cli.arguments import add_name_argument, add_output_argument, add_server_arguments
+from launcher.cli.client.api_client import api_client
+from launcher.cli.client.api_path import FRAMEWORKS
+from launcher.cli.command import Command
+from launcher.cli.errors import print_error
+from launcher.cli.output.diagnosis_text import read_top_finding
+from launcher.cli.output.formats import print_list, print_object
+from launcher.cli.output.framework_description import framework_text
+from launcher.cli.output.framework_table import framework_table
 
 Json = dict[str, Any]
 
 
-def add(commands: SubParsers) -> None:
-    """The parsers of the commands that look."""
-    listing = add_command(
-        commands,
-        "list",
+def _add_list_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="list all namespaces")
+    add_output_argument(parser, "wide", "json", "yaml", "name")
+    add_server_arguments(parser)
+
+
+def _list(args: argparse.Namespace) -> int:
+    with api_client(args) as api:
+        items = api.list(FRAMEWORKS, all_namespaces=args.all_namespaces)
+    if args.output in ("json", "yaml"):
+        print_list(items, args.output)
+    elif args.output == "name":
+        _print_names(items)
+    elif items:
+        wide = args.output == "wide"
+        for line in framework_table(items, time.time(), wide=wide, namespaces=args.all_namespaces):
+            print(line)
+    else:
+        scope = "" if args.all_namespaces else f" in namespace {api.namespace}"
+        print_error(f"No Frameworks found{scope}. Submit one with: launcher submit FILE")
+    return 0
+
+
+def _add_get_arguments(parser: argparse.ArgumentParser) -> None:
+    add_name_argument(parser)
+    parser.add_argument("--all", action="store_true", help="list every task")
+    add_output_argument(parser, "wide", "json", "yaml", "name")
+    add_server_arguments(parser)
+
+
+def _get(args: argparse.Namespace) -> int:
+    with api_client(args) as api:
+        framework = api.get(FRAMEWORKS, args.name)
+        finding = "" if args.output in ("json", "yaml", "name") else read_top_finding(api, args.name)
+    if args.output in ("json", "yaml"):
+        print_object(framework, args.output)
+    elif args.output == "name":
+        _print_names([framework])
+    else:
+        wide = args.output == "wide"
+        for line in framework_text(framework, time.time(), finding, show_all=args.all, wide=wide):
+            print(line)
+    return 0
+
+
+def _print_names(items: list[Json]) -> None:
+    for item in items:
+        print(f"framework/{item['metadata']['name']}")
+
+
+COMMANDS = {
+    "list": Command(
         _list,
-        help="list Frameworks",
-        more="TASKS is how many tasks are over, of how many; RETRIES how often the whole was tried again.",
+        _add_list_arguments,
         example="launcher list -o wide",
-    )
-    listing.add_argument("-A", "--all-namespaces", action="store_true", help="look at every namespace")
-    add_output(listing, "wide", "json", "yaml", "name")
-    add_server(listing)
-    get = add_command(
-        commands,
-        "get",
+        details="TASKS shows finished/total tasks, ATTEMPT the attempt of the whole Framework.",
+    ),
+    "get": Command(
         _get,
-        help="show a Framework and its tasks",
-        more="Of more than 50 tasks, each role is summed up, and the tasks that are not as most others are shown.",
+        _add_get_arguments,
         example="launcher get mnist",
-    )
-    add_name(get)
-    get.add_argument("--all", action="store_true", help="show every task, however many there are")
-    add_output(get, "wide", "json", "yaml", "name")
-    add_server(get)
-    describe = add_command(
-        commands,
-        "describe",
-        _describe,
-        help="tell all about a Framework: its conditions, tasks and events",
-        example="launcher describe mnist",
-    )
-    add_name(describe)
-    add_server(describe)
-
-
-def _list(given: argparse.Namespace) -> int:
-    from launcher.cli.client.api_client import FRAMEWORKS, run_with_client
-    from launcher.cli.output.framework_description import framework_table
-
-    async def work(api: "ApiClient") -> int:
-        items, _ = await api.list(FRAMEWORKS, everywhere=given.all_namespaces)
-        if _printed({"apiVersion": "v1", "kind": "List", "items": items}, items, given.output):
-            return 0
-        if not items:
-            _nothing(api, given)
-        for line in framework_table(items, wide=given.output == "wide", namespaces=given.all_namespaces):
-            print(line)
-        return 0
-
-    return run_with_client(given, work)
-
-
-def _get(given: argparse.Namespace) -> int:
-    from launcher.cli.client.api_client import FRAMEWORKS, run_with_client
-    from launcher.cli.output.framework_description import framework_text
-
-    async def work(api: "ApiClient") -> int:
-        framework = await api.get(FRAMEWORKS, given.name)
-        if not _printed(framework, [framework], given.output):
-            for line in framework_text(framework, every=given.all, wide=given.output == "wide"):
-                print(line)
-        return 0
-
-    return run_with_client(given, work)
-
-
-def _describe(given: argparse.Namespace) -> int:
-    from launcher.cli.client.api_client import FRAMEWORKS, run_with_client
-    from launcher.cli.output.event_table import events_of
-    from launcher.cli.output.framework_description import description
-
-    async def work(api: "ApiClient") -> int:
-        framework = await api.get(FRAMEWORKS, given.name)
-        for line in description(framework, await events_of(api, framework)):
-            print(line)
-        return 0
-
-    return run_with_client(given, work)
-
-
-def _printed(whole: Json, items: list[Json], form: str | None) -> bool:
-    """Whether it has been printed in a form that needs no table."""
-    from launcher.cli.output.serializers import as_json, as_yaml
-
-    match form:
-        case "json":
-            print(as_json(whole))
-        case "yaml":
-            print(as_yaml(whole), end="")
-        case "name":
-            for item in items:
-                print(f"framework/{item['metadata']['name']}")
-        case _:
-            return False
-    return True
-
-
-def _nothing(api: "ApiClient", given: argparse.Namespace) -> None:
-    from launcher.cli.errors import print_error
-
-    where = "" if given.all_namespaces else f" in namespace {api.namespace}"
-    print_error(f"there are no Frameworks{where}; make one with: launcher submit FILE")
+        details="With more than 50 tasks, each role is summarised and only tasks in other states are listed (--all "
+        "lists every task).",
+    ),
+}

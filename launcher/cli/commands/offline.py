@@ -1,94 +1,112 @@
-"""``validate``, ``render`` and ``story``: what can be said of a Framework file without a server."""
+"""``validate``, ``render`` and ``simulate``: commands for Framework files that need no server."""
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from launcher.cli.arguments import FILE, SubParsers, add_command, add_strict
+from launcher.cli.arguments import FILE_HELP, add_strict_argument
+from launcher.cli.command import Command
 from launcher.cli.errors import UsageError, print_error
+from launcher.cli.manifest_file import check, documents_in, framework_in, framework_of
+from launcher.cli.output.formats import print_list
+from launcher.cli.output.yaml_format import dump_yaml
+from launcher.cli.simulation import simulate
+from launcher.core.pods.dns_overlay import dns_overlays
+from launcher.core.pods.pod_template import compile_templates
+
+Json = dict[str, Any]
 
 
-def add(commands: SubParsers) -> None:
-    """The parsers of the commands that need no server."""
-    validate = add_command(
-        commands,
-        "validate",
-        _validate,
-        help="report everything that is wrong with files of Frameworks and jobs",
-        more="Each mistake is printed with line, column, field, and what would be right. Exit 0 when there is none, "
-        "2 otherwise.",
-        example="launcher validate examples/*.yaml",
-    )
-    validate.add_argument("files", nargs="+", type=Path, metavar="FILE", help=FILE)
-    add_strict(validate)
-    render = add_command(
-        commands,
-        "render",
-        _render,
-        help="print the pods that a Framework would have",
-        more="These are the pods of its first attempt, one per task.",
-        example="launcher render -o json examples/hello.yaml",
-    )
-    render.add_argument("file", type=Path, metavar="FILE", help=FILE)
-    render.add_argument(
-        "-o", "--output", choices=("yaml", "json"), default="yaml", help="the format (default yaml)"
-    )
-    story = add_command(
-        commands,
-        "story",
-        _story,
-        help="rehearse a Framework in virtual time and print what happens to each task",
-        more="The real engine plays it on a cluster that exists only in memory. The first pod of the first role's "
-        "last task is killed, so that there is a retry to see if the Framework allows one.",
-        example="launcher story examples/parameter-server.yaml",
-    )
-    story.add_argument("file", type=Path, metavar="FILE", help=FILE)
+def _add_validate_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=FILE_HELP)
+    add_strict_argument(parser)
 
 
-def _validate(given: argparse.Namespace) -> int:
-    from launcher.cli.manifest_file import check, documents_in
+def _validate(args: argparse.Namespace) -> int:
+    valid = [_is_valid(path, strict=args.strict) for path in args.files]
+    return 0 if all(valid) else UsageError.code
 
-    code = 0
-    for path in given.files:
-        valid = True
+
+def _is_valid(path: Path, *, strict: bool) -> bool:
+    """Print the result for one file."""
+    try:
+        documents = documents_in(path)
+    except UsageError as error:
+        print_error(*error.lines)
+        return False
+    valid = True
+    for document in documents:
         try:
-            texts = documents_in(path)
+            warnings = check(document, strict=strict).warnings
         except UsageError as error:
-            code, valid, texts = error.code, False, []
+            valid = False
             print_error(*error.lines)
-        for text in texts:
-            try:
-                warnings = check(text, strict=given.strict).warnings
-            except UsageError as error:
-                code, valid = error.code, False
-                print_error(*error.lines)
-            else:
-                print_error(*(f"{path}: warning: {warning}" for warning in warnings))
-        if valid:
-            print(f"{path}: valid")
-    return code
+        else:
+            print_error(*(f"{path}: warning: {warning}" for warning in warnings))
+    if valid:
+        print(f"{path}: valid")
+    return valid
 
 
-def _render(given: argparse.Namespace) -> int:
-    from launcher.cli.manifest_file import documents_in, framework_in
-    from launcher.cli.output.serializers import as_json, as_yaml
-    from launcher.cli.render import pods
+def _add_render_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help=FILE_HELP)
+    parser.add_argument(
+        "-o", "--output", choices=("yaml", "json"), default="yaml", help="the output format (default yaml)"
+    )
 
-    texts = documents_in(given.file)
-    made = [pod for text in texts for pod in pods(framework_in(text).object)]
-    if given.output == "json":
-        print(as_json({"apiVersion": "v1", "kind": "List", "items": made}))
+
+def _render(args: argparse.Namespace) -> int:
+    documents = documents_in(args.file)
+    pods = [pod for document in documents for pod in rendered_pods(framework_in(document).object)]
+    if args.output == "json":
+        print_list(pods, "json")
     else:
-        print(as_yaml(*made), end="")
+        print(dump_yaml(*pods), end="")
     return 0
 
 
-def _story(given: argparse.Namespace) -> int:
-    from launcher.cli import simulation as story
-    from launcher.cli.manifest_file import documents_in, framework_in
+def rendered_pods(obj: Json) -> Iterator[Json]:
+    """One pod per task of the first attempt, by role and index, without fields that only a running launcher sets."""
+    framework = framework_of(obj)
+    templates = compile_templates(framework, 0, dns_overlays(framework))
+    for role in framework.spec.roles:
+        for index in range(role.tasks):
+            pod = templates[role.name].pod(index, 0, 0)
+            yield {member: pod[member] for member in ("apiVersion", "kind", "metadata", "spec")}
 
-    for text in documents_in(given.file):
-        manifest = framework_in(text)
-        print_error(*(f"{text.name}: warning: {warning}" for warning in manifest.warnings))
-        for line in story.simulate(manifest.object):
+
+def _add_simulate_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help=FILE_HELP)
+
+
+def _simulate(args: argparse.Namespace) -> int:
+    for document in documents_in(args.file):
+        manifest = framework_in(document)
+        print_error(*(f"{document.name}: warning: {warning}" for warning in manifest.warnings))
+        for line in simulate(manifest.object):
             print(line)
     return 0
+
+
+COMMANDS = {
+    "validate": Command(
+        _validate,
+        _add_validate_arguments,
+        example="launcher validate examples/*.yaml",
+        details="Each error is printed with its line, column and field. Exits 0 when all files are valid, 2 otherwise.",
+    ),
+    "render": Command(
+        _render,
+        _add_render_arguments,
+        example="launcher render -o json examples/hello.yaml",
+        details="These are the pods of its first attempt, one per task.",
+    ),
+    "simulate": Command(
+        _simulate,
+        _add_simulate_arguments,
+        example="launcher simulate examples/parameter-server.yaml",
+        details="The planner of the launcher runs the Framework on pods that exist in memory only. The first pod of "
+        "the first role's last task is killed, to show a retry if the Framework allows one.",
+    ),
+}

@@ -1,33 +1,27 @@
-"""``run``: a launcher of its own for the objects of one file."""
+"""``run``: run the objects of one file with a launcher of its own."""
 
 import argparse
+import logging
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from launcher.cli.arguments import FILE, SubParsers, add_command, add_strict
+from launcher.cli.arguments import FILE_HELP, add_strict_argument
+from launcher.cli.command import Command
 from launcher.cli.errors import UsageError, print_error
+from launcher.cli.local_run import run_frameworks
+from launcher.cli.manifest_file import ManifestFile, check, documents_in
+from launcher.cli.output.log_formatter import LineFormatter
+from launcher.core.manifest import Manifest
+from launcher.settings.local import for_run
+from launcher.settings.values import InvalidSetting
+from launcher.wiring.data_directory import prepare
 
-if TYPE_CHECKING:
-    from launcher.cli.manifest_file import ManifestFile
-    from launcher.core.manifest import Manifest
 
-
-def add(commands: SubParsers) -> None:
-    """The parser of ``run``."""
-    run = add_command(
-        commands,
-        "run",
-        _run,
-        help="run Frameworks and jobs of one file on this machine, without a server",
-        more="All objects of the file run at the same time, and what their tasks write is shown as it comes. Ctrl-C "
-        "stops them, and pods end in their grace period; a second Ctrl-C kills them. Exit 0 when all succeeded, with "
-        "the exit code of the first that did not, or 1; 130 after Ctrl-C, 2 for a file that is refused.",
-        example="launcher run examples/hello.yaml",
-    )
-    run.add_argument("file", type=Path, metavar="FILE", help=FILE)
-    add_strict(run)
-    run.add_argument(
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help=FILE_HELP)
+    add_strict_argument(parser)
+    parser.add_argument(
         "--node",
         action="append",
         default=[],
@@ -35,93 +29,102 @@ def add(commands: SubParsers) -> None:
         help="a node of this machine: NAME[,ip=127.0.0.N][,label=value…][,cpu=…][,memory=…][,nvidia.com/gpu=…]; may be "
         "repeated (default: one, with this machine's name and size)",
     )
-    run.add_argument(
+    parser.add_argument(
         "--image",
         action="append",
         default=[],
         metavar="NAME=DIR",
-        help="lay DIR over the root for containers of that image; may be repeated",
+        help="overlay the root directory of containers of that image with DIR; may be repeated",
     )
-    run.add_argument(
+    parser.add_argument(
         "--nfs",
         action="append",
         default=[],
         metavar="SERVER:/PATH=DIR",
-        help="a directory that stands for that NFS export; may be repeated",
+        help="use this directory for that NFS export; may be repeated",
     )
-    run.add_argument(
+    parser.add_argument(
         "--claim",
         action="append",
         default=[],
         metavar="NAME=DIR",
-        help="a directory that stands for that persistent volume claim; may be repeated",
+        help="use this directory for that PersistentVolumeClaim; may be repeated",
     )
-    run.add_argument(
+    parser.add_argument(
         "--keep",
         type=Path,
         metavar="DIR",
-        help="keep the data there, with all logs; it has to be empty or new",
+        help="keep the data and all logs in this directory, which must be empty or new",
     )
 
 
-def _run(given: argparse.Namespace) -> int:
-    import tempfile
-
-    from launcher.cli.manifest_file import check, documents_in
-    from launcher.wiring.data_directory import prepare
-
-    texts, manifests = documents_in(given.file), []
-    refused: list[str] = []
-    for text in texts:
-        try:
-            manifests.append(check(text, strict=given.strict))
-        except UsageError as error:
-            refused += error.lines
-    if refused:
-        raise UsageError(*refused)
-    _check_names(texts[0].name, manifests)
-    warnings = [warning for manifest in manifests for warning in manifest.warnings]
-    print_error(*(f"{texts[0].name}: warning: {warning}" for warning in warnings))
-    if given.keep is None:
-        with tempfile.TemporaryDirectory(prefix="launcher-", ignore_cleanup_errors=True) as made:
-            return _play(given, texts, Path(made))
+def _run(args: argparse.Namespace) -> int:
+    documents = documents_in(args.file)
+    _check_documents(documents, strict=args.strict)
+    if args.keep is None:
+        with tempfile.TemporaryDirectory(prefix="launcher-", ignore_cleanup_errors=True) as directory:
+            return _run_in(args, documents, Path(directory))
     try:
-        if given.keep.exists() and any(given.keep.iterdir()):
-            raise UsageError(f"--keep: {given.keep} is not empty; name a new directory")
-        if warning := prepare(given.keep):
+        if args.keep.exists() and any(args.keep.iterdir()):
+            raise UsageError(f"--keep: {args.keep} is not empty; choose a new directory")
+        if warning := prepare(args.keep):
             print_error(f"launcher run: warning: {warning}")
     except OSError as error:
-        raise UsageError(f"--keep: {given.keep}: {error.strerror}") from error
-    return _play(given, texts, given.keep)
+        raise UsageError(f"--keep: {args.keep}: {error.strerror}") from error
+    return _run_in(args, documents, args.keep)
 
 
-def _check_names(file: str, manifests: "Sequence[Manifest]") -> None:
+def _check_documents(documents: Sequence[ManifestFile], *, strict: bool) -> None:
+    """Print the warnings of all documents. Raises UsageError with the errors of all."""
+    manifests: list[Manifest] = []
+    errors: list[str] = []
+    for document in documents:
+        try:
+            manifests.append(check(document, strict=strict))
+        except UsageError as error:
+            errors += error.lines
+    if errors:
+        raise UsageError(*errors)
+    file = documents[0].name
+    _check_names(file, manifests)
+    warnings = [warning for manifest in manifests for warning in manifest.warnings]
+    print_error(*(f"{file}: warning: {warning}" for warning in warnings))
+
+
+def _check_names(file: str, manifests: Sequence[Manifest]) -> None:
     """Raise UsageError where two objects have one name: the Framework of a job has the name of its job."""
     names = [manifest.object["metadata"].get("name") for manifest in manifests]
     for name in names:
         if name is not None and names.count(name) > 1:
-            raise UsageError(f"{file}: {names.count(name)} objects are called {name}; give each its own name")
+            raise UsageError(f"{file}: {names.count(name)} objects are named {name}; names must be unique")
 
 
-def _play(given: argparse.Namespace, texts: "Sequence[ManifestFile]", data: Path) -> int:
-    import logging
-
-    from launcher.cli.local_run import run_framework
-    from launcher.cli.output.log_formatter import LineFormatter
-    from launcher.settings import InvalidSetting, for_run
-
+def _run_in(args: argparse.Namespace, documents: Sequence[ManifestFile], data: Path) -> int:
+    """The exit code of a run with *data* as its data directory."""
     try:
-        settings = for_run(data, given.node, given.image, given.nfs, given.claim)
+        settings = for_run(data, args.node, args.image, args.nfs, args.claim)
     except InvalidSetting as error:
         raise UsageError(f"--{error}") from error
-    # A terminal is for what the tasks write; what the launcher itself has to tell is kept with the data.
+    # The terminal shows the output of the tasks; the launcher's own log is written to the data directory.
     (data / "launcher.log").touch(mode=0o600)
     handler = logging.FileHandler(data / "launcher.log")
     handler.setFormatter(LineFormatter())
     logging.basicConfig(handlers=[handler], force=True)
     try:
-        return run_framework(settings, texts)
+        return run_frameworks(settings, documents)
     finally:
         logging.basicConfig(force=True)
-        if given.keep is not None:
-            print_error(f"logs and data are kept in {data}")
+        if args.keep is not None:
+            print_error(f"Logs and data are kept in {data}.")
+
+
+COMMANDS = {
+    "run": Command(
+        _run,
+        _add_arguments,
+        example="launcher run examples/hello.yaml",
+        details="Runs all objects of the file at the same time and streams the logs of all tasks. Ctrl-C stops them "
+        "gracefully; a second Ctrl-C kills their pods. Exits 0 when all succeeded, with the exit code of the first one "
+        "that failed, or 1; 130 after Ctrl-C, 2 for an invalid file.",
+    )
+}

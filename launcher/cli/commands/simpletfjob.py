@@ -1,196 +1,233 @@
-"""``simpletfjob``: a template filled in for every machine of a cluster, as the tool of that name does it."""
+"""``simpletfjob``: render a template for each machine of a cluster, as the tool of that name does."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from launcher.cli.arguments import SubParsers, add_command, add_output, add_server
-from launcher.cli.cluster_nodes import add_cluster, nodes_of
-from launcher.cli.errors import UsageError, print_error
+import orjson
 
-if TYPE_CHECKING:
-    from launcher.cli.client.api_client import ApiClient
-    from launcher.converters.conversion import Conversion
-    from launcher.converters.simpletfjob.template import Task
+from launcher.cli.arguments import add_output_argument, add_server_arguments
+from launcher.cli.client.api_client import api_client
+from launcher.cli.client.api_path import NODES
+from launcher.cli.command import Command, load_module
+from launcher.cli.commands.submit import Submission
+from launcher.cli.errors import CommandError, UsageError, print_error
+from launcher.cli.manifest_file import ManifestFile
+from launcher.converters.conversion import Conversion
+from launcher.converters.simpletfjob.per_task_objects import documents_in, frameworks_of
+from launcher.converters.simpletfjob.template import (
+    TemplateTask,
+    choose_hosts,
+    hosts_in,
+    join_documents,
+    output_path,
+    render_tasks,
+    tasks_on,
+    unusable_reason,
+)
+from launcher.core.errors import BadRequest, InvalidObject
+from launcher.core.manifest import validate_framework
+from launcher.core.parsing.decoder import Media
 
-#: What -E reads in the current directory unless it is told otherwise.
+Json = dict[str, Any]
+
+#: The file that -E reads by default.
 _EXCLUDED = "exc"
 _TF_PORT = 2222
 
 
-def add(commands: SubParsers) -> None:
-    """The parser of ``simpletfjob``."""
-    command = add_command(
-        commands,
-        "simpletfjob",
-        _simpletfjob,
-        help="fill in a template for each machine, as simpletfjob does",
-        more="The template may use {{.type}} (ps or worker), {{.index}}, {{.host}} and {{.TF_CONFIG}}. What it becomes "
-        "for each machine is written beside it, mnist_tfjob.yaml for mnist.yaml, and run when --submit is given.",
-        example="launcher simpletfjob mnist.yaml -N 3 -E",
-    )
-    command.add_argument("template", nargs="?", type=Path, metavar="FILE", help="the template")
-    command.add_argument(
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("template", nargs="?", type=Path, metavar="FILE", help="the template")
+    parser.add_argument(
         "-N",
         "--num",
         type=int,
         default=-1,
         metavar="NUMBER",
-        help="how many machines to use (default -1: all)",
+        help="the number of machines (default -1: all)",
     )
-    command.add_argument(
+    parser.add_argument(
         "--psn",
         type=int,
         default=1,
         metavar="NUMBER",
-        help="how many of them are parameter servers (default 1)",
+        help="the number of parameter servers among them (default 1)",
     )
-    command.add_argument(
+    parser.add_argument(
         "-E",
         "--exc",
         nargs="?",
         const=_EXCLUDED,
         metavar="FILE",
-        help=f"leave out the machines that this file names, one on each line (default {_EXCLUDED})",
+        help=f"exclude the machines in this file, one per line (default {_EXCLUDED})",
     )
-    command.add_argument("--psf", metavar="HOSTS", help="was never there; use --nodes and --psn")
-    command.add_argument(
+    parser.add_argument("--psf", metavar="HOSTS", help="not supported; use --nodes and --psn")
+    parser.add_argument(
         "--port",
         type=_port,
         default=_TF_PORT,
         metavar="PORT",
         help=f"the port in TF_CONFIG (default {_TF_PORT})",
     )
-    add_cluster(command)
-    command.add_argument(
+    _add_machine_arguments(parser)
+    parser.add_argument(
         "--all-nodes",
         action="store_true",
-        help="also those not ready, cordoned or kept for the control plane",
+        help="include nodes that are not ready, cordoned or reserved for the control plane",
     )
-    command.add_argument(
-        "--submit", action="store_true", help="give what was made to the server, as one Framework"
+    parser.add_argument("--submit", action="store_true", help="submit the result as one Framework")
+    parser.add_argument(
+        "--wait", action="store_true", help="wait until it has completed; exit 1 unless it succeeded"
     )
-    command.add_argument(
-        "--wait", action="store_true", help="until what was submitted has ended; exit 1 unless it succeeded"
+    parser.add_argument("--dry-run", action="store_true", help="validate on the server, store nothing")
+    add_output_argument(parser, "name", "json", "yaml")
+    add_server_arguments(parser)
+
+
+def _add_machine_arguments(parser: argparse.ArgumentParser) -> None:
+    cluster = parser.add_argument_group("machines")
+    cluster.add_argument(
+        "--nodes",
+        metavar="HOSTS",
+        help="comma-separated host names, used in this order instead of the cluster's nodes",
     )
-    command.add_argument(
-        "--dry-run", action="store_true", help="have it checked by the server, and store nothing"
+    cluster.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        help="use the nodes of its cluster ($KUBECONFIG, or ~/.kube/config if it exists)",
     )
-    add_output(command, "name", "json", "yaml")
-    add_server(command)
+    cluster.add_argument(
+        "--context", metavar="CONTEXT", help="the context of the kubeconfig (default: its current one)"
+    )
 
 
 def _port(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: 1 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a port from 1 to 65535")
     return int(text)
 
 
-def _simpletfjob(given: argparse.Namespace) -> int:
-    from launcher.converters.simpletfjob.template import joined, output_path, rendered
-
-    _check(given)
-    text = _read(given.template)
-    tasks = _tasks(given)
-    with _refusing(f"{given.template}: "):
-        documents = rendered(text, tasks, given.port)
-    output = Path(output_path(given.template))
-    _write(output, joined(documents))
-    if not given.submit:
+def _simpletfjob(args: argparse.Namespace) -> int:
+    _check_arguments(args)
+    template = _read(args.template)
+    tasks = _tasks(args)
+    with _usage_errors(f"{args.template}: "):
+        documents = render_tasks(template, tasks, args.port)
+    output = Path(output_path(args.template))
+    _write(output, join_documents(documents))
+    if not args.submit:
         print(output)
         return 0
     print_error(f"{output}: written")
-    return _submit(given, output, _mapped(output, documents, tasks))
+    return _submit(args, output, _conversions(output, documents, tasks))
 
 
-def _check(given: argparse.Namespace) -> None:
-    """Put right who is who, and raise UsageError for what does not go together."""
-    if given.template is None:
-        # -E takes no file in the original, so the word behind it may be the template.
-        if given.exc in (None, _EXCLUDED):
-            raise UsageError("FILE: name the template, as in: launcher simpletfjob mnist.yaml -N 3")
-        given.template, given.exc = Path(given.exc), _EXCLUDED
-    if given.psf is not None:
+def _check_arguments(args: argparse.Namespace) -> None:
+    """Raise UsageError for invalid combinations. Sets the template if argparse took it for the value of -E."""
+    if args.template is None:
+        # -E takes no file in the original, so the word after it may be the template.
+        if args.exc in (None, _EXCLUDED):
+            raise UsageError("FILE: required; for example: launcher simpletfjob mnist.yaml -N 3")
+        args.template, args.exc = Path(args.exc), _EXCLUDED
+    if args.psf is not None:
         raise UsageError(
-            "--psf: simpletfjob never had it; name the machines with --nodes, parameter servers first, and how many "
-            "those are with --psn"
+            "--psf: not supported; list the machines with --nodes, parameter servers first; --psn is their number"
         )
     for option in ("wait", "dry_run", "output"):
-        if getattr(given, option) and not given.submit:
+        if getattr(args, option) and not args.submit:
             raise UsageError(f"--{option.replace('_', '-')}: only together with --submit")
 
 
-def _tasks(given: argparse.Namespace) -> "tuple[Task, ...]":
-    from launcher.converters.simpletfjob.template import chosen, hosts_in, tasks_on
-
-    excluded = () if given.exc is None else hosts_in(_read(Path(given.exc), "-E: "))
-    hosts = _hosts(given, excluded)
-    with _refusing():
-        return tasks_on(chosen(hosts, excluded, given.num), given.psn)
+def _tasks(args: argparse.Namespace) -> tuple[TemplateTask, ...]:
+    excluded = () if args.exc is None else hosts_in(_read(Path(args.exc), "-E: "))
+    hosts = _hosts(args, excluded)
+    with _usage_errors():
+        return tasks_on(choose_hosts(hosts, excluded, args.num), args.psn)
 
 
-def _hosts(given: argparse.Namespace, excluded: Sequence[str]) -> list[str]:
-    """The machines to choose from, in order, after a word about those that are none."""
-    from launcher.converters.simpletfjob.template import why_not
-
-    if given.nodes is not None:
-        known = [host.strip() for host in given.nodes.split(",") if host.strip()]
+def _hosts(args: argparse.Namespace, excluded: Sequence[str]) -> list[str]:
+    """The machines to choose from, in order. Prints which ones are left out."""
+    if args.nodes is not None:
+        known = [host.strip() for host in args.nodes.split(",") if host.strip()]
         if len(set(known)) < len(known):
-            raise UsageError("--nodes: a machine is named twice; each has one task")
+            raise UsageError("--nodes: each machine may be listed once")
         unfit: dict[str, str] = {}
     else:
-        nodes = {str(node["metadata"]["name"]): node for node in nodes_of(given)}
+        nodes = {str(node["metadata"]["name"]): node for node in nodes_of(args)}
         known = list(nodes)
-        unfit = {} if given.all_nodes else {name: why for name in known if (why := why_not(nodes[name]))}
-    print_error(*(f"{given.exc}: there is no machine {host}" for host in excluded if host not in known))
+        unfit = (
+            {} if args.all_nodes else {name: why for name in known if (why := unusable_reason(nodes[name]))}
+        )
+    print_error(*(f"{args.exc}: unknown machine {host}" for host in excluded if host not in known))
     for host, why in unfit.items():
         if host not in excluded:
-            print_error(f"{host} is left out: {why} (--all-nodes takes it all the same)")
+            print_error(f"{host} is excluded: {why} (--all-nodes includes it)")
     return [host for host in known if host not in unfit]
 
 
-def _mapped(output: Path, documents: Sequence[str], tasks: "Sequence[Task]") -> "tuple[Conversion, ...]":
-    """The Frameworks to submit, checked, after their notes have been told. Raises UsageError."""
-    from launcher.converters.simpletfjob.per_task_objects import documents_in, frameworks_of
-    from launcher.core.manifest import validate_framework
+def nodes_of(args: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> list[Json]:
+    """
+    All nodes, by name. Raises CommandError.
 
-    with _refusing(f"{output}: "):
+    They are read from the server if one is named or receives the result; otherwise from the cluster of the kubeconfig,
+    if there is one.
+    """
+    default = Path.home() / ".kube" / "config"
+    paths = args.kubeconfig or environment.get("KUBECONFIG") or str(default)
+    if args.kubeconfig or args.context:
+        nodes = _cluster_nodes(paths, args.context)
+    elif args.submit or args.server or environment.get("LAUNCHER_SERVER"):
+        nodes = _server_nodes(args)
+    elif environment.get("KUBECONFIG") or default.exists():
+        nodes = _cluster_nodes(paths, None)
+    else:
+        nodes = _server_nodes(args)
+    return sorted(nodes, key=lambda node: str(node["metadata"]["name"]))
+
+
+def _server_nodes(args: argparse.Namespace) -> list[Json]:
+    try:
+        with api_client(args) as api:
+            return api.list(NODES, all_namespaces=True)
+    except CommandError as error:
+        hint = "set the machines with --kubeconfig or --nodes"
+        raise type(error)(*error.lines, hint) from error
+
+
+def _cluster_nodes(paths: str, context: str | None) -> list[Json]:
+    nodes: list[Json] = load_module("cluster_nodes").cluster_nodes(paths, context)
+    return nodes
+
+
+def _conversions(
+    output: Path, documents: Sequence[str], tasks: Sequence[TemplateTask]
+) -> tuple[Conversion, ...]:
+    """The Frameworks to submit, validated. Prints their notes. Raises UsageError."""
+    with _usage_errors(f"{output}: "):
         objects = [
-            found for text, task in zip(documents, tasks, strict=True) for found in documents_in(text, task)
+            obj for text, task in zip(documents, tasks, strict=True) for obj in documents_in(text, task)
         ]
-        frameworks = frameworks_of(objects)
-        for each in frameworks:
+        conversions = frameworks_of(objects)
+        for each in conversions:
             validate_framework(each.framework)
-    print_error(*(f"{output}: note: {note}" for each in frameworks for note in each.notes))
-    return frameworks
+    print_error(*(f"{output}: note: {note}" for each in conversions for note in each.notes))
+    return conversions
 
 
-def _submit(given: argparse.Namespace, output: Path, frameworks: "Sequence[Conversion]") -> int:
-    import orjson
-
-    from launcher.cli.client.api_client import run_with_client
-    from launcher.cli.manifest_file import ManifestFile
-    from launcher.cli.submission import Submission
-    from launcher.core.parsing.decoder import Media
-
-    async def work(api: "ApiClient") -> int:
-        submission = Submission(api, given.namespace, dry_run=given.dry_run, output=given.output)
-        texts = [ManifestFile(str(output), orjson.dumps(each.framework), Media.JSON) for each in frameworks]
-        stored = [await submission.sent(text) for text in texts]
-        if given.dry_run or not given.wait:
-            return 0
-        return max([await submission.ended(framework) for framework in stored])
-
-    return run_with_client(given, work)
+def _submit(args: argparse.Namespace, output: Path, conversions: Sequence[Conversion]) -> int:
+    with api_client(args) as api:
+        submission = Submission(api, args.namespace, dry_run=args.dry_run, output=args.output)
+        for each in conversions:
+            submission.add(ManifestFile(str(output), orjson.dumps(each.framework), Media.JSON))
+    return submission.finish(wait=args.wait)
 
 
 @contextmanager
-def _refusing(prefix: str = "") -> Iterator[None]:
-    """Inside, what is wrong with the user's words; outside, UsageError with a line for each."""
-    from launcher.core.errors import BadRequest, InvalidObject
-
+def _usage_errors(prefix: str = "") -> Iterator[None]:
+    """Inside, InvalidObject and BadRequest; outside, UsageError with one line for each problem."""
     try:
         yield
     except InvalidObject as error:
@@ -205,7 +242,7 @@ def _read(path: Path, prefix: str = "") -> str:
     except OSError as error:
         raise UsageError(f"{prefix}{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{prefix}{path}: it is no text in UTF-8") from error
+        raise UsageError(f"{prefix}{path}: not a text file in UTF-8") from error
 
 
 def _write(path: Path, text: str) -> None:
@@ -213,3 +250,14 @@ def _write(path: Path, text: str) -> None:
         path.write_bytes(text.encode())
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
+
+
+COMMANDS = {
+    "simpletfjob": Command(
+        _simpletfjob,
+        _add_arguments,
+        example="launcher simpletfjob mnist.yaml -N 3 -E",
+        details="The template may use {{.type}} (ps or worker), {{.index}}, {{.host}} and {{.TF_CONFIG}}. The result "
+        "for all machines is written beside it, mnist_tfjob.yaml for mnist.yaml, and submitted with --submit.",
+    )
+}

@@ -4,63 +4,22 @@ import argparse
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from launcher.cli.arguments import SubParsers, add_command
-
-if TYPE_CHECKING:
-    from launcher.store.embedded.maintenance import Replaced, Summary
+from launcher.cli.command import Command
+from launcher.cli.errors import CommandError, UsageError
+from launcher.core.errors import LauncherError, RequestError
+from launcher.settings.local import default_data
+from launcher.store.embedded.maintenance import ReplacedStore, Summary, accept_loss, back_up, check, restore
 
 T = TypeVar("T")
 
 
-def add(commands: SubParsers) -> None:
-    """The parser of ``store`` and of its actions."""
-    store = commands.add_parser(
-        "store",
-        allow_abbrev=False,
-        help="check, back up or restore the store of a launcher on this machine",
-        description="Check, back up or restore the store of a launcher on this machine: all objects of its API. Logs "
-        "and volumes are files of the data directory, and no part of it.",
-        epilog="example: launcher store backup /backup/store-monday.db",
-    )
-    actions = store.add_subparsers(required=True, title="actions", metavar="ACTION")
-    check = add_command(
-        actions,
-        "check",
-        _check,
-        help="verify that the store is whole and holds every acknowledged write",
-        more="Nothing is changed; a launcher may be running. Exit 1 when the store is damaged.",
-        example="launcher store check",
-    )
-    backup = add_command(
-        actions,
-        "backup",
-        _backup,
-        help="write a copy of the store to a new file",
-        more="A launcher may be running, and is not held up. The copy is verified.",
-        example="launcher store backup /backup/store-monday.db",
-    )
-    backup.add_argument("file", type=_path, metavar="FILE", help="the file to create")
-    restore = add_command(
-        actions,
-        "restore",
-        _restore,
-        help="put a backup in the place of the store",
-        more="Stop the launcher first. The files from before are kept in a directory beside the new ones.",
-        example="launcher store restore /backup/store-monday.db --force",
-    )
-    restore.add_argument("file", type=_path, metavar="FILE", help="what launcher store backup has written")
-    restore.add_argument("--force", action="store_true", help="replace the store that is there")
-    accept = add_command(
-        actions,
-        "accept-loss",
-        _accept_loss,
-        help="go on with those objects of a damaged store that can still be read",
-        more="Stop the launcher first. The damaged files are kept in a directory beside the new ones.",
-        example="launcher store accept-loss",
-    )
-    for action in (check, backup, restore, accept):
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(required=True, title="actions", metavar="ACTION")
+    for name, (summary, command) in _ACTIONS.items():
+        action = actions.add_parser(name, help=summary, allow_abbrev=False)
+        command.configure(action, summary)
         action.add_argument(
             "--data",
             type=_path,
@@ -69,58 +28,58 @@ def add(commands: SubParsers) -> None:
         )
 
 
+def _add_backup_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=_path, metavar="FILE", help="the file to create")
+
+
+def _add_restore_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=_path, metavar="FILE", help="the output of launcher store backup")
+    parser.add_argument("--force", action="store_true", help="replace the existing store")
+
+
+def _add_no_arguments(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
 def _path(text: str) -> Path:
     if not text:
-        raise argparse.ArgumentTypeError("is empty; name a path")
+        raise argparse.ArgumentTypeError("must not be empty")
     return Path(text)
 
 
-def _check(given: argparse.Namespace) -> int:
-    from launcher.store.embedded.maintenance import check
-
-    path = _store(given)
-    summary = _answered(lambda: check(path))
-    print(f"{path} is whole: {_described(summary)}")
+def _check(args: argparse.Namespace) -> int:
+    path = _store_path(args)
+    summary = _call(lambda: check(path))
+    print(f"{path} is intact: {_summary_text(summary)}")
     return 0
 
 
-def _backup(given: argparse.Namespace) -> int:
-    from launcher.store.embedded.maintenance import back_up
-
-    summary = _answered(lambda: back_up(_store(given), given.file))
-    print(f"{given.file}: {_described(summary)}, {given.file.stat().st_size} bytes")
+def _backup(args: argparse.Namespace) -> int:
+    summary = _call(lambda: back_up(_store_path(args), args.file))
+    print(f"{args.file}: {_summary_text(summary)}, {args.file.stat().st_size} bytes")
     return 0
 
 
-def _restore(given: argparse.Namespace) -> int:
-    from launcher.store.embedded.maintenance import restore
-
-    path = _store(given)
-    print(_replaced(path, _answered(lambda: restore(path, given.file, force=given.force))))
+def _restore(args: argparse.Namespace) -> int:
+    path = _store_path(args)
+    print(_replacement_text(path, _call(lambda: restore(path, args.file, force=args.force))))
     return 0
 
 
-def _accept_loss(given: argparse.Namespace) -> int:
-    from launcher.store.embedded.maintenance import accept_loss
-
-    path = _store(given)
-    replaced = _answered(lambda: accept_loss(path))
-    print(f"{path} is whole: nothing is lost" if replaced is None else _replaced(path, replaced))
+def _accept_loss(args: argparse.Namespace) -> int:
+    path = _store_path(args)
+    replaced = _call(lambda: accept_loss(path))
+    print(f"{path} is intact; nothing was changed" if replaced is None else _replacement_text(path, replaced))
     return 0
 
 
-def _store(given: argparse.Namespace) -> Path:
-    from launcher.settings import default_data
-
-    data = given.data or Path(os.environ.get("LAUNCHER_DATA") or default_data(os.environ))
+def _store_path(args: argparse.Namespace) -> Path:
+    data = args.data or Path(os.environ.get("LAUNCHER_DATA") or default_data(os.environ))
     return Path(data).expanduser().absolute() / "store.db"
 
 
-def _answered(call: Callable[[], T]) -> T:
-    """The result of the call; its errors as one line each."""
-    from launcher.cli.errors import CommandError, UsageError
-    from launcher.core.errors import LauncherError, RequestError
-
+def _call(call: Callable[[], T]) -> T:
+    """The result of the call; its errors as CommandError."""
     try:
         return call()
     except RequestError as error:
@@ -129,11 +88,62 @@ def _answered(call: Callable[[], T]) -> T:
         raise CommandError(f"launcher store: {error}") from error
 
 
-def _described(summary: "Summary") -> str:
+def _summary_text(summary: Summary) -> str:
     count = summary.objects
     return f"{count} object{'' if count == 1 else 's'}, version {summary.version}"
 
 
-def _replaced(path: Path, replaced: "Replaced") -> str:
-    kept = f"; the files from before are in {replaced.kept}" if replaced.kept else ""
-    return f"{path}: {_described(replaced.summary)}{kept}"
+def _replacement_text(path: Path, replaced: ReplacedStore) -> str:
+    kept = f"; the previous files are in {replaced.previous_files}" if replaced.previous_files else ""
+    return f"{path}: {_summary_text(replaced.summary)}{kept}"
+
+
+#: Help and command of each action.
+_ACTIONS = {
+    "check": (
+        "verify that the store is intact and contains every acknowledged write",
+        Command(
+            _check,
+            _add_no_arguments,
+            example="launcher store check",
+            details="Changes nothing; a launcher may be running. Exits 1 when the store is damaged.",
+        ),
+    ),
+    "backup": (
+        "write a copy of the store to a new file",
+        Command(
+            _backup,
+            _add_backup_arguments,
+            example="launcher store backup /backup/store-monday.db",
+            details="A launcher may be running and is not blocked. The copy is verified.",
+        ),
+    ),
+    "restore": (
+        "replace the store with a backup",
+        Command(
+            _restore,
+            _add_restore_arguments,
+            example="launcher store restore /backup/store-monday.db --force",
+            details="Stop the launcher first. The previous files are kept in a directory beside the new ones.",
+        ),
+    ),
+    "accept-loss": (
+        "keep only the readable objects of a damaged store",
+        Command(
+            _accept_loss,
+            _add_no_arguments,
+            example="launcher store accept-loss",
+            details="Stop the launcher first. The damaged files are kept in a directory beside the new ones.",
+        ),
+    ),
+}
+
+COMMANDS = {
+    "store": Command(
+        None,
+        _add_arguments,
+        example="launcher store backup /backup/store-monday.db",
+        details="The store contains all objects of the API. Logs and volumes are files of the data directory and not "
+        "part of the store.",
+    )
+}

@@ -1,150 +1,153 @@
-"""Logs as they are written: of tasks that run, that start later, and of attempts that follow, until the end."""
+"""Logs as they are written, also by later tasks and attempts, until the Framework completes."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
-from launcher.cli.client.api_client import PODS, ApiClient
-from launcher.cli.client.watch import pods_of, watch_framework, watch_objects
-from launcher.cli.logs.log_sources import LogQuery, LogSource, TaskSelector, Write
+from launcher.cli.client.api_path import PODS
+from launcher.cli.client.async_client import AsyncApiClient
+from launcher.cli.client.watch import pod_selector, watch_framework, watch_objects
+from launcher.cli.logs.log_sources import LogQuery, LogSource, TaskSelector, WriteLine
 from launcher.cli.logs.reader import copy_log
-from launcher.cli.output.framework_summary import is_over
+from launcher.cli.output.framework_summary import is_completed
 from launcher.core.errors import RequestError, Unavailable
 from launcher.core.names import task_identity
+from launcher.core.pods.observed_pod import has_terminated
+from launcher.store.backoff import wait_or_timeout
 
 Json = dict[str, Any]
 
-#: More logs than these are not followed at once; the others follow as some of these end.
-_MOST_STREAMS = 200
-#: Seconds until a log is asked for again that is not there, or whose server is not.
-_AGAIN = 1.0
+#: The number of logs that are followed at once; the others are read when some of these end.
+_MAX_STREAMS = 200
+#: The delay before a log is requested again that does not exist yet, or whose server is unavailable.
+_RETRY_SECONDS = 1.0
 
 
 class LogFollower:
-    """Follows the logs of one Framework. *told* hears of each of its states."""
+    """Follows the logs of one Framework. *on_framework* is called with each of its states."""
 
     def __init__(
         self,
-        api: ApiClient,
+        api: AsyncApiClient,
         name: str,
-        choice: TaskSelector,
-        view: LogQuery,
-        write: Write,
-        told: Callable[[Json], None] = lambda _: None,
+        selector: TaskSelector,
+        query: LogQuery,
+        write: WriteLine,
+        on_framework: Callable[[Json], None] = lambda _: None,
     ) -> None:
-        self._api, self._name, self._choice, self._view = api, name, choice, view
-        self._write, self._told = write, told
-        self._readers: dict[tuple[str, str], _Reader] = {}
-        self._room = asyncio.Semaphore(_MOST_STREAMS)
+        self._api, self._name, self._selector, self._query = api, name, selector, query
+        self._write, self._on_framework = write, on_framework
+        self._readers: dict[tuple[str, str], _ContainerLog] = {}
+        self._streams = asyncio.Semaphore(_MAX_STREAMS)
         self._listed = asyncio.Event()
 
     async def run(self) -> Json | None:
-        """The Framework as it was when it was over; None if it was deleted. Everything has been written by then."""
+        """The completed Framework, after all its logs have been written; None if it was deleted."""
         async with asyncio.TaskGroup() as tasks:
             pods = tasks.create_task(self._watch_pods(tasks))
-            last = await self._until_over()
+            completed = await self._wait_for_completion()
             await self._listed.wait()
-            await self._look_once_more(tasks)
+            await self._list_pods(tasks)
             pods.cancel()
             for reader in self._readers.values():
                 reader.finish()
-        if last is not None:
-            await self._read_unseen(last)
-        return last
+        if completed is not None:
+            await self._read_missed_logs(completed)
+        return completed
 
-    async def _until_over(self) -> Json | None:
-        async with aclosing(watch_framework(self._api, self._name)) as seen:
-            async for framework in seen:
+    async def _wait_for_completion(self) -> Json | None:
+        async with aclosing(watch_framework(self._api, self._name)) as states:
+            async for framework in states:
                 if framework is None:
                     return None
-                self._told(framework)
-                if is_over(framework):
+                self._on_framework(framework)
+                if is_completed(framework):
                     return framework
         return None
 
     async def _watch_pods(self, tasks: asyncio.TaskGroup) -> None:
-        async with aclosing(watch_objects(self._api, PODS, labels=pods_of(self._name))) as seen:
-            async for each in seen:
-                if each is None:
+        async with aclosing(watch_objects(self._api, PODS, labels=pod_selector(self._name))) as changes:
+            async for change in changes:
+                if change is None:
                     self._listed.set()
                 else:
-                    self._see(each.object, tasks, gone=each.gone)
+                    self._observe_pod(change.object, tasks, deleted=change.deleted)
 
-    async def _look_once_more(self, tasks: asyncio.TaskGroup) -> None:
-        """See what the watch may not have told yet."""
+    async def _list_pods(self, tasks: asyncio.TaskGroup) -> None:
+        """Observe the pods that the watch may not have delivered yet."""
         with suppress(Unavailable):
-            for pod in (await self._api.list(PODS, labels=pods_of(self._name)))[0]:
-                self._see(pod, tasks)
+            for pod in (await self._api.list(PODS, labels=pod_selector(self._name)))[0]:
+                self._observe_pod(pod, tasks)
 
-    async def _read_unseen(self, framework: Json) -> None:
-        """Write the logs of tasks whose pods were gone before anybody looked."""
-        seen = {reader.source for reader in self._readers.values()}
-        for source in self._choice.sources(framework):
-            if source not in seen:
+    async def _read_missed_logs(self, framework: Json) -> None:
+        """Write the logs of tasks whose pods were deleted before they were observed."""
+        read = {reader.source for reader in self._readers.values()}
+        for source in self._selector.sources(framework):
+            if source not in read:
                 with suppress(RequestError):
-                    await copy_log(self._api, source, self._view.parameters, self._write)
+                    await copy_log(self._api, source, self._query.parameters, self._write)
 
-    def _see(self, pod: Json, tasks: asyncio.TaskGroup, *, gone: bool = False) -> None:
-        of = task_identity(pod)
-        if of is None or not self._choice.has(of.role, of.index):
+    def _observe_pod(self, pod: Json, tasks: asyncio.TaskGroup, *, deleted: bool = False) -> None:
+        task = task_identity(pod)
+        if task is None or not self._selector.includes(task.role, task.index):
             return
         meta, status = pod["metadata"], pod.get("status") or {}
-        over = gone or status.get("phase") in ("Succeeded", "Failed")
-        runs = _runs(status)
-        for source in self._choice.of_pod(pod["spec"], meta["name"], f"{of.role}-{of.index}"):
-            if source.container in runs:
+        terminated = deleted or has_terminated(pod)
+        starts = _container_starts(status)
+        for source in self._selector.pod_sources(pod["spec"], meta["name"], f"{task.role}-{task.index}"):
+            if source.container in starts:
                 reader = self._reader(source, meta["uid"], tasks)
-                reader.see(runs[source.container], over=over)
+                reader.observe(starts[source.container], terminated=terminated)
 
-    def _reader(self, source: LogSource, uid: str, tasks: asyncio.TaskGroup) -> "_Reader":
+    def _reader(self, source: LogSource, uid: str, tasks: asyncio.TaskGroup) -> "_ContainerLog":
         key = (uid, source.container)
         if key not in self._readers:
-            # What was written before anybody asked can be much; what comes later is wanted whole.
-            view = LogQuery(timestamps=self._view.timestamps) if self._listed.is_set() else self._view
-            self._readers[key] = reader = _Reader(self._api, source, uid, view, self._write)
-            tasks.create_task(reader.run(self._room))
+            # --tail and --since limit what was written before the command started, not what is written later.
+            query = LogQuery(timestamps=self._query.timestamps) if self._listed.is_set() else self._query
+            self._readers[key] = reader = _ContainerLog(self._api, source, uid, query, self._write)
+            tasks.create_task(reader.run(self._streams))
         return self._readers[key]
 
 
-class _Reader:
+class _ContainerLog:
     """Follows one container, through its restarts and those of the server, and writes each line once."""
 
-    def __init__(self, api: ApiClient, source: LogSource, uid: str, view: LogQuery, write: Write) -> None:
-        self._api, self.source, self._uid, self._view, self._write = api, source, uid, view, write
-        #: The time of the last line, and all lines so far that were written at that time.
-        self._last, self._latest = b"", list[bytes]()
-        self._runs = 0
-        self._over = False
+    def __init__(
+        self, api: AsyncApiClient, source: LogSource, uid: str, query: LogQuery, write: WriteLine
+    ) -> None:
+        self._api, self.source, self._uid, self._query, self._write = api, source, uid, query, write
+        #: The time of the last line, and all lines of that time so far.
+        self._last_time, self._last_lines = b"", list[bytes]()
+        self._starts = 0
+        self._terminated = False
         self._finished = asyncio.Event()
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
-    def see(self, runs: int, *, over: bool) -> None:
-        """The container has been started so many times; *over*, and it will not be again."""
-        if (runs, over) != (self._runs, self._over):
-            self._runs, self._over = runs, self._over or over
-            self._news.set()
+    def observe(self, starts: int, *, terminated: bool) -> None:
+        """The container has been started *starts* times; a *terminated* one is not started again."""
+        if (starts, terminated) != (self._starts, self._terminated):
+            self._starts, self._terminated = starts, self._terminated or terminated
+            self._changed.set()
 
     def finish(self) -> None:
-        """Read what is there, and no more."""
+        """Read to the current end of the log and stop."""
         self._finished.set()
-        self._news.set()
+        self._changed.set()
 
-    async def run(self, room: asyncio.Semaphore) -> None:
-        """Write the lines until the container is over."""
+    async def run(self, streams: asyncio.Semaphore) -> None:
+        """Write the lines until the container has terminated."""
         while True:
-            self._news.clear()
-            last = self._over or self._finished.is_set()
-            complete = await self._stream(room, follow=not last)
-            if last and complete:
+            self._changed.clear()
+            is_last = self._terminated or self._finished.is_set()
+            is_complete = await self._stream(streams, follow=not is_last)
+            if is_last and is_complete:
                 return
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None if complete else _AGAIN):
-                    await self._news.wait()
+            await wait_or_timeout(self._changed, None if is_complete else _RETRY_SECONDS)
 
-    async def _stream(self, room: asyncio.Semaphore, *, follow: bool) -> bool:
-        """Write what is new; False when it should be asked for again."""
-        async with room:
+    async def _stream(self, streams: asyncio.Semaphore, *, follow: bool) -> bool:
+        """Write the new lines. Returns False when the log has to be requested again."""
+        async with streams:
             reading = asyncio.create_task(self._read(follow=follow))
             finished = asyncio.create_task(self._finished.wait())
             try:
@@ -165,24 +168,24 @@ class _Reader:
         return True
 
     async def _read(self, *, follow: bool) -> None:
-        known = _Known(self._last, self._latest) if self._last else None
+        written = _WrittenLines(self._last_time, self._last_lines) if self._last_time else None
         async with self._api.log(self.source.pod, self._parameters(follow)) as lines:
             async for line in lines:
                 time, _, text = line.partition(b" ")
-                if known is not None:
-                    if known.covers(time, text):
+                if written is not None:
+                    if written.include(time, text):
                         continue
-                    known = None
-                self._latest = [*self._latest, text] if time == self._last else [text]
-                self._last = time
-                self._write(self.source, line if self._view.timestamps else text)
+                    written = None
+                self._last_lines = [*self._last_lines, text] if time == self._last_time else [text]
+                self._last_time = time
+                self._write(self.source, line if self._query.timestamps else text)
 
     def _parameters(self, follow: bool) -> dict[str, str]:
-        asked = self._view.parameters
-        if self._last:
-            asked = {"sinceTime": f"{self._last[:19].decode()}Z"}
+        query = self._query.parameters
+        if self._last_time:
+            query = {"sinceTime": f"{self._last_time[:19].decode()}Z"}
         return {
-            **asked,
+            **query,
             "container": self.source.container,
             "uid": self._uid,
             "timestamps": "true",
@@ -190,28 +193,28 @@ class _Reader:
         }
 
 
-class _Known:
-    """Tells lines that come again, after a log has been asked for from the second of its last known line on."""
+class _WrittenLines:
+    """Recognises lines that are received again, after a log is requested from the second of its last line."""
 
-    def __init__(self, time: bytes, latest: Sequence[bytes]) -> None:
-        self._time, self._latest = time, latest
-        self._found = 0
+    def __init__(self, time: bytes, lines: Sequence[bytes]) -> None:
+        self._time, self._lines = time, lines
+        self._matched = 0
 
-    def covers(self, time: bytes, text: bytes) -> bool:
-        """Whether the line is one of those that are known, or from before them."""
-        if time != self._time or self._found == len(self._latest):
+    def include(self, time: bytes, text: bytes) -> bool:
+        """Whether the line has been written already."""
+        if time != self._time or self._matched == len(self._lines):
             return time < self._time
-        # What is written at once has one time: the known lines are found among the others by what they say.
-        self._found = self._found + 1 if text == self._latest[self._found] else 0
+        # Lines that are written at once have the same time; their text decides which of them are known.
+        self._matched = self._matched + 1 if text == self._lines[self._matched] else 0
         return True
 
 
-def _runs(status: Json) -> dict[str, int]:
-    """How often each container has been started; those that never were are left out."""
-    found: dict[str, int] = {}
+def _container_starts(status: Json) -> dict[str, int]:
+    """The number of starts of each container that has been started."""
+    starts: dict[str, int] = {}
     for kind in ("initContainerStatuses", "containerStatuses"):
         for entry in status.get(kind) or ():
             state, last = entry.get("state") or {}, entry.get("lastState") or {}
             if ("waiting" not in state and state) or last.get("terminated"):
-                found[entry["name"]] = int(entry.get("restartCount") or 0) + 1
-    return found
+                starts[entry["name"]] = int(entry.get("restartCount") or 0) + 1
+    return starts

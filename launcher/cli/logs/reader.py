@@ -2,51 +2,54 @@
 
 from typing import Any
 
-from launcher.cli.client.api_client import ApiClient
+from launcher.cli.client.async_client import AsyncApiClient
 from launcher.cli.errors import CommandError
-from launcher.cli.logs.log_sources import LogQuery, LogSource, TaskSelector, Write
+from launcher.cli.logs.log_sources import LogQuery, LogSource, TaskSelector, WriteLine
 from launcher.core.errors import BadRequest, NotFound, RequestError
 
 Json = dict[str, Any]
 
 
 async def print_logs(
-    api: ApiClient, framework: Json, choice: TaskSelector, view: LogQuery, write: Write
+    api: AsyncApiClient, framework: Json, selector: TaskSelector, query: LogQuery, write: WriteLine
 ) -> None:
-    """Write what the chosen tasks have written. Raises CommandError when there is nothing at all to be read."""
-    sources = list(choice.sources(framework))
+    """Write the logs of the selected tasks. Raises CommandError when none of them has a log."""
+    sources = list(selector.sources(framework))
     missing: list[RequestError] = []
     for source in sources:
         try:
-            await _print(api, source, view, write)
+            await _print_log(api, source, query, write)
         except (NotFound, BadRequest) as error:
             missing.append(error)
+    name = framework["metadata"]["name"]
     if not sources:
-        raise CommandError(f"no task of {framework['metadata']['name']} has a container {choice.container}")
+        raise CommandError(f"no task of {name} has a container {selector.container}")
     if len(missing) == len(sources):
-        raise CommandError(str(missing[0]) if len(sources) == 1 else _nothing(framework, missing))
+        prefix = "" if len(sources) == 1 else f"no task of {name} has logs: "
+        raise CommandError(f"{prefix}{missing[0]}")
 
 
-async def _print(api: ApiClient, source: LogSource, view: LogQuery, write: Write) -> None:
-    if not view.previous:
-        return await copy_log(api, source, view.parameters, write)
+async def _print_log(api: AsyncApiClient, source: LogSource, query: LogQuery, write: WriteLine) -> None:
+    if not query.previous:
+        return await copy_log(api, source, query.parameters, write)
     try:
-        await copy_log(api, source, view.parameters, write)
+        await copy_log(api, source, query.parameters, write)
     except (NotFound, BadRequest):
-        # No earlier run of the container in this pod: the previous attempt had a pod of its own.
-        parameters = {name: value for name, value in view.parameters.items() if name != "previous"}
+        # The container was not restarted in this pod: the previous attempt had its own pod.
+        parameters = {name: value for name, value in query.parameters.items() if name != "previous"}
         await copy_log(api, source, parameters, write, previous_pod=True)
 
 
 async def copy_log(
-    api: ApiClient, source: LogSource, parameters: dict[str, str], write: Write, *, previous_pod: bool = False
+    api: AsyncApiClient,
+    source: LogSource,
+    parameters: dict[str, str],
+    write: WriteLine,
+    *,
+    previous_pod: bool = False,
 ) -> None:
-    """Write what is there now of one log. Raises NotFound, BadRequest when there is none."""
-    asked = {**parameters, "container": source.container}
-    async with api.log(source.pod, asked, previous_pod=previous_pod) as lines:
+    """Write the current content of one log. Raises NotFound, BadRequest when it does not exist."""
+    query = {**parameters, "container": source.container}
+    async with api.log(source.pod, query, previous_pod=previous_pod) as lines:
         async for line in lines:
             write(source, line)
-
-
-def _nothing(framework: Json, missing: list[RequestError]) -> str:
-    return f"no task of {framework['metadata']['name']} has written anything: {missing[0]}"

@@ -1,59 +1,36 @@
-"""Frameworks as text: the list, one with its tasks, and all that is known of one."""
+"""One Framework as text: its state and tasks, or all its details."""
 
 import sys
-import time
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
 from typing import Any
 
 from launcher.cli.output import framework_summary
 from launcher.cli.output.event_table import EVENT_HEADER, event_cells
-from launcher.cli.output.framework_summary import TASK_HEADER, task_rows
-from launcher.cli.output.tables import table, table_with_reasons
-from launcher.cli.output.terminal import one_line, width_of
+from launcher.cli.output.tables import table_with_reasons
+from launcher.cli.output.task_table import TASK_HEADER, task_rows
+from launcher.cli.output.terminal import one_line, width_of, wrapped
 from launcher.core.replicas import tasks_of_roles
 
 Json = dict[str, Any]
 
-_LABEL = 14
+_LABEL_COLUMNS = 14
 
 
-def framework_table(items: Sequence[Json], *, wide: bool, namespaces: bool) -> Iterator[str]:
-    """One line per Framework. Names are cut only where a terminal is too narrow for them."""
-    now = time.time()
-    header = ("NAME", "STATE", "TASKS", "RETRIES", "AGE", *(("DURATION", "MESSAGE") if wide else ()))
-    rows = [
-        (
-            item["metadata"]["name"],
-            framework_summary.state_of(item),
-            framework_summary.tasks_done(item),
-            str(framework_summary.retries(item)),
-            framework_summary.age(item, now),
-            *((framework_summary.duration(item, now), framework_summary.message_of(item)) if wide else ()),
-        )
-        for item in items
-    ]
-    if namespaces:
-        header = ("NAMESPACE", *header)
-        rows = [(item["metadata"]["namespace"], *row) for item, row in zip(items, rows, strict=True)]
-    if not items:
-        return iter(())
-    return (table_with_reasons if wide else table)(header, rows, width_of(sys.stdout))
-
-
-def framework_text(framework: Json, *, every: bool, wide: bool) -> Iterator[str]:
-    """Where the Framework stands and why, then its tasks."""
-    yield from _wrapped(framework_summary.headline(framework, time.time()), "", "  ")
-    yield from _wrapped(framework_summary.message_of(framework), "  ")
-    rows = list(task_rows(framework, every=every))
+def framework_text(
+    framework: Json, now: float, finding: str = "", *, show_all: bool, wide: bool
+) -> Iterator[str]:
+    """The state of the Framework, its message and the most important *finding*, then the tasks."""
+    yield from wrapped(framework_summary.headline(framework, now), "", "  ")
+    yield from wrapped(framework_summary.message_of(framework), "  ")
+    yield from wrapped(finding, "  ")
+    rows = list(task_rows(framework, now, show_all=show_all))
     if rows:
         yield ""
-        width = None if wide else width_of(sys.stdout)
-        yield from table_with_reasons(TASK_HEADER, [row.cells for row in rows], width)
+        yield from table_with_reasons(TASK_HEADER, rows, None if wide else width_of(sys.stdout))
 
 
-def description(framework: Json, events: Sequence[Json]) -> Iterator[str]:
-    """All that is known of the Framework."""
+def description(framework: Json, events: Sequence[Json], finding: str, now: float) -> Iterator[str]:
+    """All details of the Framework, with the most important *finding*."""
     meta, spec, status = framework["metadata"], framework["spec"], framework.get("status") or {}
     facts = {
         "Name": meta["name"],
@@ -62,21 +39,22 @@ def description(framework: Json, events: Sequence[Json]) -> Iterator[str]:
         "Labels": _pairs(meta.get("labels")),
         "Annotations": _pairs(meta.get("annotations")),
         "Execution": spec.get("executionType", ""),
-        "Retry policy": _retry_words(spec.get("retryPolicy") or {}, framework_summary.retries(framework)),
+        "Retry policy": _retry_text(spec.get("retryPolicy") or {}),
         "Created": meta.get("creationTimestamp", ""),
         "Started": status.get("startTime") or "",
         "Running since": status.get("runTime") or "",
         "Completed": status.get("completionTime") or "",
-        "State": framework_summary.state_of(framework),
+        "State": framework_summary.state_of(framework, now),
+        "Attempt": framework_summary.attempt_of(framework),
         "Message": framework_summary.message_of(framework),
+        "Finding": finding,
     }
     for label, fact in facts.items():
         if fact:
             yield from _labelled(f"{label}:", fact)
     yield from _section("Conditions", ("TYPE", "STATUS", "SINCE", "MESSAGE"), _conditions(status))
-    yield from _section("Roles", ("ROLE", "TASKS", "ENDS THE ATTEMPT", "START AFTER"), _roles(spec))
-    yield from _section("Tasks", TASK_HEADER, [row.cells for row in task_rows(framework)])
-    now = time.time()
+    yield from _section("Roles", ("ROLE", "TASKS", "COMPLETES THE ATTEMPT", "START AFTER"), _roles(spec))
+    yield from _section("Tasks", TASK_HEADER, list(task_rows(framework, now)))
     yield from _section("Events", EVENT_HEADER, [event_cells(event, now) for event in events])
 
 
@@ -98,12 +76,12 @@ def _conditions(status: Json) -> list[tuple[str, ...]]:
 
 def _roles(spec: Json) -> list[tuple[str, ...]]:
     return [
-        (role["name"], str(tasks), _policy_words(role), _after_words(role))
+        (role["name"], str(tasks), _completion_text(role), _start_after_text(role))
         for role, tasks in zip(spec.get("taskRoles") or (), tasks_of_roles(spec), strict=True)
     ]
 
 
-def _policy_words(role: Json) -> str:
+def _completion_text(role: Json) -> str:
     if role.get("background"):
         return "never"
     policy = role.get("frameworkAttemptCompletionPolicy") or {}
@@ -114,18 +92,19 @@ def _policy_words(role: Json) -> str:
         words.append(f"{good} succeeded")
     if indexes := policy.get("succeededIndexes"):
         words.append(f"{indexes} succeeded")
-    return " or ".join(words) or "all over"
+    return " or ".join(words) or "all completed"
 
 
-def _after_words(role: Json) -> str:
-    afters = role.get("startAfter") or ()
-    return ", ".join(f"{after['role']} {after.get('condition', 'Running')}" for after in afters)
+def _start_after_text(role: Json) -> str:
+    conditions = role.get("startAfter") or ()
+    return ", ".join(f"{each['role']} {each.get('condition', 'Running')}" for each in conditions)
 
 
-def _retry_words(policy: Json, retried: int) -> str:
-    most = policy.get("maxRetryCount", 0)
-    limit = {-1: "after every failure", -2: "whatever the end"}.get(most, f"at most {most}")
-    return f"{limit}{', fancy' if policy.get('fancyRetryPolicy') else ''}; {retried} so far"
+def _retry_text(policy: Json) -> str:
+    limit = policy.get("maxRetryCount", 0)
+    meaning = {-1: " (retries every failure)", -2: " (retries after success and failure)"}.get(limit, "")
+    text = f"maxRetryCount {limit}{meaning}"
+    return f"{text}, fancyRetryPolicy" if policy.get("fancyRetryPolicy") else text
 
 
 def _pairs(mapping: Json | None) -> str:
@@ -133,17 +112,6 @@ def _pairs(mapping: Json | None) -> str:
 
 
 def _labelled(label: str, text: str) -> Iterator[str]:
-    first, *rest = list(_wrapped(text, " " * (_LABEL + 1)))
-    yield f"{label:<{_LABEL}} {first.lstrip()}"
+    first, *rest = list(wrapped(text, " " * (_LABEL_COLUMNS + 1)))
+    yield f"{label:<{_LABEL_COLUMNS}} {first.lstrip()}"
     yield from rest
-
-
-def _wrapped(text: str, indent: str, hanging: str | None = None) -> Iterator[str]:
-    """The text in lines of the terminal's width, those after the first indented by *hanging* if that is another."""
-    width, later = width_of(sys.stdout), indent if hanging is None else hanging
-    if not text:
-        return
-    if width is None:
-        yield indent + text
-    else:
-        yield from wrap(text, max(width, 40), initial_indent=indent, subsequent_indent=later)

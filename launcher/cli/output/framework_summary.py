@@ -1,111 +1,119 @@
-"""Frameworks and tasks as people see them: one word for where each stands, and the rows of tables."""
+"""The state of a Framework in one word, and the other cells of its row."""
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.cli.output.terminal import one_line
 from launcher.core import timestamps
-from launcher.core.completion_codes import Completion
 from launcher.core.replicas import tasks_of_roles
-from launcher.core.serialization.status_json import status_from_json
-from launcher.core.status import FrameworkStatus, RoleStatus, State, TaskStatus
 from launcher.core.timestamps import parse_rfc3339
 
 Json = dict[str, Any]
 
-#: Up to this many tasks, a table shows every one.
-SHOWN_IN_FULL = 50
-#: Of a larger Framework, at most this many tasks of a role are shown: those that are not as the rest.
-_ODD_ONES = 20
-
-TASK_HEADER = ("TASK", "STATE", "ATTEMPT", "NODE", "EXIT", "REASON")
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRow:
-    """One line of a Framework's table: a task, or in words many of them."""
-
-    task: str
-    state: str
-    attempt: str = ""
-    node: str = ""
-    exit: str = ""
-    reason: str = ""
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        return (self.task, self.state, self.attempt, self.node, self.exit, self.reason)
+_COMPLETED, _ATTEMPT_COMPLETED = "Completed", "AttemptCompleted"
+#: A task whose pod is kept during the back-off before its retry.
+_DELETION_PENDING = "AttemptDeletionPending"
+#: The completion code of a Framework that its user stopped.
+STOP_FRAMEWORK_REQUESTED = -210
 
 
-def state_of(framework: Json) -> str:
-    """``Running``, ``Succeeded``, …: the state's own name without ``Attempt``; of one that is over, how it ended."""
+def state_of(framework: Json, now: float) -> str:
+    """
+    ``Running``, ``Succeeded``, ``Retrying in 7s``, …
+
+    That is the state without ``Attempt``; of a completed Framework, its result.
+    """
     status = framework.get("status") or {}
     if framework["metadata"].get("deletionTimestamp"):
         return "Deleting"
     if not status:
         return "New"
-    if is_over(framework):
-        return "Succeeded" if succeeded(framework) else "Failed"
-    if condition(framework, "Suspended"):
+    if is_completed(framework):
+        return result_of(framework)
+    if has_condition(framework, "Suspended"):
         return "Suspended"
-    return _short(status["state"])
+    return short_state(status, now)
 
 
-def is_over(framework: Json) -> bool:
-    """Whether nothing will happen to it any more."""
-    return (framework.get("status") or {}).get("state") == State.COMPLETED
+def short_state(status: Json, now: float) -> str:
+    """The state of a Framework or task that has not completed, without ``Attempt``."""
+    state: str = status["state"]
+    delay = (status.get("retryPolicyStatus") or {}).get("retryDelaySec")
+    completed = (status.get("attemptStatus") or {}).get("completionTime")
+    if state in (_ATTEMPT_COMPLETED, _DELETION_PENDING) and delay is not None and completed is not None:
+        left = parse_rfc3339(completed) + delay - now
+        return f"Retrying in {timestamps.age(left)}" if left >= 1 else "Retrying"
+    # Not "Completed", which is the final state.
+    return state if state == _ATTEMPT_COMPLETED else state.removeprefix("Attempt")
+
+
+def result_of(framework: Json) -> str:
+    """``Succeeded``, ``Failed`` or ``Stopped``: how a completed Framework ended."""
+    if succeeded(framework):
+        return "Succeeded"
+    return "Stopped" if completion_of(framework).get("code") == STOP_FRAMEWORK_REQUESTED else "Failed"
+
+
+def is_completed(framework: Json) -> bool:
+    return (framework.get("status") or {}).get("state") == _COMPLETED
 
 
 def succeeded(framework: Json) -> bool:
-    """Whether it has ended, and well."""
-    return is_over(framework) and end_of(framework).get("type", {}).get("name") == "Succeeded"
+    """Whether the Framework has completed successfully."""
+    return is_completed(framework) and completion_of(framework).get("type", {}).get("name") == "Succeeded"
 
 
-def end_of(framework: Json) -> Json:
-    """The completionStatus of its current attempt; empty as long as there is none."""
+def completion_of(framework: Json) -> Json:
+    """The completionStatus of the current attempt; empty before it completes."""
     attempt = (framework.get("status") or {}).get("attemptStatus") or {}
     return attempt.get("completionStatus") or {}
 
 
 def has_run(framework: Json) -> bool:
-    """Whether a task runs, or has run."""
+    """Whether a task of the Framework is running or has run."""
     return bool((framework.get("status") or {}).get("runTime"))
 
 
-def condition(framework: Json, kind: str) -> bool:
+def has_condition(framework: Json, kind: str) -> bool:
     """Whether the condition of that type is true."""
     conditions = (framework.get("status") or {}).get("conditions") or ()
     return any(each["type"] == kind and each["status"] == "True" for each in conditions)
 
 
 def message_of(framework: Json) -> str:
-    """Why it is where it is, in one line."""
+    """The message of the status, in one line."""
     return one_line((framework.get("status") or {}).get("message") or "")
 
 
-def tasks_done(framework: Json) -> str:
-    """``3/8``: how many tasks are over, of how many."""
+def finished_tasks(framework: Json) -> str:
+    """``3/8``: completed and all tasks."""
     counts = (framework.get("status") or {}).get("taskCounts")
     if counts is None:
         return f"0/{sum(tasks_of_roles(framework['spec']))}"
-    return f"{counts.get(State.COMPLETED, 0)}/{sum(counts.values())}"
+    return f"{counts.get(_COMPLETED, 0)}/{sum(counts.values())}"
 
 
-def retries(framework: Json) -> int:
-    """How often the whole of it was tried again."""
-    retry = (framework.get("status") or {}).get("retryPolicyStatus") or {}
-    return int(retry.get("totalRetriedCount") or 0)
+def attempt_of(framework: Json) -> str:
+    """``2 of 3``: the current attempt of the whole Framework."""
+    retry_status = (framework.get("status") or {}).get("retryPolicyStatus") or {}
+    return attempt_text(retry_status, framework["spec"].get("retryPolicy"))
 
 
-def age(framework: Json, now: float) -> str:
-    """How long ago it was made."""
+def attempt_text(retry_status: Json, policy: Json | None) -> str:
+    """``2 of 3``: the current attempt and, where *policy* limits the retries, the last one."""
+    retried = int(retry_status.get("totalRetriedCount") or 0)
+    limit = int((policy or {}).get("maxRetryCount") or 0)
+    # As in the messages of the planner: a retry that does not count (fancyRetryPolicy) adds an attempt.
+    last = 1 + limit + retried - int(retry_status.get("accountableRetriedCount") or 0)
+    return f"{retried + 1} of {last}" if limit > 0 and retried < last else str(retried + 1)
+
+
+def age_of(framework: Json, now: float) -> str:
+    """The time since the creation."""
     return timestamps.format_age(framework["metadata"].get("creationTimestamp"), now)
 
 
-def duration(framework: Json, now: float) -> str:
-    """How long it has taken, or took."""
+def duration_of(framework: Json, now: float) -> str:
+    """The time between the start and the completion, or until *now*."""
     status = framework.get("status") or {}
     if not status.get("startTime"):
         return ""
@@ -114,108 +122,25 @@ def duration(framework: Json, now: float) -> str:
 
 
 def headline(framework: Json, now: float) -> str:
-    """``mnist: Running, started 3m20s ago, attempt 1, 3/4 tasks over``."""
-    took = duration(framework, now)
-    when = f" after {took}" if is_over(framework) else f", started {took} ago"
-    words = [state_of(framework) + (when if took else "")]
-    if attempt := retries(framework):
+    """``mnist: Running for 3m20s, attempt 2 of 3, 3/4 finished``."""
+    state, duration = state_of(framework, now), duration_of(framework, now)
+    if not duration:
+        timing = ""
+    elif is_completed(framework):
+        timing = f" after {duration}"
+    else:
+        timing = f" for {duration}" if state == "Running" else f", started {duration} ago"
+    words = [state + timing]
+    attempt = attempt_of(framework)
+    if attempt != "1":
         words.append(f"attempt {attempt}")
-    words.append(f"{tasks_done(framework)} tasks over")
+    words.append(f"{finished_tasks(framework)} finished")
     return f"{framework['metadata']['name']}: {', '.join(words)}"
 
 
-def task_rows(framework: Json, *, every: bool = False) -> Iterator[TaskRow]:
-    """
-    The tasks, by role and index.
-
-    In a large Framework each role is summed up in one row, followed by those of its tasks that are not as most
-    others, unless *every* one is wanted.
-    """
-    status = record_of(framework)
-    if status is None:
-        return
-    if every or sum(len(role.tasks) for role in status.roles) <= SHOWN_IN_FULL:
-        for role in status.roles:
-            yield from (task_row(role, task) for task in role.tasks)
-    else:
-        for role in status.roles:
-            yield from summary(role, _ODD_ONES)
-
-
-def record_of(framework: Json) -> FrameworkStatus | None:
-    """The status with every task unfolded; None before there is one."""
-    return status_from_json(framework.get("status") or {})
-
-
-def summary(role: RoleStatus, most: int) -> Iterator[TaskRow]:
-    """One row for the role, then at most so many for those of its tasks that are not as most others."""
-    counts = Counter(map(task_state, role.tasks))
-    words = ", ".join(f"{count} {state}" for state, count in counts.most_common())
-    yield TaskRow(f"{role.name} ({len(role.tasks)})", words)
-    usual = counts.most_common(1)[0][0] if counts else ""
-    # Tasks that are alike in state, exit code and reason share one row, so that each reason is shown.
-    alike: dict[tuple[str, str, str], list[TaskStatus]] = {}
-    for task in role.tasks:
-        row = task_row(role, task)
-        if row.state != usual or row.reason:
-            alike.setdefault((row.state, row.exit, row.reason), []).append(task)
-    rows = [_folded(role, tasks) for tasks in alike.values()]
-    yield from rows[:most]
-    if rows[most:]:
-        rest = list(alike.values())[most:]
-        yield TaskRow(f"{role.name}-…", f"{sum(map(len, rest))} more")
-
-
-def _folded(role: RoleStatus, tasks: list[TaskStatus]) -> TaskRow:
-    """The row of one task, or of several that are alike."""
-    row = task_row(role, tasks[0])
-    if len(tasks) == 1:
-        return row
-    return TaskRow(
-        f"{row.task} … {tasks[-1].index} ({len(tasks)})", row.state, exit=row.exit, reason=row.reason
-    )
-
-
-def task_row(role: RoleStatus, task: TaskStatus) -> TaskRow:
-    """The row of one task."""
-    end = task.attempt.completion
-    return TaskRow(
-        task=f"{role.name}-{task.index}",
-        state=task_state(task),
-        attempt=str(task.retry.total),
-        node=task.attempt.node or "",
-        exit=str(end.code) if end is not None and end.code >= 0 else "",
-        reason=one_line(task.message) or _why(end),
-    )
-
-
-def task_state(task: TaskStatus) -> str:
-    """The word for where a task stands, as for Frameworks."""
-    if task.state is State.COMPLETED:
-        return "Succeeded" if task.succeeded else "Failed"
-    return _short(task.state)
-
-
-def outcome(framework: Json) -> str:
-    """Why it ended as it did: which task decided, and how that one ended."""
-    trigger: Json = end_of(framework).get("trigger") or {}
-    role, index = trigger.get("taskRoleName"), trigger.get("taskIndex")
-    decisive = "" if role is None or index is None else f"{role}-{index}: "
-    return decisive + message_of(framework)
-
-
 def exit_code(framework: Json) -> int:
-    """The code to end with after this end: the completion's own where that is one, else 1."""
-    code = int(end_of(framework).get("code") or 0)
+    """The exit code of a command after this completion: the completion's code where that is an exit code, else 1."""
+    code = int(completion_of(framework).get("code") or 0)
     if succeeded(framework):
         return 0
     return code if 1 <= code <= 255 else 1
-
-
-def _short(state: str) -> str:
-    # AttemptCompleted keeps its whole name: without, it would be taken for the end.
-    return state if state == State.ATTEMPT_COMPLETED else state.removeprefix("Attempt")
-
-
-def _why(end: Completion | None) -> str:
-    return end.summary if end is not None and end.failed else ""

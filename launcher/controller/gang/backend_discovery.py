@@ -1,7 +1,7 @@
-"""Who can place a gang in this cluster, by what its API server says that it serves."""
+"""Gang backends that are installed in the cluster, by API discovery, and the choice of one for a gang."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -10,21 +10,18 @@ from launcher.controller.gang import native, scheduler_plugins, volcano
 from launcher.controller.gang.gang_request import DEFAULT_SCHEDULER, GangRequest
 from launcher.controller.gang.pod_groups import PodGroupBackend
 from launcher.core.errors import FieldError, InvalidObject, NotServed
-from launcher.store.interface import Object
+from launcher.store.interface import Discover
 
 log = logging.getLogger(__name__)
 
-#: Gives what the API server answers to a GET of that path.
-Ask = Callable[[str], Awaitable[Object]]
-
-#: Seconds for which what was found counts.
-_FRESH: Final = 300.0
+#: The result of a discovery is used for this long.
+_CACHE_SECONDS: Final = 300.0
 KUEUE_GROUP: Final = "kueue.x-k8s.io"
 _KUEUE_RESOURCE: Final = "localqueues"
 
 
 class BuiltinBackend(StrEnum):
-    """Ways without a scheduler that knows of gangs."""
+    """Backends without a pod group."""
 
     KUEUE = "kueue"
     GATES = "gates"
@@ -35,118 +32,122 @@ Backend = PodGroupBackend | BuiltinBackend
 
 @dataclass(frozen=True, slots=True)
 class AvailableBackends:
-    """What of all that could place gangs is there."""
+    """The backends that are installed."""
 
-    #: In the order in which they are taken.
-    shapes: tuple[PodGroupBackend, ...] = ()
-    #: The version of Kueue's API; empty when there is none.
-    kueue: str = ""
+    #: The first that fits is chosen.
+    pod_groups: tuple[PodGroupBackend, ...] = ()
+    #: The version of Kueue's API; empty if Kueue is not installed.
+    kueue_version: str = ""
 
     @property
     def has_volcano(self) -> bool:
-        return volcano.SHAPE in self.shapes
+        return volcano.BACKEND in self.pod_groups
 
     def by_name(self, name: str) -> Backend:
-        """Who placed the pods with that label. Raises NotServed when they are not there any more."""
-        if name == BuiltinBackend.GATES or (name == BuiltinBackend.KUEUE and self.kueue):
+        """Returns the backend with that name. Raises NotServed if it is not installed."""
+        if name == BuiltinBackend.GATES or (name == BuiltinBackend.KUEUE and self.kueue_version):
             return BuiltinBackend(name)
-        for shape in self.shapes:
-            if shape.backend == name:
-                return shape
-        raise NotServed(f"the gang is placed by {name}, which this cluster does not have any more")
+        for backend in self.pod_groups:
+            if backend.name == name:
+                return backend
+        raise NotServed(f"the gang is scheduled by {name}, which is no longer installed in this cluster")
 
 
 class BackendDiscovery:
-    """Asks what there is, and remembers it for some minutes."""
+    """Discovers the installed backends, and caches the result."""
 
-    def __init__(self, ask: Ask, clock: Callable[[], float]) -> None:
-        self._ask, self._clock = ask, clock
-        self._known: AvailableBackends | None = None
-        self._until = 0.0
+    def __init__(self, discover: Discover, clock: Callable[[], float]) -> None:
+        self._discover, self._clock = discover, clock
+        self._cached: AvailableBackends | None = None
+        self._cached_until = 0.0
 
-    async def served(self) -> AvailableBackends:
-        """What is there. Raises Unavailable when that cannot be known now."""
-        if self._known is None or self._clock() >= self._until:
-            self._known = await self._look()
-            self._until = self._clock() + _FRESH
-        return self._known
+    async def available_backends(self) -> AvailableBackends:
+        """Returns the installed backends. Raises Unavailable if the API server does not respond."""
+        if self._cached is None or self._clock() >= self._cached_until:
+            self._cached = await self._discover_backends()
+            self._cached_until = self._clock() + _CACHE_SECONDS
+        return self._cached
 
-    def forget(self) -> None:
-        """Something was not there: look again before the next gang."""
-        self._known = None
+    def invalidate(self) -> None:
+        """Clears the cache, because a discovered backend is no longer served."""
+        self._cached = None
 
-    async def _look(self) -> AvailableBackends:
-        groups = {one["name"]: _versions(one) for one in (await self._ask("/apis")).get("groups") or ()}
-        shapes: list[PodGroupBackend] = []
-        for shape in native.SHAPES:
-            if await self._has(groups, native.GROUP, shape.kind.version, shape.kind.plural):
-                shapes.append(shape)
+    async def _discover_backends(self) -> AvailableBackends:
+        groups = {
+            group["name"]: _versions(group) for group in (await self._discover("/apis")).get("groups") or ()
+        }
+        pod_groups: list[PodGroupBackend] = []
+        for backend in native.BACKENDS:
+            if await self._serves(groups, native.GROUP, backend.kind.version, backend.kind.plural):
+                pod_groups.append(backend)
                 break
-        shapes += [
-            shape
-            for shape in (volcano.SHAPE, scheduler_plugins.SHAPE)
-            if await self._has(groups, shape.kind.group, shape.kind.version, shape.kind.plural)
+        pod_groups += [
+            backend
+            for backend in (volcano.BACKEND, scheduler_plugins.BACKEND)
+            if await self._serves(groups, backend.kind.group, backend.kind.version, backend.kind.plural)
         ]
-        kueue = ""
+        kueue_version = ""
         for version in groups.get(KUEUE_GROUP, ()):
-            if await self._has(groups, KUEUE_GROUP, version, _KUEUE_RESOURCE):
-                kueue = version
+            if await self._serves(groups, KUEUE_GROUP, version, _KUEUE_RESOURCE):
+                kueue_version = version
                 break
-        served = AvailableBackends(tuple(shapes), kueue)
-        if served != self._known:
-            found = [shape.kind.resource for shape in shapes] + [f"{KUEUE_GROUP}/{kueue}"] * bool(kueue)
-            log.info("looked for who places gangs", extra={"found": found})
-        return served
+        available = AvailableBackends(tuple(pod_groups), kueue_version)
+        if available != self._cached:
+            resources = [backend.kind.resource for backend in pod_groups]
+            resources += [f"{KUEUE_GROUP}/{kueue_version}"] * bool(kueue_version)
+            log.info("gang scheduling backends discovered", extra={"resources": resources})
+        return available
 
-    async def _has(self, groups: Mapping[str, list[str]], group: str, version: str, plural: str) -> bool:
-        """Whether objects of that kind can be made: of an old group there may be others in that version."""
+    async def _serves(self, groups: Mapping[str, list[str]], group: str, version: str, plural: str) -> bool:
+        """Whether the API server serves the resource: a version of a group does not contain all its resources."""
         if version not in groups.get(group, ()):
             return False
         try:
-            found = await self._ask(f"/apis/{group}/{version}")
+            resources = (await self._discover(f"/apis/{group}/{version}")).get("resources")
         except NotServed:
-            return False  # it went between the two questions
-        return any(one.get("name") == plural for one in found.get("resources") or ())
+            return False  # removed since the groups were read
+        return any(resource.get("name") == plural for resource in resources or ())
 
 
 def _versions(group: Mapping[str, Any]) -> list[str]:
-    """Every version, the preferred one first."""
-    return [one["version"] for one in group.get("versions") or ()]
+    """Returns all versions, the preferred one first."""
+    return [version["version"] for version in group.get("versions") or ()]
 
 
-def choice(wanted: GangRequest, served: AvailableBackends, queue: str) -> Backend:
+def choose_backend(request: GangRequest, available: AvailableBackends, queue: str) -> Backend:
     """
-    Who places this gang, which is to wait in that *queue* of Kueue, if any.
+    Returns the backend for the gang; *queue* is its queue in Kueue or Volcano, or empty.
 
-    Raises InvalidObject when it asks for a queue and nobody has any.
+    Raises InvalidObject if the gang has a queue and no installed backend has queues.
     """
-    named = wanted.schedulers()
-    possible = _by_scheduler(named, served)
-    # Volcano has queues too: for pods that name it, a queue is one of its own.
-    if queue and served.kueue and not (volcano.SCHEDULER in named and served.has_volcano):
+    schedulers = request.schedulers()
+    usable = _usable_with(schedulers, available)
+    # Volcano has queues as well: the queue of pods with its scheduler is one of Volcano's.
+    uses_volcano = volcano.SCHEDULER in schedulers and available.has_volcano
+    if queue and available.kueue_version and not uses_volcano:
         return BuiltinBackend.KUEUE
-    if wanted.gang.queue:
-        if volcano.SHAPE not in possible:
-            raise InvalidObject((FieldError("spec.gang.queue", _no_queues(wanted, served)),))
-        return volcano.SHAPE
-    return next(iter(possible), BuiltinBackend.GATES)
+    if request.gang.queue:
+        if volcano.BACKEND not in usable:
+            raise InvalidObject((FieldError("spec.gang.queue", _queue_error(request, available)),))
+        return volcano.BACKEND
+    return next(iter(usable), BuiltinBackend.GATES)
 
 
-def _by_scheduler(named: frozenset[str], served: AvailableBackends) -> Sequence[PodGroupBackend]:
-    """Those that can work with the schedulers that the pods name, the one to take first."""
-    if volcano.SCHEDULER in named and served.has_volcano:
-        return [volcano.SHAPE]
-    others = [shape for shape in served.shapes if shape is not volcano.SHAPE]
-    if named - {DEFAULT_SCHEDULER}:
-        # One of another name is most likely the one that has the plugin.
-        return sorted(others, key=lambda shape: shape is not scheduler_plugins.SHAPE)
-    return others if named else served.shapes
+def _usable_with(schedulers: frozenset[str], available: AvailableBackends) -> Sequence[PodGroupBackend]:
+    """Returns the backends that work with these schedulerNames, the preferred one first."""
+    if volcano.SCHEDULER in schedulers and available.has_volcano:
+        return [volcano.BACKEND]
+    others = [backend for backend in available.pod_groups if backend is not volcano.BACKEND]
+    if schedulers - {DEFAULT_SCHEDULER}:
+        # A scheduler with another name is most likely one with the coscheduling plugin.
+        return sorted(others, key=lambda backend: backend is not scheduler_plugins.BACKEND)
+    return others if schedulers else available.pod_groups
 
 
-def _no_queues(wanted: GangRequest, served: AvailableBackends) -> str:
-    looked = f"{_KUEUE_RESOURCE}.{KUEUE_GROUP} and {volcano.KIND.resource}"
-    why = f"this cluster has no queues (looked for {looked})"
-    if served.has_volcano:
-        why = f"there is no {_KUEUE_RESOURCE}.{KUEUE_GROUP}, and with schedulerName "
-        why += f"{' and '.join(sorted(wanted.schedulers()))} the pods do not go to Volcano's queues"
-    return f'Invalid value: "{wanted.gang.queue}": {why}: install Kueue or Volcano, or leave the queue out'
+def _queue_error(request: GangRequest, available: AvailableBackends) -> str:
+    resources = f"{_KUEUE_RESOURCE}.{KUEUE_GROUP} nor {volcano.KIND.resource}"
+    reason = f"this cluster serves neither {resources}"
+    if available.has_volcano:
+        reason = f"this cluster does not serve {_KUEUE_RESOURCE}.{KUEUE_GROUP}, and pods with schedulerName "
+        reason += f"{' and '.join(sorted(request.schedulers()))} do not use Volcano's queues"
+    return f'Invalid value: "{request.gang.queue}": {reason}. Install Kueue or Volcano, or remove the queue'

@@ -1,37 +1,37 @@
-"""One gang: the tasks of one attempt that are to be placed together, and what every way of placing them is told."""
+"""One gang: the tasks of one attempt that are scheduled together, with the values that backends need."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
 from launcher.core.errors import FieldError, InvalidObject
 from launcher.core.framework import Framework
 from launcher.core.names import API_VERSION, KIND, PodIdentityKey
-from launcher.core.owner_references import controller_of, controller_reference
+from launcher.core.owner_references import controller_reference, controller_uid
 from launcher.core.planning.gang import members, min_members
-from launcher.core.quantity import quantity
+from launcher.core.pods.resource_requests import PODS_RESOURCE
 from launcher.core.spec import Gang, TaskRole
+from launcher.scheduling.pod_requirements import pod_requirements
 from launcher.store.interface import Object
 
-#: On every pod of a gang: who places it.
-BACKEND_LABEL: Final = "launcher.microsoft.com/gang-backend"
-#: The scheduler of a pod that names none.
+#: The scheduler of a pod without schedulerName.
 DEFAULT_SCHEDULER: Final = "default-scheduler"
+#: Fields of a pod spec that determine its requests.
+_RESOURCE_FIELDS: Final = ("containers", "initContainers", "resources", "overhead")
 
 
 @dataclass(frozen=True, slots=True)
 class GangRequest:
-    """The gang of one attempt. Background roles are no part of it: nothing waits for them, nor they for anything."""
+    """The gang of one attempt, without background roles."""
 
     framework: Framework
     attempt: int
-    #: Tasks of it that are over. Their pods count for nothing to schedulers that do not look at such pods.
-    ended: int = 0
+    #: The number of completed tasks. Some schedulers do not count their pods.
+    completed_tasks: int = 0
 
     @property
     def name(self) -> str:
-        """Of its group: another with each attempt, so that nothing of an earlier one counts."""
+        """The name of its pod group, which differs for each attempt."""
         return f"{self.framework.name}-{self.attempt}"
 
     @property
@@ -44,60 +44,54 @@ class GangRequest:
 
     @property
     def total(self) -> int:
-        """How many tasks belong to it."""
+        """The number of tasks."""
         return members(self.framework.spec)
 
     @property
     def remaining_tasks(self) -> int:
-        """How many of them are not over."""
-        return self.total - self.ended
+        """The number of tasks that have not completed."""
+        return self.total - self.completed_tasks
 
     @property
-    def least(self) -> int:
-        """How many of them are placed together, or none is."""
+    def minimum(self) -> int:
+        """The number of tasks that are scheduled together."""
         return max(1, min(min_members(self.framework.spec), self.remaining_tasks))
 
     def scheduler(self, default: str) -> str:
-        """Who gives its pods their nodes: whom their templates name, or *default*. Raises InvalidObject for two."""
-        named = self.schedulers()
-        if len(named) > 1:
-            raise InvalidObject(
-                (
-                    FieldError(
-                        "spec.taskRoles",
-                        f"the tasks of a gang have one scheduler, and these name {' and '.join(sorted(named))}: "
-                        "let all pods have the same schedulerName",
-                    ),
-                )
-            )
-        return next(iter(named), default)
+        """Returns the schedulerName of the pod templates, or *default*. Raises InvalidObject if they differ."""
+        schedulers = self.schedulers()
+        if len(schedulers) > 1:
+            names = " and ".join(sorted(schedulers))
+            message = f"all tasks of a gang must have the same schedulerName; found {names}"
+            raise InvalidObject((FieldError("spec.taskRoles", message),))
+        return next(iter(schedulers), default)
 
     def schedulers(self) -> frozenset[str]:
-        """Those that its pods' templates name."""
+        """Returns all schedulerNames of the pod templates."""
         return frozenset(filter(None, (spec.get("schedulerName") for spec in self._pod_specs())))
 
     def priority_class(self) -> str:
-        """That of all its pods; empty when they have none, or not the same."""
-        named = {spec.get("priorityClassName") or "" for spec in self._pod_specs()}
-        return named.pop() if len(named) == 1 else ""
+        """Returns the common priorityClassName of the pods; empty if they differ."""
+        names = {spec.get("priorityClassName") or "" for spec in self._pod_specs()}
+        return names.pop() if len(names) == 1 else ""
 
     def labels(self) -> Iterator[Mapping[str, str]]:
-        """Those of the pods of each role, as their templates have them."""
+        """Returns the labels of each role's pod template."""
         return ((role.pod.get("metadata") or {}).get("labels") or {} for role in self.roles)
 
     def resources(self) -> dict[str, str]:
-        """What as many tasks as have to be placed together ask for, in the order of the spec."""
-        total: dict[str, Decimal] = {}
-        left = self.least
+        """Returns the sum of the requests of the first ``minimum`` tasks, in the order of the spec."""
+        total: dict[str, int] = {}
+        remaining = self.minimum
         for role in self.roles:
-            count = min(role.tasks, left)
-            left -= count
-            for name, amount in _asked(role.pod.get("spec") or {}).items():
-                total[name] = total.get(name, Decimal()) + amount * count
-        return {name: _text(amount) for name, amount in sorted(total.items()) if amount}
+            count = min(role.tasks, remaining)
+            remaining -= count
+            for name, amount in _requests(role.pod.get("spec") or {}).items():
+                total[name] = total.get(name, 0) + amount * count
+        return {name: _quantity(amount) for name, amount in sorted(total.items()) if amount}
 
     def metadata(self) -> Object:
-        """Of whatever stands for its group: owned by the Framework, which takes it along."""
+        """Returns the metadata of the pod group, which is deleted with the Framework."""
         framework = self.framework
         return {
             "name": self.name,
@@ -113,37 +107,18 @@ class GangRequest:
         return (role.pod.get("spec") or {} for role in self.roles)
 
 
-def reference(framework: Framework) -> Object:
-    """The Framework as events refer to it."""
-    meta = {"namespace": framework.namespace, "name": framework.name, "uid": framework.uid}
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": meta}
+def is_controlled_by(obj: Object, framework: Framework) -> bool:
+    """Whether the Framework controls *obj*."""
+    return controller_uid(obj) == framework.uid
 
 
-def is_of(obj: Object, framework: Framework) -> bool:
-    """Whether that Framework controls it."""
-    return controller_of(obj["metadata"]).get("uid") == framework.uid
+def _requests(pod_spec: Mapping[str, Any]) -> Mapping[str, int]:
+    """Returns the requests of one pod in thousandths, with sidecars, pod-level resources and overhead."""
+    relevant = {field: pod_spec[field] for field in _RESOURCE_FIELDS if pod_spec.get(field)}
+    requests = pod_requirements({"spec": relevant}).requests
+    return {name: amount for name, amount in requests.items() if name != PODS_RESOURCE}
 
 
-def _asked(spec: Mapping[str, Any]) -> dict[str, Decimal]:
-    """All containers together, or the greediest init container, whichever is more."""
-    total: dict[str, Decimal] = {}
-    for name, amount in _requests(spec.get("containers") or ()):
-        total[name] = total.get(name, Decimal()) + amount
-    for name, amount in _requests(spec.get("initContainers") or ()):
-        total[name] = max(total.get(name, Decimal()), amount)
-    return total
-
-
-def _requests(containers: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Decimal]]:
-    """A limit stands in for a request that is not there, as the API server has it."""
-    for container in containers:
-        resources = container.get("resources") or {}
-        asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-        for name, text in asked.items():
-            yield name, quantity(text)
-
-
-def _text(amount: Decimal) -> str:
-    """As Kubernetes reads it, in thousandths where there is a fraction."""
-    whole = int(amount)
-    return str(whole) if whole == amount else f"{int((amount * 1000).to_integral_value(ROUND_CEILING))}m"
+def _quantity(amount: int) -> str:
+    """Returns a Kubernetes quantity, in thousandths if *amount* is not whole."""
+    return f"{amount}m" if amount % 1000 else str(amount // 1000)

@@ -1,26 +1,27 @@
 """
-Opens the gates of gangs for which there is room, one gang after the other, the oldest first.
+Removes the scheduling gates of gangs that fit into the cluster, one gang after the other, the oldest first.
 
-What the whole cluster has free is looked at only while a gang waits for it: nothing is watched for nothing, and what
-was watched is forgotten after. All that matters can be read from the pods, so nothing is lost with the program: a
-gang of which some were let through when it ended is let through whole.
+Nodes and scheduled pods are watched only while a gang is waiting. All state is in the pods, so a restart loses
+nothing: a gang with some admitted pods is admitted completely.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Final
 
-from launcher.controller.framework_state import framework_from_json
 from launcher.controller.gang.backend_discovery import BuiltinBackend
-from launcher.controller.gang.gang_request import BACKEND_LABEL, GangRequest
-from launcher.controller.gang.gated_gangs import GatedGang, GatedGangs, without_gate
+from launcher.controller.gang.gang_request import GangRequest
+from launcher.controller.gang.gated_gangs import GatedGang, GatedGangs, gate_removal
 from launcher.core.errors import LauncherError, NotFound
-from launcher.core.planning.actions import ObjectEvent
+from launcher.core.events import ObjectEvent
+from launcher.core.names import BACKEND_LABEL
 from launcher.core.planning.gang import is_placed
 from launcher.core.pods.observed_pod import has_terminated
-from launcher.store.backoff import ExponentialBackoff
+from launcher.core.serialization.framework_json import framework_from_json
+from launcher.scheduling.capacity import ClusterCapacity
+from launcher.store.backoff import ExponentialBackoff, wait_or_timeout
 from launcher.store.event_recorder import EventRecorder
 from launcher.store.informer import EventHandlerFuncs, Informer
 from launcher.store.interface import FRAMEWORKS, NODES, PODS, Key, MergePatch, Object, Store
@@ -30,278 +31,238 @@ from launcher.store.selectors import FieldRequirement, Selector
 log = logging.getLogger(__name__)
 
 _COMPONENT: Final = "gang-admission"
-#: Pods behind gates of ours, and those that were.
-OURS: Final = Selector.labelled({BACKEND_LABEL: BuiltinBackend.GATES.value})
-#: Pods that take something of a node.
-_PLACED: Final = Selector(
+#: Pods that have, or had, the scheduling gate.
+GATED_PODS: Final = Selector.for_labels({BACKEND_LABEL: BuiltinBackend.GATES.value})
+#: Pods that use resources of a node.
+_SCHEDULED_PODS: Final = Selector(
     fields=(
         FieldRequirement("spec.nodeName", "", equal=False),
         FieldRequirement("status.phase", "Succeeded", equal=False),
         FieldRequirement("status.phase", "Failed", equal=False),
     )
 )
-#: Gates taken away at the same time.
-_AT_ONCE: Final = 16
-#: Seconds between two looks at what is free; and of the time, no more than this share is spent on looking.
-_PAUSE: Final = 0.5
-_SHARE: Final = 0.1
-#: Seconds of looking after which others get their turn. Not after each gang: room that comes in between would be the
-#: next one's, though an older one waits for it too.
-_BREATH: Final = 0.02
-#: Seconds after which a gang that waits is told what has changed about the reason.
-_TELL_AGAIN: Final = 60.0
-#: Seconds after which a gang of which pods are missing is asked about.
-_LOOK_AGAIN: Final = 10.0
-
-
-class Room(Protocol):
-    """What the nodes of a cluster have free."""
-
-    def set_node(self, node: Object) -> None:
-        """The node is there, as its object says."""
-
-    def drop_node(self, name: str) -> None:
-        """The node is no longer there."""
-
-    def put(self, pod: Object) -> None:
-        """The pod takes what it asks for of the node that it names."""
-
-    def drop(self, key: Key) -> None:
-        """The pod takes nothing any more."""
-
-    def reserve(self, pods: Sequence[Object], least: int) -> str | None:
-        """
-        None when there is room for *least* of these pods: it is taken, and so is room for the others that fit.
-
-        Else why there is not, and they have nothing. What is taken is so until the pod is ``put`` or ``drop``-ped.
-        """
+#: Concurrent calls that remove gates.
+_MAX_CALLS: Final = 16
+#: Minimum seconds between two passes over the waiting gangs, and the maximum share of time spent on them.
+_MIN_INTERVAL_SECONDS: Final = 0.5
+_MAX_LOAD: Final = 0.1
+#: Seconds of a pass after which it yields to the event loop. Not after each gang: the next gang would get capacity that
+#: becomes free in between, although an older one is waiting for it.
+_YIELD_SECONDS: Final = 0.02
+#: Minimum seconds between two GangPending events of one gang.
+_EVENT_INTERVAL_SECONDS: Final = 60.0
+#: Seconds after which the Framework of a gang with missing pods is read.
+_RECHECK_SECONDS: Final = 10.0
 
 
 class GateController:
-    """Lets gangs through."""
+    """Admits gangs by removing the gates of their pods."""
 
     def __init__(
         self,
         store: Store,
-        room: Callable[[], Room],
         *,
         events: EventRecorder,
-        chance: Callable[[], float],
+        jitter: Callable[[], float],
+        capacity: Callable[[], ClusterCapacity] = ClusterCapacity,
     ) -> None:
-        """*room* gives an empty one. Who runs *events* is the caller's choice."""
-        self._store, self._make_room, self._events, self._chance = store, room, events, chance
-        self._line = GatedGangs()
-        self._called, self._news = asyncio.Event(), asyncio.Event()
-        self._members = Informer(
-            store,
-            PODS,
-            EventHandlerFuncs(self.member_seen, self.member_gone),
-            OURS,
-            chance=chance,
-            component=_COMPONENT,
+        """*capacity* returns an empty cluster. The caller runs *events*."""
+        self._store, self._events, self._jitter, self._new_capacity = store, events, jitter, capacity
+        self._gangs = GatedGangs()
+        self._notified, self._changed = asyncio.Event(), asyncio.Event()
+        self._members = Informer(store, PODS, GATED_PODS, jitter=jitter)
+        self._members.add_event_handler(
+            EventHandlerFuncs(self.on_member_upsert, self.on_member_delete), component=_COMPONENT
         )
-        #: While somebody waits for it.
-        self._room: Room | None = None
-        self._pauses = ExponentialBackoff(first=0.2, most=30.0)
+        #: Set while gangs are waiting.
+        self._capacity: ClusterCapacity | None = None
+        self._backoff = ExponentialBackoff(initial=0.2, maximum=30.0)
 
     def notify(self) -> None:
-        """Pods with gates will come."""
-        self._called.set()
+        """Starts the controller, because pods with gates will be created."""
+        self._notified.set()
 
     async def run(self) -> None:
-        """Work until cancelled."""
-        await self._somebody()
+        """Admits gangs until cancelled."""
+        await self._wait_for_gated_pods()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._members.run())
-            # Before all are known, a gang that was let through may look as if none of it was.
+            # Before all pods are observed, an admitted gang may seem not to be.
             await self._members.synced.wait()
             while True:
-                await self._complete()
-                if self._line.waiting():
-                    await self._find_room()
-                await self._wait(_LOOK_AGAIN if self._line.incomplete() else None)
+                await self._admit_remaining_pods()
+                if self._gangs.waiting():
+                    await self._admit_waiting_gangs()
+                await self._wait(_RECHECK_SECONDS if self._gangs.incomplete() else None)
 
-    async def _somebody(self) -> None:
-        """Return when there are pods with gates, or will be soon."""
-        while not self._called.is_set():
+    async def _wait_for_gated_pods(self) -> None:
+        """Returns when pods with gates exist, or will exist soon."""
+        while not self._notified.is_set():
             try:
-                if (await self._store.list(PODS, None, OURS, limit=1)).items:
+                if (await self._store.list(PODS, None, GATED_PODS, limit=1)).items:
                     return
             except LauncherError as error:
-                log.warning("gated pods cannot be listed", extra={"why": str(error)})
-                await asyncio.sleep(self._pauses.next_delay())
+                log.warning("listing gated pods failed", extra={"error": str(error)})
+                await asyncio.sleep(self._backoff.next_delay())
             else:
-                await self._called.wait()
-        self._pauses.reset()
+                await self._notified.wait()
+        self._backoff.reset()
 
     async def _wait(self, seconds: float | None) -> None:
-        """Return when something has changed, or after so many seconds."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        self._news.clear()
+        """Returns after a change, or after *seconds*."""
+        await wait_or_timeout(self._changed, seconds)
+        self._changed.clear()
 
-    # Those who need no room: theirs is taken already.
+    # Gangs whose capacity is reserved already.
 
-    async def _complete(self) -> None:
-        """Whoever was left behind by its gang follows."""
-        for party in self._line.followers():
-            with self._handling(party):
-                if self._room is not None:
-                    self._room.reserve([*party.gated.values()], 0)
-                await self._let_through(party)
+    async def _admit_remaining_pods(self) -> None:
+        """Removes the gates of pods whose gang was admitted before."""
+        for gang in self._gangs.partially_admitted():
+            with self._handling(gang):
+                if self._capacity is not None:
+                    self._capacity.reserve([*gang.gated.values()], 0)
+                await self._remove_gates(gang)
         now = asyncio.get_running_loop().time()
-        for party in self._line.incomplete():
-            if party.ask_at is None:
-                party.ask_at = now + _LOOK_AGAIN  # until then, most likely, its pods are being created
-            if party.has_lost or now >= party.ask_at:
-                party.has_lost, party.ask_at = False, now + _LOOK_AGAIN
-                with self._handling(party):
-                    await self._ask_about(party)
+        for gang in self._gangs.incomplete():
+            if gang.recheck_at is None:
+                gang.recheck_at = now + _RECHECK_SECONDS  # until then its pods are probably being created
+            if gang.has_lost_pod or now >= gang.recheck_at:
+                gang.has_lost_pod, gang.recheck_at = False, now + _RECHECK_SECONDS
+                with self._handling(gang):
+                    await self._refresh_from_framework(gang)
 
-    def _handling(self, party: GatedGang) -> AbstractContextManager[None]:
-        return object_errors.handling(_COMPONENT, FRAMEWORKS.plural, (party.namespace, party.framework))
+    def _handling(self, gang: GatedGang) -> AbstractContextManager[None]:
+        return object_errors.handling(_COMPONENT, FRAMEWORKS.plural, (gang.namespace, gang.framework))
 
-    async def _ask_about(self, party: GatedGang) -> None:
-        """Tasks may have been given up since, or be over with their pods gone: the Framework knows."""
+    async def _refresh_from_framework(self, gang: GatedGang) -> None:
+        """Reads the Framework: tasks may have been removed, or completed with their pods deleted."""
         try:
-            obj = await self._store.get(FRAMEWORKS, party.namespace, party.framework)
+            obj = await self._store.get(FRAMEWORKS, gang.namespace, gang.framework)
             framework = framework_from_json(obj)
         except (LauncherError, ValueError) as error:
-            log.info("framework not read", extra={"framework": party.framework, "why": str(error)})
+            log.info("framework not read", extra={"framework": gang.framework, "error": str(error)})
             return
-        party.least = min(party.least, GangRequest(framework, party.attempt).least)
+        gang.minimum = min(gang.minimum, GangRequest(framework, gang.attempt).minimum)
         status = framework.status
-        if status is not None and status.attempt.id == party.attempt and is_placed(status):
-            party.was_placed = True
-        if party.is_open or party.is_complete:
-            self._news.set()
+        if status is not None and status.attempt.id == gang.attempt and is_placed(status):
+            gang.was_placed = True
+        if gang.is_admitted or gang.is_complete:
+            self._changed.set()
 
-    # Those who wait for room.
+    # Gangs that wait for capacity.
 
-    async def _find_room(self) -> None:
-        """Return when nobody waits for room any more."""
-        room = self._room = self._make_room()
-        nodes = Informer(self._store, NODES, _Nodes(self, room), chance=self._chance, component=_COMPONENT)
-        placed = Informer(
-            self._store, PODS, _Placed(self, room), _PLACED, chance=self._chance, component=_COMPONENT
+    async def _admit_waiting_gangs(self) -> None:
+        """Returns when no gang is waiting for capacity."""
+        capacity = self._capacity = self._new_capacity()
+        nodes = Informer(self._store, NODES, jitter=self._jitter)
+        nodes.add_event_handler(
+            EventHandlerFuncs(
+                lambda _key, node: capacity.set_node(node), lambda key: capacity.remove_node(key[1])
+            ),
+            component=_COMPONENT,
         )
+        scheduled = Informer(self._store, PODS, _SCHEDULED_PODS, jitter=self._jitter)
+        scheduled.add_event_handler(
+            EventHandlerFuncs(lambda _key, pod: capacity.add_pod(pod), capacity.remove_pod),
+            component=_COMPONENT,
+        )
+        notify = EventHandlerFuncs(lambda _key, _obj: self._changed.set(), lambda _key: self._changed.set())
+        nodes.add_event_handler(notify, component=_COMPONENT)
+        scheduled.add_event_handler(notify, component=_COMPONENT)
         try:
             async with asyncio.TaskGroup() as group:
-                ears = [group.create_task(nodes.run()), group.create_task(placed.run())]
+                informer_tasks = [group.create_task(nodes.run()), group.create_task(scheduled.run())]
                 await nodes.synced.wait()
-                await placed.synced.wait()
-                room.reserve([*self._line.going()], 0)
-                await self._serve(room)
-                for ear in ears:
-                    ear.cancel()
+                await scheduled.synced.wait()
+                capacity.reserve([*self._gangs.released_pods()], 0)
+                await self._admit_in_order(capacity)
+                for task in informer_tasks:
+                    task.cancel()
         finally:
-            self._room = None
+            self._capacity = None
 
-    async def _serve(self, room: Room) -> None:
+    async def _admit_in_order(self, capacity: ClusterCapacity) -> None:
         clock = asyncio.get_running_loop().time
         while True:
-            await self._complete()
-            began = paused = clock()
-            for party in self._line.waiting():
-                with self._handling(party):
-                    await self._try(room, party)
-                if clock() - paused > _BREATH:
-                    await asyncio.sleep(0)  # others get their turn
-                    paused = clock()
-            if not self._line.waiting():
+            await self._admit_remaining_pods()
+            started_at = yielded_at = clock()
+            for gang in self._gangs.waiting():
+                with self._handling(gang):
+                    await self._try_admit(capacity, gang)
+                if clock() - yielded_at > _YIELD_SECONDS:
+                    await asyncio.sleep(0)  # yields to the event loop
+                    yielded_at = clock()
+            if not self._gangs.waiting():
                 return
-            spent = clock() - began
-            await asyncio.sleep(max(_PAUSE, spent / _SHARE))
-            await self._wait(_LOOK_AGAIN)
+            duration = clock() - started_at
+            await asyncio.sleep(max(_MIN_INTERVAL_SECONDS, duration / _MAX_LOAD))
+            await self._wait(_RECHECK_SECONDS)
 
-    async def _try(self, room: Room, party: GatedGang) -> None:
-        if party.is_open or not party.is_complete:
-            return  # it has changed while another had its turn
-        why = room.reserve([*party.gated.values()], party.least)
-        if why is None:
-            log.info("gang let through", extra={"framework": (party.namespace, party.framework)})
-            self._tell(
-                party, ObjectEvent("GangAdmitted", f"there is room for {len(party.gated)} tasks at once")
+    async def _try_admit(self, capacity: ClusterCapacity, gang: GatedGang) -> None:
+        if gang.is_admitted or not gang.is_complete:
+            return  # it changed during the pass
+        reason = capacity.reserve([*gang.gated.values()], gang.minimum)
+        if reason is None:
+            log.info("gang admitted", extra={"framework": (gang.namespace, gang.framework)})
+            self._record_event(
+                gang,
+                ObjectEvent(
+                    "GangAdmitted", f"Capacity found for {len(gang.gated)} tasks; scheduling gates removed."
+                ),
             )
-            await self._let_through(party)
+            await self._remove_gates(gang)
         else:
-            self._tell(party, ObjectEvent("GangWaits", why, warning=True))
+            self._record_event(gang, ObjectEvent("GangPending", reason, warning=True))
 
-    def _tell(self, party: GatedGang, notice: ObjectEvent) -> None:
+    def _record_event(self, gang: GatedGang, event: ObjectEvent) -> None:
         now = asyncio.get_running_loop().time()
-        if party.told == notice.message or (notice.warning and now < party.tell_at):
+        if gang.last_message == event.message or (event.warning and now < gang.next_event_at):
             return
-        party.told, party.tell_at = notice.message, now + _TELL_AGAIN
-        self._events.record(party.owner(), [notice])
+        gang.last_message, gang.next_event_at = event.message, now + _EVENT_INTERVAL_SECONDS
+        self._events.record(gang.framework_reference(), [event])
 
-    # What is written.
+    # Writes.
 
-    async def _let_through(self, party: GatedGang) -> None:
-        """Take the gate away from all of its pods; those for which that does not work now are followers then."""
-        todo = iter([*party.gated.values()])
+    async def _remove_gates(self, gang: GatedGang) -> None:
+        """Removes the gates of all pods of the gang; pods for which that fails are retried."""
+        pods = iter([*gang.gated.values()])
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._open_each(todo)) for _ in range(min(_AT_ONCE, len(party.gated)))]
+            tasks = [
+                group.create_task(self._remove_each_gate(pods))
+                for _ in range(min(_MAX_CALLS, len(gang.gated)))
+            ]
         if all(task.result() for task in tasks):
-            self._pauses.reset()
+            self._backoff.reset()
             return
-        await asyncio.sleep(self._pauses.next_delay())
-        self._news.set()
+        await asyncio.sleep(self._backoff.next_delay())
+        self._changed.set()
 
-    async def _open_each(self, todo: Iterable[Object]) -> bool:
-        """Whether all of these went well."""
-        well = True
-        for pod in todo:
+    async def _remove_each_gate(self, pods: Iterable[Object]) -> bool:
+        """Removes the gates of these pods. Returns whether all succeeded."""
+        succeeded = True
+        for pod in pods:
             meta = pod["metadata"]
             try:
-                change = MergePatch(without_gate(pod))
-                self._members.upsert(await self._store.patch(PODS, meta["namespace"], meta["name"], change))
+                patch = MergePatch(gate_removal(pod))
+                self._members.upsert(await self._store.patch(PODS, meta["namespace"], meta["name"], patch))
             except NotFound:
-                pass  # the watch will tell
+                pass  # the watch reports the deletion
             except LauncherError as error:
-                log.info("gate not opened", extra={"pod": meta["name"], "why": str(error)})
-                well = False
-        return well
+                log.info("scheduling gate not removed", extra={"pod": meta["name"], "error": str(error)})
+                succeeded = False
+        return succeeded
 
-    # What the informers tell.
+    # Event handlers.
 
-    def member_seen(self, key: Key, pod: Object) -> None:
-        self._line.see(key, pod)
-        if self._room is not None and has_terminated(pod):
-            self._room.drop(key)  # what it was promised, too, if it ended before its node was heard of
-        self._news.set()
+    def on_member_upsert(self, key: Key, pod: Object) -> None:
+        self._gangs.upsert(key, pod)
+        if self._capacity is not None and has_terminated(pod):
+            # Also its reservation, if it terminated before its node was observed.
+            self._capacity.remove_pod(key)
+        self._changed.set()
 
-    def member_gone(self, key: Key) -> None:
-        self._line.lose(key)
-        if self._room is not None:
-            self._room.drop(key)
-        self._news.set()
-
-    def room_changed(self) -> None:
-        self._news.set()
-
-
-class _Nodes:
-    def __init__(self, keeper: GateController, room: Room) -> None:
-        self._keeper, self._room = keeper, room
-
-    def on_upsert(self, _key: Key, obj: Object) -> None:
-        self._room.set_node(obj)
-        self._keeper.room_changed()
-
-    def on_delete(self, key: Key) -> None:
-        self._room.drop_node(key[1])
-        self._keeper.room_changed()
-
-
-class _Placed:
-    def __init__(self, keeper: GateController, room: Room) -> None:
-        self._keeper, self._room = keeper, room
-
-    def on_upsert(self, _key: Key, obj: Object) -> None:
-        self._room.put(obj)
-        self._keeper.room_changed()
-
-    def on_delete(self, key: Key) -> None:
-        self._room.drop(key)
-        self._keeper.room_changed()
+    def on_member_delete(self, key: Key) -> None:
+        self._gangs.remove(key)
+        if self._capacity is not None:
+            self._capacity.remove_pod(key)
+        self._changed.set()

@@ -1,38 +1,42 @@
-"""Gangs behind gates, and whose turn it is: what is known of them, without a store or a wait."""
+"""Gangs whose pods have scheduling gates, and the order in which they are admitted. No I/O."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from launcher.controller.gang.backend_discovery import BuiltinBackend
-from launcher.controller.gang.gang_request import BACKEND_LABEL, GangRequest
-from launcher.core.names import PodIdentityKey, attempt_uid
+from launcher.controller.gang.gang_request import GangRequest
+from launcher.core.events import framework_reference
+from launcher.core.names import (
+    BACKEND_LABEL,
+    GANG_ANNOTATION,
+    GANG_MIN_ANNOTATION,
+    PodIdentityKey,
+    attempt_uid,
+)
 from launcher.core.owner_references import controller_of
-from launcher.core.pods.observed_pod import has_terminated
+from launcher.core.pods.observed_pod import has_terminated, is_deleted, node_name
 from launcher.core.pods.overlay import PodOverlay
 from launcher.core.spec import RoleName, TaskRole
 from launcher.core.timestamps import parse_rfc3339
 from launcher.store.interface import Key, Object
 
 GATE: Final = "launcher.microsoft.com/gang"
-#: Which gang a pod belongs to, and how many of it are let through together.
-GANG: Final = "launcher.microsoft.com/gang"
-LEAST: Final = "launcher.microsoft.com/gang-min"
 
 
-def extras(wanted: GangRequest) -> Mapping[RoleName, PodOverlay]:
-    """What the pods of each role get. Who names its node itself passes by every scheduler, and waits for nobody."""
-    gated = [role for role in wanted.roles if not _has_node(role)]
-    least = min(wanted.least, sum(role.tasks for role in gated))
-    given = PodOverlay(
+def pod_overlays(request: GangRequest) -> Mapping[RoleName, PodOverlay]:
+    """Returns the overlay of each role. Pods with a nodeName bypass the scheduler and get no gate."""
+    gated = [role for role in request.roles if not _has_node(role)]
+    minimum = min(request.minimum, sum(role.tasks for role in gated))
+    overlay = PodOverlay(
         labels={BACKEND_LABEL: BuiltinBackend.GATES.value},
         annotations={
-            GANG: attempt_uid(wanted.framework.uid, wanted.attempt),
-            LEAST: str(least),
+            GANG_ANNOTATION: attempt_uid(request.framework.uid, request.attempt),
+            GANG_MIN_ANNOTATION: str(minimum),
         },
         spec={"schedulingGates": [{"name": GATE}]},
     )
-    return {role.name: given for role in gated}
+    return {role.name: overlay for role in gated}
 
 
 def _has_node(role: TaskRole) -> bool:
@@ -40,12 +44,12 @@ def _has_node(role: TaskRole) -> bool:
 
 
 def is_gated(pod: Object) -> bool:
-    """Whether our gate is still there."""
+    """Whether the pod has the scheduling gate."""
     return any(gate.get("name") == GATE for gate in pod["spec"].get("schedulingGates") or ())
 
 
-def without_gate(pod: Object) -> dict[str, Any]:
-    """The change by which it goes, and no other: not if the pod has changed since it was read."""
+def gate_removal(pod: Object) -> dict[str, Any]:
+    """Returns the patch that removes the gate, of this version of the pod only."""
     gates = [gate for gate in pod["spec"].get("schedulingGates") or () if gate.get("name") != GATE]
     return {
         "metadata": {"uid": pod["metadata"]["uid"], "resourceVersion": pod["metadata"]["resourceVersion"]},
@@ -57,127 +61,133 @@ def without_gate(pod: Object) -> dict[str, Any]:
 class GatedGang:
     """The pods of one gang."""
 
-    #: The same for all pods of one attempt of one Framework, and for no other.
+    #: Unique for one attempt of one Framework.
     id: str
     namespace: str
     framework: str
     attempt: int
-    least: int
-    #: Those that were seen earlier have a smaller one.
-    serial: int
-    #: Behind the gate, each as it was last seen.
+    minimum: int
+    #: Increases in the order in which gangs were observed.
+    sequence_number: int
+    #: Pods with the gate.
     gated: dict[Key, Object] = field(default_factory=dict)
-    #: Let through, and without a node yet.
+    #: Pods without the gate and without a node.
     released: dict[Key, Object] = field(default_factory=dict)
-    #: On a node, or over.
+    #: Pods with a node, or terminated.
     scheduled: set[Key] = field(default_factory=set)
-    #: What was last told about it; and, on the loop's clock, when something else may be told.
-    told: str = ""
-    tell_at: float = 0.0
-    #: Somebody knows that it has been placed before.
+    #: The message of the last event, and the earliest time of the next one on the event loop's clock.
+    last_message: str = ""
+    next_event_at: float = 0.0
+    #: The Framework reports that the gang was placed.
     was_placed: bool = False
-    #: One of its pods has gone: it may have become smaller.
-    has_lost: bool = False
-    #: On the loop's clock: when to ask why it is not complete.
-    ask_at: float | None = None
+    #: A pod was deleted: the gang may have become smaller.
+    has_lost_pod: bool = False
+    #: On the event loop's clock: when to read the Framework of an incomplete gang.
+    recheck_at: float | None = None
 
     @property
-    def is_open(self) -> bool:
-        """Whether it was its turn already: then whoever is left, or comes again, just follows."""
+    def is_admitted(self) -> bool:
+        """Whether the gang was admitted; then its remaining pods are admitted at once."""
         return bool(self.released or self.scheduled or self.was_placed)
 
     @property
     def is_complete(self) -> bool:
-        return len(self.gated) >= self.least
+        return len(self.gated) >= self.minimum
 
     @property
-    def since(self) -> tuple[float, int]:
-        """When the first of those who wait was created: that is told in seconds, so what was seen first may decide."""
+    def waiting_since(self) -> tuple[float, int]:
+        """The creation time of the oldest waiting pod, in seconds; ties are resolved by the order of observation."""
         return min(
             parse_rfc3339(pod["metadata"]["creationTimestamp"]) for pod in self.gated.values()
-        ), self.serial
+        ), self.sequence_number
 
-    def forget(self, key: Key) -> None:
-        """That pod is not where it was."""
+    def remove(self, key: Key) -> None:
+        """Removes the pod from all sets."""
         self.gated.pop(key, None)
         self.released.pop(key, None)
         self.scheduled.discard(key)
 
-    def owner(self) -> Object:
-        """The Framework as events refer to it."""
+    def framework_reference(self) -> Object:
+        """Returns the object reference of the Framework for events."""
         pod = next(iter((self.gated or self.released).values()))
         owner = controller_of(pod["metadata"])
-        return {
-            "apiVersion": owner["apiVersion"],
-            "kind": owner["kind"],
-            "metadata": {"namespace": self.namespace, "name": owner["name"], "uid": owner["uid"]},
-        }
+        return framework_reference(self.namespace, owner["name"], owner["uid"])
 
 
 class GatedGangs:
-    """Every gang behind gates."""
+    """All gangs with gates."""
 
     def __init__(self) -> None:
-        self._parties: dict[str, GatedGang] = {}
-        self._of: dict[Key, str] = {}
-        self._serial = 0
+        self._gangs: dict[str, GatedGang] = {}
+        self._gang_ids: dict[Key, str] = {}
+        self._last_sequence_number = 0
 
-    def see(self, key: Key, pod: Object) -> None:
-        """The pod is there, as it is now."""
-        if is_gated(pod) and (has_terminated(pod) or "deletionTimestamp" in pod["metadata"]):
-            self.lose(key)  # it will never be let through
+    def upsert(self, key: Key, pod: Object) -> None:
+        """Adds or updates a pod."""
+        if is_gated(pod) and (has_terminated(pod) or is_deleted(pod)):
+            self.remove(key)  # it will never be admitted
             return
-        party = self._party_of(key, pod)
-        party.forget(key)
-        if has_terminated(pod) or pod["spec"].get("nodeName"):
-            party.scheduled.add(key)
+        gang = self._gang_of(key, pod)
+        gang.remove(key)
+        if has_terminated(pod) or node_name(pod):
+            gang.scheduled.add(key)
         elif is_gated(pod):
-            party.gated[key] = pod
+            gang.gated[key] = pod
         else:
-            party.released[key] = pod
+            gang.released[key] = pod
 
-    def _party_of(self, key: Key, pod: Object) -> GatedGang:
-        labels, notes = pod["metadata"]["labels"], pod["metadata"]["annotations"]
-        if self._of.get(key, notes[GANG]) != notes[GANG]:
-            self.lose(key)  # another pod of that name has come
-        self._of[key] = notes[GANG]
-        party = self._parties.get(notes[GANG])
-        if party is None:
-            attempt, least = int(labels[PodIdentityKey.FRAMEWORK_ATTEMPT_ID]), int(notes[LEAST])
-            self._serial += 1
-            party = GatedGang(
-                notes[GANG], key[0], labels[PodIdentityKey.FRAMEWORK_NAME], attempt, least, self._serial
+    def _gang_of(self, key: Key, pod: Object) -> GatedGang:
+        labels, annotations = pod["metadata"]["labels"], pod["metadata"]["annotations"]
+        if self._gang_ids.get(key, annotations[GANG_ANNOTATION]) != annotations[GANG_ANNOTATION]:
+            self.remove(key)  # another pod has the same name
+        self._gang_ids[key] = annotations[GANG_ANNOTATION]
+        gang = self._gangs.get(annotations[GANG_ANNOTATION])
+        if gang is None:
+            attempt, minimum = (
+                int(labels[PodIdentityKey.FRAMEWORK_ATTEMPT_ID]),
+                int(annotations[GANG_MIN_ANNOTATION]),
             )
-            self._parties[party.id] = party
-        return party
+            self._last_sequence_number += 1
+            gang = GatedGang(
+                annotations[GANG_ANNOTATION],
+                key[0],
+                labels[PodIdentityKey.FRAMEWORK_NAME],
+                attempt,
+                minimum,
+                self._last_sequence_number,
+            )
+            self._gangs[gang.id] = gang
+        return gang
 
-    def lose(self, key: Key) -> None:
-        """The pod is not there any more."""
-        party = self._parties.get(self._of.pop(key, ""))
-        if party is None:
+    def remove(self, key: Key) -> None:
+        """Removes a deleted pod."""
+        gang = self._gangs.get(self._gang_ids.pop(key, ""))
+        if gang is None:
             return
-        party.forget(key)
-        party.has_lost = True
-        if not (party.gated or party.released or party.scheduled):
-            del self._parties[party.id]
+        gang.remove(key)
+        gang.has_lost_pod = True
+        if not (gang.gated or gang.released or gang.scheduled):
+            del self._gangs[gang.id]
 
-    def followers(self) -> list[GatedGang]:
-        """Those that were let through, but for some of their pods: they are completed before anybody else's turn."""
-        return [party for party in self._parties.values() if party.gated and party.is_open]
+    def partially_admitted(self) -> list[GatedGang]:
+        """Returns admitted gangs with pods that still have the gate. They are admitted before all others."""
+        return [gang for gang in self._gangs.values() if gang.gated and gang.is_admitted]
 
     def waiting(self) -> list[GatedGang]:
-        """Those that are all there and wait for room, the oldest first."""
-        found = [party for party in self._parties.values() if party.gated and not party.is_open]
-        return sorted((party for party in found if party.is_complete), key=lambda party: party.since)
+        """Returns complete gangs that wait for capacity, the oldest first."""
+        not_admitted = (gang for gang in self._gangs.values() if gang.gated and not gang.is_admitted)
+        return sorted(
+            (gang for gang in not_admitted if gang.is_complete), key=lambda gang: gang.waiting_since
+        )
 
     def incomplete(self) -> list[GatedGang]:
-        """Those of which too few are there."""
+        """Returns gangs with too few pods."""
         return [
-            party
-            for party in self._parties.values()
-            if party.gated and not party.is_open and not party.is_complete
+            gang
+            for gang in self._gangs.values()
+            if gang.gated and not gang.is_admitted and not gang.is_complete
         ]
 
-    def going(self) -> Iterator[Object]:
-        """Every pod that was let through and has no node yet: its room is taken."""
-        return (pod for party in self._parties.values() for pod in party.released.values())
+    def released_pods(self) -> Iterator[Object]:
+        """Returns admitted pods without a node: their capacity is reserved."""
+        return (pod for gang in self._gangs.values() for pod in gang.released.values())

@@ -1,4 +1,4 @@
-"""Gangs placed by Kubernetes' own scheduler, in each of the shapes that its API has had."""
+"""Gangs that Kubernetes' own scheduler schedules, in each version of its API."""
 
 from typing import Final
 
@@ -9,64 +9,64 @@ from launcher.core.spec import RoleName
 from launcher.store.interface import Object, ResourceKind
 
 GROUP: Final = "scheduling.k8s.io"
-#: The one pod group of a Workload, where groups stand inside of one.
-_INNER: Final = "gang"
+#: The only pod group of a Workload of v1alpha1, in which pod groups are not objects.
+_POD_GROUP_NAME: Final = "gang"
 
 
-def _pod_group(wanted: GangRequest) -> Object:
-    return {"schedulingPolicy": {"gang": {"minCount": wanted.least}}}
+def _group_spec(request: GangRequest) -> Object:
+    return {"schedulingPolicy": {"gang": {"minCount": request.minimum}}}
 
 
-def _pod_group_least(group: Object) -> int:
+def _group_min_member(group: Object) -> int:
     return int(group["spec"]["schedulingPolicy"]["gang"]["minCount"])
 
 
-def _pod_group_extras(wanted: GangRequest, _role: RoleName) -> PodOverlay:
-    wanted.scheduler(DEFAULT_SCHEDULER)
-    return PodOverlay(spec={"schedulingGroup": {"podGroupName": wanted.name}})
+def _group_pod_overlay(request: GangRequest, _role: RoleName) -> PodOverlay:
+    request.scheduler(DEFAULT_SCHEDULER)
+    return PodOverlay(spec={"schedulingGroup": {"podGroupName": request.name}})
 
 
-def _workload(wanted: GangRequest) -> Object:
-    return {"podGroups": [{"name": _INNER, "policy": {"gang": {"minCount": wanted.least}}}]}
+def _workload_spec(request: GangRequest) -> Object:
+    return {"podGroups": [{"name": _POD_GROUP_NAME, "policy": {"gang": {"minCount": request.minimum}}}]}
 
 
-def _workload_least(group: Object) -> int:
-    return int(group["spec"]["podGroups"][0]["policy"]["gang"]["minCount"])
+def _workload_min_member(workload: Object) -> int:
+    return int(workload["spec"]["podGroups"][0]["policy"]["gang"]["minCount"])
 
 
-def _workload_extras(wanted: GangRequest, _role: RoleName) -> PodOverlay:
-    wanted.scheduler(DEFAULT_SCHEDULER)
-    return PodOverlay(spec={"workloadRef": {"name": wanted.name, "podGroup": _INNER}})
+def _workload_pod_overlay(request: GangRequest, _role: RoleName) -> PodOverlay:
+    request.scheduler(DEFAULT_SCHEDULER)
+    return PodOverlay(spec={"workloadRef": {"name": request.name, "podGroup": _POD_GROUP_NAME}})
 
 
-#: Since Kubernetes 1.37; a group can be told another number there.
-BETA: Final = PodGroupBackend(
+#: Since Kubernetes 1.37; minCount can be changed.
+V1BETA1: Final = PodGroupBackend(
     "kubernetes",
     "Kubernetes' own scheduler",
     ResourceKind(GROUP, "v1beta1", "podgroups", "PodGroup"),
-    _pod_group,
-    _pod_group_extras,
-    _pod_group_least,
+    _group_spec,
+    _group_pod_overlay,
+    _group_min_member,
 )
-#: Of Kubernetes 1.36.
-SECOND: Final = PodGroupBackend(
+#: Kubernetes 1.36.
+V1ALPHA2: Final = PodGroupBackend(
     "kubernetes",
     "Kubernetes' own scheduler",
     ResourceKind(GROUP, "v1alpha2", "podgroups", "PodGroup"),
-    _pod_group,
-    _pod_group_extras,
-    _pod_group_least,
-    can_change=False,
+    _group_spec,
+    _group_pod_overlay,
+    _group_min_member,
+    min_member_is_mutable=False,
 )
-#: Of Kubernetes 1.35.
-FIRST: Final = PodGroupBackend(
+#: Kubernetes 1.35.
+V1ALPHA1: Final = PodGroupBackend(
     "kubernetes",
     "Kubernetes' own scheduler",
     ResourceKind(GROUP, "v1alpha1", "workloads", "Workload"),
-    _workload,
-    _workload_extras,
-    _workload_least,
-    can_change=False,
+    _workload_spec,
+    _workload_pod_overlay,
+    _workload_min_member,
+    min_member_is_mutable=False,
 )
 #: The newest first.
-SHAPES: Final = (BETA, SECOND, FIRST)
+BACKENDS: Final = (V1BETA1, V1ALPHA2, V1ALPHA1)

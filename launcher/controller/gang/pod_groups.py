@@ -1,13 +1,14 @@
-"""Gangs that another scheduler places: an object of its own for each, made before the pods, gone when they are over."""
+"""Backends with pod groups: one object per gang, created before its pods and deleted when the Framework completes."""
 
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from launcher.controller.gang.gang_request import BACKEND_LABEL, GangRequest, is_of
+from launcher.controller.gang.gang_request import GangRequest, is_controlled_by
 from launcher.core.errors import AlreadyExists, Conflict, NotFound, Unavailable
 from launcher.core.framework import Framework
-from launcher.core.names import PodIdentityKey
+from launcher.core.names import BACKEND_LABEL, PodIdentityKey
+from launcher.core.pods.observed_pod import is_deleted
 from launcher.core.pods.overlay import PodOverlay, merge_overlays
 from launcher.core.spec import RoleName
 from launcher.store.interface import DeleteOptions, MergePatch, Object, ResourceKind, Store
@@ -18,108 +19,109 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PodGroupBackend:
-    """How one backend wants its gangs: pure functions of what is wanted."""
+    """The pod groups of one backend, as pure functions."""
 
-    #: What its pods' label says.
-    backend: str
-    #: What people call it.
+    #: The value of the backend label of its pods.
+    name: str
+    #: Its name in messages.
     title: str
     kind: ResourceKind
-    #: The ``spec`` of the group.
-    spec: Callable[[GangRequest], Object]
-    #: What the pods of a role get to belong to it.
-    extras: Callable[[GangRequest, RoleName], PodOverlay]
-    #: How many are placed together, as a group says it.
+    #: Returns the ``spec`` of the pod group.
+    group_spec: Callable[[GangRequest], Object]
+    #: Returns the fields by which the pods of a role belong to the pod group.
+    pod_overlay: Callable[[GangRequest, RoleName], PodOverlay]
+    #: Returns the number of pods that are scheduled together from a pod group.
     min_member: Callable[[Object], int]
-    #: Whether a group that is there can be told another number.
-    can_change: bool = True
-    #: Whether pods that are over still count.
-    counts_ended: bool = False
-    #: Why no pod may be created yet; empty when they may.
+    #: Whether that number can be changed in an existing pod group.
+    min_member_is_mutable: bool = True
+    #: Whether the scheduler counts completed pods.
+    counts_completed_pods: bool = False
+    #: Returns the reason why no pods may be created yet; empty if they may.
     blocked_reason: Callable[[Object], str] = lambda _: ""
 
 
-class Groups:
-    """The groups of one backend."""
+class PodGroups:
+    """Creates and deletes the pod groups of one backend."""
 
-    def __init__(self, store: Store, shape: PodGroupBackend) -> None:
-        self._store, self._shape = store, shape
+    def __init__(self, store: Store, backend: PodGroupBackend) -> None:
+        self._store, self._backend = store, backend
 
-    async def prepare(self, wanted: GangRequest) -> Mapping[RoleName, PodOverlay]:
+    async def prepare(self, request: GangRequest) -> Mapping[RoleName, PodOverlay]:
         """
-        What the pods get; their group is there by then, and those of earlier attempts are not.
+        Creates the pod group, or updates it, and deletes those of earlier attempts. Returns the overlay of each role.
 
-        Raises Unavailable while the backend wants no pods yet, Conflict when the group's name is taken.
+        Raises Unavailable if the backend accepts no pods yet, Conflict if another pod group has the same name.
         """
-        if self._shape.counts_ended:
-            wanted = replace(wanted, ended=0)
+        if self._backend.counts_completed_pods:
+            request = replace(request, completed_tasks=0)
         group = None
-        for there in await self._of(wanted.framework):
-            if there["metadata"]["name"] == wanted.name:
-                group = there
+        for existing in await self._owned_groups(request.framework):
+            if existing["metadata"]["name"] == request.name:
+                group = existing
             else:
-                await self._remove(there)
-        group = await self._made(wanted) if group is None else await self._fitted(group, wanted)
-        if why := self._shape.blocked_reason(group):
-            raise Unavailable(f"{self._named(group)} waits: {why}")
-        if self._shape.min_member(group) > wanted.remaining_tasks:
-            # Nothing can change it, and with so few tasks left it would hold up whoever joins it.
+                await self._delete(existing)
+        group = await self._create(request) if group is None else await self._update(group, request)
+        if reason := self._backend.blocked_reason(group):
+            raise Unavailable(f"{self._describe(group)}: {reason}")
+        if self._backend.min_member(group) > request.remaining_tasks:
+            # Its number is immutable and can no longer be reached: pods of this group would never be scheduled.
             return {}
-        mark = PodOverlay(labels={BACKEND_LABEL: self._shape.backend})
+        label = PodOverlay(labels={BACKEND_LABEL: self._backend.name})
         return {
-            role.name: merge_overlays((mark, self._shape.extras(wanted, role.name))) for role in wanted.roles
+            role.name: merge_overlays((label, self._backend.pod_overlay(request, role.name)))
+            for role in request.roles
         }
 
     async def finish(self, framework: Framework) -> None:
-        """No group of that Framework is left."""
-        for group in await self._of(framework):
-            await self._remove(group)
+        """Deletes all pod groups of the Framework."""
+        for group in await self._owned_groups(framework):
+            await self._delete(group)
 
-    async def _of(self, framework: Framework) -> list[Object]:
+    async def _owned_groups(self, framework: Framework) -> list[Object]:
         page = await self._store.list(
-            self._shape.kind,
+            self._backend.kind,
             framework.namespace,
-            Selector.labelled({PodIdentityKey.FRAMEWORK_NAME: framework.name}),
+            Selector.for_labels({PodIdentityKey.FRAMEWORK_NAME: framework.name}),
         )
-        return [group for group in page.items if is_of(group, framework)]
+        return [group for group in page.items if is_controlled_by(group, framework)]
 
-    async def _made(self, wanted: GangRequest) -> Object:
-        kind = self._shape.kind
+    async def _create(self, request: GangRequest) -> Object:
+        kind = self._backend.kind
         group = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
-            "metadata": wanted.metadata(),
-            "spec": self._shape.spec(wanted),
+            "metadata": request.metadata(),
+            "spec": self._backend.group_spec(request),
         }
         try:
-            made = await self._store.create(kind, group)
+            created = await self._store.create(kind, group)
         except AlreadyExists:
             raise Conflict(
-                f"{self._named(group)} is there already, and it is not this Framework's: delete it, or give the "
-                "Framework another name"
+                f"{self._describe(group)} already exists and is not owned by this Framework. "
+                "Delete it or rename the Framework"
             ) from None
-        log.info("gang begun", extra={"group": self._named(made), "backend": self._shape.backend})
-        return made
+        log.info("pod group created", extra={"group": self._describe(created), "backend": self._backend.name})
+        return created
 
-    async def _fitted(self, group: Object, wanted: GangRequest) -> Object:
-        """The group as it is to be now: when tasks are over or given up fewer are placed together, but never more."""
-        if "deletionTimestamp" in group["metadata"]:
-            raise Unavailable(f"{self._named(group)} is being deleted: the next one has to wait for that")
-        if not self._shape.can_change or self._shape.min_member(group) <= wanted.least:
+    async def _update(self, group: Object, request: GangRequest) -> Object:
+        """Lowers the number of an existing pod group after tasks completed or were removed. It is never raised."""
+        if is_deleted(group):
+            raise Unavailable(f"waiting for {self._describe(group)} to be deleted")
+        if not self._backend.min_member_is_mutable or self._backend.min_member(group) <= request.minimum:
             return group
-        change = MergePatch({"spec": self._shape.spec(wanted)})
-        return await self._store.patch(self._shape.kind, wanted.framework.namespace, wanted.name, change)
+        patch = MergePatch({"spec": self._backend.group_spec(request)})
+        return await self._store.patch(self._backend.kind, request.framework.namespace, request.name, patch)
 
-    async def _remove(self, group: Object) -> None:
-        meta = group["metadata"]
-        if "deletionTimestamp" in meta:
+    async def _delete(self, group: Object) -> None:
+        if is_deleted(group):
             return
+        meta = group["metadata"]
         try:
             await self._store.delete(
-                self._shape.kind, meta["namespace"], meta["name"], DeleteOptions(uid=meta["uid"])
+                self._backend.kind, meta["namespace"], meta["name"], DeleteOptions(uid=meta["uid"])
             )
         except (NotFound, Conflict) as error:
-            log.info("group is gone already", extra={"group": self._named(group), "why": str(error)})
+            log.info("pod group already deleted", extra={"group": self._describe(group), "error": str(error)})
 
-    def _named(self, group: Object) -> str:
-        return f"{self._shape.kind.kind} {group['metadata']['name']} ({self._shape.kind.resource})"
+    def _describe(self, group: Object) -> str:
+        return f"{self._backend.kind.kind} {group['metadata']['name']} ({self._backend.kind.resource})"

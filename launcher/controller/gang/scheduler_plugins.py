@@ -1,4 +1,4 @@
-"""Gangs placed by the coscheduling plugin of scheduler-plugins."""
+"""Gangs that the coscheduling plugin of scheduler-plugins schedules."""
 
 from typing import Final
 
@@ -8,31 +8,33 @@ from launcher.core.pods.overlay import PodOverlay
 from launcher.core.spec import RoleName
 from launcher.store.interface import Object, ResourceKind
 
-#: What its own chart calls the scheduler; whoever has called it otherwise says so in the pods' templates.
+#: The name of the scheduler in its own chart. Pod templates set schedulerName if it has another name.
 SCHEDULER: Final = "scheduler-plugins-scheduler"
 KIND: Final = ResourceKind("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 
 
-def group_spec(wanted: GangRequest) -> Object:
-    """The ``spec`` of its PodGroup."""
-    spec: Object = {"minMember": wanted.least}
-    if resources := wanted.resources():
+def group_spec(request: GangRequest) -> Object:
+    """Returns the ``spec`` of the PodGroup."""
+    spec: Object = {"minMember": request.minimum}
+    if resources := request.resources():
         spec["minResources"] = resources
-    if wanted.gang.timeout_seconds is not None:
-        spec["scheduleTimeoutSeconds"] = wanted.gang.timeout_seconds
+    if request.gang.timeout_seconds is not None:
+        spec["scheduleTimeoutSeconds"] = request.gang.timeout_seconds
     return spec
 
 
-def extras(wanted: GangRequest, _role: RoleName) -> PodOverlay:
-    """What makes a pod one of the group."""
+def pod_overlay(request: GangRequest, _role: RoleName) -> PodOverlay:
+    """Returns the fields by which a pod belongs to the PodGroup."""
     return PodOverlay(
-        labels={"scheduling.x-k8s.io/pod-group": wanted.name},
-        defaults={"schedulerName": wanted.scheduler(SCHEDULER)},
+        labels={"scheduling.x-k8s.io/pod-group": request.name},
+        defaults={"schedulerName": request.scheduler(SCHEDULER)},
     )
 
 
-def least(group: Object) -> int:
+def min_member(group: Object) -> int:
     return int(group["spec"].get("minMember") or 0)
 
 
-SHAPE: Final = PodGroupBackend("scheduler-plugins", "scheduler-plugins", KIND, group_spec, extras, least)
+BACKEND: Final = PodGroupBackend(
+    "scheduler-plugins", "scheduler-plugins", KIND, group_spec, pod_overlay, min_member
+)

@@ -1,4 +1,4 @@
-"""Gangs placed by Volcano."""
+"""Gangs that Volcano schedules."""
 
 from typing import Final
 
@@ -11,49 +11,59 @@ from launcher.store.interface import Object, ResourceKind
 SCHEDULER: Final = "volcano"
 KIND: Final = ResourceKind("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 
-#: Phases in which Volcano has not let the group in: pods would only be in its way.
-_NOT_IN: Final = ("", "Pending")
+#: Phases before Volcano admits the PodGroup, in which no pods should be created.
+_NOT_ADMITTED: Final = ("", "Pending")
 
 
-def group_spec(wanted: GangRequest) -> Object:
-    """The ``spec`` of its PodGroup."""
-    spec: Object = {"minMember": wanted.least}
-    if resources := wanted.resources():
-        # What it is let in by: without it, every group is at once.
+def group_spec(request: GangRequest) -> Object:
+    """Returns the ``spec`` of the PodGroup."""
+    spec: Object = {"minMember": request.minimum}
+    if resources := request.resources():
+        # Without it Volcano admits every PodGroup at once.
         spec["minResources"] = resources
-    if wanted.gang.queue:
-        spec["queue"] = wanted.gang.queue
-    if priority_class := wanted.priority_class():
+    if request.gang.queue:
+        spec["queue"] = request.gang.queue
+    if priority_class := request.priority_class():
         spec["priorityClassName"] = priority_class
     return spec
 
 
-def extras(wanted: GangRequest, role: RoleName) -> PodOverlay:
-    """What makes a pod one of the group; one without the annotation gets a group of its own from Volcano."""
+def pod_overlay(request: GangRequest, role: RoleName) -> PodOverlay:
+    """Returns the fields by which a pod belongs to the PodGroup; for other pods Volcano creates groups of their own."""
     return PodOverlay(
-        annotations={"scheduling.k8s.io/group-name": wanted.name, "volcano.sh/task-spec": role},
-        defaults={"schedulerName": wanted.scheduler(SCHEDULER)},
+        annotations={"scheduling.k8s.io/group-name": request.name, "volcano.sh/task-spec": role},
+        defaults={"schedulerName": request.scheduler(SCHEDULER)},
     )
 
 
-def least(group: Object) -> int:
+def min_member(group: Object) -> int:
     return int(group["spec"].get("minMember") or 0)
 
 
-def holds(group: Object) -> str:
-    """Why Volcano wants no pods yet; empty when it does."""
+def blocked_reason(group: Object) -> str:
+    """Returns the reason why no pods may be created yet; empty if Volcano has admitted the PodGroup."""
     status = group.get("status") or {}
     phase = status.get("phase") or ""
-    if phase not in _NOT_IN:
+    if phase not in _NOT_ADMITTED:
         return ""
-    told = [one.get("message") or one.get("reason") or "" for one in status.get("conditions") or ()]
-    why = f": {told[-1]}" if told and told[-1] else ""
+    conditions = status.get("conditions") or [{}]
+    message = conditions[-1].get("message") or conditions[-1].get("reason")
+    suffix = f": {message}" if message else ""
     queue = group["spec"].get("queue") or "default"
     return (
-        f"Volcano has not let it into queue {queue} yet{why}" if phase else "Volcano has not looked at it yet"
+        f"waiting for Volcano to admit it to queue {queue}{suffix}"
+        if phase
+        else "waiting for Volcano to process it"
     )
 
 
-SHAPE: Final = PodGroupBackend(
-    "volcano", "Volcano", KIND, group_spec, extras, least, counts_ended=True, blocked_reason=holds
+BACKEND: Final = PodGroupBackend(
+    "volcano",
+    "Volcano",
+    KIND,
+    group_spec,
+    pod_overlay,
+    min_member,
+    counts_completed_pods=True,
+    blocked_reason=blocked_reason,
 )

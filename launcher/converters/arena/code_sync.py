@@ -1,4 +1,4 @@
-"""Code that is fetched before the containers start."""
+"""The init container that fetches the code."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,29 +10,29 @@ Json = dict[str, Any]
 VOLUME = "code-sync"
 CONTAINER, _ROOT = "init-code", "/code"
 _IMAGES = {"git": "alpine/git:2.47.2", "rsync": "instrumentisto/rsync-ssh:alpine"}
-#: What an image of git-sync brings is used; any other, or this machine, has git.
+#: Uses /git-sync if the image has it, else git.
 _GIT = """\
 if [ -x /git-sync ]; then exec /git-sync; fi
 rm -rf "$GIT_SYNC_ROOT/$GIT_SYNC_DEST"
-asked='!f() { echo "username=$GIT_SYNC_USERNAME"; echo "password=$GIT_SYNC_PASSWORD"; }; f'
-GIT_TERMINAL_PROMPT=0 exec git -c credential.helper="$asked" clone --depth 1 \\
+helper='!f() { echo "username=$GIT_SYNC_USERNAME"; echo "password=$GIT_SYNC_PASSWORD"; }; f'
+GIT_TERMINAL_PROMPT=0 exec git -c credential.helper="$helper" clone --depth 1 \\
   ${GIT_SYNC_BRANCH:+--branch "$GIT_SYNC_BRANCH"} "$GIT_SYNC_REPO" "$GIT_SYNC_ROOT/$GIT_SYNC_DEST"
 """
 
 
 def project_of(source: str) -> str:
-    """``p`` of ``https://host/user/p.git``: the directory that the code is in."""
+    """``p`` of ``https://host/user/p.git``: the directory of the code."""
     return source.rstrip("/").rsplit("/", 1)[-1].partition(".git")[0]
 
 
 def init_container(job: ArenaJob, env: Iterable[Json]) -> Json | None:
-    """The container that gets the code, with the user's own variables; None if there is nothing to get."""
-    mode, source = job.given.text("sync-mode"), job.given.text("sync-source")
+    """The container that fetches the code, with the user's variables; None without --sync-mode."""
+    mode, source = job.flags.text("sync-mode"), job.flags.text("sync-source")
     if not mode:
         return None
     container: Json = {
         "name": CONTAINER,
-        "image": job.given.text("sync-image") or _IMAGES.get(mode, ""),
+        "image": job.flags.text("sync-image") or _IMAGES.get(mode, ""),
         "command": ["rsync", "-avP", source, _ROOT],
         "env": list(env),
         "volumeMounts": [{"name": VOLUME, "mountPath": _ROOT}],

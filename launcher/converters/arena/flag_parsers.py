@@ -1,4 +1,4 @@
-"""What stands behind flags that may be given many times, each entry understood or refused by name."""
+"""Parses the values of repeated flags."""
 
 import re
 from collections.abc import Mapping
@@ -17,81 +17,81 @@ _TOLERATION = re.compile(r"(?P<key>[^=:,]+)=(?P<value>[^=:,]*):(?P<effect>[^=:,]
 _EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def pairs(given: FlagValues, name: str) -> dict[str, str]:
-    """``K=V``, split at the first ``=``; the last of a key stands."""
-    found: dict[str, str] = {}
-    for entry in given.each(name):
+def pairs(flags: FlagValues, name: str) -> dict[str, str]:
+    """``K=V``, split at the first ``=``; the last value of a key is used."""
+    result: dict[str, str] = {}
+    for entry in flags.repeated(name):
         key, equals, value = entry.partition("=")
         if not equals or not key:
-            given.complain(invalid(f"--{name}", entry, "write it as NAME=VALUE"))
-        found[key] = value
-    return found
+            flags.add_error(invalid(f"--{name}", entry, "must be NAME=VALUE"))
+        result[key] = value
+    return result
 
 
-def devices(given: FlagValues) -> dict[str, str]:
-    """The devices of each container, by resource."""
-    found = pairs(given, "device")
-    if GPU in found:
-        given.complain(forbidden("--device", f"{GPU} is what --gpus is for: write --gpus={found[GPU]}"))
-    for resource, amount in found.items():
+def devices(flags: FlagValues) -> dict[str, str]:
+    """The device limits of each container."""
+    limits = pairs(flags, "device")
+    if GPU in limits:
+        flags.add_error(forbidden("--device", f"use --gpus={limits[GPU]} for {GPU}"))
+    for resource, amount in limits.items():
         try:
             quantity(amount)
         except ValueError as error:
-            given.complain(invalid("--device", f"{resource}={amount}", str(error)))
-    return found
+            flags.add_error(invalid("--device", f"{resource}={amount}", str(error)))
+    return limits
 
 
-def claims(given: FlagValues) -> dict[str, str]:
-    """Where each PersistentVolumeClaim is mounted."""
-    found: dict[str, str] = {}
-    for entry in given.each("data"):
+def claims(flags: FlagValues) -> dict[str, str]:
+    """The mount path of each PersistentVolumeClaim."""
+    paths: dict[str, str] = {}
+    for entry in flags.repeated("data"):
         claim, colon, path = entry.partition(":")
         if not colon or not claim or ":" in path:
-            given.complain(invalid("--data", entry, "write it as CLAIM:/PATH"))
-        elif not _is_place(path):
-            given.complain(invalid("--data", entry, "the path has to be absolute, and not / itself"))
-        elif claim in found:
-            given.complain(duplicate("--data", claim, "a claim can be mounted once"))
-        found[claim] = path
-    return found
+            flags.add_error(invalid("--data", entry, "must be CLAIM:/PATH"))
+        elif not _is_mount_path(path):
+            flags.add_error(invalid("--data", entry, "the path must be absolute and not /"))
+        elif claim in paths:
+            flags.add_error(duplicate("--data", claim, "a claim may be mounted once"))
+        paths[claim] = path
+    return paths
 
 
-def directories(given: FlagValues) -> tuple[tuple[str, str], ...]:
-    """Each directory of the node, and where it is mounted: by itself, at its own path."""
-    found: list[tuple[str, str]] = []
-    for entry in given.each("data-dir"):
+def directories(flags: FlagValues) -> tuple[tuple[str, str], ...]:
+    """The host directories with their mount paths; the default is the same path."""
+    result: list[tuple[str, str]] = []
+    for entry in flags.repeated("data-dir"):
         source, _, target = entry.partition(":")
         target = target or source
-        if not _is_place(source) or not _is_place(target):
-            given.complain(
-                invalid("--data-dir", entry, "write it as /HOST or /HOST:/PATH, absolute, and not / itself")
+        if not _is_mount_path(source) or not _is_mount_path(target):
+            flags.add_error(
+                invalid("--data-dir", entry, "must be /HOST or /HOST:/PATH with absolute paths other than /")
             )
-        found.append((source, target))
-    return tuple(found)
+        result.append((source, target))
+    return tuple(result)
 
 
-def tolerations(given: FlagValues) -> list[Json]:
-    """The taints that are put up with; ``all`` is every one, and then no other counts."""
-    found: list[Json] = []
-    for entry in given.each("toleration"):
+def tolerations(flags: FlagValues) -> list[Json]:
+    """The tolerations; ``all`` tolerates every taint and replaces the others."""
+    result: list[Json] = []
+    for entry in flags.repeated("toleration"):
         if entry == "all":
             return [{"operator": "Exists"}]
         parts = _TOLERATION.fullmatch(entry)
         if parts is None:
-            must = "write it as KEY=VALUE:EFFECT,OPERATOR, such as gpu=yes:NoSchedule,Equal, or all"
-            given.complain(invalid("--toleration", entry, must))
+            must = "must be KEY=VALUE:EFFECT,OPERATOR, such as gpu=yes:NoSchedule,Equal, or all"
+            flags.add_error(invalid("--toleration", entry, must))
             continue
         if parts["effect"] not in _EFFECTS:
-            given.complain(unsupported("--toleration", parts["effect"], _EFFECTS[1:]))
+            flags.add_error(unsupported("--toleration", parts["effect"], _EFFECTS[1:]))
         if parts["operator"] not in ("Equal", "Exists"):
-            given.complain(unsupported("--toleration", parts["operator"], ("Equal", "Exists")))
-        found.append({name: value for name, value in parts.groupdict().items() if value})
-    return found
+            flags.add_error(unsupported("--toleration", parts["operator"], ("Equal", "Exists")))
+        result.append({name: value for name, value in parts.groupdict().items() if value})
+    return result
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A file of the user's for the containers."""
+    """A local file for the containers."""
 
     source: str
     #: Its path in containers.
@@ -104,29 +104,29 @@ class ConfigFile:
 
     @property
     def key(self) -> str:
-        """Its name in the ConfigMap."""
+        """Its key in the ConfigMap."""
         return basename(self.target)
 
 
 def sources(entries: tuple[str, ...]) -> list[str]:
-    """The files of this machine that ``--config-file`` names, as they are written."""
+    """The local paths in ``--config-file``, as written."""
     return [entry.partition(":")[0] for entry in entries]
 
 
-def files(given: FlagValues, contents: Mapping[str, bytes]) -> tuple[ConfigFile, ...]:
+def files(flags: FlagValues, contents: Mapping[str, bytes]) -> tuple[ConfigFile, ...]:
     """The files, with their *contents* by source."""
-    found: dict[str, ConfigFile] = {}
-    for entry in given.each("config-file"):
+    by_target: dict[str, ConfigFile] = {}
+    for entry in flags.repeated("config-file"):
         source, _, target = entry.partition(":")
         target = normpath(target or source)
-        if not _is_place(target) or entry.endswith("/"):
-            must = "the path in the container has to be absolute, and that of a file: write it as FILE:/PATH"
-            given.complain(invalid("--config-file", entry, must))
-        elif target in found:
-            given.complain(duplicate("--config-file", target, "there can be one file at a path"))
-        found[target] = ConfigFile(source, target, contents.get(source, b""))
-    return tuple(found.values())
+        if not _is_mount_path(target) or entry.endswith("/"):
+            must = "must be FILE:/PATH with the absolute path of a file in the container"
+            flags.add_error(invalid("--config-file", entry, must))
+        elif target in by_target:
+            flags.add_error(duplicate("--config-file", target, "paths must be unique"))
+        by_target[target] = ConfigFile(source, target, contents.get(source, b""))
+    return tuple(by_target.values())
 
 
-def _is_place(path: str) -> bool:
+def _is_mount_path(path: str) -> bool:
     return path.startswith("/") and normpath(path) not in ("/", "//")

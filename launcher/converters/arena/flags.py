@@ -1,4 +1,4 @@
-"""Every flag of ``arena submit tfjob``: what it takes, and what it becomes in a Framework."""
+"""The flags of ``arena submit tfjob``: the value and the fields of a Framework that each sets."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ ROLES = ("ps", "worker", "chief", "evaluator")
 
 
 class FlagType(Enum):
-    """What stands behind a flag."""
+    """The type of the value of a flag."""
 
     TEXT = auto()
     NUMBER = auto()
     SWITCH = auto()
-    #: A text each time that the flag is given.
-    EACH = auto()
+    #: A text; the flag may be repeated.
+    REPEATED = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,39 +23,39 @@ class Flag:
 
     name: str
     kind: FlagType
-    #: What the user writes it for.
+    #: The text of --help.
     help: str
-    #: What it is in the Framework.
+    #: The fields of the Framework that it sets.
     becomes: str
     default: str | int = ""
     short: str = ""
-    #: Spellings of earlier versions.
+    #: Names in earlier versions.
     old: tuple[str, ...] = ()
-    #: Why it cannot be had; the way out is in there.
+    #: Why it is not supported, with the alternative.
     refused: str = ""
     metavar: str = ""
 
 
-_T, _N, _S, _E = FlagType.TEXT, FlagType.NUMBER, FlagType.SWITCH, FlagType.EACH
-_MODELS = "the launcher keeps no models; register the model when the job has ended"
+_T, _N, _S, _E = FlagType.TEXT, FlagType.NUMBER, FlagType.SWITCH, FlagType.REPEATED
+_MODELS = "models are not supported; register the model after the job has completed"
 
 _COMMON = (
-    Flag("name", _T, "what the job is called", "metadata.name; at most 49 characters"),
-    Flag("image", _T, "of every role that has none of its own", "the image of containers"),
+    Flag("name", _T, "name of the job", "metadata.name; at most 49 characters"),
+    Flag("image", _T, "image of every role that has no image of its own", "the image of containers"),
     Flag("gpus", _N, "GPUs of each worker, chief and evaluator", "limit nvidia.com/gpu; env gpus", 0),
     Flag("device", _E, "other devices", "limits of containers", metavar="RESOURCE=QUANTITY"),
-    Flag("workers", _N, "how many workers", "role worker; one alone, without --ps, is role chief", 1),
+    Flag("workers", _N, "number of workers", "role worker; a single worker without --ps is role chief", 1),
     Flag(
         "retry",
         _N,
-        "was never heeded for a tfjob",
-        "nothing, and a note: Arena did not heed it for tfjobs",
+        "no effect, as in Arena for tfjobs",
+        "no effect, with a note: Arena ignored it for tfjobs",
         0,
     ),
     Flag(
         "working-dir",
         _T,
-        "the directory of the command",
+        "working directory of the command",
         "workingDir of containers",
         "/root",
         old=("workingDir",),
@@ -86,86 +86,82 @@ _COMMON = (
         metavar="NAME=VALUE",
     ),
     Flag("label", _E, "a label", "label of the Framework and its pods", short="l", metavar="NAME=VALUE"),
-    Flag(
-        "selector", _E, "labels that nodes have to have", "nodeSelector of every role", metavar="NAME=VALUE"
-    ),
+    Flag("selector", _E, "required label of nodes", "nodeSelector of every role", metavar="NAME=VALUE"),
     Flag(
         "toleration",
         _E,
-        "a taint that is put up with; all for every one",
+        "a taint to tolerate; all for every taint",
         "tolerations of every role",
         metavar="KEY=VALUE:EFFECT,OPERATOR",
     ),
     Flag(
         "config-file",
         _E,
-        "a file of this machine for the containers",
-        "a ConfigMap of the Framework's, and its mount",
+        "mount a file of this machine in the containers",
+        "a ConfigMap owned by the Framework, and its mount",
         metavar="FILE[:/PATH]",
     ),
     Flag(
         "image-pull-secret",
         _E,
-        "a Secret to pull images with",
+        "a Secret for pulling images",
         "imagePullSecrets of every role",
         metavar="SECRET",
     ),
     Flag("image-pull-policy", _T, "Always, IfNotPresent or Never", "imagePullPolicy of containers", "Always"),
-    Flag("rdma", _S, "use RDMA", "capability IPC_LOCK and limit rdma/hca: 1, not of the evaluator"),
+    Flag("rdma", _S, "use RDMA", "capability IPC_LOCK and limit rdma/hca: 1, except for the evaluator"),
     Flag("gang", _S, "start all instances or none", "spec.gang, and the pod-group labels of Arena"),
     Flag("priority", _T, "a PriorityClass", "priorityClassName of every role", short="p"),
-    Flag(
-        "queue", _S, "hold it until somebody starts it", "executionType Create; begin it with launcher start"
-    ),
-    Flag("shell", _T, "what reads the command", "command of containers: SHELL -c COMMAND", "sh"),
-    Flag("scheduler", _T, "a scheduler of your own", "schedulerName of every role"),
+    Flag("queue", _S, "suspend it until it is started", "executionType Create; start it with launcher start"),
+    Flag("shell", _T, "shell that runs the command", "command of containers: SHELL -c COMMAND", "sh"),
+    Flag("scheduler", _T, "name of a scheduler", "schedulerName of every role"),
     Flag(
         "hostNetwork", _S, "use the network of the node", "hostNetwork and dnsPolicy ClusterFirstWithHostNet"
     ),
-    Flag("hostIPC", _S, "share memory with the node", "hostIPC of every role"),
-    Flag("hostPID", _S, "see the processes of the node", "hostPID of every role"),
-    Flag("model-name", _T, "register a model", "refused", refused=_MODELS),
-    Flag("model-source", _T, "where the model is", "refused", refused=_MODELS),
+    Flag("hostIPC", _S, "use the IPC namespace of the node", "hostIPC of every role"),
+    Flag("hostPID", _S, "use the process namespace of the node", "hostPID of every role"),
+    Flag("model-name", _T, "register a model", "rejected", refused=_MODELS),
+    Flag("model-source", _T, "source of the model", "rejected", refused=_MODELS),
 )
 
 _TF = (
     Flag(
         "worker-image",
         _T,
-        "of worker, chief and evaluator",
+        "image of worker, chief and evaluator",
         "image of roles worker, chief, evaluator",
         old=("workerImage",),
     ),
-    Flag("ps-image", _T, "of parameter servers", "image of role ps", old=("psImage",)),
-    Flag("ps", _N, "how many parameter servers", "role ps", 0),
+    Flag("ps-image", _T, "image of parameter servers", "image of role ps", old=("psImage",)),
+    Flag("ps", _N, "number of parameter servers", "role ps", 0),
     Flag("ps-gpus", _N, "GPUs of each parameter server", "limit nvidia.com/gpu of role ps", 0),
-    Flag("chief", _S, "have a chief", "role chief with one task"),
-    Flag("evaluator", _S, "have an evaluator", "role evaluator with one task"),
+    Flag("chief", _S, "add a chief", "role chief with one task"),
+    Flag("evaluator", _S, "add an evaluator", "role evaluator with one task"),
     Flag(
         "success-policy", _T, "ChiefWorker or AllWorkers", "frameworkAttemptCompletionPolicy", "ChiefWorker"
     ),
     Flag(
         "clean-task-policy", _T, "Running, None or All", "cleanPodPolicy", "Running", old=("cleanTaskPolicy",)
     ),
-    Flag("running-timeout", _T, "how long it may run", "activeDeadlineSeconds", metavar="DURATION"),
+    Flag("running-timeout", _T, "maximum time of running", "activeDeadlineSeconds", metavar="DURATION"),
     Flag(
         "starting-timeout",
         _T,
-        "how long it may take to start",
-        "pendingDeadlineSeconds of each task, counted for each pod",
+        "maximum time until it runs",
+        "pendingDeadlineSeconds of each task, per pod",
         metavar="DURATION",
     ),
     Flag(
         "ttl-after-finished",
         _T,
-        "how long it is kept when it has ended",
+        "time after which the completed job is deleted",
         "ttlSecondsAfterFinished",
         metavar="DURATION",
     ),
     Flag(
         "role-sequence",
         _T,
-        "which roles are created first: Worker,PS or w,p",
+        "order in which roles are created: Worker,PS or w,p",
         "spec.roleSequence, and annotation job-role-sequence on the Framework and its pods",
         metavar="ROLES",
     ),
@@ -181,27 +177,27 @@ _TF = (
     Flag(
         "sync-source",
         _T,
-        "where the code is",
+        "source of the code",
         "env or argument of init container init-code",
         old=("syncSource",),
     ),
     Flag(
         "sync-image",
         _T,
-        "of the container that gets the code",
+        "image of the container that fetches the code",
         "image of init container init-code",
         old=("syncImage",),
     ),
     Flag(
         "tensorboard",
         _S,
-        "run a TensorBoard beside it",
+        "run TensorBoard with the job",
         "background role tensorboard, Service JOB-tensorboard",
     ),
     Flag(
         "tensorboard-image",
         _T,
-        "of the TensorBoard",
+        "image of TensorBoard",
         "image of role tensorboard",
         "tensorflow/tensorflow:1.12.0",
         old=("tensorboardImage",),
@@ -209,7 +205,7 @@ _TF = (
     Flag(
         "logdir",
         _T,
-        "where the training writes its logs",
+        "directory of the training logs",
         "--logdir of TensorBoard, and its volume",
         "/training_logs",
     ),
@@ -217,12 +213,10 @@ _TF = (
 
 
 def _of_roles() -> Iterator[Flag]:
-    """What can be said of each role, or of some."""
+    """The flags of each role, or of some roles."""
     for role in ROLES:
         if role != "evaluator":
-            what = (
-                f"containerPort of role {role}, and its port in TF_CONFIG; 0 is the first free one from 20000"
-            )
+            what = f"containerPort of role {role}, and its port in TF_CONFIG; 0 selects the first free port from 20000"
             yield Flag(f"{role}-port", _N, f"the port of role {role}", what, 0, old=(f"{role}Port",))
         for resource in ("cpu", "memory"):
             title = resource.capitalize()
@@ -231,21 +225,21 @@ def _of_roles() -> Iterator[Flag]:
                 f"{role}-{resource}",
                 _T,
                 f"{resource} of role {role}",
-                f"request {resource} of role {role}, and limit unless that is given",
+                f"request {resource} of role {role}, and limit unless set",
                 old=old,
                 metavar="QUANTITY",
             )
             yield Flag(
                 f"{role}-{resource}-limit",
                 _T,
-                f"most {resource} of role {role}",
+                f"maximum {resource} of role {role}",
                 f"limit {resource} of role {role}",
                 metavar="QUANTITY",
             )
         yield Flag(
             f"{role}-selector",
             _E,
-            f"the same for role {role} alone, instead",
+            f"required label of nodes for role {role}, instead of --selector",
             f"nodeSelector of role {role}, instead of --selector",
             metavar="NAME=VALUE",
         )
@@ -257,7 +251,7 @@ def _of_roles() -> Iterator[Flag]:
                 f"{role}-affinity-constraint",
                 _T,
                 "preferred or required",
-                f"which affinity of role {role}",
+                f"type of the affinity of role {role}",
                 "preferred",
             )
 

@@ -1,4 +1,4 @@
-"""``arena submit tfjob`` into a Framework: the TFJob that Arena would make, and what Arena makes beside it."""
+"""Converts ``arena submit tfjob`` to a Framework, by way of the TFJob that Arena would create."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,82 +11,81 @@ from launcher.converters.kubeflow import tfjob
 from launcher.core.errors import InvalidObject
 
 CONFIG = "TF_CONFIG"
-#: By the flag that asks for it.
-_OF_FLAGS = {
-    "retry": "Arena does not heed it for a tfjob, nor is it heeded here",
-    "queue": "it is not begun until somebody starts it: launcher start NAME",
-    "tensorboard": "it ends with the job; Arena's goes on until the job is deleted",
-    "starting-timeout": "it is counted for each instance, from the creation of its pod",
+#: Notes by flag.
+_FLAG_NOTES = {
+    "retry": "ignored, as by Arena for tfjobs",
+    "queue": "the job starts with: launcher start NAME",
+    "tensorboard": "stops with the job; Arena's runs until the job is deleted",
+    "starting-timeout": "applies to each instance, from the creation of its pod",
 }
 
 
-def notes_on(job: ArenaJob) -> Iterator[str]:
-    """A line for everything that no longer means quite the same, or never meant what it seems to."""
-    yield from _on_instances(job)
-    yield from (f"--{flag}: {note}" for flag, note in _OF_FLAGS.items() if job.given.values.get(flag))
+def job_notes(job: ArenaJob) -> Iterator[str]:
+    """Notes about differences in behaviour, and about flags without effect."""
+    yield from _instance_notes(job)
+    yield from (f"--{flag}: {note}" for flag, note in _FLAG_NOTES.items() if job.flags.values.get(flag))
     for role in dict.fromkeys(job.sequence):
         if not job.has(role):
-            yield f"role sequence: the job has no {job_spec.TITLES[role]}, which is passed over"
-    if job.given.text("worker-affinity-policy") != "none" and not job.has("ps"):
-        yield "--worker-affinity-policy: without parameter servers it has no effect, as in Arena"
+            yield f"role sequence: the job has no {job_spec.TITLES[role]}; ignored"
+    if job.flags.text("worker-affinity-policy") != "none" and not job.has("ps"):
+        yield "--worker-affinity-policy: no effect without parameter servers, as in Arena"
 
 
-def _on_instances(job: ArenaJob) -> Iterator[str]:
-    if job.alone:
-        dropped = " beside the chief that was asked for" if job.given.is_on("chief") else ""
+def _instance_notes(job: ArenaJob) -> Iterator[str]:
+    if job.is_standalone:
+        dropped = " besides the chief" if job.flags.is_on("chief") else ""
         yield (
-            f"one worker without parameter servers{dropped} is run as {job.name}-chief-0, and without {CONFIG}, "
-            "as Arena does it"
+            f"one worker without parameter servers{dropped} runs as {job.name}-chief-0 without {CONFIG}, as in Arena"
         )
     if job.knows_peers and CONFIG in job.env:
-        yield f"--env: {CONFIG} gives way to the one that names the instances"
+        yield f"--env: {CONFIG} is overridden by the value for the instances"
 
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
-    """The Framework, the objects that it is to own, and a line for everything that its user should know."""
+class ArenaConversion:
+    """The Framework, the objects that it will own, and notes for the user."""
 
     framework: Json
     companions: tuple[Json, ...]
     notes: tuple[str, ...]
 
 
-def submitted(given: FlagValues, command: str, around: JobEnvironment) -> Submitted:
-    """What the flags ask for. Raises InvalidObject with everything that is wrong."""
-    job = read_job(given, command, around)
-    labels.check_marks(job)
+def convert(flags: FlagValues, command: str, environment: JobEnvironment) -> ArenaConversion:
+    """Converts the flags. Raises InvalidObject with all errors."""
+    job = read_job(flags, command, environment)
+    labels.check_metadata(job)
     framework = _framework(job)
     companions = tuple(volumes.config_maps(job))
-    notes = tuple(notes_on(job))
-    if given.problems:
-        raise InvalidObject(tuple(dict.fromkeys(given.problems)))
-    return Submitted(framework, companions, notes)
+    notes = tuple(job_notes(job))
+    if flags.errors:
+        raise InvalidObject(tuple(dict.fromkeys(flags.errors)))
+    return ArenaConversion(framework, companions, notes)
 
 
 def _framework(job: ArenaJob) -> Json:
-    framework = tfjob.framework_of(_tfjob(job)).framework
+    framework = tfjob.convert(_tfjob(job)).framework
     spec = framework["spec"]
     if present := _sequence(job):
         spec["roleSequence"] = present
-    if job.given.is_on("gang"):
+    if job.flags.is_on("gang"):
         spec["gang"] = {"minTasks": job.instances}
     for role in spec["taskRoles"]:
-        if limit := job.given.seconds("starting-timeout"):
+        if limit := job.flags.seconds("starting-timeout"):
             role["task"]["pendingDeadlineSeconds"] = limit
-        if job.alone:
-            _tell_of_nobody(job, role["task"]["pod"])
-    if job.given.is_on("tensorboard"):
+        if job.is_standalone:
+            _remove_tf_config(job, role["task"]["pod"])
+    if job.flags.is_on("tensorboard"):
         spec["taskRoles"].append(tensorboard.role(job, pods.common_spec(job)))
     return framework
 
 
 def _tfjob(job: ArenaJob) -> Json:
-    """The TFJob that Arena would make."""
-    given = job.given
-    policy = given.word("success-policy", ("ChiefWorker", "AllWorkers"))
+    """The TFJob that Arena would create."""
+    flags = job.flags
+    policy = flags.choice("success-policy", ("ChiefWorker", "AllWorkers"))
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
@@ -98,15 +97,15 @@ def _tfjob(job: ArenaJob) -> Json:
         "spec": {
             "successPolicy": "" if policy == "ChiefWorker" else policy,
             "runPolicy": {
-                "cleanPodPolicy": given.word("clean-task-policy", ("Running", "None", "All")),
-                "activeDeadlineSeconds": given.seconds("running-timeout"),
-                "ttlSecondsAfterFinished": given.seconds("ttl-after-finished"),
-                "suspend": given.is_on("queue"),
+                "cleanPodPolicy": flags.choice("clean-task-policy", ("Running", "None", "All")),
+                "activeDeadlineSeconds": flags.seconds("running-timeout"),
+                "ttlSecondsAfterFinished": flags.seconds("ttl-after-finished"),
+                "suspend": flags.is_on("queue"),
             },
             "tfReplicaSpecs": {
                 job_spec.TITLES[role.type]: {
                     "replicas": role.count,
-                    # A worker beside a chief may fall and get up again.
+                    # As in Arena, workers are restarted if there is a chief.
                     "restartPolicy": "OnFailure" if role.type == "worker" and job.has("chief") else "Never",
                     "template": pods.template(job, role),
                 }
@@ -121,9 +120,9 @@ def _sequence(job: ArenaJob) -> list[str]:
     return [role for role in dict.fromkeys(job.sequence) if job.has(role)]
 
 
-def _tell_of_nobody(job: ArenaJob, pod: Json) -> None:
-    """Leave out what tells of peers, unless it is the user's own."""
+def _remove_tf_config(job: ArenaJob, pod: Json) -> None:
+    """Removes TF_CONFIG, unless the user set it."""
     own = {CONFIG: job.env[CONFIG]} if CONFIG in job.env else {}
     for container in pod["spec"]["containers"]:
-        others = [each for each in container["env"] if each["name"] != CONFIG]
+        others = [variable for variable in container["env"] if variable["name"] != CONFIG]
         container["env"] = [*others, *pods.env_of(own)]

@@ -1,4 +1,4 @@
-"""The pod of each role."""
+"""The pod template of each role."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,40 +13,40 @@ from launcher.converters.kubeflow.tfjob import CONTAINER, PORT_NAME
 
 Json = dict[str, Any]
 
-#: Who may see no GPU is told so: the image may be one that shows them all.
+#: For containers without GPUs: images of NVIDIA expose all GPUs by default.
 _NO_GPUS = {"NVIDIA_VISIBLE_DEVICES": "void"}
 _PULLS = ("Always", "IfNotPresent", "Never")
 
 
 def template(job: ArenaJob, role: ArenaRole) -> Json:
-    """The PodTemplateSpec of the role, without what makes its instances know each other."""
+    """The PodTemplateSpec of the role, without the variables for its peers."""
     return {
         "metadata": {
             "labels": labels.pod_labels(job, role.type),
             "annotations": labels.pod_annotations(job, role.type),
         },
-        "spec": _given({**_pod(job, role), "affinity": affinity_of(job, role.type)}),
+        "spec": _non_empty({**_pod(job, role), "affinity": affinity_of(job, role.type)}),
     }
 
 
 def common_spec(job: ArenaJob) -> Json:
-    """What the pods of all roles share, TensorBoard's too."""
-    return _given(
+    """The pod fields of all roles, including TensorBoard."""
+    return _non_empty(
         {
             "tolerations": job.tolerations,
             "imagePullSecrets": [{"name": name} for name in job.pull_secrets],
-            "schedulerName": job.given.text("scheduler"),
+            "schedulerName": job.flags.text("scheduler"),
         }
     )
 
 
 def selectors(job: ArenaJob, type_: str) -> dict[str, str]:
-    """The labels of the nodes that the role may run on: its own instead of everybody's."""
-    return pairs(job.given, f"{type_}-selector") or pairs(job.given, "selector")
+    """The node selector of the role, or else of all roles."""
+    return pairs(job.flags, f"{type_}-selector") or pairs(job.flags, "selector")
 
 
 def _pod(job: ArenaJob, role: ArenaRole) -> Json:
-    given, network = job.given, job.given.is_on("hostNetwork")
+    flags, network = job.flags, job.flags.is_on("hostNetwork")
     init = init_container(job, env_of(job.env))
     log = logs_mount(job, role.type)
     return {
@@ -55,24 +55,24 @@ def _pod(job: ArenaJob, role: ArenaRole) -> Json:
         "volumes": [*volumes.volumes(job), *([volumes.logs_volume(job)] if log else [])],
         "nodeSelector": selectors(job, role.type),
         **common_spec(job),
-        "priorityClassName": given.text("priority"),
+        "priorityClassName": flags.text("priority"),
         "hostNetwork": network,
         "dnsPolicy": "ClusterFirstWithHostNet" if network else "",
-        "hostIPC": given.is_on("hostIPC"),
-        "hostPID": given.is_on("hostPID"),
+        "hostIPC": flags.is_on("hostIPC"),
+        "hostPID": flags.is_on("hostPID"),
     }
 
 
 def _container(job: ArenaJob, role: ArenaRole, mounted: list[Json]) -> Json:
-    given = job.given
-    rdma = given.is_on("rdma") and role.type != "evaluator"
-    return _given(
+    flags = job.flags
+    rdma = flags.is_on("rdma") and role.type != "evaluator"
+    return _non_empty(
         {
             "name": CONTAINER,
             "image": role.image,
-            "imagePullPolicy": given.word("image-pull-policy", _PULLS),
-            "command": [given.text("shell"), "-c", job.command],
-            "workingDir": given.text("working-dir"),
+            "imagePullPolicy": flags.choice("image-pull-policy", _PULLS),
+            "command": [flags.text("shell"), "-c", job.command],
+            "workingDir": flags.text("working-dir"),
             "env": env_of(_variables(job, role)),
             "ports": [{"name": PORT_NAME, "containerPort": role.port}] if role.port else [],
             "resources": _resources(job, role, rdma),
@@ -83,13 +83,13 @@ def _container(job: ArenaJob, role: ArenaRole, mounted: list[Json]) -> Json:
 
 
 def env_of(variables: Mapping[str, str]) -> list[Json]:
-    """Variables as a container has them."""
+    """The variables in the format of a container."""
     return [{"name": name, "value": value} for name, value in variables.items()]
 
 
 def _variables(job: ArenaJob, role: ArenaRole) -> Mapping[str, str]:
-    told = {"workers": str(job.given.number("workers")), "gpus": str(job.given.number("gpus"))}
-    return {**job.env, **told, **({} if role.gpus or job.devices else _NO_GPUS)}
+    counts = {"workers": str(job.flags.number("workers")), "gpus": str(job.flags.number("gpus"))}
+    return {**job.env, **counts, **({} if role.gpus or job.devices else _NO_GPUS)}
 
 
 def _resources(job: ArenaJob, role: ArenaRole, rdma: bool) -> Json:
@@ -99,15 +99,15 @@ def _resources(job: ArenaJob, role: ArenaRole, rdma: bool) -> Json:
         limits[GPU] = str(role.gpus)
     if rdma:
         limits["rdma/hca"] = "1"
-    return _given({"requests": requests, "limits": limits})
+    return _non_empty({"requests": requests, "limits": limits})
 
 
 def _amounts(job: ArenaJob, role: ArenaRole, suffix: str) -> Iterator[tuple[str, str]]:
     for resource in ("cpu", "memory"):
-        if amount := job.given.amount(f"{role.type}-{resource}{suffix}"):
+        if amount := job.flags.amount(f"{role.type}-{resource}{suffix}"):
             yield resource, amount
 
 
-def _given(values: Json) -> Json:
-    """What says something."""
+def _non_empty(values: Json) -> Json:
+    """The values that are not empty."""
     return {name: value for name, value in values.items() if value}

@@ -1,26 +1,26 @@
-"""Ports that nobody on any node uses, for roles that name none."""
+"""Free ports for roles without one."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from launcher.core.errors import InvalidObject
+from launcher.core.pods.observed_pod import has_terminated, node_name
 from launcher.core.validation.field_errors import required
 
 Json = dict[str, Any]
 
 _FROM, _TO = 20000, 30000
-_OVER = ("Succeeded", "Failed")
 
 
 def used_ports(pods: Iterable[Json], services: Iterable[Json]) -> frozenset[int]:
-    """What the pods that run and the services keep others from using on a node."""
+    """The ports that pods and Services use on any node."""
     return frozenset((*_of_pods(pods), *_of_services(services)))
 
 
 def _of_pods(pods: Iterable[Json]) -> Iterator[int]:
     for pod in pods:
         spec = pod["spec"]
-        if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in _OVER:
+        if not node_name(pod) or has_terminated(pod):
             continue
         for container in spec.get("containers") or ():
             for port in container.get("ports") or ():
@@ -34,12 +34,8 @@ def _of_services(services: Iterable[Json]) -> Iterator[int]:
 
 
 def free_ports(used: Collection[int]) -> Iterator[int]:
-    """The lowest ports that are free, each once. Raises InvalidObject when there are no more."""
+    """The free ports in ascending order. Raises InvalidObject when there are no more."""
     yield from (port for port in range(_FROM, _TO) if port not in used)
     raise InvalidObject(
-        (
-            required(
-                "--worker-port", f"no port from {_FROM} to {_TO - 1} is free; name the ports of the roles"
-            ),
-        )
+        (required("--worker-port", f"no port from {_FROM} to {_TO - 1} is free; set the ports of the roles"),)
     )

@@ -5,7 +5,7 @@ import yaml
 _QUOTES = ("'", '"')
 
 
-def unquoted(command: str) -> str:
+def unquote(command: str) -> str:
     """
     *command*, or the text inside its quotes when it is one quoted YAML string.
 

@@ -1,34 +1,34 @@
-"""A TensorBoard beside the job: a role that decides nothing, and is reached from outside by a Service."""
+"""The background role of TensorBoard, with a NodePort Service."""
 
 from typing import Any
 
 from launcher.converters.arena import labels, volumes
-from launcher.converters.arena.affinity import near
+from launcher.converters.arena.affinity import affinity_term
 from launcher.converters.arena.job_spec import ArenaJob
-from launcher.core.pods.services import ANNOTATION, ServiceMode
+from launcher.core.pods.services import SERVICES_ANNOTATION, ServiceMode
 
 Json = dict[str, Any]
 
 ROLE = "tensorboard"
 _PORT = 6006
-#: Where it finds logs that the job writes to the node.
+#: Mount path of logs in a host directory.
 _LOCAL = "/output/training_logs"
 
 
 def logs_mount(job: ArenaJob, type_: str) -> list[Json]:
-    """Where a role writes logs that are kept on the node only: the chief, or else the workers."""
+    """The mount for logs in a host directory, of the role that writes them: the chief, or else the workers."""
     if not _is_local(job) or type_ != _writer(job):
         return []
-    return [{"name": volumes.LOGS, "mountPath": job.given.text("logdir")}]
+    return [{"name": volumes.LOGS, "mountPath": job.flags.text("logdir")}]
 
 
 def role(job: ArenaJob, common: Json) -> Json:
-    """The role, its pod with what all pods have in *common*."""
+    """The role; *common* are pod fields of all roles."""
     local = _is_local(job)
     container = {
         "name": ROLE,
-        "image": job.given.text("tensorboard-image"),
-        "command": [ROLE, "--logdir", _LOCAL if local else job.given.text("logdir"), "--host", "0.0.0.0"],  # noqa: S104 - a Service leads to it
+        "image": job.flags.text("tensorboard-image"),
+        "command": [ROLE, "--logdir", _LOCAL if local else job.flags.text("logdir"), "--host", "0.0.0.0"],  # noqa: S104 - a Service leads to it
         "ports": [{"name": ROLE, "containerPort": _PORT}],
         "volumeMounts": [
             *volumes.claim_mounts(job),
@@ -42,13 +42,13 @@ def role(job: ArenaJob, common: Json) -> Json:
         "volumes": [*volumes.claim_volumes(job), *([volumes.logs_volume(job)] if local else [])],
         "affinity": {
             "podAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": [near(job.name, _writer(job), 0)]
+                "requiredDuringSchedulingIgnoredDuringExecution": [affinity_term(job.name, _writer(job), 0)]
             }
         },
     }
     metadata = {
         "labels": {**labels.job_labels(job), "role": ROLE},
-        "annotations": {ANNOTATION: ServiceMode.NODE_PORT.value},
+        "annotations": {SERVICES_ANNOTATION: ServiceMode.NODE_PORT.value},
     }
     return {
         "name": ROLE,
@@ -62,10 +62,10 @@ def role(job: ArenaJob, common: Json) -> Json:
 
 
 def _is_local(job: ArenaJob) -> bool:
-    """Whether nothing but the node keeps the logs: they are at no claim's path, nor at another server."""
-    directory = job.given.text("logdir")
+    """Whether the logs are in a host directory: on no claim and no remote storage."""
+    directory = job.flags.text("logdir")
     claimed = any(directory.startswith(path) for path in job.claims.values())
-    return job.given.is_on("tensorboard") and directory.startswith("/") and not claimed
+    return job.flags.is_on("tensorboard") and directory.startswith("/") and not claimed
 
 
 def _writer(job: ArenaJob) -> str:

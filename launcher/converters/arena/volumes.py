@@ -1,4 +1,4 @@
-"""The volumes of a job's pods, and where its containers have them."""
+"""Volumes and volume mounts of a job's pods."""
 
 from base64 import b64encode
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ _SHARED = "dshm"
 
 
 def volumes(job: ArenaJob) -> list[Json]:
-    """What every role has."""
+    """The volumes of every role."""
     return [*claim_volumes(job), *_own_volumes(job)]
 
 
 def mounts(job: ArenaJob) -> list[Json]:
-    """Where the container of every role has them."""
+    """The volume mounts of every role."""
     return [*claim_mounts(job), *_own_mounts(job)]
 
 
@@ -35,12 +35,12 @@ def claim_mounts(job: ArenaJob) -> list[Json]:
 
 
 def logs_volume(job: ArenaJob) -> Json:
-    """A directory of the node, for the logs that a TensorBoard beside it reads."""
+    """A host directory for the logs that TensorBoard reads."""
     return {"name": LOGS, "hostPath": {"path": job.log_directory, "type": "DirectoryOrCreate"}}
 
 
 def config_maps(job: ArenaJob) -> list[Json]:
-    """One for each directory that the user's files go to."""
+    """One ConfigMap for each target directory of config files."""
     return [
         {
             "apiVersion": "v1",
@@ -55,9 +55,9 @@ def config_maps(job: ArenaJob) -> list[Json]:
 def _own_volumes(job: ArenaJob) -> Iterator[Json]:
     for at, (source, _) in enumerate(job.directories):
         yield {"name": f"training-data-{at}", "hostPath": {"path": source}}
-    if job.given.text("sync-mode"):
+    if job.flags.text("sync-mode"):
         yield {"name": code_sync.VOLUME, "emptyDir": {}}
-    if size := job.given.amount("share-memory"):
+    if size := job.flags.amount("share-memory"):
         yield {"name": _SHARED, "emptyDir": {"medium": "Memory", "sizeLimit": size}}
     for directory, _ in _by_directory(job):
         name = _config_map(job, directory)
@@ -67,19 +67,21 @@ def _own_volumes(job: ArenaJob) -> Iterator[Json]:
 def _own_mounts(job: ArenaJob) -> Iterator[Json]:
     for at, (_, target) in enumerate(job.directories):
         yield {"name": f"training-data-{at}", "mountPath": target}
-    if job.given.text("sync-mode"):
-        directory = job.given.text("working-dir").rstrip("/")
+    if job.flags.text("sync-mode"):
+        directory = job.flags.text("working-dir").rstrip("/")
         yield {"name": code_sync.VOLUME, "mountPath": f"{directory}/code"}
-    if job.given.text("share-memory"):
+    if job.flags.text("share-memory"):
         yield {"name": _SHARED, "mountPath": "/dev/shm"}  # noqa: S108 - in the container
     for file in job.files:
-        # One file, and whatever else is in its directory stays.
+        # A subPath mount keeps other files of the directory visible.
         yield {"name": f"config-{_digest(file.directory)}", "mountPath": file.target, "subPath": file.key}
 
 
 def _by_directory(job: ArenaJob) -> list[tuple[str, list[ConfigFile]]]:
-    found = sorted(job.files, key=lambda file: file.directory)
-    return [(directory, list(each)) for directory, each in groupby(found, lambda file: file.directory)]
+    by_directory = sorted(job.files, key=lambda file: file.directory)
+    return [
+        (directory, list(files)) for directory, files in groupby(by_directory, lambda file: file.directory)
+    ]
 
 
 def _digest(directory: str) -> str:

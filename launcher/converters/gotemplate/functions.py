@@ -1,4 +1,4 @@
-"""What a template can call: comparison, logic and printing, each as Go's templates have it."""
+"""Functions of templates: comparison, logic and printing, as in Go."""
 
 import json
 import operator
@@ -10,30 +10,30 @@ from launcher.converters.gotemplate.nodes import Value
 from launcher.core.errors import BadRequest
 
 _VERB = re.compile(r"%(?P<flags>[-0]*)(?P<width>\d*)(?P<verb>.)", re.DOTALL)
-#: A width with this many digits is more than any text needs.
+#: Widths with this many digits are rejected.
 _WIDTH_DIGITS = 5
-_NAMES = {str: "text", int: "a number", bool: "true or false"}
+_NAMES = {str: "string", int: "number", bool: "boolean"}
 
 
-def printed(value: Value) -> str:
-    """The value as it stands in the output."""
+def print_value(value: Value) -> str:
+    """The value as printed."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _equal(first: Value, *others: Value) -> bool:
     if not others:
-        raise BadRequest("eq needs two values to compare")
+        raise BadRequest("eq needs two arguments")
     for other in others:
         _comparable("eq", first, other)
     return first in others
 
 
-def _comparing(name: str, holds: Callable[[Any, Any], bool]) -> Callable[..., Value]:
+def _comparison(name: str, predicate: Callable[[Any, Any], bool]) -> Callable[..., Value]:
     def compare(*values: Value) -> bool:
         if len(values) != 2:
-            raise BadRequest(f"{name} needs two values to compare, not {len(values)}")
+            raise BadRequest(f"{name} needs two arguments, not {len(values)}")
         _comparable(name, *values)
-        return holds(*values)
+        return predicate(*values)
 
     return compare
 
@@ -41,12 +41,12 @@ def _comparing(name: str, holds: Callable[[Any, Any], bool]) -> Callable[..., Va
 def _comparable(name: str, first: Value, second: Value) -> None:
     if type(first) is not type(second):
         raise BadRequest(
-            f"{name} cannot compare {_shown(first)} with {_shown(second)}; the template's variables are all text, "
-            'so write a number in quotes: "0"'
+            f"{name} cannot compare {_describe_value(first)} with {_describe_value(second)}; "
+            'all variables are strings, so write a number in quotes: "0"'
         )
 
 
-def _shown(value: Value) -> str:
+def _describe_value(value: Value) -> str:
     return f"{json.dumps(value, ensure_ascii=False)} ({_NAMES[type(value)]})"
 
 
@@ -64,50 +64,52 @@ def _not(value: Value) -> bool:
 
 def _length(value: Value) -> int:
     if not isinstance(value, str):
-        raise BadRequest(f"len is of text, not of {_shown(value)}")
+        raise BadRequest(f"len needs a string, not {_describe_value(value)}")
     return len(value.encode())
 
 
 def _print(*values: Value) -> str:
-    """A space stands between two values only if neither is text."""
-    written = ""
-    for at, value in enumerate(values):
-        if at and not isinstance(value, str) and not isinstance(values[at - 1], str):
-            written += " "
-        written += printed(value)
-    return written
+    """As in Go, a space separates two values only if neither is a string."""
+    output = ""
+    for index, value in enumerate(values):
+        if index and not isinstance(value, str) and not isinstance(values[index - 1], str):
+            output += " "
+        output += print_value(value)
+    return output
 
 
 def _print_line(*values: Value) -> str:
-    return " ".join(map(printed, values)) + "\n"
+    return " ".join(map(print_value, values)) + "\n"
 
 
-def _print_as(form: Value, *values: Value) -> str:
-    if not isinstance(form, str):
-        raise BadRequest(f"printf begins with a form in quotes, not with {_shown(form)}")
-    left = list(values)
-    written = _VERB.sub(lambda found: _filled(found, left), form)
-    if left:
-        raise BadRequest(f"printf {json.dumps(form)}: there are {len(left)} values more than verbs")
-    return written
+def _printf(format_string: Value, *values: Value) -> str:
+    if not isinstance(format_string, str):
+        raise BadRequest(f"printf needs a format string, not {_describe_value(format_string)}")
+    remaining = list(values)
+    output = _VERB.sub(lambda verb: _format_argument(verb, remaining), format_string)
+    if remaining:
+        raise BadRequest(f"printf {json.dumps(format_string)}: {len(remaining)} more arguments than verbs")
+    return output
 
 
-def _filled(verb: re.Match[str], left: list[Value]) -> str:
-    """One verb of a form, with the first of the values that are *left*, which is gone then."""
+def _format_argument(verb: re.Match[str], remaining: list[Value]) -> str:
+    """Formats the first of the values *remaining*, and removes it."""
     if verb[0] == "%%":
         return "%"
-    if not left:
-        raise BadRequest(f"printf: there is no value for {verb[0]}")
-    value = left.pop(0)
+    if not remaining:
+        raise BadRequest(f"printf: no argument for {verb[0]}")
+    value = remaining.pop(0)
     match verb["verb"], value:
         case ("v", _) | ("s", str()) | ("t", bool()):
-            text = printed(value)
+            text = print_value(value)
         case "q", str():
             text = json.dumps(value, ensure_ascii=False)
         case "d", int() if not isinstance(value, bool):
             text = str(value)
         case _:
-            raise BadRequest(f"printf: {verb[0]} does not fit {_shown(value)}; use %v, %s, %q, %d or %t")
+            raise BadRequest(
+                f"printf: {verb[0]} does not match {_describe_value(value)}; use %v, %s, %q, %d or %t"
+            )
     width = int(verb["width"][:_WIDTH_DIGITS] or 0)
     if len(verb["width"]) >= _WIDTH_DIGITS:
         raise BadRequest(f"printf: the width of {verb[0][:20]} must be below {10 ** (_WIDTH_DIGITS - 1)}")
@@ -116,27 +118,27 @@ def _filled(verb: re.Match[str], left: list[Value]) -> str:
     return text.zfill(width) if "0" in verb["flags"] else text.rjust(width)
 
 
-#: By the name that a template calls.
+#: By name.
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "eq": _equal,
-    "ne": _comparing("ne", operator.ne),
-    "lt": _comparing("lt", operator.lt),
-    "le": _comparing("le", operator.le),
-    "gt": _comparing("gt", operator.gt),
-    "ge": _comparing("ge", operator.ge),
+    "ne": _comparison("ne", operator.ne),
+    "lt": _comparison("lt", operator.lt),
+    "le": _comparison("le", operator.le),
+    "gt": _comparison("gt", operator.gt),
+    "ge": _comparison("ge", operator.ge),
     "and": _all,
     "or": _any,
     "not": _not,
     "len": _length,
     "print": _print,
     "println": _print_line,
-    "printf": _print_as,
+    "printf": _printf,
 }
 
 
-def called(name: str, arguments: list[Value]) -> Value:
-    """What the function makes of its arguments. Raises BadRequest when it cannot take them."""
+def call(name: str, arguments: list[Value]) -> Value:
+    """Calls a function. Raises BadRequest for invalid arguments."""
     try:
         return FUNCTIONS[name](*arguments)
     except TypeError as error:
-        raise BadRequest(f"{name} cannot be called with {len(arguments)} values") from error
+        raise BadRequest(f"{name} cannot be called with {len(arguments)} arguments") from error

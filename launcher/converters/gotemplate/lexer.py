@@ -1,4 +1,4 @@
-"""A template taken apart: text and actions, and the words of an action."""
+"""Splits a template into text and actions, and actions into tokens."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _COMMENT = re.compile(r"\{\{(-[ \t\r\n]+)?/\*.*?\*/([ \t\r\n]+-)?\}\}", re.DOTAL
 
 
 class TokenType(Enum):
-    """What a word of an action is."""
+    """The type of a token."""
 
     SPACE = auto()
     STRING = auto()
@@ -26,7 +26,7 @@ class TokenType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word of an action, as it is written."""
+    """One token of an action."""
 
     kind: TokenType
     text: str
@@ -34,14 +34,14 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of the template: what stands between ``{{`` and ``}}``, or text; with the line where it begins."""
+    """An action without its ``{{`` and ``}}``, or text, with its first line."""
 
     text: str
     line: int
     is_action: bool
 
 
-_WORDS = (
+_TOKEN_PATTERNS = (
     (TokenType.SPACE, r"[ \t\r\n]+"),
     (TokenType.STRING, r'"(?:[^"\\\n]|\\.)*"|`[^`]*`'),
     (TokenType.NUMBER, r"[+-]?[0-9]+(?![0-9A-Za-z_.])"),
@@ -50,20 +50,24 @@ _WORDS = (
     (TokenType.NAME, r"[^\W\d]\w*"),
     (TokenType.SIGN, r":=|[=|()]"),
 )
-_WORD = re.compile("|".join(f"(?P<{kind.name}>{form})" for kind, form in _WORDS))
+_TOKEN = re.compile("|".join(f"(?P<{kind.name}>{form})" for kind, form in _TOKEN_PATTERNS))
 
 
 def pieces_of(template: str, first_line: int) -> Iterator[Piece]:
-    """Text and actions by turns, white space gone where ``{{-`` or ``-}}`` ask for it, comments left out."""
-    at, line, trims = 0, first_line, False
-    while (opened := template.find(_OPEN, at)) >= 0:
-        begins = line + template.count("\n", at, opened)
-        found = _action_at(template, opened, begins)
-        yield _text(template[at:opened], line, after=trims, before=found.trims_before)
-        if found.action is not None:
-            yield found.action
-        at, line, trims = found.end, begins + template.count("\n", opened, found.end), found.trims_after
-    yield _text(template[at:], line, after=trims, before=False)
+    """Text and actions, trimmed for ``{{-`` and ``-}}``, without comments."""
+    offset, line, trims_after = 0, first_line, False
+    while (start := template.find(_OPEN, offset)) >= 0:
+        start_line = line + template.count("\n", offset, start)
+        match = _action_at(template, start, start_line)
+        yield _text(template[offset:start], line, after=trims_after, before=match.trims_before)
+        if match.action is not None:
+            yield match.action
+        offset, line, trims_after = (
+            match.end,
+            start_line + template.count("\n", start, match.end),
+            match.trims_after,
+        )
+    yield _text(template[offset:], line, after=trims_after, before=False)
 
 
 def _text(text: str, line: int, *, after: bool, before: bool) -> Piece:
@@ -72,8 +76,8 @@ def _text(text: str, line: int, *, after: bool, before: bool) -> Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """An action, None for a comment: where it ends, and whether it trims the text on either side."""
+class _MatchedAction:
+    """An action (None for a comment), its end, and whether it trims the text on either side."""
 
     action: Piece | None
     end: int
@@ -81,37 +85,37 @@ class _Found:
     trims_after: bool
 
 
-def _action_at(template: str, opened: int, line: int) -> _Found:
-    if comment := _COMMENT.match(template, opened):
-        return _Found(None, comment.end(), comment[1] is not None, comment[2] is not None)
-    begin, trims_before = opened + len(_OPEN), False
-    if template[begin : begin + 1] == "-" and template[begin + 1 : begin + 2] in tuple(_SPACE):
-        begin, trims_before = begin + 1, True
-    close = _close(template, begin, line)
-    inside = template[begin:close]
-    trims_after = len(inside) > 1 and inside[-1] == "-" and inside[-2] in _SPACE
-    action = Piece(inside[:-1] if trims_after else inside, line, True)
-    return _Found(action, close + len(_CLOSE), trims_before, trims_after)
+def _action_at(template: str, start: int, line: int) -> _MatchedAction:
+    if comment := _COMMENT.match(template, start):
+        return _MatchedAction(None, comment.end(), comment[1] is not None, comment[2] is not None)
+    content_start, trims_before = start + len(_OPEN), False
+    if template.startswith(tuple(f"-{space}" for space in _SPACE), content_start):
+        content_start, trims_before = content_start + 1, True
+    content_end = _close(template, content_start, line)
+    content = template[content_start:content_end]
+    trims_after = len(content) > 1 and content[-1] == "-" and content[-2] in _SPACE
+    action = Piece(content[:-1] if trims_after else content, line, True)
+    return _MatchedAction(action, content_end + len(_CLOSE), trims_before, trims_after)
 
 
-def _close(template: str, begin: int, line: int) -> int:
-    """Where the ``}}`` of an action is: not one within a string. Raises BadRequest if there is none."""
-    at = begin
-    while not template.startswith(_CLOSE, at):
-        if at >= len(template):
-            raise BadRequest(f"line {line}: {{{{ is never closed; write }}}} at the end of the action")
-        found = _WORD.match(template, at)
-        at = found.end() if found and found.lastgroup == TokenType.STRING.name else at + 1
-    return at
+def _close(template: str, start: int, line: int) -> int:
+    """The offset of the ``}}`` of an action, ignoring those in strings. Raises BadRequest if there is none."""
+    offset = start
+    while not template.startswith(_CLOSE, offset):
+        if offset >= len(template):
+            raise BadRequest(f"line {line}: {{{{ is not closed; missing }}}}")
+        match = _TOKEN.match(template, offset)
+        offset = match.end() if match and match.lastgroup == TokenType.STRING.name else offset + 1
+    return offset
 
 
 def tokens_of(action: Piece) -> tuple[Token, ...]:
-    """The words of an action, white space among them. Raises BadRequest where there is no word."""
-    found, at = [], 0
-    while at < len(action.text):
-        word = _WORD.match(action.text, at)
-        if word is None or word.lastgroup is None:
-            raise BadRequest(f"line {action.line}: {action.text[at:].split()[0]!r} is not understood here")
-        found.append(Token(TokenType[word.lastgroup], word[0]))
-        at = word.end()
-    return tuple(found)
+    """The tokens of an action, including white space. Raises BadRequest for invalid characters."""
+    tokens, offset = [], 0
+    while offset < len(action.text):
+        match = _TOKEN.match(action.text, offset)
+        if match is None or match.lastgroup is None:
+            raise BadRequest(f"line {action.line}: unexpected {action.text[offset:].split()[0]!r}")
+        tokens.append(Token(TokenType[match.lastgroup], match[0]))
+        offset = match.end()
+    return tuple(tokens)

@@ -1,21 +1,21 @@
-"""What a template says, read and not yet filled in: text, and actions that print, decide or remember."""
+"""The syntax tree of a template."""
 
 from dataclasses import dataclass
 
-#: What an expression can come to.
+#: The value of an expression.
 Value = str | int | bool
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value that is written out."""
+    """A literal value."""
 
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """``.host``; without names ``.`` itself."""
+    """``.host``; without names, ``.``."""
 
     names: tuple[str, ...]
 
@@ -30,7 +30,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """The name of something that can be called."""
+    """The name of a function."""
 
     name: str
 
@@ -54,24 +54,24 @@ class CommandNode:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Commands, each given the value of the one before as its last argument; *keeps* is where the last one goes."""
+    """Commands, each with the previous value as its last argument; *variable* stores the result."""
 
     commands: tuple[CommandNode, ...]
-    keeps: str | None = None
+    variable: str | None = None
     #: The variable is a new one, not one declared before.
-    declares: bool = False
+    is_declaration: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TextNode:
-    """What stands in the output as it is."""
+    """Literal text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Print:
-    """A pipeline whose value is printed, unless it is kept."""
+    """A pipeline whose value is printed, unless it is stored."""
 
     pipeline: Pipeline
     line: int
@@ -79,7 +79,7 @@ class Print:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """``if``, or ``with``, which also makes the value the dot of its first part."""
+    """``if``, or ``with``, which also sets the dot in its first part."""
 
     pipeline: Pipeline
     line: int

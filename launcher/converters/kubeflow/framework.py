@@ -1,77 +1,77 @@
-"""The Framework that does what a job of Kubeflow's asks for: its types are the roles."""
+"""Converts jobs of Kubeflow to Frameworks: replica types become task roles."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Protocol
 
 from launcher.converters.conversion import Conversion
-from launcher.converters.kubeflow.job_spec import KubeflowJob, Replica, objects_in
+from launcher.converters.kubeflow.job_spec import KubeflowJob, ReplicaSpec, objects_in
 from launcher.core.errors import InvalidObject
 from launcher.core.names import API_VERSION, KIND, PodIdentityKey
-from launcher.core.pods.services import ANNOTATION, ServiceMode
+from launcher.core.pods.services import SERVICES_ANNOTATION, ServiceMode
 from launcher.core.validation.field_errors import forbidden
 
 Json = dict[str, Any]
 
 LABEL = "training.kubeflow.org/"
-#: Exit codes after which a task is worth another try: a signal ended it. Operators of old had four of them.
+#: Retryable exit codes of restartPolicy ExitCode: those of signals. Old operators had only four.
 _EXIT_CODES, _OLD_EXIT_CODES = "128-255", "130,137-138,143"
 #: Bytes of all environment variables that name other replicas; each container has its own copy.
 _MAX_VARIABLE_BYTES = 8 * 1024 * 1024
 INDEX = f"{{{{{PodIdentityKey.TASK_INDEX}}}}}"
-#: One more than the index: the rank of workers that come after one master.
+#: The index plus one: the rank of workers after one master.
 NEXT_INDEX = f"{{{{{PodIdentityKey.TASK_INDEX}+1}}}}"
 NAME = f"{{{{{PodIdentityKey.FRAMEWORK_NAME}}}}}"
 
 
 class JobSemantics(Protocol):
-    """What a kind of job has in a way of its own."""
+    """The behaviour of one job kind."""
 
-    def completion(self, replica: Replica) -> Json:
-        """What tasks of that type decide about the attempt."""
+    def completion(self, replica: ReplicaSpec) -> Json:
+        """The completion policy of replicas of that type."""
         ...
 
-    def variables(self, replica: Replica) -> Mapping[str, str]:
-        """What containers of such tasks are told; texts may have placeholders."""
+    def variables(self, replica: ReplicaSpec) -> Mapping[str, str]:
+        """The environment variables of such replicas; values may contain placeholders."""
         ...
 
-    def finished(self, replica: Replica, role: Json) -> Json:
-        """The role of such tasks with what else it needs."""
+    def extend_role(self, replica: ReplicaSpec, role: Json) -> Json:
+        """The role of such replicas with additions of the kind."""
         ...
 
     def notes(self) -> Iterator[str]:
-        """What the job's user should know."""
+        """Notes about differences in behaviour."""
         ...
 
 
 def address(type_: str, index: int) -> str:
-    """``mnist-master-0``, whatever the job will be called: where that task is found."""
+    """The host name of a task, such as ``mnist-master-0``, with a placeholder for the name of the job."""
     return f"{NAME}-{type_}-{index}"
 
 
-def started_after(job: KubeflowJob, role: Json, type_: str) -> Json:
-    """The role, begun when all tasks of *type_* run; but not where all have to be placed together."""
-    if job.gang is not None or job.of(type_) is None:
+def start_after(job: KubeflowJob, role: Json, type_: str) -> Json:
+    """The role with ``startAfter`` all tasks of *type_*; unchanged for gangs, which start together."""
+    if job.gang is not None or job.replica(type_) is None:
         return role
     head = {"name": role["name"], "taskNumber": role["taskNumber"]}
     return {**head, "startAfter": [{"role": type_, "condition": "Running"}], **role}
 
 
-def framework_for(job: KubeflowJob, manner: JobSemantics) -> Conversion:
+def framework_for(job: KubeflowJob, semantics: JobSemantics) -> Conversion:
     """
-    The Framework, and a line for everything that no longer means quite the same.
+    The Framework of a job, with notes about differences in behaviour.
 
-    Raises InvalidObject when its environment variables would be too large together.
+    Raises InvalidObject when the environment variables of all containers exceed the limit.
     """
-    _check_size(job, manner)
+    _check_size(job, semantics)
     spec = {
         "executionType": "Create" if job.suspended else "Start",
         "retryPolicy": {"fancyRetryPolicy": False, "maxRetryCount": 0},
         "gang": job.gang,
         "activeDeadlineSeconds": job.deadline,
         "ttlSecondsAfterFinished": job.ttl,
-        "cleanPodPolicy": job.clean,
-        "taskRoles": [_role(job, replica, manner) for replica in job.replicas],
+        "cleanPodPolicy": job.clean_pod_policy,
+        "taskRoles": [_role(job, replica, semantics) for replica in job.replicas],
     }
     framework = {
         "apiVersion": API_VERSION,
@@ -79,33 +79,37 @@ def framework_for(job: KubeflowJob, manner: JobSemantics) -> Conversion:
         "metadata": job.metadata,
         "spec": {name: value for name, value in spec.items() if value is not None},
     }
-    return Conversion(framework, tuple(_notes(job, manner)))
+    return Conversion(framework, tuple(_notes(job, semantics)))
 
 
-def _check_size(job: KubeflowJob, manner: JobSemantics) -> None:
-    """Raise InvalidObject when what names the replicas takes more than _MAX_VARIABLE_BYTES in all containers."""
+def _check_size(job: KubeflowJob, semantics: JobSemantics) -> None:
+    """Raises InvalidObject when the variables with peers exceed _MAX_VARIABLE_BYTES in all containers."""
     size = 0
     for replica in job.replicas:
-        containers = sum(map(partial(_is_told, job), objects_in(replica.template["spec"]["containers"])))
-        size += containers * sum(map(len, manner.variables(replica).values()))
+        containers = sum(
+            map(partial(_gets_variables, job), objects_in(replica.template["spec"]["containers"]))
+        )
+        size += containers * sum(map(len, semantics.variables(replica).values()))
         if size > _MAX_VARIABLE_BYTES:
-            why = (
-                f"environment variables that name {job.total} replicas in every container take more than "
-                f"{_MAX_VARIABLE_BYTES} bytes; use fewer replicas or fewer containers"
+            reason = (
+                f"the environment variables with the addresses of {job.total} replicas exceed "
+                f"{_MAX_VARIABLE_BYTES} bytes in all containers; use fewer replicas or fewer containers"
             )
-            raise InvalidObject((forbidden(f"spec.{job.family.field}", why),))
+            raise InvalidObject((forbidden(f"spec.{job.family.field}", reason),))
 
 
-def _is_told(job: KubeflowJob, container: Any) -> bool:
-    """Whether the container has the variables that name the other replicas."""
-    return isinstance(container, dict) and (job.family.tells_all or job.family.is_main(container))
+def _gets_variables(job: KubeflowJob, container: Any) -> bool:
+    """Whether the container gets the variables with its peers."""
+    return isinstance(container, dict) and (job.family.all_containers or job.family.is_main(container))
 
 
-def _role(job: KubeflowJob, replica: Replica, manner: JobSemantics) -> Json:
+def _role(job: KubeflowJob, replica: ReplicaSpec, semantics: JobSemantics) -> Json:
     restart, retries = _restart(job, replica.restart)
     decides = replica.type in job.family.deciding
     counts = (
-        {"frameworkAttemptCompletionPolicy": manner.completion(replica)} if decides else {"background": True}
+        {"frameworkAttemptCompletionPolicy": semantics.completion(replica)}
+        if decides
+        else {"background": True}
     )
     role = {
         "name": replica.type,
@@ -113,108 +117,108 @@ def _role(job: KubeflowJob, replica: Replica, manner: JobSemantics) -> Json:
         **counts,
         "task": {
             "retryPolicy": retries,
-            "pod": _pod(job, replica, restart, manner),
+            "pod": _pod(job, replica, restart, semantics),
         },
     }
-    return manner.finished(replica, role)
+    return semantics.extend_role(replica, role)
 
 
 def _restart(job: KubeflowJob, policy: str) -> tuple[str, Json]:
-    """The pod's restartPolicy, and how often its task is tried again."""
+    """The restartPolicy of the pod, and the retryPolicy of its task."""
     if policy == "Never":
         return "Never", _retries(0)
     if policy == "ExitCode":
-        # A pod without any, which was evicted, say, is tried again by today's operators alone.
+        # Only current operators retry a pod without an exit code, such as an evicted one.
         codes = _OLD_EXIT_CODES if job.is_old else _EXIT_CODES
         return "Never", {**_retries(-1, fancy=not job.is_old), "retryableExitCodes": codes}
     if policy == "OnFailure" and job.backoff is not None:
-        # In place, nobody would count them.
+        # Restarts in place are not counted.
         return "Never", _retries(job.backoff)
     return policy, _retries(-1)
 
 
-def _retries(most: int, *, fancy: bool = False) -> Json:
-    return {"fancyRetryPolicy": fancy, "maxRetryCount": most}
+def _retries(maximum: int, *, fancy: bool = False) -> Json:
+    return {"fancyRetryPolicy": fancy, "maxRetryCount": maximum}
 
 
-def _pod(job: KubeflowJob, replica: Replica, restart: str, manner: JobSemantics) -> Json:
+def _pod(job: KubeflowJob, replica: ReplicaSpec, restart: str, semantics: JobSemantics) -> Json:
     metadata, spec = replica.template.get("metadata") or {}, replica.template["spec"]
     labels = {**(metadata.get("labels") or {}), **_labels(job, replica)}
-    # Each task is found under the name that it has with the operator.
-    annotations = {ANNOTATION: ServiceMode.PER_TASK.value, **(metadata.get("annotations") or {})}
-    variables = manner.variables(replica)
-    containers = [_told(each, job, replica, variables) for each in spec["containers"]]
-    urgency = {} if job.priority_class is None else {"priorityClassName": job.priority_class}
+    # A Service per task, with the same name as with the operator.
+    annotations = {SERVICES_ANNOTATION: ServiceMode.PER_TASK.value, **(metadata.get("annotations") or {})}
+    variables = semantics.variables(replica)
+    containers = [_with_peers(container, job, replica, variables) for container in spec["containers"]]
+    priority = {} if job.priority_class is None else {"priorityClassName": job.priority_class}
     return {
         "metadata": {**metadata, "labels": labels, "annotations": annotations},
-        "spec": {**urgency, **spec, "restartPolicy": restart, "containers": containers},
+        "spec": {**priority, **spec, "restartPolicy": restart, "containers": containers},
     }
 
 
-def _labels(job: KubeflowJob, replica: Replica) -> Json:
-    marks = {
+def _labels(job: KubeflowJob, replica: ReplicaSpec) -> Json:
+    values = {
         "operator-name": job.family.operator,
         "job-name": NAME,
         "replica-type": replica.type,
         "replica-index": INDEX,
     }
     if replica.type in job.family.chiefs:
-        marks["job-role"] = "master"
-    return {LABEL + name: value for name, value in marks.items()}
+        values["job-role"] = "master"
+    return {LABEL + name: value for name, value in values.items()}
 
 
-def _told(container: Any, job: KubeflowJob, replica: Replica, variables: Mapping[str, str]) -> Any:
-    """The container with the port that its peers use, and with what it is told about them."""
+def _with_peers(container: Any, job: KubeflowJob, replica: ReplicaSpec, variables: Mapping[str, str]) -> Any:
+    """The container with the port for its peers, and with the variables."""
     family = job.family
-    if not _is_told(job, container):
+    if not _gets_variables(job, container):
         return container
     ports, env = container.get("ports") or [], container.get("env") or []
     if not isinstance(ports, list) or not isinstance(env, list):
-        return container  # the rules for pods refuse it
+        return container  # an error of the pod
     if family.is_main(container) and not any(
-        each.get("name") == family.port_name for each in objects_in(ports)
+        port.get("name") == family.port_name for port in objects_in(ports)
     ):
         ports = [*ports, {"name": family.port_name, "containerPort": replica.port}]
-    kept = [each for each in env if each not in _overruled(container, variables)]
-    env = [*kept, *({"name": name, "value": value} for name, value in variables.items())]
+    remaining = [port for port in env if port not in _overridden(container, variables)]
+    env = [*remaining, *({"name": name, "value": value} for name, value in variables.items())]
     return {**container, **({"ports": ports} if ports else {}), **({"env": env} if env else {})}
 
 
-def _overruled(container: Json, variables: Mapping[str, str]) -> list[Json]:
-    """What the template itself says about these variables."""
-    # A name of another type than text is reported by the validation of the pod.
+def _overridden(container: Json, variables: Mapping[str, str]) -> list[Json]:
+    """Variables of the template that are overridden."""
+    # A name that is not a string is an error of the pod.
     return [
-        each
-        for each in objects_in(container.get("env"))
-        if isinstance(name := each.get("name"), str) and name in variables
+        variable
+        for variable in objects_in(container.get("env"))
+        if isinstance(name := variable.get("name"), str) and name in variables
     ]
 
 
-def _notes(job: KubeflowJob, manner: JobSemantics) -> Iterator[str]:
+def _notes(job: KubeflowJob, semantics: JobSemantics) -> Iterator[str]:
     for replica in job.replicas:
-        yield from _replica_notes(job, replica, manner)
+        yield from _replica_notes(job, replica, semantics)
     if job.suspended:
-        yield "suspend: it is not begun until that is false; a Framework alone, until it is started (launcher start)"
-    yield from manner.notes()
+        yield "suspend: the job starts when suspend is false; a converted Framework starts with: launcher start NAME"
+    yield from semantics.notes()
 
 
-def _replica_notes(job: KubeflowJob, replica: Replica, manner: JobSemantics) -> Iterator[str]:
+def _replica_notes(job: KubeflowJob, replica: ReplicaSpec, semantics: JobSemantics) -> Iterator[str]:
     spec, family = replica.template["spec"], job.family
-    written = spec.get("restartPolicy")
-    if written not in (None, replica.restart):
-        yield f"{replica.type}: restartPolicy {written} of the pod gives way to {replica.restart} of the replicas"
+    policy = spec.get("restartPolicy")
+    if policy not in (None, replica.restart):
+        yield f"{replica.type}: restartPolicy {policy} of the pod is overridden by {replica.restart} of the replicas"
     if job.backoff is not None and replica.restart == "OnFailure":
         yield (
-            f"{replica.type}: backoffLimit {job.backoff} is counted for each task, not for the job, and each retry is "
+            f"{replica.type}: backoffLimit {job.backoff} applies to each task, not to the job, and each retry is "
             "a new pod"
         )
     if job.backoff is not None and replica.restart == "Always":
-        yield f"{replica.type}: backoffLimit {job.backoff} does not end pods that are restarted for ever (Always)"
+        yield f"{replica.type}: backoffLimit {job.backoff} does not apply to pods with restartPolicy Always"
     if replica.type not in family.deciding:
-        yield f"{replica.type}: not a type of {family.kind}'s, so its tasks run but decide nothing"
-    told = [each for each in objects_in(spec["containers"]) if _is_told(job, each)]
-    variables = manner.variables(replica)
+        yield f"{replica.type}: not a replica type of {family.kind}; its tasks do not affect the result"
+    containers = [each for each in objects_in(spec["containers"]) if _gets_variables(job, each)]
+    variables = semantics.variables(replica)
     for name in dict.fromkeys(
-        each["name"] for container in told for each in _overruled(container, variables)
+        each["name"] for container in containers for each in _overridden(container, variables)
     ):
-        yield f"{replica.type}: {name} of the template gives way to the one that names its peers"
+        yield f"{replica.type}: {name} of the template is overridden by the value for its peers"

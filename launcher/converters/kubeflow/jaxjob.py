@@ -1,4 +1,4 @@
-"""A JAXJob into a Framework, and what its tasks are told for jax.distributed."""
+"""Converts JAXJobs, with the variables for jax.distributed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from launcher.converters.conversion import Conversion
 from launcher.converters.kubeflow.framework import INDEX, address, framework_for
-from launcher.converters.kubeflow.job_spec import JobFamily, KubeflowJob, Replica, read_job
+from launcher.converters.kubeflow.job_spec import JobFamily, KubeflowJob, ReplicaSpec, read_job
 from launcher.core.errors import FieldError, InvalidObject
 
 Json = dict[str, Any]
@@ -25,31 +25,31 @@ JAXJOBS = JobFamily(
 )
 
 
-def framework_of(obj: Json) -> Conversion:
+def convert(obj: Json) -> Conversion:
     """
-    The Framework that does what the JAXJob asks for.
+    Converts a JAXJob to a Framework.
 
-    Raises InvalidObject with everything that is wrong or has no counterpart.
+    Raises InvalidObject with all errors and unsupported fields.
     """
-    problems: list[FieldError] = []
-    job, spec = read_job(obj, JAXJOBS, problems)
+    errors: list[FieldError] = []
+    job, spec = read_job(obj, JAXJOBS, errors)
     spec.finish()
-    if problems:
-        raise InvalidObject(tuple(problems))
-    return framework_for(job, _JaxManner(job))
+    if errors:
+        raise InvalidObject(tuple(errors))
+    return framework_for(job, _JaxSemantics(job))
 
 
 @dataclass(frozen=True, slots=True)
-class _JaxManner:
-    """How the workers of a JAXJob end it, and what they know of each other."""
+class _JaxSemantics:
+    """Completion and variables of a JAXJob."""
 
     job: KubeflowJob
 
-    def completion(self, replica: Replica) -> Json:
-        """Any failure ends the job, and so does the success of all."""
+    def completion(self, replica: ReplicaSpec) -> Json:
+        """Any failure fails the job; success of all workers completes it."""
         return {"minFailedTaskCount": 1, "minSucceededTaskCount": replica.count or -1}
 
-    def variables(self, replica: Replica) -> Mapping[str, str]:
+    def variables(self, replica: ReplicaSpec) -> Mapping[str, str]:
         return {
             "PYTHONUNBUFFERED": "1",
             "COORDINATOR_PORT": str(replica.port),
@@ -58,7 +58,7 @@ class _JaxManner:
             "PROCESS_ID": INDEX,
         }
 
-    def finished(self, replica: Replica, role: Json) -> Json:  # noqa: ARG002 - nothing differs by type
+    def extend_role(self, replica: ReplicaSpec, role: Json) -> Json:  # noqa: ARG002 - nothing differs by type
         return role
 
     def notes(self) -> Iterator[str]:

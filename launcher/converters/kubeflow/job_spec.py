@@ -1,4 +1,4 @@
-"""What a job of Kubeflow's asks for: replicas by their type, and how the job as a whole is run."""
+"""Parses jobs of Kubeflow: replicas by type, and policies of the job."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,45 +13,45 @@ Json = dict[str, Any]
 
 _RESTARTS = ("Never", "OnFailure", "Always", "ExitCode")
 _OPERATOR = "kubeflow.org/training-operator"
-#: What the API server writes, and nobody else.
-_SERVERS_OWN = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
+#: Metadata that an API server sets.
+_SERVER_METADATA = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
 
 
 @dataclass(frozen=True, slots=True)
 class JobFamily:
-    """What one kind of job calls things, and what it takes for granted."""
+    """Names and defaults of one job kind."""
 
     kind: str
     versions: tuple[str, ...]
-    #: The field of the spec that holds the replicas.
+    #: The field of the spec with the replicas.
     field: str
-    #: What the operator calls itself in a label.
+    #: The name of the operator in labels.
     operator: str
-    #: The container that does the work; empty for the first one.
+    #: The main container; empty: the first one.
     container: str
-    #: The port at which peers find each other: its name, if it has to be there, and its number.
+    #: The port for peers: its name and default number.
     port_name: str
     port: int
-    #: Types one of which is in charge, of which there may be one only.
+    #: Types of chiefs, of which a job has at most one.
     chiefs: tuple[str, ...]
-    #: Types that decide about the job; others run, and that is all.
+    #: Types that determine the result of the job.
     deciding: tuple[str, ...]
-    #: Whether there may be others at all.
-    others: bool = False
+    #: Whether other types are allowed.
+    allows_others: bool = False
     restart: str = "Never"
-    #: Whether every container is told about the others' places, or only the one that does the work.
-    tells_all: bool = True
-    #: Versions whose operators kept running pods no longer than the job.
+    #: Whether all containers get the variables with the peers, or only the main one.
+    all_containers: bool = True
+    #: Versions whose operators deleted running pods with the job.
     old_versions: tuple[str, ...] = ()
 
     def is_main(self, container: Any) -> bool:
-        """Whether that is the container that does the work."""
+        """Whether it is the main container."""
         return isinstance(container, dict) and container.get("name") == self.container
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
-    """The tasks of one type."""
+class ReplicaSpec:
+    """The replicas of one type."""
 
     type: str
     count: int
@@ -62,48 +62,48 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class KubeflowJob:
-    """A job with nothing left open, but for what is its kind's alone."""
+    """A parsed job, without the fields that only its kind has."""
 
     family: JobFamily
     metadata: Json
-    replicas: tuple[Replica, ...]
+    replicas: tuple[ReplicaSpec, ...]
     is_old: bool
-    clean: str
+    clean_pod_policy: str
     suspended: bool
     ttl: int | None
     deadline: int | None
     backoff: int | None
-    #: For pods that name none.
+    #: For pods without one.
     priority_class: str | None
     gang: Json | None
 
     @property
-    def chief(self) -> Replica | None:
-        """The replicas in charge, if there are any."""
-        return next((each for each in self.replicas if each.type in self.family.chiefs), None)
+    def chief(self) -> ReplicaSpec | None:
+        """The replicas of a chief type, if any."""
+        return next((replica for replica in self.replicas if replica.type in self.family.chiefs), None)
 
     @property
     def total(self) -> int:
-        """How many tasks there are, of all types that decide."""
-        return sum(each.count for each in self.replicas if each.type in self.family.deciding)
+        """The number of replicas of types that determine the result."""
+        return sum(replica.count for replica in self.replicas if replica.type in self.family.deciding)
 
-    def of(self, type_: str) -> Replica | None:
-        """The replicas of that type, if there are any."""
-        return next((each for each in self.replicas if each.type == type_), None)
+    def replica(self, type_: str) -> ReplicaSpec | None:
+        """The replicas of a type, if any."""
+        return next((replica for replica in self.replicas if replica.type == type_), None)
 
 
-def read_job(obj: Json, family: JobFamily, problems: list[FieldError]) -> tuple[KubeflowJob, Fields]:
+def read_job(obj: Json, family: JobFamily, errors: list[FieldError]) -> tuple[KubeflowJob, Fields]:
     """
-    What *obj* asks for, as far as it can be understood, and the fields of its spec that are left for its kind to take.
+    The parsed job, and the fields of its spec that its kind has to read.
 
-    The rest is in *problems*.
+    Errors are added to *errors*.
     """
-    top = Fields(obj, "", problems)
+    top = Fields(obj, "", errors)
     is_old = top.take("apiVersion", str) in family.old_versions
     top.ignore("kind", "status")
     metadata = _metadata(top.inner("metadata"))
-    spec = Fields(_first_letters_lowered(top.take("spec", dict) or {}), "spec", problems)
-    # The first operators of v1, and all before, had the policies in the spec itself.
+    spec = Fields(_first_letters_lowered(top.take("spec", dict) or {}), "spec", errors)
+    # Before runPolicy was introduced, the policies were fields of the spec.
     policy = spec.inner("runPolicy") if "runPolicy" in spec else spec
     scheduling = policy.inner("schedulingPolicy")
     job = KubeflowJob(
@@ -111,7 +111,9 @@ def read_job(obj: Json, family: JobFamily, problems: list[FieldError]) -> tuple[
         metadata=metadata,
         replicas=tuple(_replicas(spec, family)),
         is_old=is_old,
-        clean=policy.word("cleanPodPolicy", ("None", "Running", "All"), "Running" if is_old else "None"),
+        clean_pod_policy=policy.choice(
+            "cleanPodPolicy", ("None", "Running", "All"), "Running" if is_old else "None"
+        ),
         suspended=bool(policy.take("suspend", bool)),
         ttl=policy.count("ttlSecondsAfterFinished"),
         deadline=policy.count("activeDeadlineSeconds"),
@@ -121,38 +123,42 @@ def read_job(obj: Json, family: JobFamily, problems: list[FieldError]) -> tuple[
     )
     manager = policy.take("managedBy", str)
     if manager not in (None, _OPERATOR):
-        policy.complain(invalid(policy.at("managedBy"), manager, f"leave it out, or write {_OPERATOR}"))
+        policy.add_error(invalid(policy.path_of("managedBy"), manager, f"must be {_OPERATOR} or absent"))
     if policy is not spec:
         policy.finish()
     top.finish()
     return job, spec
 
 
-def check_one(job: KubeflowJob, type_: str, problems: list[FieldError], *, needed: bool) -> None:
-    """Add to *problems* unless there is exactly one task of that type, or none where none is *needed*."""
-    replica, field = job.of(type_), f"spec.{job.family.field}.{type_.capitalize()}"
-    if replica is None and needed:
-        problems.append(required(field, f"a {job.family.kind} has exactly one"))
+def check_single_replica(
+    job: KubeflowJob, type_: str, errors: list[FieldError], *, is_required: bool
+) -> None:
+    """Adds an error unless there is exactly one replica of that type, or none if it is not *is_required*."""
+    replica, field = job.replica(type_), f"spec.{job.family.field}.{type_.capitalize()}"
+    if replica is None and is_required:
+        errors.append(required(field, f"a {job.family.kind} must have exactly one"))
     if replica is not None and replica.count != 1:
-        problems.append(
-            invalid(f"{field}.replicas", replica.count, f"must be 1: a {job.family.kind} has one {type_}")
+        errors.append(
+            invalid(
+                f"{field}.replicas", replica.count, f"must be 1: a {job.family.kind} has exactly one {type_}"
+            )
         )
 
 
-def _given(values: Json) -> Json:
+def _without_none(values: Json) -> Json:
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _metadata(fields: Fields) -> Json:
-    fields.ignore(*_SERVERS_OWN)
-    kept = {name: fields.take(name, str) for name in ("name", "generateName", "namespace")}
-    marks = {name: fields.take(name, dict) for name in ("labels", "annotations")}
+    fields.ignore(*_SERVER_METADATA)
+    names = {name: fields.take(name, str) for name in ("name", "generateName", "namespace")}
+    values = {name: fields.take(name, dict) for name in ("labels", "annotations")}
     fields.finish()
-    return _given({**kept, **marks})
+    return _without_none({**names, **values})
 
 
 def _gang(fields: Fields) -> Json | None:
-    found = _given(
+    gang = _without_none(
         {
             "minTasks": fields.count("minAvailable"),
             "timeoutSeconds": fields.count("scheduleTimeoutSeconds"),
@@ -160,85 +166,87 @@ def _gang(fields: Fields) -> Json | None:
         }
     )
     fields.finish()
-    return found or None
+    return gang or None
 
 
-def _replicas(spec: Fields, family: JobFamily) -> Iterator[Replica]:
-    """Every type once, in the order in which they are written."""
-    seen: set[str] = set()
-    for type_, fields in _typed(spec, family):
-        if type_ in seen or (type_ in family.chiefs and not seen.isdisjoint(family.chiefs)):
-            fields.complain(
+def _replicas(spec: Fields, family: JobFamily) -> Iterator[ReplicaSpec]:
+    """The replicas in the order of the spec."""
+    types: set[str] = set()
+    for type_, fields in _fields_by_type(spec, family):
+        if type_ in types or (type_ in family.chiefs and not types.isdisjoint(family.chiefs)):
+            fields.add_error(
                 duplicate(
                     fields.path,
                     type_,
-                    f"each type may be there once, {' and '.join(family.chiefs)} are one"
+                    f"each type may occur once, and only one of {' and '.join(family.chiefs)}"
                     if len(family.chiefs) > 1
-                    else "each type may be there once",
+                    else "each type may occur once",
                 )
             )
-        if not family.others and type_ not in family.deciding:
-            fields.complain(unsupported(fields.path, type_, family.deciding))
-        seen.add(type_)
+        if not family.allows_others and type_ not in family.deciding:
+            fields.add_error(unsupported(fields.path, type_, family.deciding))
+        types.add(type_)
         yield _replica(type_, fields, family)
-    if not seen:
-        spec.complain(required(spec.at(family.field), "there has to be at least one type of replicas"))
+    if not types:
+        spec.add_error(required(spec.path_of(family.field), "must have at least one replica type"))
 
 
-def _typed(spec: Fields, family: JobFamily) -> Iterator[tuple[str, Fields]]:
+def _fields_by_type(spec: Fields, family: JobFamily) -> Iterator[tuple[str, Fields]]:
     for type_, inner in (spec.take(family.field, dict) or {}).items():
-        holder = Fields({type_: inner}, spec.at(family.field), spec.problems)
-        yield str(type_).lower(), holder.inner(type_)
+        parent = Fields({type_: inner}, spec.path_of(family.field), spec.errors)
+        yield str(type_).lower(), parent.inner(type_)
     if not family.old_versions:
         return
-    for at, entry in enumerate(spec.take("replicaSpecs", list) or ()):
-        holder = Fields({"entry": entry}, "spec", spec.problems)
-        inner = holder.take("entry", dict) or {}
-        fields = Fields(_first_letters_lowered(inner), f"spec.replicaSpecs[{at}]", spec.problems)
+    for index, entry in enumerate(spec.take("replicaSpecs", list) or ()):
+        parent = Fields({"entry": entry}, "spec", spec.errors)
+        inner = parent.take("entry", dict) or {}
+        fields = Fields(_first_letters_lowered(inner), f"spec.replicaSpecs[{index}]", spec.errors)
         yield (fields.take("tfReplicaType", str) or "MASTER").lower(), fields
 
 
 def _first_letters_lowered(obj: Json) -> Json:
-    """``replicaSpecs`` for ``ReplicaSpecs``: the documents of the first version write its fields so."""
+    """``replicaSpecs`` for ``ReplicaSpecs``, as in the documentation of the first version."""
     return {name[:1].lower() + name[1:]: value for name, value in obj.items()}
 
 
-def _replica(type_: str, fields: Fields, family: JobFamily) -> Replica:
-    # Bounded here, before any caller makes an address for each replica.
+def _replica(type_: str, fields: Fields, family: JobFamily) -> ReplicaSpec:
+    # Bounded before callers create an address for each replica.
     count = fields.count("replicas", INDEXES_END)
-    restart = fields.word("restartPolicy", _RESTARTS, family.restart)
+    restart = fields.choice("restartPolicy", _RESTARTS, family.restart)
     template = fields.take("template", dict)
     older_port = fields.count("tfPort") if family.old_versions else None
     if template is None:
-        fields.complain(required(fields.at("template"), "it is the pod of each replica"))
+        fields.add_error(required(fields.path_of("template"), "must be the pod template of the replicas"))
         template = {}
-    metadata = Fields(template, fields.at("template"), fields.problems).inner("metadata")
-    for marks in ("labels", "annotations"):
-        metadata.take(marks, dict)
+    metadata = Fields(template, fields.path_of("template"), fields.errors).inner("metadata")
+    for values in ("labels", "annotations"):
+        metadata.take(values, dict)
     port = _port_in(template, fields, family)
     fields.finish()
-    return Replica(type_, 1 if count is None else count, restart, template, port or older_port or family.port)
+    return ReplicaSpec(
+        type_, 1 if count is None else count, restart, template, port or older_port or family.port
+    )
 
 
 def _port_in(template: Json, fields: Fields, family: JobFamily) -> int | None:
-    """The port that the container which does the work names for its peers; None if it names none."""
+    """The port for peers of the main container, if it has one."""
     match template.get("spec"):
-        case {"containers": [*containers]} if found := [each for each in containers if family.is_main(each)]:
-            ports = objects_in(found[0].get("ports"))
+        case {"containers": [*containers]} if main := [each for each in containers if family.is_main(each)]:
+            ports = objects_in(main[0].get("ports"))
             named = (each.get("containerPort") for each in ports if each.get("name") == family.port_name)
             return next(named, None)
         case {"containers": [dict(), *_]} if not family.container:
             return None
         case _:
-            wanted = (
-                f"one of them has to be called {family.container}"
+            reason = (
+                f"must contain a container named {family.container}"
                 if family.container
-                else "there has to be one"
+                else "must have at least one container"
             )
-            fields.complain(required(fields.at("template.spec.containers"), wanted))
+            fields.add_error(required(fields.path_of("template.spec.containers"), reason))
             return None
 
 
 def objects_in(value: Any) -> list[Json]:
-    """The objects in a list; whatever else is there, the rules for pods refuse."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    """The objects in a list; other values are errors of the pod."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

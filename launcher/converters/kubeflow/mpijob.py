@@ -1,16 +1,16 @@
-"""An MPIJob into a Framework: workers, and a launcher with the list of them that mpirun reads."""
+"""Converts MPIJobs: workers, and a launcher with the hostfile for mpirun."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from launcher.converters.conversion import Conversion
-from launcher.converters.kubeflow.framework import address, framework_for, started_after
+from launcher.converters.kubeflow.framework import address, framework_for, start_after
 from launcher.converters.kubeflow.job_spec import (
     JobFamily,
     KubeflowJob,
-    Replica,
-    check_one,
+    ReplicaSpec,
+    check_single_replica,
     objects_in,
     read_job,
 )
@@ -33,35 +33,35 @@ MPIJOBS = JobFamily(
 )
 _DIRECTORY, _VOLUME = "/etc/mpi", "mpi-job-config"
 _HOSTFILE = f"{_DIRECTORY}/hostfile"
-#: What waits in a worker for mpirun to call, where its image does not say.
+#: The command of workers without one: the ssh server for mpirun.
 _SERVER = ["/usr/sbin/sshd", "-De"]
 
 
-def framework_of(obj: Json) -> Conversion:
+def convert(obj: Json) -> Conversion:
     """
-    The Framework that does what the MPIJob asks for.
+    Converts a MPIJob to a Framework.
 
-    Raises InvalidObject with everything that is wrong or has no counterpart.
+    Raises InvalidObject with all errors and unsupported fields.
     """
-    problems: list[FieldError] = []
-    job, spec = read_job(obj, MPIJOBS, problems)
+    errors: list[FieldError] = []
+    job, spec = read_job(obj, MPIJOBS, errors)
     slots, main = spec.count("slotsPerWorker"), spec.take("mainContainer", str)
     spec.finish()
-    check_one(job, LAUNCHER, problems, needed=True)
-    if not problems and main is not None and _named(job, main) is None:
-        problems.append(invalid("spec.mainContainer", main, "no container of the launcher is called so"))
-    if problems:
-        raise InvalidObject(tuple(problems))
-    return framework_for(job, _MpiManner(job, 1 if slots is None else slots, main))
+    check_single_replica(job, LAUNCHER, errors, is_required=True)
+    if not errors and main is not None and _container_named(job, main) is None:
+        errors.append(invalid("spec.mainContainer", main, "must be the name of a container of the launcher"))
+    if errors:
+        raise InvalidObject(tuple(errors))
+    return framework_for(job, _MpiSemantics(job, 1 if slots is None else slots, main))
 
 
-def _named(job: KubeflowJob, name: str) -> Json | None:
-    launcher = job.of(LAUNCHER)
+def _container_named(job: KubeflowJob, name: str) -> Json | None:
+    launcher = job.replica(LAUNCHER)
     containers = objects_in(launcher.template["spec"]["containers"]) if launcher else []
-    return next((each for each in containers if each.get("name") == name), None)
+    return next((container for container in containers if container.get("name") == name), None)
 
 
-def _has_gpus(replica: Replica) -> bool:
+def _has_gpus(replica: ReplicaSpec) -> bool:
     for container in objects_in(replica.template["spec"]["containers"]):
         match container.get("resources"):
             case {"limits": dict() as limits} if any(str(name).endswith("/gpu") for name in limits):
@@ -72,19 +72,19 @@ def _has_gpus(replica: Replica) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _MpiManner:
-    """How the launcher of an MPIJob ends it, and how it finds the workers."""
+class _MpiSemantics:
+    """Completion, hostfile and variables of an MPIJob."""
 
     job: KubeflowJob
     slots: int
     main: str | None
 
-    def completion(self, replica: Replica) -> Json:
-        """The launcher's end is the job's."""
+    def completion(self, replica: ReplicaSpec) -> Json:
+        """The result of the launcher is the result of the job."""
         decides = 1 if replica.type == LAUNCHER else -1
         return {"minFailedTaskCount": decides, "minSucceededTaskCount": decides}
 
-    def variables(self, replica: Replica) -> Mapping[str, str]:
+    def variables(self, replica: ReplicaSpec) -> Mapping[str, str]:
         if replica.type != LAUNCHER:
             return {}
         hidden = (
@@ -92,59 +92,67 @@ class _MpiManner:
         )
         return {"OMPI_MCA_orte_default_hostfile": _HOSTFILE, "I_MPI_HYDRA_HOST_FILE": _HOSTFILE, **hidden}
 
-    def finished(self, replica: Replica, role: Json) -> Json:
+    def extend_role(self, replica: ReplicaSpec, role: Json) -> Json:
         pod = role["task"]["pod"]
-        spec = self._with_hosts(pod["spec"]) if replica.type == LAUNCHER else _serving(pod["spec"])
+        spec = (
+            self._with_hosts(pod["spec"]) if replica.type == LAUNCHER else _with_server_command(pod["spec"])
+        )
         role = {**role, "task": {**role["task"], "pod": {**pod, "spec": spec}}}
-        return started_after(self.job, role, WORKER) if replica.type == LAUNCHER else role
+        return start_after(self.job, role, WORKER) if replica.type == LAUNCHER else role
 
     def _with_hosts(self, spec: Json) -> Json:
-        """The launcher's pod with the file that names the workers, written before its containers start."""
+        """The launcher's pod with an init container that writes the hostfile."""
         mount = {"name": _VOLUME, "mountPath": _DIRECTORY}
         containers = objects_in(spec["containers"])
-        main = next((each for each in containers if each.get("name") == self.main), containers[0])
-        words = " ".join(f"'{line}'" for line in self._hosts())
+        main = next(
+            (container for container in containers if container.get("name") == self.main), containers[0]
+        )
+        lines = " ".join(f"'{line}'" for line in self._hosts())
         writer = {
             "name": "mpi-hostfile",
             "image": main.get("image", ""),
-            "command": ["/bin/sh", "-c", f"printf '%s\\n' {words} > {_HOSTFILE}"],
+            "command": ["/bin/sh", "-c", f"printf '%s\\n' {lines} > {_HOSTFILE}"],
             "volumeMounts": [mount],
         }
         return {
             **spec,
             "initContainers": [writer, *(spec.get("initContainers") or ())],
             "containers": [
-                {**each, "volumeMounts": [*(each.get("volumeMounts") or ()), mount]} for each in containers
+                {**container, "volumeMounts": [*(container.get("volumeMounts") or ()), mount]}
+                for container in containers
             ],
             "volumes": [*(spec.get("volumes") or ()), {"name": _VOLUME, "emptyDir": {}}],
         }
 
     def _hosts(self) -> Iterator[str]:
-        launcher, workers = self.job.of(LAUNCHER), self.job.of(WORKER)
+        launcher, workers = self.job.replica(LAUNCHER), self.job.replica(WORKER)
         if launcher is not None and (_has_gpus(launcher) or workers is None):
             yield f"{address(LAUNCHER, 0)} slots={self.slots}"
         for index in range(workers.count if workers else 0):
             yield f"{address(WORKER, index)} slots={self.slots}"
 
     def notes(self) -> Iterator[str]:
-        yield "the launcher's pod is called JOB-launcher-0, not JOB-launcher"
+        yield "the launcher's pod is named JOB-launcher-0, not JOB-launcher"
         yield (
-            "mpirun reaches the workers by ssh, with the keys of the image, and not by kubectl exec: no pod is given "
-            f"rights in the cluster; {_DIRECTORY} has no kubexec.sh and no discover_hosts.sh"
+            "mpirun connects to the workers by ssh, with the keys of the image, not by kubectl exec: pods get no "
+            f"rights in the cluster, and {_DIRECTORY} has no kubexec.sh and discover_hosts.sh"
         )
         for replica in self.job.replicas:
-            if replica.type == WORKER and any(_idle(each) for each in _containers(replica)):
-                yield f"worker: {' '.join(_SERVER)} runs where no command is given, not sleep"
+            if replica.type == WORKER and any(_idle(container) for container in _containers(replica)):
+                yield f"worker: {' '.join(_SERVER)} is the command of containers without one, not sleep"
 
 
-def _serving(spec: Json) -> Json:
+def _with_server_command(spec: Json) -> Json:
     return {
         **spec,
-        "containers": [{**each, "command": _SERVER} if _idle(each) else each for each in spec["containers"]],
+        "containers": [
+            {**container, "command": _SERVER} if _idle(container) else container
+            for container in spec["containers"]
+        ],
     }
 
 
-def _containers(replica: Replica) -> list[Json]:
+def _containers(replica: ReplicaSpec) -> list[Json]:
     return objects_in(replica.template["spec"]["containers"])
 
 

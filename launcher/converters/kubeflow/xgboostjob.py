@@ -1,4 +1,4 @@
-"""An XGBoostJob into a Framework, and what its tasks are told for Rabit and for distributed LightGBM."""
+"""Converts XGBoostJobs, with the variables for Rabit and distributed LightGBM."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,13 @@ from typing import Any
 
 from launcher.converters.conversion import Conversion
 from launcher.converters.kubeflow.framework import NEXT_INDEX, address, framework_for
-from launcher.converters.kubeflow.job_spec import JobFamily, KubeflowJob, Replica, check_one, read_job
+from launcher.converters.kubeflow.job_spec import (
+    JobFamily,
+    KubeflowJob,
+    ReplicaSpec,
+    check_single_replica,
+    read_job,
+)
 from launcher.core.errors import FieldError, InvalidObject
 
 Json = dict[str, Any]
@@ -25,34 +31,34 @@ XGBOOSTJOBS = JobFamily(
 )
 
 
-def framework_of(obj: Json) -> Conversion:
+def convert(obj: Json) -> Conversion:
     """
-    The Framework that does what the XGBoostJob asks for.
+    Converts a XGBoostJob to a Framework.
 
-    Raises InvalidObject with everything that is wrong or has no counterpart.
+    Raises InvalidObject with all errors and unsupported fields.
     """
-    problems: list[FieldError] = []
-    job, spec = read_job(obj, XGBOOSTJOBS, problems)
+    errors: list[FieldError] = []
+    job, spec = read_job(obj, XGBOOSTJOBS, errors)
     spec.finish()
-    check_one(job, MASTER, problems, needed=True)
-    if problems:
-        raise InvalidObject(tuple(problems))
-    return framework_for(job, _XgboostManner(job))
+    check_single_replica(job, MASTER, errors, is_required=True)
+    if errors:
+        raise InvalidObject(tuple(errors))
+    return framework_for(job, _XgboostSemantics(job))
 
 
 @dataclass(frozen=True, slots=True)
-class _XgboostManner:
-    """How the replicas of an XGBoostJob end it, and what they know of each other."""
+class _XgboostSemantics:
+    """Completion and variables of an XGBoostJob."""
 
     job: KubeflowJob
 
-    def completion(self, replica: Replica) -> Json:
-        """Any failure ends the job, and so does the master's success."""
+    def completion(self, replica: ReplicaSpec) -> Json:
+        """Any failure fails the job; success of the master completes it."""
         return {"minFailedTaskCount": 1, "minSucceededTaskCount": 1 if replica.type == MASTER else -1}
 
-    def variables(self, replica: Replica) -> Mapping[str, str]:
-        master, workers = self.job.of(MASTER), self.job.of(WORKER)
-        found = {
+    def variables(self, replica: ReplicaSpec) -> Mapping[str, str]:
+        master, workers = self.job.replica(MASTER), self.job.replica(WORKER)
+        variables = {
             "MASTER_PORT": str((master or replica).port),
             "MASTER_ADDR": address(MASTER, 0),
             "WORLD_SIZE": str(self.job.total),
@@ -60,11 +66,11 @@ class _XgboostManner:
             "PYTHONUNBUFFERED": "1",
         }
         if workers is not None and self.job.total > 1:
-            found["WORKER_PORT"] = str(workers.port)
-            found["WORKER_ADDRS"] = ",".join(address(WORKER, index) for index in range(workers.count))
-        return found
+            variables["WORKER_PORT"] = str(workers.port)
+            variables["WORKER_ADDRS"] = ",".join(address(WORKER, index) for index in range(workers.count))
+        return variables
 
-    def finished(self, replica: Replica, role: Json) -> Json:  # noqa: ARG002 - nothing differs by type
+    def extend_role(self, replica: ReplicaSpec, role: Json) -> Json:  # noqa: ARG002 - nothing differs by type
         return role
 
     def notes(self) -> Iterator[str]:

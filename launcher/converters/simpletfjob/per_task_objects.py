@@ -1,8 +1,8 @@
 """
-Objects of their own for every task, as simpletfjob makes them, into one Framework.
+Converts the objects that simpletfjob creates for every task to one Framework.
 
-Tasks of a type that differ by nothing but their index are one role. Where they differ by more, as by the machine that
-each is put on, each is a role with one task: a Framework has one pod template for all tasks of a role.
+Tasks of a type that differ only in their index become one role. If they differ in more, such as their node, each task
+becomes a role, since a role has one pod template.
 """
 
 import re
@@ -15,8 +15,8 @@ from launcher.converters.conversion import Conversion
 from launcher.converters.kubeflow import tfjob
 from launcher.converters.kubeflow.tfjob import VERSIONS
 from launcher.converters.simpletfjob.batch_job import JOB, POD, TaskObject, part_of
-from launcher.converters.simpletfjob.template import PS, WORKER, Task
-from launcher.converters.simpletfjob.template_merge import Difference, one_template
+from launcher.converters.simpletfjob.template import PS, WORKER, TemplateTask
+from launcher.converters.simpletfjob.template_merge import Difference, merge_templates
 from launcher.core.errors import FieldError, InvalidObject
 from launcher.core.names import API_VERSION, KIND
 from launcher.core.parsing.yaml_reader import read_yaml
@@ -24,15 +24,15 @@ from launcher.core.parsing.yaml_reader import read_yaml
 Json = dict[str, Any]
 
 _TFJOBS = tuple((version, "TFJob") for version in VERSIONS)
-#: A line that ends a document.
+#: The separator line of YAML documents.
 SEPARATOR = re.compile(r"^---[ \t]*(?:#.*)?\r?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """An object that was made for a task."""
+class TaskDocument:
+    """An object of one task."""
 
-    task: Task
+    task: TemplateTask
     object: Json
 
     @property
@@ -48,66 +48,66 @@ class Document:
                 return f"{self.object.get('kind')} of {self.task.type} {self.task.index}"
 
 
-def documents_in(text: str, task: Task) -> tuple[Document, ...]:
-    """The objects in the text of one task. Raises BadRequest when it is no YAML, InvalidObject when it is no object."""
-    values = [read_yaml(each).value for each in SEPARATOR.split(text) if has_content(each)]
+def documents_in(text: str, task: TemplateTask) -> tuple[TaskDocument, ...]:
+    """The objects in the text of one task. Raises BadRequest for invalid YAML, InvalidObject for other values."""
+    values = [read_yaml(document).value for document in SEPARATOR.split(text) if has_content(document)]
     for value in values:
         if not isinstance(value, dict):
-            raise InvalidObject(f"{task.type} {task.index}: it has to be an object with apiVersion and kind")
-    return tuple(Document(task, value) for value in values)
+            raise InvalidObject(f"{task.type} {task.index}: must be an object with apiVersion and kind")
+    return tuple(TaskDocument(task, value) for value in values)
 
 
 def has_content(text: str) -> bool:
-    """Whether there is more than comments in a document."""
+    """Whether a document contains more than comments."""
     return any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
 
 
-def frameworks_of(documents: Sequence[Document]) -> tuple[Conversion, ...]:
+def frameworks_of(documents: Sequence[TaskDocument]) -> tuple[Conversion, ...]:
     """
-    The Frameworks that stand in the *documents*, as such or as TFJobs, or the one that Jobs and Pods make together.
+    The Frameworks in *documents*, also those of TFJobs, or the one Framework of all Jobs and Pods.
 
-    Raises InvalidObject with everything that cannot be mapped.
+    Raises InvalidObject with everything that cannot be converted.
     """
     if not documents:
-        raise InvalidObject("the template makes nothing: there is no object to submit")
+        raise InvalidObject("the template contains no objects")
     if all(document.type == (API_VERSION, KIND) for document in documents):
         return tuple(Conversion(document.object) for document in documents)
     if all(document.type in _TFJOBS for document in documents):
-        return tuple(tfjob.framework_of(document.object) for document in documents)
-    _refuse(_kind_problems(documents))
+        return tuple(tfjob.convert(document.object) for document in documents)
+    _raise_errors(_kind_errors(documents))
     parts = [(document, part_of(document.object)) for document in documents]
-    _refuse(
-        (document, part) for document, problems in parts if isinstance(problems, tuple) for part in problems
+    _raise_errors(
+        (document, part) for document, errors in parts if isinstance(errors, tuple) for part in errors
     )
     return (
-        _together([_Member(doc.task, str(doc), part) for doc, part in parts if isinstance(part, TaskObject)]),
+        _merge([_Member(doc.task, str(doc), part) for doc, part in parts if isinstance(part, TaskObject)]),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A task and what its object brings."""
+    """A task and its part of the Framework."""
 
-    task: Task
-    #: What the object is called in messages.
+    task: TemplateTask
+    #: The name of the object in messages.
     label: str
     part: TaskObject
 
 
-def _kind_problems(documents: Sequence[Document]) -> Iterator[tuple[Document, FieldError]]:
-    seen: set[Task] = set()
+def _kind_errors(documents: Sequence[TaskDocument]) -> Iterator[tuple[TaskDocument, FieldError]]:
+    tasks: set[TemplateTask] = set()
     for document in documents:
         if document.type not in (JOB, POD):
             yield document, FieldError("kind", _not_a_task(document))
-        elif document.task in seen:
+        elif document.task in tasks:
             yield (
                 document,
-                FieldError("kind", "there is more than one Job or Pod for this task; make one of each"),
+                FieldError("kind", "more than one Job or Pod for this task; only one is allowed"),
             )
-        seen.add(document.task)
+        tasks.add(document.task)
 
 
-def _not_a_task(document: Document) -> str:
+def _not_a_task(document: TaskDocument) -> str:
     version, kind = document.type
     return (
         f"{kind} ({version}) cannot be part of a Framework; make Jobs (batch/v1), Pods, TFJobs or Frameworks, and "
@@ -115,22 +115,24 @@ def _not_a_task(document: Document) -> str:
     )
 
 
-def _refuse(found: Iterator[tuple[Document, FieldError]]) -> None:
-    """Raise InvalidObject if there are any problems; what a template does wrong for each task is told once."""
-    problems: dict[tuple[str, str], FieldError] = {}
-    for document, problem in found:
-        told = FieldError(f"{document}: {problem.field}", problem.message, problem.reason)
-        problems.setdefault((problem.field, problem.message), told)
-    if problems:
-        raise InvalidObject(tuple(problems.values()))
+def _raise_errors(document_errors: Iterator[tuple[TaskDocument, FieldError]]) -> None:
+    """Raises InvalidObject if there are errors; an error that occurs for each task is reported once."""
+    errors: dict[tuple[str, str], FieldError] = {}
+    for document, error in document_errors:
+        reported = FieldError(f"{document}: {error.field}", error.message, error.reason)
+        errors.setdefault((error.field, error.message), reported)
+    if errors:
+        raise InvalidObject(tuple(errors.values()))
 
 
-def _together(members: Sequence[_Member]) -> Conversion:
+def _merge(members: Sequence[_Member]) -> Conversion:
     name = _name_of(members)
-    whole = _agreed(members, "spec", lambda part: part.whole or {})
-    namespace = _agreed(members, "metadata", lambda part: {"namespace": part.metadata.get("namespace")})
+    whole = _common_fields(members, "spec", lambda part: part.framework_fields or {})
+    namespace = _common_fields(
+        members, "metadata", lambda part: {"namespace": part.metadata.get("namespace")}
+    )
     roles, notes = _roles_of(name, members)
-    metadata = {"name": name, "namespace": namespace["namespace"], **_shared(members)}
+    metadata = {"name": name, "namespace": namespace["namespace"], **_common_metadata(members)}
     spec = {
         "executionType": "Create" if whole.get("suspend") else "Start",
         "retryPolicy": {"fancyRetryPolicy": False, "maxRetryCount": 0},
@@ -165,49 +167,49 @@ def _name_of(members: Sequence[_Member]) -> str:
     return str(names.pop())
 
 
-_NAMING = (
-    "has to be NAME-{{.type}}-{{.index}} in the template, with one NAME for all: the Framework is called so"
-)
+_NAMING = "must be NAME-{{.type}}-{{.index}} in the template, with the same NAME for all tasks"
 
 
-def _agreed(
-    members: Sequence[_Member], where: str, of: Callable[[TaskObject], Mapping[str, Any]]
+def _common_fields(
+    members: Sequence[_Member], path: str, read: Callable[[TaskObject], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """What *of* says of every part. Raises InvalidObject if they disagree."""
-    first = of(members[0].part)
+    """The value of *read* for all parts. Raises InvalidObject if they differ."""
+    first = read(members[0].part)
     for member in members:
-        other = of(member.part)
+        other = read(member.part)
         for field in sorted(first.keys() | other.keys()):
             if first.get(field) != other.get(field):
                 raise InvalidObject(
                     (
                         FieldError(
-                            f"{member.label}: {where}.{field}",
-                            "has to be the same for every task: a Framework has one",
+                            f"{member.label}: {path}.{field}",
+                            "must be the same for every task: a Framework has one",
                         ),
                     )
                 )
     return first
 
 
-def _shared(members: Sequence[_Member]) -> Json:
-    """The labels and annotations that every object has."""
-    found = {}
+def _common_metadata(members: Sequence[_Member]) -> Json:
+    """The labels and annotations that all objects share."""
+    result = {}
     for field in ("labels", "annotations"):
         sets = [dict(member.part.metadata.get(field) or {}).items() for member in members]
-        found[field] = {key: value for key, value in sets[0] if all((key, value) in each for each in sets)}
-    return found
+        result[field] = {
+            key: value for key, value in sets[0] if all((key, value) in entries for entries in sets)
+        }
+    return result
 
 
 def _roles_of(name: str, members: Sequence[_Member]) -> tuple[list[Json], list[str]]:
-    """The roles in the order of the tasks, and what there is to say about them."""
+    """The roles in the order of the tasks, and notes about them."""
     groups = {type_: list(group) for type_, group in groupby(members, key=lambda member: member.task.type)}
-    found, notes = {}, []
+    by_type, notes = {}, []
     for type_, group in groups.items():
         roles, note = _roles_of_type(name, type_, group)
-        found[type_] = roles
+        by_type[type_] = roles
         notes += note
-    servers, workers = found.get(PS, []), found.get(WORKER, [])
+    servers, workers = by_type.get(PS, []), by_type.get(WORKER, [])
     if servers and workers:
         notes.append(_decide(servers, workers))
     return [*servers, *workers], notes
@@ -215,15 +217,15 @@ def _roles_of(name: str, members: Sequence[_Member]) -> tuple[list[Json], list[s
 
 def _roles_of_type(name: str, type_: str, members: Sequence[_Member]) -> tuple[list[Json], list[str]]:
     indexes, retries = [member.task.index for member in members], {member.part.retries for member in members}
-    template = one_template([member.part.pod for member in members])
+    template = merge_templates([member.part.pod for member in members])
     if len(retries) == 1 and indexes == list(range(len(members))) and not isinstance(template, Difference):
         return [_role(type_, len(members), template, retries.pop())], []
     roles = [
         _role(f"{type_}{member.task.index}", 1, member.part.pod, member.part.retries) for member in members
     ]
-    differ = template.field if isinstance(template, Difference) else "their retries, or some are left out"
+    differ = template.field if isinstance(template, Difference) else "their retries, or missing indexes"
     return roles, [
-        f"each {type_} is a role of its own, for they differ ({differ}): the pod of {type_} {indexes[0]} is called "
+        f"each {type_} becomes a role, since they differ ({differ}): the pod of {type_} {indexes[0]} is named "
         f"{name}-{type_}{indexes[0]}-0, not {name}-{type_}-{indexes[0]}"
     ]
 
@@ -238,24 +240,24 @@ def _role(name: str, tasks: int, pod: Json, retries: int) -> Json:
 
 
 def _decide(servers: Sequence[Json], workers: Sequence[Json]) -> str:
-    """How the whole ends, set in the roles and told: parameter servers serve until the workers are done."""
-    ends = "the Framework has succeeded when every worker has, and then ends the parameter servers; "
+    """Sets when the Framework completes: parameter servers run until the workers are completed. Returns a note."""
+    ends = "the Framework succeeds when all workers have succeeded, and then stops the parameter servers; "
     if len(workers) == 1:
         workers[0]["frameworkAttemptCompletionPolicy"]["minSucceededTaskCount"] = workers[0]["taskNumber"]
-        return ends + "a task that fails for good ends all the others"
-    # Success of every role cannot be asked for, but that all which counts has ended; so these may not count.
+        return ends + "a task that fails without retries left stops all others"
+    # There is no policy for success of several roles; so all roles but the workers are background roles.
     for role in servers:
         role["background"] = True
         del role["frameworkAttemptCompletionPolicy"]
-    return ends + "a worker that fails for good ends all the others, a parameter server does not"
+    return ends + "a worker that fails without retries left stops all others, a parameter server does not"
 
 
 def _other_notes(members: Sequence[_Member], whole: Mapping[str, Any]) -> Iterator[str]:
     in_place = [member.part.retries for member in members if member.part.restarts_in_place]
     if in_place:
         yield (
-            "restartPolicy OnFailure: a failed container is not started again in its pod, but in a new pod, at most "
-            f"{max(in_place)} times, as backoffLimit says"
+            "restartPolicy OnFailure: a failed container is restarted in a new pod, not in its pod, at most "
+            f"{max(in_place)} times (backoffLimit)"
         )
     if "activeDeadlineSeconds" in whole:
-        yield "activeDeadlineSeconds is counted for the Framework as a whole, not for each task"
+        yield "activeDeadlineSeconds applies to the Framework, not to each task"

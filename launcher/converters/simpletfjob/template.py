@@ -1,4 +1,4 @@
-"""simpletfjob: which machines take part and as what, and the text that each of them gets from a template."""
+"""simpletfjob: assigns tasks to nodes, and renders the template for each task."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -14,22 +14,22 @@ from launcher.core.errors import BadRequest
 Json = dict[str, Any]
 
 PS, WORKER = "ps", "worker"
-#: ``-N`` values that mean every machine.
+#: Values of ``-N`` for all nodes.
 _ALL = (-1, 0)
 _SEPARATOR = "\n---\n"
 _SUFFIX, _ADDED = ".yaml", "_tfjob.yaml"
-#: Where TF_CONFIG begins unless it has to begin further right.
+#: Minimum indentation of TF_CONFIG.
 _INDENT = 16
-#: A line that opens a block of text: what stands before its key, and how far right of that the block has to begin.
+#: A line with a key of a YAML block scalar: the indentation of the key, and the indentation indicator.
 _BLOCK_KEY = re.compile(
-    r"(?P<before>[ ]*(?:-[ ]+)*)[^\s#-].*:[ ]+[>|][-+]?(?P<least>[1-9]?)[-+]?[ ]*(?:#.*)?"
+    r"(?P<before>[ ]*(?:-[ ]+)*)[^\s#-].*:[ ]+[>|][-+]?(?P<indent>[1-9]?)[-+]?[ ]*(?:#.*)?"
 )
 _CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """One machine's part: the n-th of its type."""
+class TemplateTask:
+    """One task and its node."""
 
     type: str
     index: int
@@ -37,85 +37,87 @@ class Task:
 
 
 def output_path(template: PurePath) -> PurePath:
-    """``x/mnist_tfjob.yaml`` for ``x/mnist.yaml``; any other ending stays part of the name."""
+    """``x/mnist_tfjob.yaml`` for ``x/mnist.yaml``; other extensions are kept in the name."""
     return template.with_name(template.name.removesuffix(_SUFFIX) + _ADDED)
 
 
-def why_not(node: Json) -> str | None:
-    """Why nothing should be put on that machine; None if something may."""
+def unusable_reason(node: Json) -> str | None:
+    """Why the node is not used; None if it is."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
     if spec.get("unschedulable"):
-        return "it is cordoned"
-    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+        return "cordoned"
+    conditions = {entry["type"]: entry["status"] for entry in status.get("conditions") or ()}
     if conditions.get("Ready") != "True":
-        return "it is not ready"
-    if any(each.get("key") in _CONTROL_PLANE for each in spec.get("taints") or ()):
-        return "it is kept for the control plane"
+        return "not ready"
+    if any(entry.get("key") in _CONTROL_PLANE for entry in spec.get("taints") or ()):
+        return "reserved for the control plane"
     return None
 
 
 def hosts_in(text: str) -> tuple[str, ...]:
-    """The machines that a file names, one on each line; empty lines and those with ``#`` in front name none."""
+    """The host names in a file, one per line; empty lines and comments are skipped."""
     lines = (line.strip() for line in text.splitlines())
     return tuple(line for line in lines if line and not line.startswith("#"))
 
 
-def chosen(hosts: Sequence[str], excluded: Collection[str], number: int) -> tuple[str, ...]:
-    """The first *number* of those hosts that are not *excluded*, in their order. Raises BadRequest."""
-    left = [host for host in hosts if host not in excluded]
+def choose_hosts(hosts: Sequence[str], excluded: Collection[str], number: int) -> tuple[str, ...]:
+    """The first *number* hosts that are not *excluded*, in order. Raises BadRequest."""
+    available = [host for host in hosts if host not in excluded]
     if number in _ALL:
-        return tuple(left)
+        return tuple(available)
     if number < 0:
-        raise BadRequest(f"-N {number}: give the number of machines to use, or -1 for all of them")
-    if number > len(left):
+        raise BadRequest(f"-N {number}: must be the number of nodes, or -1 for all")
+    if number > len(available):
         raise BadRequest(
-            f"-N {number}: the machines to use are only {len(left)} ({_listed(left)}); ask for fewer, or leave -N "
-            "out to use all of them"
+            f"-N {number}: only {len(available)} nodes are available ({_join_names(available)}); "
+            "use a lower number, or omit -N to use all of them"
         )
-    return tuple(left[:number])
+    return tuple(available[:number])
 
 
-def tasks_on(hosts: Sequence[str], psn: int) -> tuple[Task, ...]:
+def tasks_on(hosts: Sequence[str], psn: int) -> tuple[TemplateTask, ...]:
     """The first *psn* hosts as parameter servers, then the others as workers. Raises BadRequest."""
     if psn < 1:
-        raise BadRequest(f"--psn {psn}: there has to be at least 1 parameter server")
+        raise BadRequest(f"--psn {psn}: must be at least 1")
     if psn >= len(hosts):
         raise BadRequest(
-            f"--psn {psn}: no machine is left to be a worker, for the machines are {len(hosts)} in all "
-            f"({_listed(hosts)}); ask for fewer parameter servers, or for more machines with -N"
+            f"--psn {psn}: no node is left for workers, since there are {len(hosts)} nodes "
+            f"({_join_names(hosts)}); use fewer parameter servers, or more nodes with -N"
         )
-    servers = [Task(PS, index, host) for index, host in enumerate(hosts[:psn])]
-    return (*servers, *(Task(WORKER, index, host) for index, host in enumerate(hosts[psn:])))
+    servers = [TemplateTask(PS, index, host) for index, host in enumerate(hosts[:psn])]
+    return (*servers, *(TemplateTask(WORKER, index, host) for index, host in enumerate(hosts[psn:])))
 
 
-def _listed(hosts: Iterable[str]) -> str:
+def _join_names(hosts: Iterable[str]) -> str:
     return ", ".join(hosts) or "none"
 
 
-def rendered(template: str, tasks: Sequence[Task], port: int) -> tuple[str, ...]:
-    """The template filled in for each task. Raises BadRequest with the line that cannot be."""
-    begins = len(template) - len(template.lstrip())
-    nodes = parse(template.strip(), first_line=template.count("\n", 0, begins) + 1)
-    return tuple(_filled_in(nodes, task, tasks, port) for task in tasks)
+def render_tasks(template: str, tasks: Sequence[TemplateTask], port: int) -> tuple[str, ...]:
+    """The template rendered for each task. Raises BadRequest with the line of an error."""
+    start = len(template) - len(template.lstrip())
+    nodes = parse(template.strip(), first_line=template.count("\n", 0, start) + 1)
+    return tuple(_render_task(nodes, task, tasks, port) for task in tasks)
 
 
-def joined(documents: Iterable[str]) -> str:
-    """One text of several documents."""
+def join_documents(documents: Iterable[str]) -> str:
+    """The documents as one YAML text."""
     return _SEPARATOR.join(documents)
 
 
-def _filled_in(nodes: tuple[Node, ...], task: Task, tasks: Sequence[Task], port: int) -> str:
+def _render_task(
+    nodes: tuple[Node, ...], task: TemplateTask, tasks: Sequence[TemplateTask], port: int
+) -> str:
     config = tf_config(task, tasks, port)
     values = {"type": task.type, "index": str(task.index), "host": task.host, "TF_CONFIG": config}
     return render(
-        nodes, values, lambda written, value: _indented(written, value) if value == config else value
+        nodes, values, lambda output, value: _indent_block(output, value) if value == config else value
     )
 
 
-def tf_config(task: Task, tasks: Sequence[Task], port: int) -> str:
-    """What TensorFlow is told about its cluster and about this task, as a block of ten lines."""
+def tf_config(task: TemplateTask, tasks: Sequence[TemplateTask], port: int) -> str:
+    """TF_CONFIG of one task, as a block of ten lines."""
     servers, workers = (
-        ",".join(f'"{each.host}:{port}"' for each in tasks if each.type == type_) for type_ in (PS, WORKER)
+        ",".join(f'"{peer.host}:{port}"' for peer in tasks if peer.type == type_) for type_ in (PS, WORKER)
     )
     lines = (
         "{",
@@ -132,19 +134,19 @@ def tf_config(task: Task, tasks: Sequence[Task], port: int) -> str:
     return "".join(f"{' ' * _INDENT}{line}\n" for line in lines)
 
 
-def _indented(written: str, block: str) -> str:
+def _indent_block(output: str, block: str) -> str:
     """
-    The block as it stands in a template of batch Jobs, or further right where YAML needs it.
+    The block with the indentation that YAML requires at the end of *output*.
 
-    Alone at the beginning of a line it belongs to the key above: it has to begin to the right of that. Behind white
-    space it begins where that ends; otherwise only its first line would.
+    At the start of a line the block belongs to the key above and is indented further than that. After white space all
+    its lines start in the column of the first.
     """
-    *before, line = written.split("\n")
+    *previous_lines, line = output.split("\n")
     if line.strip(" "):
         return block
-    opened = _BLOCK_KEY.fullmatch(before[-1].rstrip("\r")) if before else None
-    wanted = len(line) or _INDENT
-    if opened and wanted < len(opened["before"]) + int(opened["least"] or 1):
-        wanted = len(opened["before"]) + int(opened["least"] or 2)
-    lines = (f"{' ' * wanted}{each[_INDENT:]}" for each in block.splitlines(keepends=True))
+    block_key = _BLOCK_KEY.fullmatch(previous_lines[-1].rstrip("\r")) if previous_lines else None
+    indent = len(line) or _INDENT
+    if block_key and indent < len(block_key["before"]) + int(block_key["indent"] or 1):
+        indent = len(block_key["before"]) + int(block_key["indent"] or 2)
+    lines = (f"{' ' * indent}{block_line[_INDENT:]}" for block_line in block.splitlines(keepends=True))
     return "".join(lines)[len(line) :]

@@ -1,4 +1,4 @@
-"""One pod template for tasks that differ by nothing but their index."""
+"""Merges pods that differ only in their index into one pod template."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _NUMBERS = re.compile(r"(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first field in which the pods differ by more than their index."""
+    """The first field in which the pods differ in more than their index."""
 
     field: str
 
@@ -27,14 +27,14 @@ class _Differs(Exception):
         self.path = path
 
 
-def one_template(pods: Sequence[Json]) -> Json | Difference:
-    """The template that all *pods* come from, the pod of index 0 first; their index stands in it as a placeholder."""
+def merge_templates(pods: Sequence[Json]) -> Json | Difference:
+    """The common template of *pods*, which are ordered by index, with a placeholder for the index."""
     if len(pods) == 1:
         return pods[0]
     try:
         return _object(pods, ())
     except _Differs as differs:
-        return Difference(field_path.written(differs.path))
+        return Difference(field_path.format_path(differs.path))
 
 
 def _value(values: Sequence[Any], path: Path) -> Any:
@@ -43,7 +43,7 @@ def _value(values: Sequence[Any], path: Path) -> Any:
             return _object(values, path)
         case list() if _all_are(list, values) and len({len(value) for value in values}) == 1:
             columns = enumerate(zip(*values, strict=True))
-            return [_value(column, (*path, at)) for at, column in columns]
+            return [_value(column, (*path, index)) for index, column in columns]
         case str() if _all_are(str, values):
             return _text(values, path)
         case first if _all_are(type(first), values) and all(value == first for value in values):
@@ -60,9 +60,9 @@ def _object(values: Sequence[Json], path: Path) -> Json:
 
 
 def _text(values: Sequence[str], path: Path) -> str:
-    """The text whose numbers are the same everywhere, or are the index everywhere."""
+    """The common text, in which each number is equal in all pods, or is the index in all pods."""
     parts = [_NUMBERS.split(value) for value in values]
-    if len({len(each) for each in parts}) != 1:
+    if len({len(part) for part in parts}) != 1:
         raise _Differs(path)
     indexes = tuple(map(str, range(len(values))))
     return "".join(_part(column, indexes, path) for column in zip(*parts, strict=True))

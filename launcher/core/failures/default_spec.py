@@ -1,18 +1,16 @@
 """
-The podFailureSpec that holds when the admin gives none.
+The built-in podFailureSpec.
 
-Codes, phrases and order are those of FrameworkController's own table, as far as that goes. The first rule that
-fits wins, so the order says which of several causes counts:
+It contains all rules of FrameworkController's default configuration, with the same codes and phrases. The first rule
+that matches applies, so the order decides between several causes:
 
-1. What the node says of the whole pod comes before the exit codes of its containers, because containers that
-   are killed along with their pod exit with any code. Among these the particular reasons come first; the
-   condition DisruptionTarget, which most of them also set, comes last and catches the rest.
-2. Then what the runtime says of a container, the sure before the vague: out of memory, not startable, unknown.
-   An unknown container is reported with exit code 137, so it has to come before that.
-3. Then bare exit codes of signals.
+1. Reasons of the pod precede the exit codes of its containers, since containers that are killed with their pod exit
+   with any code. The condition DisruptionTarget, which most of these pods also have, comes last.
+2. Reasons of a container follow, the specific before the general: out of memory, not startable, unknown. An unknown
+   container is reported with exit code 137, so it precedes that code.
+3. Exit codes of signals come last.
 
-Newer runtimes report as StartError what was once ContainerCannotRun; it is the same cause, so it has the same
-code.
+Newer runtimes report StartError instead of ContainerCannotRun; both have the same code.
 """
 
 from collections.abc import Mapping
@@ -33,24 +31,24 @@ def _rule(
 
 
 def _pod(reason: str) -> dict[str, Any]:
-    """A pod of that very reason, in whatever case."""
+    """A pod with exactly that reason, case-insensitive."""
     return {"reasonRegex": f"(?i)^{reason}$"}
 
 
 def _container(
-    reason: str, least: int, most: int | None = None, message: str | None = None
+    reason: str, minimum: int, maximum: int | None = None, message: str | None = None
 ) -> dict[str, Any]:
-    """A container of that very reason, in whatever case, with such an exit code and message."""
+    """A container with exactly that reason, case-insensitive, and a matching exit code and message."""
     pattern = {
         "reasonRegex": f"(?i)^{reason}$",
         "messageRegex": message,
-        "codeRange": {"min": least, "max": most},
+        "codeRange": {"min": minimum, "max": maximum},
     }
     return {"containers": [pattern]}
 
 
 def _signal(code: int, phrase: str, attributes: tuple[str, ...]) -> dict[str, Any]:
-    """A container with that very exit code: 128 and the signal."""
+    """A container with that exit code: 128 plus the signal."""
     return _rule(code, phrase, attributes, {"containers": [{"codeRange": {"min": code, "max": code}}]})
 
 
@@ -70,7 +68,7 @@ DEFAULT_SPEC: tuple[Mapping[str, Any], ...] = (
         _pod("InvalidNodeInfo"),
         _pod("UnexpectedPredicateFailureType"),
     ),
-    # A pod that a node ended as it went down, or did not let in any more.
+    # A pod that was terminated or not admitted by a node that shuts down.
     _rule(-1007, "PodNodeShutdown", _TRANSIENT, _pod("Terminated"), _pod("NodeShutdown")),
     _rule(-1008, "PodDisrupted", _TRANSIENT, {"conditions": [{"typeRegex": "^DisruptionTarget$"}]}),
     _rule(-1200, "ContainerDockerOOMKilled", _PERMANENT, _container("OOMKilled", 1)),
@@ -97,7 +95,7 @@ DEFAULT_SPEC: tuple[Mapping[str, Any], ...] = (
         _container("ContainerCannotRun", 128, 128, "(?s).*"),
         _container("StartError", 128, 128, "(?s).*"),
     ),
-    # The node can no longer tell how the container ended.
+    # The node does not know how the container terminated.
     _rule(-1205, "ContainerStatusUnknown", _TRANSIENT, _container("ContainerStatusUnknown", 1)),
     _signal(130, "ContainerSigIntReceived", _TRANSIENT),
     _signal(131, "ContainerSigQuitReceived", _TRANSIENT),

@@ -1,31 +1,32 @@
-"""Patterns of a podFailureSpec: whether the end of a pod fits, and which part of it did."""
+"""Patterns of a podFailureSpec, which are matched against terminated pods."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from launcher.core.failures.pod_termination import ContainerEnd, PodTermination, ending
+from launcher.core.completion_codes import ContainerTermination
+from launcher.core.failures.pod_termination import PodTermination, stored_end
 from launcher.core.failures.regex import Regex
 
-#: What a pattern found, by the fields that it names: part of the diagnostics of a failure.
-Found = dict[str, Any]
-Seen = TypeVar("Seen")
+#: The matched texts by field, for the diagnostics.
+MatchedFields = dict[str, Any]
+Candidate = TypeVar("Candidate")
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Numbers from *least* to *most*, both included."""
+    """An inclusive range of integers."""
 
-    least: float
-    most: float
+    minimum: float
+    maximum: float
 
     def __contains__(self, number: int) -> bool:
-        return self.least <= number <= self.most
+        return self.minimum <= number <= self.maximum
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerPattern:
-    """All that is given must fit one container. All but its name is known only once it has terminated."""
+    """All given fields must match one container. Fields other than the name match only terminated containers."""
 
     name: Regex | None = None
     reason: Regex | None = None
@@ -33,56 +34,56 @@ class ContainerPattern:
     signal: Range | None = None
     code: Range | None = None
 
-    def match(self, end: ContainerEnd) -> Found | None:
-        """What fits, or None."""
-        if self.code is not None and not (end.terminated and end.code in self.code):
+    def match(self, termination: ContainerTermination) -> MatchedFields | None:
+        """The matched fields, or None."""
+        if self.code is not None and not (termination.terminated and termination.code in self.code):
             return None
-        if self.signal is not None and not (end.terminated and end.signal in self.signal):
+        if self.signal is not None and not (termination.terminated and termination.signal in self.signal):
             return None
-        if not end.terminated and (self.reason is not None or self.message is not None):
+        if not termination.terminated and (self.reason is not None or self.message is not None):
             return None
-        found = _texts(
-            ("name", self.name, end.name),
-            ("reason", self.reason, end.reason),
-            ("message", self.message, end.message),
+        fields = _match_texts(
+            ("name", self.name, termination.name),
+            ("reason", self.reason, termination.reason),
+            ("message", self.message, termination.message),
         )
-        if found is None:
+        if fields is None:
             return None
         if self.signal is not None:
-            found["signal"] = end.signal
+            fields["signal"] = termination.signal
         if self.code is not None:
-            found["code"] = end.code
-        return found
+            fields["code"] = termination.code
+        return fields
 
-    def may_match(self, end: ContainerEnd) -> bool:
-        """False when exit code and reason alone rule it out."""
-        return ContainerPattern(reason=self.reason, code=self.code).match(end) is not None
+    def may_match(self, termination: ContainerTermination) -> bool:
+        """False when the exit code or the reason does not match."""
+        return ContainerPattern(reason=self.reason, code=self.code).match(termination) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionPattern:
-    """All that is given must fit one condition that holds."""
+    """All given fields must match one condition that is True."""
 
     type: Regex | None = None
     reason: Regex | None = None
     message: Regex | None = None
 
-    def match(self, condition: Mapping[str, Any]) -> Found | None:
-        """What fits, or None."""
-        return _texts(
+    def match(self, condition: Mapping[str, Any]) -> MatchedFields | None:
+        """The matched fields, or None."""
+        return _match_texts(
             ("type", self.type, condition.get("type") or ""),
             ("reason", self.reason, condition.get("reason") or ""),
             ("message", self.message, condition.get("message") or ""),
         )
 
     def may_match(self, condition: Mapping[str, Any]) -> bool:
-        """False when the type alone rules it out."""
+        """False when the type does not match."""
         return ConditionPattern(type=self.type).match(condition) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class PodPattern:
-    """All that is given must fit; each part finds a container or condition of its own choice."""
+    """All given fields must match; each of *containers* and *conditions* must match any one."""
 
     name: Regex | None = None
     reason: Regex | None = None
@@ -90,62 +91,64 @@ class PodPattern:
     containers: tuple[ContainerPattern, ...] = ()
     conditions: tuple[ConditionPattern, ...] = ()
 
-    def may_match(self, end: PodTermination) -> bool:
-        """False when what all pods that end in this way have in common rules it out: see ``way``."""
+    def may_match(self, termination: PodTermination) -> bool:
+        """False when a part of ``failure_signature`` does not match."""
         return (
-            (self.reason is None or self.reason.find(end.reason) is not None)
-            and all(any(map(pattern.may_match, end.containers)) for pattern in self.containers)
-            and all(any(map(pattern.may_match, end.conditions)) for pattern in self.conditions)
+            (self.reason is None or self.reason.find(termination.reason) is not None)
+            and all(any(map(pattern.may_match, termination.containers)) for pattern in self.containers)
+            and all(any(map(pattern.may_match, termination.conditions)) for pattern in self.conditions)
         )
 
-    def match(self, end: PodTermination) -> Found | None:
-        """What fits, or None."""
-        found = _texts(
-            ("name", self.name, end.name),
-            ("reason", self.reason, end.reason),
-            ("message", self.message, end.message),
+    def match(self, termination: PodTermination) -> MatchedFields | None:
+        """The matched fields, or None."""
+        fields = _match_texts(
+            ("name", self.name, termination.name),
+            ("reason", self.reason, termination.reason),
+            ("message", self.message, termination.message),
         )
-        if found is None:
+        if fields is None:
             return None
         if self.containers:
-            containers = _each([pattern.match for pattern in self.containers], end.containers)
+            containers = _match_each([pattern.match for pattern in self.containers], termination.containers)
             if containers is None:
                 return None
-            found["containers"] = containers
+            fields["containers"] = containers
         if self.conditions:
-            conditions = _each([pattern.match for pattern in self.conditions], end.conditions)
+            conditions = _match_each([pattern.match for pattern in self.conditions], termination.conditions)
             if conditions is None:
                 return None
-            found["conditions"] = conditions
-        return found
+            fields["conditions"] = conditions
+        return fields
 
 
-def failure_signature(end: PodTermination) -> tuple[object, ...]:
-    """What ``may_match`` looks at. There are few ways to end: a hundred thousand pods use some ten of them."""
-    containers = [(one.terminated, one.code, one.reason) for one in end.containers]
-    return (end.reason, tuple([one.get("type") for one in end.conditions]), *containers)
+def failure_signature(termination: PodTermination) -> tuple[object, ...]:
+    """The values that ``may_match`` uses. 100,000 pods have only about ten different ones."""
+    containers = [(item.terminated, item.code, item.reason) for item in termination.containers]
+    return (termination.reason, tuple([item.get("type") for item in termination.conditions]), *containers)
 
 
-def _texts(*fields: tuple[str, Regex | None, str]) -> Found | None:
-    """What each expression finds in its text, where that is not empty; None if one finds nothing."""
-    found = {}
+def _match_texts(*fields: tuple[str, Regex | None, str]) -> MatchedFields | None:
+    """The non-empty matches of the expressions; None if one does not match."""
+    matched = {}
     for name, regex, text in fields:
         if regex is None:
             continue
-        part = regex.find(text)
-        if part is None:
+        text_match = regex.find(text)
+        if text_match is None:
             return None
-        if part:
-            found[name] = ending(part)
-    return found
+        if text_match:
+            matched[name] = stored_end(text_match)
+    return matched
 
 
-def _each(matches: Iterable[Callable[[Seen], Found | None]], seen: Iterable[Seen]) -> list[Found] | None:
-    """For every match the first of *seen* that fits; None if one finds none."""
-    found = []
+def _match_each(
+    matches: Iterable[Callable[[Candidate], MatchedFields | None]], candidates: Iterable[Candidate]
+) -> list[MatchedFields] | None:
+    """The first match of each pattern among *candidates*; None if one has none."""
+    result = []
     for match in matches:
-        first = next((fit for one in seen if (fit := match(one)) is not None), None)
+        first = next((fit for candidate in candidates if (fit := match(candidate)) is not None), None)
         if first is None:
             return None
-        found.append(first)
-    return found
+        result.append(first)
+    return result

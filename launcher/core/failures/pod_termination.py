@@ -1,111 +1,97 @@
-"""How a pod ended, as its status tells it, cut to a size at which any number of them can be read and kept."""
+"""The termination of a pod, parsed from its status and cut to a bounded size."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from sys import intern
 from typing import Any
 
-from launcher.core.completion_codes import ContainerDetail, PodDetail
-from launcher.core.timestamps import Time, parse_rfc3339
+from launcher.core.completion_codes import ContainerTermination, PodDetail
 
-#: What patterns see of the messages of one container, and of all containers of a pod together, in characters.
-_CONTAINER_LIMIT = 4 * 1024
-_POD_LIMIT = 12 * 1024
-#: What is kept of one message, in bytes.
-KEPT = 2 * 1024
-#: Reasons and names are words; nobody needs more of them.
-_WORD_LIMIT = 256
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerEnd:
-    """One container; all but its name is empty unless it has *terminated*."""
-
-    name: str
-    terminated: bool = False
-    code: int = 0
-    signal: int = 0
-    reason: str = ""
-    message: str = ""
-    finished: str = ""
-
-    @property
-    def finished_at(self) -> Time:
-        """When it ended; long ago if that is not told."""
-        try:
-            return parse_rfc3339(self.finished)
-        except ValueError:
-            return 0
+#: Characters of messages that patterns see: of one container, and of all containers of a pod.
+_MAX_CONTAINER_MESSAGE_LENGTH = 4 * 1024
+_MAX_POD_MESSAGES_LENGTH = 12 * 1024
+#: Bytes of a message that are stored.
+MAX_MESSAGE_BYTES = 2 * 1024
+#: Characters of reasons and names.
+_MAX_NAME_LENGTH = 256
 
 
 @dataclass(frozen=True, slots=True)
 class PodTermination:
-    """A pod in its last phase: init containers first, then the others."""
+    """A pod in a terminal phase; init containers precede the others."""
 
     name: str
     reason: str
     message: str
-    containers: tuple[ContainerEnd, ...]
-    #: Those that hold, as they stand in the status.
+    containers: tuple[ContainerTermination, ...]
+    #: Conditions with status True.
     conditions: tuple[Mapping[str, Any], ...]
 
     @property
     def detail(self) -> PodDetail:
-        """What is worth keeping."""
+        """The part that is stored in the status."""
         return PodDetail(
             self.reason,
-            beginning(self.message),
+            stored_start(self.message),
             tuple(
-                ContainerDetail(end.name, end.code, end.reason, ending(end.message), end.signal)
-                for end in self.containers
+                ContainerTermination(
+                    container.name,
+                    container.code,
+                    container.reason,
+                    stored_end(container.message),
+                    container.signal,
+                )
+                for container in self.containers
             ),
         )
 
 
-def pod_end(status: Mapping[str, Any], name: str) -> PodTermination:
-    """The pod of that name, as its ``status`` says that it ended. What is missing or null is empty."""
+def pod_termination(status: Mapping[str, Any], name: str) -> PodTermination:
+    """Parses the ``status`` of a terminated pod; missing or null fields are empty."""
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    # The share that a kubelet gives each container, so that nothing is cut twice.
-    limit = min(_CONTAINER_LIMIT, _POD_LIMIT // (len(containers) or 1))
+    # The same share per container as in the kubelet, so that nothing is cut twice.
+    limit = min(_MAX_CONTAINER_MESSAGE_LENGTH, _MAX_POD_MESSAGES_LENGTH // (len(containers) or 1))
     return PodTermination(
         name,
-        _word(status.get("reason")),
-        (status.get("message") or "")[:_CONTAINER_LIMIT],
-        tuple([_container_end(container, limit) for container in containers]),
-        tuple([one for one in status.get("conditions") or () if one.get("status") == "True"]),
+        _interned(status.get("reason")),
+        (status.get("message") or "")[:_MAX_CONTAINER_MESSAGE_LENGTH],
+        tuple([_container_termination(container, limit) for container in containers]),
+        tuple(
+            [condition for condition in status.get("conditions") or () if condition.get("status") == "True"]
+        ),
     )
 
 
-def beginning(text: str) -> str:
-    """The first part of *text* that may be kept: whoever explains something begins with what matters."""
-    if text.isascii() and len(text) <= KEPT:
+def stored_start(text: str) -> str:
+    """The start of *text* that is stored: explanations start with what matters."""
+    if text.isascii() and len(text) <= MAX_MESSAGE_BYTES:
         return text
-    return text.encode("utf-8", "replace")[:KEPT].decode("utf-8", "ignore")
+    return text.encode("utf-8", "replace")[:MAX_MESSAGE_BYTES].decode("utf-8", "ignore")
 
 
-def ending(text: str) -> str:
-    """The last part of *text* that may be kept: a log ends with what matters."""
-    if text.isascii() and len(text) <= KEPT:
+def stored_end(text: str) -> str:
+    """The end of *text* that is stored: logs end with what matters."""
+    if text.isascii() and len(text) <= MAX_MESSAGE_BYTES:
         return text
-    return text.encode("utf-8", "replace")[-KEPT:].decode("utf-8", "ignore")
+    return text.encode("utf-8", "replace")[-MAX_MESSAGE_BYTES:].decode("utf-8", "ignore")
 
 
-def _container_end(container: Mapping[str, Any], limit: int) -> ContainerEnd:
-    name = _word(container.get("name"))
+def _container_termination(container: Mapping[str, Any], limit: int) -> ContainerTermination:
+    name = _interned(container.get("name"))
     terminated = (container.get("state") or {}).get("terminated")
     if terminated is None:
-        return ContainerEnd(name)
-    return ContainerEnd(
+        return ContainerTermination(name)
+    return ContainerTermination(
         name,
-        True,
         terminated.get("exitCode") or 0,
-        terminated.get("signal") or 0,
-        _word(terminated.get("reason")),
+        _interned(terminated.get("reason")),
         (terminated.get("message") or "")[-limit:],
+        terminated.get("signal") or 0,
+        True,
         terminated.get("finishedAt") or "",
     )
 
 
-def _word(text: str | None) -> str:
-    # Equal words are kept once: of 100,000 pods most use the same ten.
-    return intern(text[:_WORD_LIMIT]) if text else ""
+def _interned(text: str | None) -> str:
+    # Interned: 100,000 pods use few distinct names and reasons.
+    return intern(text[:_MAX_NAME_LENGTH]) if text else ""

@@ -1,4 +1,4 @@
-"""JSON text into plain values, and each step through it where a value's place or a lost key matters."""
+"""Parses JSON; its tokens give the positions of values and duplicate keys."""
 
 import json
 import re
@@ -7,101 +7,100 @@ from typing import Any
 
 import orjson
 
-from launcher.core.errors import BadRequest
+from launcher.core.errors import MAX_REPORTED_ERRORS, BadRequest
 from launcher.core.parsing import field_path
 from launcher.core.parsing.decoder import (
     MAX_NESTING_DEPTH,
-    MOST_VALUES,
+    MAX_VALUES,
     Decoded,
-    number,
+    stored_number,
     too_deep,
     too_many_values,
 )
-from launcher.core.parsing.tokens import Opened, Step, Word, paths
-from launcher.core.validation.field_errors import MAX_REPORTED_ERRORS
+from launcher.core.parsing.tokens import ContainerStart, Scalar, Token, token_paths
 
 _TOKEN = re.compile(r'[{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+')
 _LOOKS_LIKE_YAML = re.compile(r"\s*(---|#|[A-Za-z]+:)")
 
 
 def read_json(text: str) -> Decoded:
-    """The value. Raises BadRequest with the line and column where it stops being JSON."""
+    """The value. Raises BadRequest with the line and column of a syntax error."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise BadRequest(f"line {error.lineno}, column {error.colno}: {error.msg}{_way_out(text)}") from error
-    _bound(value)
-    return Decoded(value, _duplicates(text) if _keys_are_lost(text, value) else ())
+        raise BadRequest(f"line {error.lineno}, column {error.colno}: {error.msg}{_hint(text)}") from error
+    _normalize(value)
+    return Decoded(value, _duplicates(text) if _has_lost_keys(text, value) else ())
 
 
-def _way_out(text: str) -> str:
+def _hint(text: str) -> str:
     if not text.strip():
-        return "; send a Framework"
+        return "; the body is empty"
     if _LOOKS_LIKE_YAML.match(text):
-        return "; this looks like YAML: send it with the header Content-Type: application/yaml"
-    return "; mend the JSON there"
+        return "; for YAML, set the header Content-Type: application/yaml"
+    return ""
 
 
-def _bound(value: Any) -> None:
-    """Nothing, if the value is within the limits; its numbers are then as they are stored. Raises BadRequest."""
+def _normalize(value: Any) -> None:
+    """Checks the limits and converts numbers in place to how they are stored. Raises BadRequest."""
     values = 0
     level = [[value]]
     for _ in range(MAX_NESTING_DEPTH + 1):
         below: list[Any] = []
         for container in level:
             values += len(container)
-            if values > MOST_VALUES:
+            if values > MAX_VALUES:
                 raise too_many_values()
-            _take_in(container, below)
+            _normalize_container(container, below)
         if not below:
             return
         level = below
     raise too_deep()
 
 
-def _take_in(container: Any, below: list[Any]) -> None:
+def _normalize_container(container: Any, below: list[Any]) -> None:
     for key, value in container.items() if isinstance(container, dict) else enumerate(container):
         kind = type(value)
         if kind is dict or kind is list:
             below.append(value)
         elif kind is int or kind is float:
-            container[key] = number(value, str(value))
+            container[key] = stored_number(value, str(value))
 
 
-def _keys_are_lost(text: str, value: Any) -> bool:
+def _has_lost_keys(text: str, value: Any) -> bool:
     """
-    Whether some key stood twice, at the price of writing the value once more.
+    Whether *value* lacks a key of *text* because the key occurred twice.
 
-    Each key brings one colon, and colons inside strings are written back as they are unless they were escaped. A
-    lost key is at least one colon less.
+    Every key has one colon, and colons in strings are serialized unchanged unless they were escaped. So a lost key
+    means fewer colons in the serialized value.
     """
     return text.count(":") != orjson.dumps(value).count(b":") or "\\u003" in text
 
 
 def _duplicates(text: str) -> tuple[str, ...]:
-    """The fields that stand twice. Raises BadRequest when there are too many values with those that are lost."""
-    found: dict[str, None] = {}
-    seen: list[set[str | int]] = []
-    for values, (path, _) in enumerate(paths(steps_in_json(text))):
-        if values >= MOST_VALUES:
+    """The fields that occur twice. Raises BadRequest when there are too many values, including duplicate ones."""
+    duplicates: dict[str, None] = {}
+    keys: list[set[str | int]] = []
+    for values, (path, _) in enumerate(token_paths(json_tokens(text))):
+        if values >= MAX_VALUES:
             raise too_many_values()
         if not path:
             continue
-        del seen[len(path) :]
-        seen.extend(set() for _ in range(len(path) - len(seen)))
-        if path[-1] in seen[-1]:
-            found[field_path.written(path)] = None
-        seen[-1].add(path[-1])
-    return tuple(found)[:MAX_REPORTED_ERRORS]
+        del keys[len(path) :]
+        keys.extend(set() for _ in range(len(path) - len(keys)))
+        if path[-1] in keys[-1]:
+            duplicates[field_path.format_path(path)] = None
+        keys[-1].add(path[-1])
+    return tuple(duplicates)[:MAX_REPORTED_ERRORS]
 
 
-def steps_in_json(text: str) -> Iterator[Step]:
-    """Each step through *text*, which is known to be JSON."""
+def json_tokens(text: str) -> Iterator[Token]:
+    """The tokens of *text*, which must be valid JSON."""
     for token in _TOKEN.finditer(text):
-        word, at = token[0], token.start()
-        if word in "{[":
-            yield Opened(at, word == "{")
-        elif word in "}]":
+        lexeme, offset = token[0], token.start()
+        if lexeme in "{[":
+            yield ContainerStart(offset, lexeme == "{")
+        elif lexeme in "}]":
             yield None
-        elif word not in ",:":
-            yield Word(at, json.loads(word) if word[0] == '"' else word)
+        elif lexeme not in ",:":
+            yield Scalar(offset, json.loads(lexeme) if lexeme[0] == '"' else lexeme)

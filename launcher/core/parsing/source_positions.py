@@ -1,48 +1,51 @@
-"""The line and column of a field in the text it came from; asked only when something has to be told about it."""
+"""The line and column of a field in its source text, for error messages."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from launcher.core.errors import FieldError
 from launcher.core.parsing import field_path
 from launcher.core.parsing.decoder import Media
 from launcher.core.parsing.field_path import Path
-from launcher.core.parsing.json_reader import steps_in_json
-from launcher.core.parsing.tokens import paths
-from launcher.core.parsing.yaml_reader import steps_in_yaml
+from launcher.core.parsing.json_reader import json_tokens
+from launcher.core.parsing.tokens import token_paths
+from launcher.core.parsing.yaml_reader import yaml_tokens
 
 
-def locate(data: bytes, field: str, media: Media) -> tuple[int, int]:
+def position_of(data: bytes, field: str, media: Media) -> tuple[int, int]:
     """
-    The line and column, both from 1, of *field* in *data*, which has been read without an error.
+    The line and column, both from 1, of *field* in *data*, which must be valid JSON or YAML.
 
-    A field that is missing is looked for where it should be: in the innermost object that is there.
+    The position of a missing field is that of the innermost object that exists.
     """
     text = data.decode("utf-8-sig")
-    return _line_and_column(text, _found(text, {field_path.steps(field)}, media)[field_path.steps(field)])
+    return _line_and_column(
+        text, _offsets(text, {field_path.parse_path(field)}, media)[field_path.parse_path(field)]
+    )
 
 
-def placed(problems: Iterable[FieldError], data: bytes, media: Media) -> tuple[FieldError, ...]:
-    """The same problems with the line and column of each, for one reading of *data*."""
-    problems = tuple(problems)
+def with_positions(errors: Iterable[FieldError], data: bytes, media: Media) -> tuple[FieldError, ...]:
+    """The errors with their lines and columns; *data* is parsed once."""
+    errors = tuple(errors)
     text = data.decode("utf-8-sig")
-    fields = {problem.field: field_path.steps(problem.field) for problem in problems}
-    found = _found(text, set(fields.values()), media)
-    where = {field: _line_and_column(text, found[path]) for field, path in fields.items()}
-    return tuple(replace(each, line=where[each.field][0], column=where[each.field][1]) for each in problems)
+    fields = {error.field: field_path.parse_path(error.field) for error in errors}
+    offsets = _offsets(text, set(fields.values()), media)
+    positions = {field: _line_and_column(text, offsets[path]) for field, path in fields.items()}
+    return tuple(
+        error._replace(line=positions[error.field][0], column=positions[error.field][1]) for error in errors
+    )
 
 
-def _found(text: str, wanted: set[Path], media: Media) -> dict[Path, int]:
-    """Where each path is written, or as much of it as is; of a key that stands twice, the last."""
-    parts = {path[:length] for path in wanted for length in range(len(path) + 1)}
-    steps = steps_in_json(text) if media is Media.JSON else steps_in_yaml(text)
-    known = {path: at for path, at in paths(steps) if path in parts}
-    return {path: _nearest(path, known) for path in wanted}
+def _offsets(text: str, paths: set[Path], media: Media) -> dict[Path, int]:
+    """The offset of each path or of its longest existing prefix; for a duplicate key, of the last."""
+    parts = {path[:length] for path in paths for length in range(len(path) + 1)}
+    steps = json_tokens(text) if media is Media.JSON else yaml_tokens(text)
+    existing = {path: offset for path, offset in token_paths(steps) if path in parts}
+    return {path: _offset_of_nearest(path, existing) for path in paths}
 
 
-def _nearest(path: Path, known: dict[Path, int]) -> int:
-    return next((known[path[:end]] for end in range(len(path), -1, -1) if path[:end] in known), 0)
+def _offset_of_nearest(path: Path, offsets: dict[Path, int]) -> int:
+    return next((offsets[path[:end]] for end in range(len(path), -1, -1) if path[:end] in offsets), 0)
 
 
-def _line_and_column(text: str, at: int) -> tuple[int, int]:
-    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+def _line_and_column(text: str, offset: int) -> tuple[int, int]:
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)

@@ -1,4 +1,4 @@
-"""A walk through text that knows where each value stands: for lines, columns and keys that stand twice."""
+"""Tokens of JSON and YAML texts with their offsets, for line numbers and duplicate keys."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -7,27 +7,27 @@ from launcher.core.parsing.field_path import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A list begins, or an object when *keyed*."""
+class ContainerStart:
+    """The start of a list, or of an object when *keyed*."""
 
     at: int
     keyed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """A key or a plain value."""
+class Scalar:
+    """A key or a scalar value."""
 
     at: int
     text: str
 
 
-#: None closes what was opened last. *at* counts characters from the start of the text.
-Step = Opened | Word | None
+#: None is the end of the innermost list or object. *at* is an offset in characters.
+Token = ContainerStart | Scalar | None
 
 
-def paths(steps: Iterable[Step]) -> Iterator[tuple[Path, int]]:
-    """The path of each value, and where it is written: a field where its key is, an item where it begins."""
+def token_paths(steps: Iterable[Token]) -> Iterator[tuple[Path, int]]:
+    """The path and offset of each value: of a field the offset of its key, of an item its start."""
     path: list[str | int] = []
     keyed: list[bool] = []
     key_at: int | None = None
@@ -36,13 +36,13 @@ def paths(steps: Iterable[Step]) -> Iterator[tuple[Path, int]]:
             keyed.pop()
             path.pop()
             continue
-        if keyed and keyed[-1] and key_at is None and isinstance(step, Word):
+        if keyed and keyed[-1] and key_at is None and isinstance(step, Scalar):
             path[-1], key_at = step.text, step.at
             continue
         if keyed and not keyed[-1]:
             path[-1] = int(path[-1]) + 1
         yield tuple(path), step.at if key_at is None else key_at
         key_at = None
-        if isinstance(step, Opened):
+        if isinstance(step, ContainerStart):
             keyed.append(step.keyed)
             path.append(-1)

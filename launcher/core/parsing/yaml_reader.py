@@ -1,9 +1,9 @@
 """
-YAML text into plain JSON values, in one pass over libyaml's events.
+Parses YAML into plain JSON values, in one pass over libyaml's events.
 
-Keys are always text. ``<<`` merges, because that is how people share parts of a pod between roles. A document counts
-only if there is something in it, so a ``---`` too many is harmless. An alias is the same object once more; what it
-would take to write it out is counted, so that a small text cannot grow.
+Keys are always strings. ``<<`` is supported, since users share parts of a pod template with it. Empty documents are
+ignored. An alias refers to the same object; the limits count it in expanded form, so a small text cannot expand to a
+large object.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,57 +27,56 @@ from yaml.events import (
 )
 from yaml.reader import ReaderError
 
-from launcher.core.errors import BadRequest
+from launcher.core.errors import MAX_REPORTED_ERRORS, BadRequest
 from launcher.core.parsing import field_path
 from launcher.core.parsing.decoder import (
     MAX_NESTING_DEPTH,
-    MOST_VALUES,
+    MAX_VALUES,
     Decoded,
-    short,
+    abbreviate,
     too_deep,
     too_many_values,
 )
-from launcher.core.parsing.tokens import Opened, Step, Word
-from launcher.core.parsing.yaml_scalars import value_of
-from launcher.core.validation.field_errors import MAX_REPORTED_ERRORS
+from launcher.core.parsing.tokens import ContainerStart, Scalar, Token
+from launcher.core.parsing.yaml_scalars import scalar_value
 
 _CONTAINER_TAGS: Final = (None, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
-#: Stands for the key ``<<`` until its object is complete.
+#: Replaces the key ``<<`` until its object is complete.
 _MERGE: Final = object()
-_MARK = "\ufeff"
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 def read_yaml(text: str) -> Decoded:
-    """The value of the one document. Raises BadRequest with the line and column where something is wrong."""
+    """The value of the single document. Raises BadRequest with line and column."""
     builder = _Builder()
     event: Event | None = None
     try:
         for event in _events(text):
-            builder.take[type(event)](event)
+            builder.handlers[type(event)](event)
     except BadRequest as error:
         raise BadRequest(f"{_place(event)}: {error}") from error
     except yaml.YAMLError as error:
         raise BadRequest(_syntax(error, text)) from error
     if not builder.documents:
-        raise BadRequest("there is nothing in it; send a Framework")
+        raise BadRequest("the document is empty")
     return Decoded(builder.value, tuple(builder.duplicates)[:MAX_REPORTED_ERRORS])
 
 
-def steps_in_yaml(text: str) -> Iterator[Step]:
-    """Each step through *text*, which is known to be YAML; an alias is one step."""
+def yaml_tokens(text: str) -> Iterator[Token]:
+    """The tokens of *text*, which must be valid YAML; an alias is one token."""
     for event in _events(text):
         if isinstance(event, MappingEndEvent | SequenceEndEvent):
             yield None
         elif isinstance(event, MappingStartEvent | SequenceStartEvent):
-            yield Opened(_at(event), isinstance(event, MappingStartEvent))
+            yield ContainerStart(_at(event), isinstance(event, MappingStartEvent))
         elif isinstance(event, ScalarEvent):
-            yield Word(_at(event), event.value)
+            yield Scalar(_at(event), event.value)
         elif isinstance(event, AliasEvent):
-            yield Word(_at(event), "")
+            yield Scalar(_at(event), "")
 
 
 def _events(text: str) -> Iterator[Event]:
-    return iter(yaml.CBaseLoader(text.removeprefix(_MARK)).get_event, None)
+    return iter(yaml.CBaseLoader(text.removeprefix(_BYTE_ORDER_MARK)).get_event, None)
 
 
 def _at(event: Event) -> int:
@@ -93,18 +92,18 @@ class _Open:
         self.value = value
         self.keyed = keyed
         self.anchor = anchor
-        #: How many values there were before it.
+        #: Number of values before it.
         self.before = before
-        #: How many levels there are inside.
+        #: Nesting depth of its content.
         self.height = 0
-        #: The key whose value comes next, and the key whose value came last.
+        #: The key of the next value, and of the previous one.
         self.key: Any = None
         self.at: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Anchored:
-    """A value with a name, and how much it would add to be written once more."""
+    """An anchored value, with the size and depth that an alias of it adds."""
 
     value: Any
     values: int
@@ -112,7 +111,7 @@ class _Anchored:
 
 
 class _Builder:
-    """The value that a stream of events spells, as far as it has been read."""
+    """Builds the value from the events."""
 
     def __init__(self) -> None:
         self.value: Any = None
@@ -121,8 +120,7 @@ class _Builder:
         self._values = 0
         self._stack: list[_Open] = []
         self._anchors: dict[str, _Anchored] = {}
-        #: What each event does.
-        self.take: dict[type[Event], Callable[[Any], None]] = {
+        self.handlers: dict[type[Event], Callable[[Any], None]] = {
             ScalarEvent: self._scalar,
             MappingStartEvent: self._object,
             MappingEndEvent: self._end_object,
@@ -150,7 +148,7 @@ class _Builder:
             self._count(1)
             return  # an empty document
         else:
-            value = value_of(event)
+            value = scalar_value(event)
             self._put(value)
             self._count(1)
         if event.anchor is not None:
@@ -164,7 +162,7 @@ class _Builder:
 
     def _start(self, event: MappingStartEvent | SequenceStartEvent, new: _Open) -> None:
         if event.tag not in _CONTAINER_TAGS:
-            raise BadRequest(f"the tag {short(str(event.tag))} is not supported; leave it out")
+            raise BadRequest(f"the tag {abbreviate(str(event.tag))} is not supported; remove it")
         if len(self._stack) >= MAX_NESTING_DEPTH:
             raise too_deep()
         self._count(1)
@@ -187,9 +185,7 @@ class _Builder:
     def _alias(self, event: AliasEvent) -> None:
         known = self._anchors.get(str(event.anchor))
         if known is None:
-            raise BadRequest(
-                f"*{event.anchor} stands for nothing: there is no complete &{event.anchor} before it"
-            )
+            raise BadRequest(f"alias *{event.anchor}: there is no complete anchor &{event.anchor} before it")
         if len(self._stack) + known.height > MAX_NESTING_DEPTH:
             raise too_deep()
         self._count(known.values)
@@ -202,21 +198,21 @@ class _Builder:
 
     def _count(self, more: int) -> None:
         self._values += more
-        if self._values > MOST_VALUES:
+        if self._values > MAX_VALUES:
             raise too_many_values()
 
     def _key(self, top: _Open, key: str, is_plain: bool) -> None:
         if is_plain and not key:
-            raise BadRequest("a key is missing before the colon")
+            raise BadRequest("missing key before the colon")
         top.key = _MERGE if is_plain and key == "<<" else key
         if top.key in top.value:
             path = [_step(above) for above in self._stack[:-1]]
-            self.duplicates[field_path.written([*path, key])] = None
+            self.duplicates[field_path.format_path([*path, key])] = None
 
     def _put(self, value: Any) -> None:
         if not self._stack:
             if self.documents:
-                raise BadRequest("a second document begins here; send one Framework at a time")
+                raise BadRequest("second document; only one Framework is allowed")
             self.documents += 1
             self.value = value
             return
@@ -224,24 +220,24 @@ class _Builder:
         if not top.keyed:
             top.value.append(value)
         elif top.key is None:
-            raise BadRequest("a key has to be text here, not a list or an object")
+            raise BadRequest("a key must be a string, not a list or an object")
         else:
             top.value[top.key] = value
             top.at, top.key = top.key, None
 
 
 def _step(above: _Open) -> str | int:
-    """Which of its values is being read: a container is put into its place as soon as it is opened."""
+    """The key or index of the value that is being read; a container is stored when it starts."""
     if not above.keyed:
         return len(above.value) - 1
     return "<<" if above.at is _MERGE else str(above.at)
 
 
 def _merge(value: dict[Any, Any], sources: Any) -> None:
-    """Put in what *sources* have and *value* has not; the first source wins."""
+    """Adds members of *sources* that *value* does not have; the first source takes precedence."""
     for source in sources if isinstance(sources, list) else [sources]:
         if not isinstance(source, dict):
-            raise BadRequest("<< merges objects only: give it an alias of one, or a list of such aliases")
+            raise BadRequest("<< must be an alias of an object, or a list of such aliases")
         for key, inner in source.items():
             value.setdefault(key, inner)
 
@@ -252,21 +248,21 @@ def _place(event: Event | None) -> str:
 
 
 def _syntax(error: yaml.YAMLError, text: str) -> str:
-    """What libyaml could not read, where, and the way out."""
+    """The message for a syntax error, with a hint."""
     if isinstance(error, ReaderError):
         before = text.encode()[: error.position].decode(errors="ignore")
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        return f"line {line}, column {column}: {error.reason}; write it as an escape in double quotes"
+        return f"line {line}, column {column}: {error.reason}; use an escape sequence in double quotes"
     mark, problem = (
         (error.problem_mark, error.problem) if isinstance(error, MarkedYAMLError) else (None, None)
     )
     where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
-    return f"{where}{problem}; {_way_out(problem or '', text, mark.index if mark is not None else 0)}"
+    return f"{where}{problem}; {_hint(problem or '', text, mark.index if mark is not None else 0)}"
 
 
-def _way_out(problem: str, text: str, at: int) -> str:
+def _hint(problem: str, text: str, at: int) -> str:
     if "\n" not in text.strip() and text.startswith("apiVersion:"):
-        return "the line breaks are lost: with curl, use --data-binary instead of -d"
+        return "the line breaks are missing; with curl, use --data-binary instead of -d"
     if "tab" in problem or text[at : at + 1] == "\t":
         return "indent with spaces, not with tabs"
-    return "look at the indentation and the quotes around there"
+    return "check indentation and quotes"

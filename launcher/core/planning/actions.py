@@ -1,4 +1,4 @@
-"""What a plan says: things to do, steps that were taken, and what to tell people."""
+"""The actions of a plan, and the state transitions that it made."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class CreatePod:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete this very pod; by *force* without waiting for its node."""
+    """Delete the pod of this uid; with *force* without waiting for its node."""
 
     name: PodName
     uid: str
@@ -27,12 +27,12 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class ListPodsLive:
-    """Read this Framework's pods from the store itself, not from the cache, and look again with what is there."""
+    """List this Framework's pods from the store, not from the cache, and plan again."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteFramework:
-    """Delete the Framework; its time after the end is over."""
+    """Delete the Framework after its ttlSecondsAfterFinished."""
 
     reason: str
 
@@ -42,19 +42,10 @@ Action = CreatePod | DeletePod | ListPodsLive | DeleteFramework
 
 @dataclass(frozen=True, slots=True)
 class StateTransition:
-    """A change of state, of one task or (without role) of the Framework, and why."""
+    """A change of state of a task or, without role, of the Framework."""
 
     before: State | None
     after: State
     reason: str
     role: RoleName | None = None
     index: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectEvent:
-    """Something worth an event."""
-
-    reason: str
-    message: str
-    warning: bool = False

@@ -1,19 +1,20 @@
-"""When the tasks of an attempt decide that it is over, and which task decided it."""
+"""Completion policies: which task completes the Framework attempt, and by which rule."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from launcher.core.planning import messages
 from launcher.core.spec import CompletionPolicy, RoleName, TaskRole
 from launcher.core.status import State, TaskStatus, Trigger
 
 
 @dataclass(slots=True)
 class CompletionCounts:
-    """How many tasks of a role have ended so far, each counted once."""
+    """The number of completed tasks of a role."""
 
     failed: int = 0
     succeeded: int = 0
-    #: Of those named in ``succeededIndexes``.
+    #: Succeeded tasks in ``succeededIndexes``.
     named: int = 0
 
     @property
@@ -21,7 +22,7 @@ class CompletionCounts:
         return self.failed + self.succeeded
 
     def add(self, task: TaskStatus, policy: CompletionPolicy) -> None:
-        """Count one more task that ended."""
+        """Counts one more completed task."""
         if not task.succeeded:
             self.failed += 1
             return
@@ -30,46 +31,35 @@ class CompletionCounts:
 
 
 def counts_toward_completion(task: TaskStatus) -> bool:
-    """Whether the task counts: it ended for good, and no scale-down has removed it."""
+    """Whether the task completed and was not removed by a scale-down."""
     return task.state is State.COMPLETED and not task.deletion_pending
 
 
 def completion_trigger(role: TaskRole, task: TaskStatus, count: CompletionCounts) -> Trigger | None:
-    """Whether *task*, counted last into *count*, ends the attempt by a rule of its own role."""
+    """Returns the trigger if *task*, counted last in *count*, completes the attempt by a rule of its role."""
     if role.background:
         return None
-    because = (
-        _failed(role.completion, count) if not task.succeeded else _succeeded(role.completion, task, count)
-    )
-    return Trigger(f"role {role.name}: {because}", role.name, task.index) if because else None
+    message = _success_message(role, task, count) if task.succeeded else _failure_message(role, count)
+    return Trigger(message, role.name, task.index) if message else None
 
 
-def _failed(policy: CompletionPolicy, count: CompletionCounts) -> str:
-    if not 1 <= policy.min_failed <= count.failed:
-        return ""
-    return f"{_tasks(count.failed)} failed, and minFailedTaskCount is {policy.min_failed}"
+def _failure_message(role: TaskRole, count: CompletionCounts) -> str:
+    minimum = role.completion.min_failed
+    return messages.failed_tasks(role.name, count.failed, minimum) if 1 <= minimum <= count.failed else ""
 
 
-def _succeeded(policy: CompletionPolicy, task: TaskStatus, count: CompletionCounts) -> str:
+def _success_message(role: TaskRole, task: TaskStatus, count: CompletionCounts) -> str:
+    policy = role.completion
     if 1 <= policy.min_succeeded <= count.succeeded:
-        return f"{_tasks(count.succeeded)} succeeded, and minSucceededTaskCount is {policy.min_succeeded}"
+        return messages.succeeded_tasks(role.name, count.succeeded, policy.min_succeeded)
     if task.index in policy.succeeded_indexes and count.named == len(policy.succeeded_indexes):
-        return "every task named in succeededIndexes has succeeded"
+        return messages.succeeded_indexes(role.name)
     return ""
-
-
-def _tasks(number: int) -> str:
-    return "1 task" if number == 1 else f"{number} tasks"
-
-
-def all_ended(total: int, role: RoleName, index: int) -> Trigger:
-    """Nothing is left to run and no rule has fired: the attempt has succeeded, whatever its tasks' ends."""
-    return Trigger(f"every task has ended ({total}), and no rule of any role was met before", role, index)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A task that would have ended the attempt at *time*."""
+    """A task that met a rule at *time*."""
 
     time: int
     trigger: Trigger
@@ -78,39 +68,41 @@ class Candidate:
 
 def first_trigger(roles: Iterable[tuple[TaskRole, Sequence[TaskStatus]]]) -> Candidate | None:
     """
-    The first task ever to meet a rule as the rules are now: what a changed spec makes of the tasks that ended.
+    Returns the first completed task that meets a rule of the current spec, which may have changed.
 
     Ties go to the earlier role, then to failure before success, then to the lower index.
     """
-    found: Candidate | None = None
+    first: Candidate | None = None
     for role, tasks in roles:
-        ended = sorted(filter(counts_toward_completion, tasks), key=lambda task: task.completion_time or 0)
-        for wanted in (False, True):
+        completed = sorted(
+            filter(counts_toward_completion, tasks), key=lambda task: task.completion_time or 0
+        )
+        for succeeded in (False, True):
             count = CompletionCounts()
-            for task in ended:
-                if task.succeeded is not wanted:
+            for task in completed:
+                if task.succeeded is not succeeded:
                     continue
                 count.add(task, role.completion)
                 trigger = completion_trigger(role, task, count)
                 if trigger is None:
                     continue
                 time = task.completion_time or 0
-                if found is None or time < found.time:
-                    found = Candidate(time, trigger, task)
+                if first is None or time < first.time:
+                    first = Candidate(time, trigger, task)
                 break
-    return found
+    return first
 
 
 def last_completed_task(
     roles: Iterable[tuple[TaskRole, Sequence[TaskStatus]]],
 ) -> tuple[RoleName, TaskStatus] | None:
-    """The task that ended last: of equals the earlier role's, and in a role the highest index."""
-    found: tuple[RoleName, TaskStatus] | None = None
+    """Returns the task that completed last; ties go to the earlier role, then to the higher index."""
+    latest: tuple[RoleName, TaskStatus] | None = None
     for role, tasks in roles:
-        ended = list(filter(counts_toward_completion, tasks))
-        if role.background or not ended:
+        completed = list(filter(counts_toward_completion, tasks))
+        if role.background or not completed:
             continue
-        last = max(ended, key=lambda task: (task.completion_time or 0, task.index))
-        if found is None or (last.completion_time or 0) > (found[1].completion_time or 0):
-            found = (role.name, last)
-    return found
+        last = max(completed, key=lambda task: (task.completion_time or 0, task.index))
+        if latest is None or (last.completion_time or 0) > (latest[1].completion_time or 0):
+            latest = (role.name, last)
+    return latest

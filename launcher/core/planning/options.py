@@ -1,22 +1,21 @@
-"""What an admin may set for all Frameworks together, with the values that serve most."""
+"""Planner options, which apply to all Frameworks."""
 
 from dataclasses import dataclass, field
 
-from launcher.core.failures.classifier import DEFAULT_RULES, FailureClassifier
+from launcher.core.failures.classifier import DEFAULT_CLASSIFIER, FailureClassifier
 from launcher.core.planning.retry import RetryBackoff
 
 
 @dataclass(frozen=True, slots=True)
 class PlannerOptions:
-    """The house rules of one launcher."""
+    """Options of one launcher."""
 
-    #: How a failed pod's end is read.
-    failures: FailureClassifier = field(default_factory=lambda: DEFAULT_RULES)
-    #: Spacing between retries in a row.
+    failures: FailureClassifier = field(default_factory=lambda: DEFAULT_CLASSIFIER)
+    #: Delays between consecutive retries.
     backoff: RetryBackoff = RetryBackoff()
-    #: A Framework that lost a conflict over resources stays away for a random time between these, in seconds.
+    #: Range in seconds of the random delay after a resource conflict.
     conflict_delay: tuple[int, int] = (60, 900)
-    #: A pod that was created but not seen for this many seconds is given up.
+    #: A created pod that is not observed for this many seconds fails its task attempt.
     unobserved_pod_timeout_seconds: int = 300
-    #: A finished Framework without a ttl of its own is kept this many seconds: 30 days.
+    #: Default of ttlSecondsAfterFinished: 30 days.
     default_ttl_seconds: int = 2_592_000

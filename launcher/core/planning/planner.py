@@ -1,62 +1,55 @@
 """
-What to do about a Framework: (framework, pods, now) -> what to save, then what to do, then when to look again.
+Planning: (Framework, pods, time) -> the status to save, the actions to execute after that, the time to plan again.
 
-``plan`` answers from nothing but its arguments. ``Planner`` gives the same answers to whoever keeps it and tells it
-what has changed, at the price of the change alone; a property test holds the two equal.
+``plan`` is a function of its arguments. ``Planner`` returns the same results incrementally, at the cost of what has
+changed; a property test holds the two equal.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from launcher.core.completion_codes import PREDEFINED, Code, Completion, completion_for
+from launcher.core.completion_codes import PREDEFINED, Code, Completion
+from launcher.core.events import ObjectEvent
 from launcher.core.framework import Framework
-from launcher.core.planning import gang, retry
-from launcher.core.planning.actions import Action, DeleteFramework, ListPodsLive, ObjectEvent, StateTransition
+from launcher.core.planning import gang, messages
+from launcher.core.planning.actions import Action, StateTransition
 from launcher.core.planning.attempt_end import (
-    ALWAYS_STOPS,
-    DELETED,
-    completion_message,
-    deadline,
-    deadline_words,
-    interrupting_completion,
-    retry_decision,
-    ttl_seconds,
+    AttemptEnd,
 )
-from launcher.core.planning.attempt_state import AttemptState, CompletedTask
-from launcher.core.planning.completion_tracker import AttemptResult, CompletionTracker
+from launcher.core.planning.attempt_state import CompletedTask
+from launcher.core.planning.completion_tracker import AttemptResult
 from launcher.core.planning.options import PlannerOptions
-from launcher.core.planning.rescale import adopt, known_crews, new_crews, rescale
-from launcher.core.planning.role_state import RoleState, first_wait, start_wait
-from launcher.core.planning.start_order import OPEN, StartGate, gate
+from launcher.core.planning.plan_state import PlanState
+from launcher.core.planning.rescale import rescale, roles_from_status, update_specs
+from launcher.core.planning.role_state import RoleState, first_waiting_reason, scheduling_progress
+from launcher.core.planning.start_order import OPEN, StartGate, start_gate
 from launcher.core.planning.status_builder import StatusBuilder
 from launcher.core.planning.task_transitions import RoleContext
 from launcher.core.pods.observed_pod import ObservedPod
-from launcher.core.spec import CleanPodPolicy, ExecutionType
-from launcher.core.status import FrameworkAttempt, FrameworkStatus, State, Trigger
+from launcher.core.spec import CleanPodPolicy, ExecutionType, PodName
+from launcher.core.status import FrameworkStatus, State
 from launcher.core.timestamps import Time
 
-#: Far more rounds of thought than any role can give cause for.
-_ROUNDS = 50
-_RUNNING = "a task runs"
+#: Far more passes than any role can need.
+_MAX_PASSES_PER_ROLE = 50
 _POD_DELETED = PREDEFINED[Code.POD_EXTERNAL_DELETED].phrase
-_NO_TASKS = "scaled to 0 tasks: nothing runs until a role is scaled up"
 
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """What one look at a Framework came to."""
+    """The result of one planning pass; the status is that of the planner."""
 
-    #: To be done once the status is saved, in this order.
+    #: To be executed in this order, after the status is saved.
     actions: tuple[Action, ...] = ()
-    #: When to look again at the latest; None: when something happens.
+    #: The latest time of the next pass. None: when something changes.
     requeue_at: Time | None = None
-    steps: tuple[StateTransition, ...] = ()
-    notices: tuple[ObjectEvent, ...] = ()
+    transitions: tuple[StateTransition, ...] = ()
+    events: tuple[ObjectEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to save, then what to do, then when to look again."""
+    """The status to save, the actions to execute after that, and the time of the next reconcile."""
 
     status: FrameworkStatus
     actions: tuple[Action, ...] = ()
@@ -68,469 +61,371 @@ def plan(
     pods: Iterable[ObservedPod],
     now: float,
     *,
-    rules: PlannerOptions | None = None,
-    chance: float = 0.0,
-    fresh: bool = False,
+    options: PlannerOptions | None = None,
+    jitter: float = 0.0,
+    pods_are_live: bool = False,
 ) -> Plan:
     """
-    The plan for *framework* with these *pods* of its own.
+    Returns the plan for *framework* with its *pods*.
 
-    *chance* in [0, 1) places random delays. *fresh* says that the pods were just read from the store itself: only then
-    is an attempt over in which a pod may have come unseen, and only then does another one begin.
+    *jitter* in [0, 1) selects random delays. *pods_are_live*: the pods were just listed from the store, not taken from
+    a cache. Only then does an attempt complete whose pods may exist unobserved, and only then does the next one start.
     """
-    planner = Planner(framework, rules or PlannerOptions())
+    planner = Planner(framework, options or PlannerOptions())
     for pod in pods:
-        planner.attempt_state.observe_pod(pod)
-    look = planner.plan(now, chance=chance, fresh=fresh)
-    return Plan(planner.status(), look.actions, look.requeue_at)
+        planner.observe_pod(pod)
+    result = planner.plan(now, jitter=jitter, pods_are_live=pods_are_live)
+    return Plan(planner.status(), result.actions, result.requeue_at)
 
 
 class Planner:
-    """One Framework, thought through from its last saved status on."""
+    """Plans one Framework, starting from its last saved status."""
 
-    def __init__(self, framework: Framework, rules: PlannerOptions) -> None:
-        self.attempt_state = AttemptState(framework.name, framework.uid)
-        #: Who places the gang, for people to read; empty while that is not known.
+    def __init__(self, framework: Framework, options: PlannerOptions) -> None:
+        #: The name of the gang backend for messages; empty while it is unknown.
         self.gang_backend = ""
-        self._framework = framework
-        self._rules = rules
-        self._record: StatusBuilder | None = None
-        #: Another attempt is due, and every pod of the last one has to go first.
-        self._sweeping = False
-        #: This look began with an attempt whose end is stored: nothing is begun on an end that a crash could lose.
-        self._is_end_saved = False
-        self._jury = CompletionTracker()
-        self._actions: list[Action] = []
-        self._wakes: list[Time] = []
+        self._state = PlanState(framework, options)
+        self._tasks = self._state.tasks
+        self._end = AttemptEnd(self._state)
         if framework.status is not None:
             self._load(framework.status)
 
+    # Observations.
+
+    def update(self, framework: Framework) -> None:
+        """Replaces spec and metadata; the planner owns the status."""
+        if (framework.generation, framework.deleting) != (
+            self._state.framework.generation,
+            self._state.framework.deleting,
+        ):
+            self._tasks.enqueue_all()
+        self._state.framework = framework
+
+    def observe_pod(self, pod: ObservedPod) -> None:
+        """Records the current pod. A version older than the known one is ignored."""
+        self._tasks.observe_pod(pod)
+
+    def pod_deleted(self, name: PodName) -> None:
+        """Records that the pod no longer exists."""
+        self._tasks.pod_deleted(name)
+
+    def creation_rejected(self, name: PodName, completion: Completion) -> None:
+        """Records that the pod can never be created; the task attempt completes with *completion*."""
+        self._tasks.reject_creation(name, completion)
+
+    def creation_delayed(self, name: PodName, message: str) -> None:
+        """Records why the pod could not be created yet."""
+        self._tasks.set_creation_message(name, message)
+
+    def add_event(self, event: ObjectEvent) -> None:
+        """Adds an event to the result of the next pass."""
+        self._tasks.events.append(event)
+
+    def enqueue(self, name: PodName) -> None:
+        """Plans the task of that pod again in the next pass."""
+        self._tasks.enqueue(name)
+
+    def enqueue_all(self) -> None:
+        """Plans all tasks again in the next pass."""
+        self._tasks.enqueue_all()
+
+    # Results.
+
+    @property
+    def pods(self) -> Mapping[PodName, ObservedPod]:
+        return self._tasks.pods
+
+    @property
+    def has_queued(self) -> bool:
+        """Whether the next pass has tasks to plan."""
+        return self._tasks.has_queued
+
+    @property
+    def task_count(self) -> int:
+        """The number of tasks in the status."""
+        return sum(len(role.tasks) for role in self._tasks.roles.values())
+
+    @property
+    def completed_tasks(self) -> int:
+        return self.task_count - sum(role.unfinished for role in self._tasks.roles.values())
+
     @property
     def changed(self) -> bool:
-        """Whether the status is another than when it was last marked saved."""
-        return self.attempt_state.changed or (self._record is not None and self._record.changed)
+        """Whether the status changed since ``mark_saved``."""
+        return self._tasks.changed or (self._state.builder is not None and self._state.builder.changed)
 
     @property
     def attempt(self) -> int:
         """The number of the current attempt."""
-        return self._known.attempt.id
+        return self._status.attempt.id
 
     @property
     def has_run(self) -> bool:
-        """Whether a task of the current attempt has come to run."""
-        return self._known.attempt.run_time is not None
+        """Whether a task of the current attempt has run."""
+        return self._status.attempt.run_time is not None
 
     @property
     def state(self) -> State:
-        """How far the Framework has come."""
-        return self._known.state
+        return self._status.state
 
     @property
     def is_completed(self) -> bool:
-        """Whether the Framework has reached its end."""
         return self.state is State.COMPLETED
 
     @property
     def summary(self) -> FrameworkStatus:
-        """The record as of now, without its tasks."""
-        return self._known.status
+        """The status without its tasks."""
+        return self._status.status
 
     def mark_saved(self) -> None:
-        """The status as it is now is stored."""
-        self._known.changed = self.attempt_state.changed = False
+        """Records that the current status is stored."""
+        self._status.changed = self._tasks.changed = False
 
     def status(self) -> FrameworkStatus:
-        """The whole record as of now."""
+        """Returns the whole status."""
         return replace(
-            self._known.status, roles=tuple(each.to_status() for each in self.attempt_state.crews.values())
+            self._status.status, roles=tuple(role.to_status() for role in self._tasks.roles.values())
         )
 
-    def update(self, framework: Framework) -> None:
-        """The Framework's spec or metadata as it is now; its status is ours to know."""
-        if (framework.generation, framework.deleting) != (
-            self._framework.generation,
-            self._framework.deleting,
-        ):
-            self.attempt_state.enqueue_all()
-        self._framework = framework
-
-    def plan(self, now: float, *, chance: float = 0.0, fresh: bool = False) -> PlanResult:
-        """Think everything through that was touched."""
-        self.attempt_state.actions.clear()
-        self._actions.clear()
-        self._wakes.clear()
-        if self._record is None:
-            self._record = StatusBuilder.begin(int(now))
-        self._known.now = int(now)
-        if self._framework.fault:
-            return self._refused()
-        self._known.mark_spec_valid(self._framework.generation)
-        self._is_end_saved = self._known.state is State.ATTEMPT_COMPLETED
-        self.attempt_state.enqueue_due(int(now))
-        self._settle_doubts(fresh)
+    def plan(self, now: float, *, jitter: float = 0.0, pods_are_live: bool = False) -> PlanResult:
+        """Plans all queued tasks, then the Framework. The arguments are those of ``plan``."""
+        self._tasks.actions.clear()
+        self._state.actions.clear()
+        self._state.requeue_times.clear()
+        if self._state.builder is None:
+            self._state.builder = StatusBuilder.new(int(now))
+        self._status.now = int(now)
+        if self._state.framework.fault:
+            return self._reject_spec()
+        self._status.mark_spec_valid(self._state.framework.generation)
+        self._end.start_pass()
+        self._tasks.enqueue_due(int(now))
+        self._tasks.set_pods_are_live(pods_are_live)
         self._apply_new_generation()
-        self._interrupt()
-        self._run_to_fixpoint(chance, fresh)
-        if self.attempt_state.uncertain_pods:
-            self._request_live_pods()
-        return self._looked()
+        self._end.interrupt()
+        self._run_to_fixpoint(jitter, pods_are_live)
+        if self._tasks.uncertain_pods:
+            self._state.request_live_pods()
+        return self._result()
 
-    def _refused(self) -> PlanResult:
-        """Everything stays as it is until the spec is corrected; then all is looked at again."""
-        self._known.mark_spec_invalid(self._framework.generation, self._framework.fault)
-        self.attempt_state.clear_queue()
-        return replace(self._looked(), requeue_at=None)
+    def _reject_spec(self) -> PlanResult:
+        """Changes nothing until the spec is corrected; then all tasks are planned again."""
+        self._status.mark_spec_invalid(self._state.framework.generation, self._state.framework.fault)
+        self._tasks.clear_queue()
+        return replace(self._result(), requeue_at=None)
 
-    def _run_to_fixpoint(self, chance: float, fresh: bool) -> None:
-        """One thing leads to another; a plan that never rests is a bug, and must not hang everybody else."""
-        for _ in range(_ROUNDS + _ROUNDS * len(self._framework.spec.roles)):
-            if self._is_held():
-                self.attempt_state.clear_queue()
+    def _run_to_fixpoint(self, jitter: float, pods_are_live: bool) -> None:
+        """Repeats passes until nothing changes. An endless loop is a bug, and must not block other Frameworks."""
+        for _ in range(_MAX_PASSES_PER_ROLE * (1 + len(self._state.spec.roles))):
+            if self._suspend():
+                self._tasks.clear_queue()
                 return
-            finished = self.attempt_state.advance_queued(self._around)
-            done = self._judge(finished) or self._compact() or self._review_gang(fresh)
-            if not (done or self._advance_framework(chance, fresh)):
-                self._explain()
+            completed = self._advance_tasks()
+            advanced = (
+                self._record_completions(completed) or self._compact() or self._evaluate_gang(pods_are_live)
+            )
+            if not (advanced or self._advance_framework(jitter, pods_are_live)):
+                self._set_waiting_message()
                 return
-        raise ValueError("the plan does not come to rest")
+        raise ValueError("planning does not reach a fixpoint")
+
+    def _advance_tasks(self) -> list[CompletedTask]:
+        """Advances all queued tasks until none is queued. Returns the tasks that completed, in status order."""
+        completed: list[CompletedTask] = []
+        self._enqueue_changed_gates()
+        while queued := self._tasks.take_queued():
+            for tasks in queued:
+                completed += self._tasks.advance_role(tasks, self._role_context(tasks.role))
+            self._enqueue_changed_gates()
+        return self._tasks.in_status_order(completed)
+
+    def _enqueue_changed_gates(self) -> None:
+        for role in self._tasks.roles.values():
+            if role.pending:
+                self._tasks.update_gate(role, self._gate(role))
 
     @property
-    def _known(self) -> StatusBuilder:
-        if self._record is None:
-            raise ValueError("nothing is known of this Framework before its first look")
-        return self._record
+    def _status(self) -> StatusBuilder:
+        return self._state.status
 
-    @property
-    def _now(self) -> Time:
-        return self._known.now
-
-    @property
-    def _is_ending(self) -> bool:
-        """The current attempt has its end, whether or not all of its pods are gone."""
-        return self._known.attempt.completion is not None
-
-    def _looked(self) -> PlanResult:
-        # What tasks did comes first: it is why the Framework did what it did.
-        steps, notices = (
-            self.attempt_state.steps + self._known.steps,
-            self.attempt_state.notices + self._known.notices,
-        )
-        if self._framework.deleting:
-            # Whoever deletes a Framework deletes its pods.
-            notices = [notice for notice in notices if notice.reason != _POD_DELETED]
-        for told in (
-            self._known.steps,
-            self.attempt_state.steps,
-            self._known.notices,
-            self.attempt_state.notices,
+    def _result(self) -> PlanResult:
+        # Tasks come first: they are the reason for what the Framework did.
+        transitions = (*self._tasks.transitions, *self._status.transitions)
+        events = [*self._tasks.events, *self._status.events]
+        if self._state.framework.deleting:
+            # The deletion of a Framework deletes its pods.
+            events = [event for event in events if event.reason != _POD_DELETED]
+        for reported in (
+            self._tasks.transitions,
+            self._status.transitions,
+            self._tasks.events,
+            self._status.events,
         ):
-            told.clear()
-        wakes = [
-            *self._wakes,
-            *([] if self.attempt_state.next_wake is None else [self.attempt_state.next_wake]),
-        ]
-        actions = (*self.attempt_state.actions.values(), *self._actions)
-        return PlanResult(actions, min(wakes, default=None), tuple(steps), tuple(notices))
+            reported.clear()
+        if self._tasks.next_recheck is not None:
+            self._state.requeue_times.append(self._tasks.next_recheck)
+        actions = (*self._tasks.actions.values(), *self._state.actions)
+        return PlanResult(actions, min(self._state.requeue_times, default=None), transitions, tuple(events))
 
     def _load(self, status: FrameworkStatus) -> None:
-        self._record = StatusBuilder(replace(status, roles=()))
-        self.attempt_state.begin_attempt(status.attempt.id, known_crews(status.roles, self._framework.spec))
-        self.attempt_state.changed = False
-        self._jury.recount(self.attempt_state.crews.values())
-
-    def _settle_doubts(self, fresh: bool) -> None:
-        self.attempt_state.pods_are_live = fresh
-        if fresh:
-            for name in self.attempt_state.uncertain_pods:
-                self.attempt_state.enqueue(name)
-
-    def _request_live_pods(self) -> None:
-        if ListPodsLive() not in self._actions:
-            self._actions.append(ListPodsLive())
+        self._state.builder = StatusBuilder(replace(status, roles=()))
+        self._tasks.start_attempt(status.attempt.id, roles_from_status(status.roles, self._state.spec))
+        self._tasks.changed = False
+        self._state.completions.recount(self._tasks.roles.values())
 
     def _apply_new_generation(self) -> None:
-        """A spec that was not seen before: rescale first, then judge by the new rules."""
-        known = self._known
-        if known.status.observed_generation == self._framework.generation or known.state is State.COMPLETED:
+        """Applies a changed spec: rescales first, then evaluates completion by the new rules."""
+        status = self._status
+        if (
+            status.status.observed_generation == self._state.framework.generation
+            or status.state is State.COMPLETED
+        ):
             return
-        is_new = not known.status.observed_generation and not self.attempt_state.crews
-        known.put(observed_generation=self._framework.generation)
+        is_new = not status.status.observed_generation and not self._tasks.roles
+        status.put(observed_generation=self._state.framework.generation)
         if is_new:
-            self._create_tasks(0)
+            self._state.create_tasks(0)
             return
-        if self._is_ending:
-            adopt(self.attempt_state.crews, self._framework.spec)
+        if self._state.is_ending:
+            update_specs(self._tasks.roles, self._state.spec)
             return
-        incarnation = known.attempt.rescales + 1
-        if rescale(self.attempt_state.crews, self._framework.spec, self._now, incarnation):
-            known.put_attempt(rescales=incarnation)
-        self.attempt_state.enqueue_all()
-        self._jury.recount(self.attempt_state.crews.values())
-        self._accept(self._jury.reevaluate(self.attempt_state.crews.values()))
+        incarnation = status.attempt.rescales + 1
+        if rescale(self._tasks.roles, self._state.spec, self._status.now, incarnation):
+            status.put_attempt(rescales=incarnation)
+        self._tasks.enqueue_all()
+        self._state.completions.recount(self._tasks.roles.values())
+        self._apply_result(self._state.completions.reevaluate(self._tasks.roles.values()))
 
-    def _interrupt(self) -> None:
-        if self._is_ending:
-            return
-        self._is_past_deadline()  # or it is looked at again when it will be
-        end = interrupting_completion(self._framework, self._known.status, self._now)
-        if end is not None:
-            self._complete(end, None, end.diagnostics)
-
-    def _is_held(self) -> bool:
-        """Whether the Framework waits for its user. It counts as started from the moment it does not."""
-        known = self._known
-        if known.state is not State.CREATION_PENDING or self._is_ending:
+    def _suspend(self) -> bool:
+        """Whether executionType Create suspends the Framework. It counts as started once it does not."""
+        status = self._status
+        if status.state is not State.CREATION_PENDING or self._state.is_ending:
             return False
-        # What was begun before the user wrote Create goes on; only what has no pod yet can be held.
-        held = self._framework.spec.execution is ExecutionType.CREATE and not self.attempt_state.pods
-        if held:
-            known.set_message("held: executionType is Create")
-        known.condition(
-            "Suspended", held, "Held" if held else "Started", known.status.message if held else ""
+        # Only a Framework without pods can be suspended.
+        suspended = self._state.spec.execution is ExecutionType.CREATE and not self._tasks.pods
+        if suspended:
+            status.set_message(messages.SUSPENDED)
+        status.condition(
+            "Suspended",
+            suspended,
+            "Held" if suspended else "Started",
+            status.status.message if suspended else "",
         )
-        if not held:
-            known.condition("Started", True, "AttemptStarted")
-            self._is_past_deadline()
-        return held
+        if not suspended:
+            status.condition("Started", True, "AttemptStarted")
+            self._end.is_past_deadline()
+        return suspended
 
-    def _is_past_deadline(self) -> bool:
-        """Whether the Framework's time is over; if not, it is looked at again when it will be."""
-        due = deadline(self._framework.spec, self._known.status)
-        if due is None:
-            return False
-        self._wakes.append(due)
-        return self._now >= due
-
-    def _around(self, each: RoleState) -> RoleContext:
-        here = self._gate(each)
+    def _role_context(self, role: RoleState) -> RoleContext:
+        gate = self._gate(role)
         return RoleContext(
-            now=self._now,
-            rules=self._rules,
-            role_name=each.name,
-            role=each.role,
-            graceful_deletion_seconds=each.graceful_deletion_seconds,
-            waiting_reason=here.hold,
-            unreachable_reason=here.unreachable,
-            ending=self._is_ending,
-            deletes_running_pods=self._stops_running or self._sweeping,
-            deletes_ended_pods=self._framework.spec.clean_pods is CleanPodPolicy.ALL or self._sweeping,
+            now=self._status.now,
+            options=self._state.options,
+            role_name=role.name,
+            role=role.role,
+            graceful_deletion_seconds=role.graceful_deletion_seconds,
+            waiting_reason=gate.waiting_reason,
+            unreachable_reason=gate.unreachable_reason,
+            ending=self._state.is_ending,
+            deletes_running_pods=self._end.deletes_running_pods or self._end.is_deleting_all_pods,
+            deletes_terminated_pods=(
+                self._state.spec.clean_pods is CleanPodPolicy.ALL or self._end.is_deleting_all_pods
+            ),
         )
 
-    @property
-    def _stops_running(self) -> bool:
-        """Whether pods that run are stopped when the attempt is over."""
-        end = self._known.attempt.completion
-        return (
-            self._framework.spec.clean_pods is not CleanPodPolicy.NONE
-            or (end is not None and end.code in ALWAYS_STOPS)
-            # What belongs to a gang that never was is of use to nobody.
-            or gang.is_unplaced(self._known.status)
-        )
-
-    def _gate(self, each: RoleState) -> StartGate:
-        if self._framework.deleting:
-            return StartGate(hold=DELETED)
-        if each.role is None or self._is_ending:
+    def _gate(self, role: RoleState) -> StartGate:
+        if self._state.framework.deleting:
+            return StartGate(waiting_reason=messages.FRAMEWORK_DELETING)
+        if role.role is None or self._state.is_ending:
             return OPEN
-        return gate(each.role, self._framework.spec, self.attempt_state.crews)
+        return start_gate(role.role, self._state.spec, self._tasks.roles)
 
-    def _judge(self, finished: list[CompletedTask]) -> bool:
-        """Count each task that ended, in order; the first to meet a rule ends the attempt."""
-        for each in finished:
-            if not self._is_ending:
-                self._accept(self._jury.record_completion(each))
-        return bool(finished)
+    def _record_completions(self, completed: list[CompletedTask]) -> bool:
+        """Counts completed tasks in order; the first that meets a rule completes the attempt."""
+        for task in completed:
+            if not self._state.is_ending:
+                self._apply_result(self._state.completions.record_completion(task))
+        return bool(completed)
 
-    def _accept(self, verdict: AttemptResult | None) -> None:
-        if verdict is not None:
-            self._complete(verdict.end, verdict.trigger, verdict.trigger.message)
+    def _apply_result(self, result: AttemptResult | None) -> None:
+        if result is not None:
+            self._end.complete(result.completion, result.trigger)
 
-    def _review_gang(self, fresh: bool) -> bool:
-        """See how the gang stands; True when that ends the attempt. A cache that is behind ends nothing."""
-        if self._is_ending or self._known.state is State.COMPLETED:
+    def _evaluate_gang(self, pods_are_live: bool) -> bool:
+        """Evaluates the gang. Returns whether that completed the attempt, which needs live pods."""
+        status = self._status
+        if self._state.is_ending or status.state is State.COMPLETED:
             return False
-        wait = gang.evaluate_gang(
-            self._framework.spec.gang, self.attempt_state.crews.values(), self._known, self.gang_backend
+        evaluation = gang.evaluate_gang(
+            self._state.spec.gang,
+            self._tasks.roles.values(),
+            status.status.condition(gang.GANG_PLACED),
+            self._status.now,
+            self.gang_backend,
         )
-        if wait.until is not None:
-            self._wakes.append(wait.until)
-        if wait.end is None:
+        if evaluation.condition is not None:
+            status.put_condition(evaluation.condition)
+            if not evaluation.condition.status and status.state is State.PREPARING:
+                status.set_message(evaluation.condition.message)
+        status.events.extend(evaluation.events)
+        if evaluation.deadline is not None:
+            self._state.requeue_times.append(evaluation.deadline)
+        if evaluation.completion is None:
             return False
-        if not fresh:
-            self._request_live_pods()
+        if not pods_are_live:
+            self._state.request_live_pods()
             return False
-        self._complete(wait.end, wait.trigger, wait.because)
+        self._end.complete(evaluation.completion, evaluation.trigger)
         return True
 
     def _compact(self) -> bool:
-        """Let go of removed tasks that are through; True when the crews are not what they were."""
-        if self._is_ending:
+        """Drops removed tasks that completed. Returns whether roles changed."""
+        if self._state.is_ending:
             return False
-        incarnation = self._known.attempt.rescales + 1
-        compacted = self.attempt_state.compact(self._now, incarnation)
+        incarnation = self._status.attempt.rescales + 1
+        compacted = self._tasks.compact(self._status.now, incarnation)
         if compacted.renewed:
-            self._known.put_attempt(rescales=incarnation)
+            self._status.put_attempt(rescales=incarnation)
         return compacted.changed
 
-    def _complete(self, end: Completion, trigger: Trigger | None, because: str) -> None:
-        """The attempt is over. Its end is written once; tasks without one of their own are told so."""
-        known = self._known
-        known.put_attempt(completion=end, trigger=trigger)
-        deleted = end.code == Code.FRAMEWORK_EXTERNAL_DELETED
-        if not deleted:
-            stopped = completion_for(Code.FRAMEWORK_ATTEMPT_COMPLETION, f"the attempt is over: {because}")
-            self.attempt_state.complete_remaining(stopped, "stopped because the attempt is over")
-        self.attempt_state.enqueue_all()
-        if known.state is not State.CREATION_PENDING:
-            known.transition_to(State.DELETING if deleted else State.DELETION_PENDING, because)
-        elif self.attempt_state.pods:
-            known.transition_to(State.DELETING, because)
-        else:
-            known.set_message(because)
-
-    def _advance_framework(self, chance: float, fresh: bool) -> bool:
-        """Take the Framework's own next step, if one is due; True when there may be more to think through."""
-        known, crews = self._known, self.attempt_state.crews.values()
-        if known.state is State.COMPLETED:
-            self._expire()
-            return False
-        if known.state is State.ATTEMPT_COMPLETED:
-            return self._after_attempt(chance, fresh)
-        if self._is_ending:
-            return self._settle_end(fresh)
-        if known.state is State.CREATION_PENDING and self._is_underway():
-            tasks = any(each.tasks for each in crews)
-            known.transition_to(State.PREPARING, "" if tasks else "there are no tasks to run")
+    def _advance_framework(self, jitter: float, pods_are_live: bool) -> bool:
+        """Makes the next transition of the Framework, if one is due. Returns whether another pass is needed."""
+        status, roles = self._status, self._tasks.roles.values()
+        if self._state.is_ending or status.state in (State.ATTEMPT_COMPLETED, State.COMPLETED):
+            return self._end.advance(jitter, pods_are_live)
+        if status.state is State.CREATION_PENDING and self._has_started_tasks():
+            has_tasks = any(role.tasks for role in roles)
+            status.transition_to(State.PREPARING, "" if has_tasks else messages.NO_TASKS)
             return True
-        if known.state is State.PREPARING and any(each.running for each in crews):
-            known.transition_to(State.RUNNING, _RUNNING)
+        if status.state is State.PREPARING and any(role.running for role in roles):
+            status.transition_to(State.RUNNING, messages.ATTEMPT_RUNNING)
             return True
         return False
 
-    def _explain(self) -> None:
-        """Have the message of a Framework under way name what it waits for."""
-        known, crews = self._known, self.attempt_state.crews.values()
-        if self._is_ending or gang.is_unplaced(known.status):
+    def _set_waiting_message(self) -> None:
+        """Sets the message of a Framework that is not ending: what it is waiting for, or how many tasks run."""
+        status, roles = self._status, self._tasks.roles.values()
+        if self._state.is_ending or gang.is_unplaced(status.status):
             return
-        if not any(each.tasks for each in crews):
-            if known.state is State.RUNNING:
-                known.set_message(_NO_TASKS)
+        if not any(role.tasks for role in roles):
+            if status.state is State.RUNNING:
+                status.set_message(messages.SCALED_TO_ZERO)
             return
-        match known.state:
+        match status.state:
             case State.CREATION_PENDING:
-                known.set_message(first_wait(crews))
+                status.set_message(first_waiting_reason(roles))
             case State.PREPARING:
-                known.set_message(first_wait(crews) or start_wait(crews))
+                status.set_message(first_waiting_reason(roles) or scheduling_progress(roles))
             case State.RUNNING:
-                wait = first_wait(crews)
-                known.set_message(f"{_RUNNING}; {wait}" if wait else _RUNNING)
+                running = sum(role.running for role in roles)
+                total = sum(len(role.tasks) - role.removed_tasks for role in roles)
+                # The number changes only when a task changes its state, which is written in any case.
+                status.set_message(messages.tasks_running(running, total, first_waiting_reason(roles)))
             case _:
                 pass
 
-    def _is_underway(self) -> bool:
-        crews = self.attempt_state.crews.values()
-        return not any(each.tasks for each in crews) or any(
-            len(each.tasks) != each.by_state[State.CREATION_PENDING] for each in crews
+    def _has_started_tasks(self) -> bool:
+        roles = self._tasks.roles.values()
+        return not any(role.tasks for role in roles) or any(
+            len(role.tasks) != role.by_state[State.CREATION_PENDING] for role in roles
         )
-
-    def _settle_end(self, fresh: bool) -> bool:
-        """Wait until everything that has to go is gone."""
-        known, board = self._known, self.attempt_state
-        if board.uncertain_pods:
-            return False
-        if self._framework.deleting and not board.pods and not board.all_completed:
-            board.complete_remaining(completion_for(Code.FRAMEWORK_ATTEMPT_COMPLETION, DELETED), DELETED)
-            return True
-        if board.all_completed and not self._has_to_go():
-            if not fresh and board.has_unobserved_pods:
-                self._request_live_pods()
-                return False
-            known.transition_to(State.ATTEMPT_COMPLETED, known.status.message)
-            return True
-        if known.state in (State.CREATION_PENDING, State.DELETION_PENDING) and board.deleting:
-            known.transition_to(State.DELETING, known.status.message)
-        return False
-
-    def _has_to_go(self) -> bool:
-        """Whether there are pods that cannot stay beyond the end: also such as came into sight only after it."""
-        if self._framework.spec.clean_pods is CleanPodPolicy.ALL:
-            return bool(self.attempt_state.pods)
-        return self._stops_running and any(not pod.ended for pod in self.attempt_state.pods.values())
-
-    def _after_attempt(self, chance: float, fresh: bool) -> bool:
-        """Decide between another attempt and the end."""
-        known, spec = self._known, self._framework.spec
-        end = known.attempt.completion
-        if end is None:
-            raise ValueError("an attempt that is over has a completion")
-        if self._framework.deleting:
-            return False
-        after = retry_decision(spec, known.status, end, self._rules, self._now, chance)
-        if isinstance(after, retry.GiveUp):
-            return self._finish(after.because)
-        if spec.execution is ExecutionType.STOP:
-            because = f"stopped before its retry after {end.summary}"
-            return self._complete_instead_of_retry(Code.STOP_FRAMEWORK_REQUESTED, because)
-        if self._is_past_deadline():
-            because = f"{deadline_words(spec)}, before its retry after {end.summary}"
-            return self._complete_instead_of_retry(Code.ACTIVE_DEADLINE_EXCEEDED, because)
-        if after.delay and known.retry.delay is None:
-            known.put(retry=retry.scheduled(known.retry, after))
-            known.set_message(f"{end.summary}; tried again in {after.delay} s: {after.because}")
-        due = retry.due(known.status.transition_time, after.delay, self._now)
-        if after.delay and self._now < due:
-            self._wakes.append(due)
-            return False
-        return self._delete_old_pods_then_retry(end, after, fresh)
-
-    def _delete_old_pods_then_retry(self, end: Completion, after: retry.Retry, fresh: bool) -> bool:
-        """See that no pod of this attempt is left, then begin the next one."""
-        if self.attempt_state.pods:
-            if self._sweeping:
-                return False
-            self._sweeping = True
-            self.attempt_state.enqueue_all()
-            return True
-        if not (fresh and self._is_end_saved):
-            self._request_live_pods()
-            return False
-        self._sweeping = False
-        known = self._known
-        known.put(retry=retry.executed(known.retry, after), observed_generation=self._framework.generation)
-        known.put(attempt=FrameworkAttempt(known.retry.total, self._now))
-        gang.begin(known)
-        because = f"try {known.retry.total + 1} after {end.summary}: {after.because}"
-        known.transition_to(State.CREATION_PENDING, because)
-        self._create_tasks(known.retry.total)
-        return True
-
-    def _create_tasks(self, attempt: int) -> None:
-        """Fresh tasks for an attempt that begins."""
-        self.attempt_state.begin_attempt(attempt, new_crews(self._framework.spec, self._known.now))
-        self._jury.recount(self.attempt_state.crews.values())
-
-    def _complete_instead_of_retry(self, code: Code, because: str) -> bool:
-        """The user or the deadline was faster than the retry: no attempt is made only to be stopped."""
-        self._known.put_attempt(completion=completion_for(code, because), trigger=None)
-        self.attempt_state.enqueue_all()  # such an end stops pods that the one before it left running
-        return self._finish(because)
-
-    def _finish(self, because: str) -> bool:
-        known = self._known
-        if self._sweeping:  # pods that were to make room for another attempt are kept after all
-            self._sweeping = False
-            self.attempt_state.enqueue_all()
-        known.put(retry=replace(known.retry, delay=None))
-        known.transition_to(State.COMPLETED, completion_message(known.attempt, because))
-        return True
-
-    def _expire(self) -> None:
-        """A finished Framework goes when its time after the end is over."""
-        if self._framework.deleting:
-            return
-        status, limit = self._known.status, ttl_seconds(self._framework.spec, self._rules)
-        due = (status.completion_time or status.transition_time) + limit
-        if self._now < due:
-            self._wakes.append(due)
-        else:
-            self._actions.append(DeleteFramework(f"it finished {limit} s ago"))

@@ -1,13 +1,14 @@
-"""Whether an attempt that ended runs again, when and why: one table for Frameworks and tasks."""
+"""Retry decisions: whether a completed attempt is retried, when and why. The same rules for Frameworks and tasks."""
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from launcher.core.completion_codes import Attribute, Code, Completion
 from launcher.core.spec import RETRY_ALWAYS, RETRY_ANY_FAILURE, RetryPolicy
 from launcher.core.status import RetryStatus
 from launcher.core.timestamps import Time
 
-#: Ends that somebody asked for: no policy runs such an attempt again.
+#: Completions that were requested; no policy retries them.
 NEVER_RETRIED: frozenset[int] = frozenset(
     {
         Code.STOP_FRAMEWORK_REQUESTED,
@@ -17,40 +18,49 @@ NEVER_RETRIED: frozenset[int] = frozenset(
     }
 )
 
-#: What is said of budgets that would not read well as a number.
-_USED_UP = {0: "maxRetryCount is 0", 1: "its one retry is used up"}
+
+Seconds = TypeVar("Seconds", int, float)
 
 
 @dataclass(frozen=True, slots=True)
 class RetryBackoff:
-    """How retries in a row are spaced out: at once, *first*, then double up to *most* seconds."""
+    """Delays of consecutive retries: none, *first_seconds*, then doubled up to *max_seconds*."""
 
-    first: int = 10
-    most: int = 300
-    #: An attempt that lasted this long ends the row.
+    first_seconds: int = 10
+    max_seconds: int = 300
+    #: An attempt of this duration resets the delay.
     reset_after_seconds: int = 600
 
     def delay(self, quick: int) -> int:
-        """Seconds before the retry that follows *quick* quick ones."""
-        # Beyond 2**20 the cap has long been reached; the bound keeps the number small.
-        return 0 if quick == 0 else min(self.most, self.first << min(quick - 1, 20))
+        """Seconds before the retry that follows *quick* consecutive retries."""
+        return retry_delay(quick, self.first_seconds, self.max_seconds)
+
+
+def retry_delay(streak: int, first: Seconds, maximum: Seconds) -> Seconds:
+    """Returns the delay after a streak of retries: 0 for none, then *first*, then doubled up to *maximum*."""
+    # The maximum is reached long before 2**30; the bound keeps the number small.
+    return min(maximum, first * 2 ** min(streak - 1, 30)) if streak else first * 0
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """It runs again after *delay* seconds."""
+    """The attempt is retried after *delay* seconds."""
 
     delay: int
     accountable: bool
     quick: int
-    because: str
+    reason: str
+    #: The number of counted retries that remain after this one; None: unlimited.
+    left: int | None = None
+    #: Why the retry does not count; empty if it does.
+    uncounted_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """It does not run again."""
+    """The attempt is not retried."""
 
-    because: str
+    reason: str
 
 
 def after_completion(
@@ -58,52 +68,71 @@ def after_completion(
     completion: Completion,
     status: RetryStatus,
     *,
-    lasted: int,
+    duration: int,
     backoff: RetryBackoff,
     conflict_delay: int = 0,
 ) -> Retry | GiveUp:
     """
-    What follows an attempt that ended with *completion* after *lasted* seconds.
+    Decides what follows an attempt that completed with *completion* after *duration* seconds.
 
-    *conflict_delay* is how long to stay away after a conflict over resources. A retry that was scheduled is carried
-    out even if the policy has changed since; whether it counts follows the policy of now.
+    *conflict_delay* is the minimum delay after a resource conflict. A scheduled retry is executed even if the policy
+    has changed since; whether it counts depends on the current policy.
     """
-    because = _permits(policy, completion, status)
-    quick = 0 if lasted >= backoff.reset_after_seconds else status.consecutive_quick_retries
+    reason = _permits(policy, completion, status)
+    quick = 0 if duration >= backoff.reset_after_seconds else status.consecutive_quick_retries
     if status.delay is not None:
-        because = because if isinstance(because, str) else "it was scheduled before the policy changed"
-        return Retry(status.delay, is_accountable(policy, completion), quick + 1, because)
-    if isinstance(because, GiveUp):
-        return because
+        reason = (
+            reason
+            if isinstance(reason, str)
+            else f"{_next_attempt(status)} (scheduled before the policy changed)"
+        )
+        return _retry(policy, completion, status, status.delay, quick + 1, reason)
+    if isinstance(reason, GiveUp):
+        return reason
     delay = backoff.delay(quick)
     if policy.fancy and completion.failed and _is_conflict(completion):
         delay = max(delay, conflict_delay)
-    return Retry(delay, is_accountable(policy, completion), quick + 1, because)
+    return _retry(policy, completion, status, delay, quick + 1, reason)
+
+
+def _retry(
+    policy: RetryPolicy, completion: Completion, status: RetryStatus, delay: int, quick: int, reason: str
+) -> Retry:
+    uncounted = uncounted_reason(policy, completion)
+    left = retries_left(policy, status.accountable + (not uncounted))
+    return Retry(delay, not uncounted, quick, reason, left, uncounted)
+
+
+def retries_left(policy: RetryPolicy, used: int) -> int | None:
+    """The number of counted retries that remain after *used* ones; None: unlimited."""
+    return max(0, policy.max_retries - used) if policy.max_retries >= 0 else None
 
 
 def due(since: Time, delay: int, now: Time) -> Time:
     """
-    When a pause of *delay* seconds that began at *since* is over.
+    Returns the end of a delay of *delay* seconds that began at *since*.
 
-    It is over at once when that is further away than twice the pause: then the clock was set back since it began.
+    It ends now if the end is further away than twice the delay: then the clock was set back.
     """
     end = since + delay
     return end if end - now <= 2 * delay else now
 
 
-def is_accountable(policy: RetryPolicy, completion: Completion) -> bool:
-    """Whether a retry after *completion* counts towards ``maxRetryCount``."""
+def uncounted_reason(policy: RetryPolicy, completion: Completion) -> str:
+    """Why a retry after *completion* does not count towards ``maxRetryCount``; empty if it does."""
     by_kind = policy.fancy and completion.failed and not _is_by_exit_code(policy, completion)
-    return not (by_kind and Attribute.TRANSIENT in completion.attributes)
+    if not by_kind or Attribute.TRANSIENT not in completion.attributes:
+        return ""
+    return "transient resource conflict" if _is_conflict(completion) else "transient failure"
 
 
-def scheduled(status: RetryStatus, retry: Retry) -> RetryStatus:
-    """The record of a retry to come; one that comes at once needs none."""
+def with_scheduled_retry(status: RetryStatus, retry: Retry) -> RetryStatus:
+    """Returns the status with a scheduled retry; one without a delay is not recorded."""
     return replace(status, delay=retry.delay) if retry.delay else status
 
 
-def executed(status: RetryStatus, retry: Retry) -> RetryStatus:
-    """The counters once *retry* has been carried out."""
+def with_executed_retry(status: RetryStatus, retry: Retry) -> RetryStatus:
+    """Returns the counters after *retry* was executed."""
     return replace(
         status,
         total=status.total + 1,
@@ -118,51 +147,57 @@ def _is_conflict(completion: Completion) -> bool:
 
 
 def _permits(policy: RetryPolicy, completion: Completion, status: RetryStatus) -> str | GiveUp:
-    """Why it runs again, or that it does not. The first row that matches decides."""
+    """Returns why the attempt is retried, or GiveUp. The first rule that matches decides."""
     limit, used = policy.max_retries, status.accountable
     if completion.code in NEVER_RETRIED:
         return GiveUp(f"{completion.phrase} is never retried")
-    if completion.failed and (said := _by_failure(policy, completion)) is not None:
-        return said
+    if completion.failed and (decision := _by_failure(policy, completion, status)) is not None:
+        return decision
     if limit == RETRY_ALWAYS:
-        return "maxRetryCount -2 runs it again whatever its end"
+        return f"{_next_attempt(status)} (maxRetryCount -2 retries after success and failure)"
     if not completion.failed:
-        return GiveUp("it succeeded")
+        return GiveUp("the attempt succeeded")
     if limit == RETRY_ANY_FAILURE:
-        return "maxRetryCount -1 retries every failure"
+        return f"{_next_attempt(status)} (maxRetryCount -1 retries every failure)"
     if used < limit:
-        return f"retry {used + 1} of {limit}"
-    return GiveUp(_USED_UP.get(limit, f"all {limit} retries are used up"))
+        return f"{_next_attempt(status)} of {1 + limit + status.total - used}"
+    return GiveUp(f"no retries left ({used} of {limit} used)" if limit else "maxRetryCount is 0")
 
 
-def _by_failure(policy: RetryPolicy, completion: Completion) -> str | GiveUp | None:
-    """What the failure itself decides; None when that is for the number of retries."""
+def _next_attempt(status: RetryStatus) -> str:
+    """``attempt 2``: the first attempt is 1, and *status* counts the retries so far."""
+    return f"attempt {status.total + 2}"
+
+
+def _by_failure(policy: RetryPolicy, completion: Completion, status: RetryStatus) -> str | GiveUp | None:
+    """Returns the decision by the kind of failure; None if the number of retries decides."""
     if _is_by_exit_code(policy, completion):
         code = _exit_code(completion)
         if code in (policy.exit_codes or ()):
             return None
-        told = "an end without an exit code" if code is None else f"exit code {code}"
-        return GiveUp(f"{told} is none of retryableExitCodes")
+        if code is None:
+            return GiveUp("the pod has no exit code to compare with retryableExitCodes")
+        return GiveUp(f"exit code {code} is not in retryableExitCodes")
     if not policy.fancy:
         return None
-    if _is_conflict(completion):
-        return "the failure is a passing conflict over resources; the retry is not counted (fancyRetryPolicy)"
-    if Attribute.TRANSIENT in completion.attributes:
-        return "the failure is transient; the retry is not counted (fancyRetryPolicy)"
+    if kind := uncounted_reason(policy, completion):
+        return f"{_next_attempt(status)} ({kind}, not counted: fancyRetryPolicy)"
     if Attribute.PERMANENT in completion.attributes:
-        return GiveUp("the failure is permanent, another try would end the same way (fancyRetryPolicy)")
+        return GiveUp("permanent failure (fancyRetryPolicy)")
     return None
 
 
 def _is_by_exit_code(policy: RetryPolicy, completion: Completion) -> bool:
-    """Whether the exit code decides. Where there is none, the kind of the failure may, if it is asked to."""
+    """Whether retryableExitCodes decide. Without an exit code, fancyRetryPolicy may decide instead."""
     return policy.exit_codes is not None and not (policy.fancy and _exit_code(completion) is None)
 
 
 def _exit_code(completion: Completion) -> int | None:
-    """The exit code of the container that failed; None when the pod was ended without one, or never was."""
+    """The exit code of the container that failed; None if the pod has none, or never existed."""
     codes = (
-        [each.code for each in completion.pod.containers if each.code] if completion.pod is not None else []
+        [container.code for container in completion.pod.containers if container.code]
+        if completion.pod is not None
+        else []
     )
     if completion.code in codes or not codes:
         return completion.code if completion.code > 0 else None

@@ -1,16 +1,17 @@
-"""The tasks of one role while their Framework is being worked on, with counts that are kept, not recounted."""
+"""The tasks of one role during planning, with counts that are updated incrementally."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from launcher.core.planning import messages
 from launcher.core.planning.completion_policy import CompletionCounts, counts_toward_completion
 from launcher.core.planning.start_order import OPEN, StartGate
 from launcher.core.spec import RoleName, TaskRole
 from launcher.core.status import RoleStatus, State, TaskStatus, was_scheduled
 
-#: States whose message is the reason of a wait: for its pod, its containers or its retry.
-_EXPLAINED = frozenset(
+#: States whose message is what the task is waiting for: its pod, its containers or its retry.
+_WAITING_STATES = frozenset(
     {
         State.CREATION_PENDING,
         State.PREPARING,
@@ -23,73 +24,73 @@ _EXPLAINED = frozenset(
 
 @dataclass(slots=True)
 class RoleState:
-    """A role's tasks, by index. A Standing in the sense of ``core.order``."""
+    """A role's tasks, by index. Implements ``start_order.RoleProgress``."""
 
     name: RoleName
-    #: None: the role is gone from the spec.
+    #: None: the role was removed from the spec.
     role: TaskRole | None
     tasks: list[TaskStatus] = field(default_factory=list)
     graceful_deletion_seconds: int | None = None
     by_state: Counter[State] = field(default_factory=Counter)
-    #: Tasks that count towards completion, judged one by one.
+    #: Completed tasks, for the completion policy.
     count: CompletionCounts = field(default_factory=CompletionCounts)
     waiting: int = 0
     running: int = 0
     ready: int = 0
     succeeded: int = 0
     unfinished: int = 0
-    #: Tasks that have been given a node in their current try, and those that ended without.
+    #: Tasks whose current attempt was scheduled, and tasks that completed unscheduled.
     placed: int = 0
     ended_unscheduled: int = 0
-    #: Tasks whose message says what they wait for.
+    #: Tasks with a message that says what they are waiting for.
     explained: int = 0
-    #: Tasks that a scale-down has removed and that are still in the record.
+    #: Tasks that a scale-down removed and that are still in the status.
     removed_tasks: int = 0
-    #: Tasks whose pods are still to be created, and what they were told of the role's gate.
+    #: Indices of tasks whose pods are not created yet, and the gate when they were last planned.
     pending: set[int] = field(default_factory=set)
     last_gate: StartGate = OPEN
 
     @property
     def desired_tasks(self) -> int:
-        """How many tasks the spec asks for."""
+        """The number of tasks in the spec."""
         return self.role.tasks if self.role is not None else 0
 
     def add(self, task: TaskStatus) -> None:
-        """One more task, at the end."""
+        """Appends a task."""
         self.tasks.append(task)
-        self._tally(task, 1)
+        self._count(task, 1)
 
     def drop_last(self) -> None:
-        """The last task leaves the record."""
+        """Removes the last task from the status."""
         task = self.tasks.pop()
         self.pending.discard(task.index)
-        self._tally(task, -1)
+        self._count(task, -1)
 
     def replace_task(self, task: TaskStatus) -> None:
-        """The task in its new state, in place of the old."""
-        self._tally(self.tasks[task.index], -1)
+        """Replaces the task of the same index."""
+        self._count(self.tasks[task.index], -1)
         self.tasks[task.index] = task
-        self._tally(task, 1)
+        self._count(task, 1)
 
     def recount(self) -> None:
-        """Judge every task anew by the rules of now: after a change of the spec, or after loading."""
+        """Counts completed tasks by the current completion policy: after loading, or a change of the spec."""
         self.count = CompletionCounts()
         if self.role is not None:
             for task in filter(counts_toward_completion, self.tasks):
                 self.count.add(task, self.role.completion)
 
     def to_status(self) -> RoleStatus:
-        """The role's record as it is now."""
+        """Returns the role's status."""
         return RoleStatus(self.name, tuple(self.tasks), self.graceful_deletion_seconds)
 
-    def _tally(self, task: TaskStatus, by: int) -> None:
+    def _count(self, task: TaskStatus, by: int) -> None:
         state = task.state
         self.by_state[state] += by
         if task.deletion_pending:
             self.removed_tasks += by
             return
-        self.explained += by * is_explained(task)
-        if task.attempt.node is not None or was_scheduled(task):  # the former is quicker, and mostly enough
+        self.explained += by * _is_explained(task)
+        if task.attempt.node is not None or was_scheduled(task):  # the former is faster and usually enough
             self.placed += by
         else:
             self.ended_unscheduled += by * (state is State.COMPLETED)
@@ -104,41 +105,41 @@ class RoleState:
             self.ready += by * task.attempt.ready
 
 
-def is_explained(task: TaskStatus) -> bool:
-    """Whether the task's message says what it waits for."""
-    return bool(task.message) and task.state in _EXPLAINED and not task.deletion_pending
+def _is_explained(task: TaskStatus) -> bool:
+    """Whether the task's message says what it is waiting for."""
+    return bool(task.message) and task.state in _WAITING_STATES and not task.deletion_pending
 
 
-def first_wait(crews: Iterable[RoleState]) -> str:
-    """What the first task waits for that says so; one that has a pod comes before one that has none."""
-    later = ""
-    for each in crews:
-        for task in each.tasks if each.explained else ():
-            if not is_explained(task):
+def first_waiting_reason(roles: Iterable[RoleState]) -> str:
+    """The message of the first task that is waiting; a task with a pod comes before one without."""
+    without_pod = ""
+    for role in roles:
+        for task in role.tasks if role.explained else ():
+            if not _is_explained(task):
                 continue
-            words = f"{each.name}[{task.index}]: {task.message}"
+            reason = f"{messages.task_name(role.name, task.index)}: {task.message}"
             if task.state is not State.CREATION_PENDING:
-                return words
-            later = later or words
+                return reason
+            without_pod = without_pod or reason
             break
-    return later
+    return without_pod
 
 
-def start_wait(crews: Collection[RoleState]) -> str:
-    """How far tasks have come of which none runs and none says what it waits for."""
-    wanted = sum(len(each.tasks) - each.removed_tasks for each in crews)
-    unscheduled = wanted - sum(each.placed + each.ended_unscheduled for each in crews)
+def scheduling_progress(roles: Collection[RoleState]) -> str:
+    """The message of a Framework of which no task runs and no task has a message."""
+    total = sum(len(role.tasks) - role.removed_tasks for role in roles)
+    unscheduled = total - sum(role.placed + role.ended_unscheduled for role in roles)
     if unscheduled:
-        return f"waiting for {unscheduled} of {wanted} tasks to be scheduled"
-    return "waiting for containers to start"
+        return messages.waiting_for_scheduling(unscheduled, total)
+    return messages.WAITING_FOR_CONTAINERS
 
 
-def crew(
-    role: TaskRole | None, name: RoleName, tasks: Iterable[TaskStatus], graceful: int | None
+def role_state(
+    role: TaskRole | None, name: RoleName, tasks: Iterable[TaskStatus], graceful_deletion_seconds: int | None
 ) -> RoleState:
-    """A crew of these tasks."""
-    made = RoleState(name, role, graceful_deletion_seconds=graceful)
+    """Returns the state of a role with these tasks."""
+    state = RoleState(name, role, graceful_deletion_seconds=graceful_deletion_seconds)
     for task in tasks:
-        made.add(task)
-    made.recount()
-    return made
+        state.add(task)
+    state.recount()
+    return state

@@ -1,18 +1,19 @@
-"""Who starts when: ``roleSequence`` orders the creation of pods, ``startAfter`` waits for what others reach."""
+"""When a role's pods may be created: ``roleSequence`` orders creation, ``startAfter`` waits for other roles."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from launcher.core.spec import FrameworkSpec, RoleName, StartAfter, StartCondition, TaskRole
+from launcher.core.planning import messages
+from launcher.core.spec import FrameworkSpec, RoleName, StartCondition, TaskRole
 
 
 class RoleProgress(Protocol):
-    """How far the tasks of one role have come."""
+    """The number of a role's tasks by progress."""
 
     @property
     def waiting(self) -> int:
-        """Tasks that no pod has been accepted for yet."""
+        """Tasks whose pod is not created yet."""
 
     @property
     def running(self) -> int: ...
@@ -25,67 +26,62 @@ class RoleProgress(Protocol):
 
     @property
     def unfinished(self) -> int:
-        """Tasks that have not ended for good."""
+        """Tasks that have not completed."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartGate:
-    """Whether a role's pods may be created; if not, why not, and whether they ever may."""
+    """Whether a role's pods may be created: if a reason is set, they may not yet, or never."""
 
-    hold: str = ""
-    unreachable: str = ""
+    waiting_reason: str = ""
+    unreachable_reason: str = ""
 
 
 OPEN = StartGate()
 
 
-def gate(role: TaskRole, spec: FrameworkSpec, standing: Mapping[RoleName, RoleProgress]) -> StartGate:
-    """Whether *role* may start now."""
+def start_gate(role: TaskRole, spec: FrameworkSpec, progress: Mapping[RoleName, RoleProgress]) -> StartGate:
+    """Returns the gate of *role*, given the progress of all roles."""
     for after in role.start_after:
-        need = after.at_least if after.at_least is not None else _size(spec, after.role)
-        there = standing.get(after.role)
-        reached = _reached(after.condition, there) if there is not None else 0
-        if reached >= need:
+        required = after.at_least if after.at_least is not None else _task_number(spec, after.role)
+        other = progress.get(after.role)
+        reached = _reached(after.condition, other) if other is not None else 0
+        if reached >= required:
             continue
-        if reached + _still_possible(after.condition, there) < need:
-            return StartGate(unreachable=f"{_wish(after)}, which can no longer be")
-        return StartGate(hold=_wish(after))
+        if reached + _still_possible(after.condition, other) < required:
+            return StartGate(unreachable_reason=messages.start_after_unreachable(after))
+        return StartGate(waiting_reason=messages.waiting_for_start_after(after))
     for earlier in spec.role_sequence:
         if earlier == role.name:
             break
-        there = standing.get(earlier)
-        if there is not None and there.waiting:
-            return StartGate(hold=f"waits until every pod of role {earlier} has been accepted (roleSequence)")
+        other = progress.get(earlier)
+        if other is not None and other.waiting:
+            return StartGate(waiting_reason=messages.waiting_for_sequence(earlier))
     return OPEN
 
 
-def _wish(after: StartAfter) -> str:
-    many = f"{after.at_least} of role {after.role}" if after.at_least is not None else f"role {after.role}"
-    return f"waits for {many} to be {after.condition} (startAfter)"
-
-
-def _size(spec: FrameworkSpec, name: RoleName) -> int:
+def _task_number(spec: FrameworkSpec, name: RoleName) -> int:
     return next((role.tasks for role in spec.roles if role.name == name), 0)
 
 
-def _reached(condition: StartCondition, there: RoleProgress) -> int:
+def _reached(condition: StartCondition, role: RoleProgress) -> int:
     match condition:
         case StartCondition.RUNNING:
-            return there.running + there.succeeded
+            return role.running + role.succeeded
         case StartCondition.READY:
-            return there.ready + there.succeeded
+            return role.ready + role.succeeded
         case StartCondition.SUCCEEDED:
-            return there.succeeded
+            return role.succeeded
 
 
-def _still_possible(condition: StartCondition, there: RoleProgress | None) -> int:
-    """How many more could get there."""
-    if there is None:
+def _still_possible(condition: StartCondition, role: RoleProgress | None) -> int:
+    """The number of further tasks that can reach *condition*."""
+    if role is None:
         return 0
     match condition:
         case StartCondition.RUNNING:
-            return there.unfinished - there.running
+            return role.unfinished - role.running
         case StartCondition.READY:
-            return there.unfinished - there.ready
+            return role.unfinished - role.ready
         case StartCondition.SUCCEEDED:
-            return there.unfinished
+            return role.unfinished

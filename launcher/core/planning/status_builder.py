@@ -1,10 +1,13 @@
-"""The Framework's own record while it is being worked on: its state, attempt, conditions and message."""
+"""The status of a Framework during planning: state, attempt, conditions and message."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from launcher.core.planning.actions import ObjectEvent, StateTransition
+from launcher.core.completion_codes import Code, Completion
+from launcher.core.events import ObjectEvent
+from launcher.core.planning import messages
+from launcher.core.planning.actions import StateTransition
 from launcher.core.status import (
     FRAMEWORK_STEPS,
     Condition,
@@ -15,7 +18,7 @@ from launcher.core.status import (
 )
 from launcher.core.timestamps import Time
 
-#: What each state is called in an event. That pods are being created is no news: they are there to be seen.
+#: The event reason of each state. There is no event for the creation of pods, which have events of their own.
 _REASONS: Mapping[State, str] = {
     State.CREATION_PENDING: "AttemptStarted",
     State.RUNNING: "AttemptRunning",
@@ -23,27 +26,27 @@ _REASONS: Mapping[State, str] = {
     State.DELETING: "AttemptEnding",
     State.ATTEMPT_COMPLETED: "AttemptCompleted",
 }
-_PASSING = frozenset(_REASONS.values())
+_TRANSITION_REASONS = frozenset(_REASONS.values())
 
 
 class StatusBuilder:
-    """A FrameworkStatus without its tasks, changed step by step and only by legal steps."""
+    """A FrameworkStatus without its tasks, changed only by legal transitions."""
 
     def __init__(self, status: FrameworkStatus) -> None:
         self.status = status
         self.now: Time = status.transition_time
-        #: Whether anything is not as it was when this was last set to False.
+        #: Whether the status changed since this was last set to False.
         self.changed = False
-        self.steps: list[StateTransition] = []
-        self.notices: list[ObjectEvent] = []
+        self.transitions: list[StateTransition] = []
+        self.events: list[ObjectEvent] = []
 
     @classmethod
-    def begin(cls, now: Time) -> "StatusBuilder":
-        """The record of a Framework that nothing has happened to yet."""
-        record = cls(FrameworkStatus(now, now, FrameworkAttempt(0, now), ()))
-        record.changed = True
-        record.steps.append(StateTransition(None, State.CREATION_PENDING, ""))
-        return record
+    def new(cls, now: Time) -> "StatusBuilder":
+        """Returns the status of a new Framework."""
+        builder = cls(FrameworkStatus(now, now, FrameworkAttempt(0, now), ()))
+        builder.changed = True
+        builder.transitions.append(StateTransition(None, State.CREATION_PENDING, ""))
+        return builder
 
     @property
     def state(self) -> State:
@@ -58,25 +61,24 @@ class StatusBuilder:
         return self.status.retry
 
     def put(self, **members: Any) -> None:
-        """Replace members of the status."""
+        """Replaces members of the status."""
         after = replace(self.status, **members)
         if after != self.status:
             self.status, self.changed = after, True
 
     def put_attempt(self, **members: Any) -> None:
-        """Replace members of the current attempt."""
+        """Replaces members of the current attempt."""
         self.put(attempt=replace(self.attempt, **members))
 
     def set_message(self, message: str) -> None:
-        """Why it is where it is, for people."""
         self.put(message=message)
 
-    def transition_to(self, state: State, because: str) -> None:
-        """Take one legal step."""
+    def transition_to(self, state: State, reason: str) -> None:
+        """Makes one transition. Raises ValueError if it is illegal."""
         before, now = self.state, self.now
         if state not in FRAMEWORK_STEPS[before]:
-            raise ValueError(f"no step leads a Framework from {before} to {state}")
-        self.put(state=state, transition_time=now, message=because)
+            raise ValueError(f"illegal transition of a Framework from {before} to {state}")
+        self.put(state=state, transition_time=now, message=reason)
         match state:
             case State.RUNNING:
                 self.put_attempt(run_time=now)
@@ -87,66 +89,71 @@ class StatusBuilder:
                 self.put(completion_time=now)
             case _:
                 pass
-        self.steps.append(StateTransition(before, state, because))
-        if (before, state) != (State.DELETION_PENDING, State.DELETING):  # which is no news to anybody
-            self._tell(because)
-        self._judge_conditions(because)
+        self.transitions.append(StateTransition(before, state, reason))
+        if (before, state) != (State.DELETION_PENDING, State.DELETING):  # both are reported as AttemptEnding
+            self._add_event(reason)
+        self._set_conditions(reason)
 
-    def condition(self, kind: str, holds: bool, reason: str, message: str = "") -> None:
-        """Set one condition; its time is when it last turned."""
-        known = self.status.condition(kind)
-        if known is not None and known.status == holds:
+    def condition(self, kind: str, status: bool, reason: str, message: str = "") -> None:
+        """Sets one condition; its time is that of its last change of status."""
+        previous = self.status.condition(kind)
+        if previous is not None and previous.status == status:
             return
-        if known is None and not holds:
-            return  # what never held is not told
-        self.put_condition(Condition(kind, holds, self.now, reason, message))
+        if previous is None and not status:
+            return  # a condition that was never true is not written
+        self.put_condition(Condition(kind, status, self.now, reason, message))
 
-    def mark_spec_invalid(self, generation: int, fault: str) -> None:
-        """Tell that the spec of that generation cannot be run."""
-        known = self.status.condition("Valid")
-        since = known.since if known is not None and not known.status else self.now
-        fresh = Condition("Valid", False, since, "InvalidSpec", fault, generation)
-        if fresh != known:
-            self._tell_validity(fresh, f"nothing is begun before the spec is corrected: {fault}")
+    def mark_spec_invalid(self, generation: int, errors: str) -> None:
+        """Records that the spec of that generation is invalid."""
+        previous = self.status.condition("Valid")
+        since = previous.since if previous is not None and not previous.status else self.now
+        condition = Condition("Valid", False, since, "InvalidSpec", errors, generation)
+        if condition != previous:
+            self._put_validity(condition, messages.invalid_spec(errors))
 
     def mark_spec_valid(self, generation: int) -> None:
-        """Tell that the spec of that generation can be run, if one before it could not."""
-        known = self.status.condition("Valid")
-        if known is not None and not known.status:
-            because = "the spec has been corrected"
-            fresh = Condition("Valid", True, self.now, "SpecCorrected", because, generation)
-            self._tell_validity(fresh, because)
+        """Records that the spec of that generation is valid, if the previous one was not."""
+        previous = self.status.condition("Valid")
+        if previous is not None and not previous.status:
+            reason = messages.SPEC_CORRECTED
+            condition = Condition("Valid", True, self.now, "SpecCorrected", reason, generation)
+            self._put_validity(condition, reason)
 
-    def _tell_validity(self, fresh: Condition, because: str) -> None:
-        self.put_condition(fresh)
-        if self.state is not State.COMPLETED:  # how it ended says more
-            self.set_message(because)
-        self.notices.append(ObjectEvent(fresh.reason, fresh.message, warning=not fresh.status))
+    def _put_validity(self, condition: Condition, reason: str) -> None:
+        self.put_condition(condition)
+        if self.state is not State.COMPLETED:  # the message of a completed Framework stays
+            self.set_message(reason)
+        self.events.append(ObjectEvent(condition.reason, condition.message, warning=not condition.status))
 
-    def put_condition(self, fresh: Condition) -> None:
-        """This condition, in place of the one of its type."""
-        if fresh not in self.status.conditions:
-            self.put(conditions=(*(c for c in self.status.conditions if c.type != fresh.type), fresh))
+    def put_condition(self, condition: Condition) -> None:
+        """Replaces the condition of the same type."""
+        if condition not in self.status.conditions:
+            self.put(conditions=(*(c for c in self.status.conditions if c.type != condition.type), condition))
 
     def drop_condition(self, kind: str) -> None:
-        """What was told of that type is not true any more, nor is its opposite."""
+        """Removes the condition of that type."""
         self.put(conditions=tuple(c for c in self.status.conditions if c.type != kind))
 
-    def _tell(self, because: str) -> None:
-        # Of all states that one look leads through, only the last is news.
-        self.notices[:] = [notice for notice in self.notices if notice.reason not in _PASSING]
-        end = self.attempt.completion
+    def _add_event(self, reason: str) -> None:
+        # Of several transitions in one pass, only the last is reported.
+        self.events[:] = [event for event in self.events if event.reason not in _TRANSITION_REASONS]
         if self.state is State.COMPLETED:
-            failed = end is not None and end.failed
-            self.notices.append(
-                ObjectEvent("FrameworkFailed" if failed else "FrameworkSucceeded", because, failed)
-            )
+            self.events.append(_completion_event(self.attempt.completion, reason))
         elif self.state in _REASONS:
-            self.notices.append(ObjectEvent(_REASONS[self.state], because))
+            self.events.append(ObjectEvent(_REASONS[self.state], reason))
 
-    def _judge_conditions(self, because: str) -> None:
+    def _set_conditions(self, reason: str) -> None:
         state, end = self.state, self.attempt.completion
-        self.condition("Running", state is State.RUNNING, state.value, because)
+        self.condition("Running", state is State.RUNNING, state.value, reason)
         if state is State.COMPLETED and end is not None:
             self.condition("Suspended", False, "Completed")
-            self.condition("Failed" if end.failed else "Succeeded", True, end.phrase, because)
+            self.condition("Failed" if end.failed else "Succeeded", True, end.phrase, reason)
+
+
+def _completion_event(completion: Completion | None, message: str) -> ObjectEvent:
+    """The event of a completed Framework; a stop by its user is no warning."""
+    if completion is None or not completion.failed:
+        return ObjectEvent("FrameworkSucceeded", message)
+    if completion.code == Code.STOP_FRAMEWORK_REQUESTED:
+        return ObjectEvent("FrameworkStopped", message)
+    return ObjectEvent("FrameworkFailed", message, warning=True)

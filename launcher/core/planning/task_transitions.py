@@ -1,255 +1,266 @@
 """
-One task's next step: (task, its pod, what surrounds it) -> the task as it is now, and what to do about it.
+The next state of one task: (task, pod, role context) -> the task, the action to execute for it.
 
-Each state has one function below, which either leaves the state or says what the task waits for. ``advance`` runs them
-until the task rests. Nothing here looks at other tasks, so one pod's news costs one task's work.
+One function per state either leaves the state or returns what the task is waiting for; ``advance`` calls them until
+the state no longer changes. No function depends on other tasks, so the cost of one pod's change is that of one task.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from launcher.core.completion_codes import Code, Completion, completion_for
-from launcher.core.planning import retry
+from launcher.core.planning import messages, retry
 from launcher.core.planning.actions import Action, CreatePod, DeletePod, StateTransition
+from launcher.core.planning.attempt_history import history_with_current
 from launcher.core.planning.options import PlannerOptions
 from launcher.core.pods.observed_pod import ObservedPod
 from launcher.core.spec import RoleName, TaskRole
 from launcher.core.status import TASK_STEPS, State, TaskAttempt, TaskStatus
 from launcher.core.timestamps import Time
 
-#: Seconds after which a pod that nothing holds and that is still there has to be deleted once more.
-_CUT_OFF = 10
+#: Seconds after which an interrupted deletion is repeated.
+_STALLED_DELETION_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class RoleContext:
-    """What surrounds the tasks of one role during one look."""
+    """What the tasks of one role depend on during one pass."""
 
     now: Time
-    rules: PlannerOptions
+    options: PlannerOptions
     role_name: RoleName
-    #: None: the role is gone from the spec.
+    #: None: the role was removed from the spec.
     role: TaskRole | None
     graceful_deletion_seconds: int | None = None
-    #: Why no pod may be created yet; empty when it may.
+    #: Why pods may not be created yet; empty if they may.
     waiting_reason: str = ""
-    #: Why the role can never start; empty when it can.
+    #: Why the role can never start; empty if it can.
     unreachable_reason: str = ""
-    #: The attempt is over: nothing starts and nothing is retried any more.
+    #: The Framework attempt completed: no task starts or is retried.
     ending: bool = False
-    #: Pods that still run when the attempt is over are deleted.
+    #: Running pods are deleted when the Framework attempt completes.
     deletes_running_pods: bool = True
-    #: Pods that have ended are deleted too when the attempt is over.
-    deletes_ended_pods: bool = False
+    #: Terminated pods are deleted too.
+    deletes_terminated_pods: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TaskUpdate:
-    """A task as it rests now, what to do for it, and when to look at it again at the latest."""
+    """A task after ``advance``, the action to execute for it, and the time to advance it again."""
 
     task: TaskStatus
     action: Action | None = None
     recheck_at: Time | None = None
-    steps: tuple[StateTransition, ...] = ()
+    transitions: tuple[StateTransition, ...] = ()
 
 
 def advance(
-    task: TaskStatus, pod: ObservedPod | None, around: RoleContext, refused: Completion | None = None
+    task: TaskStatus, pod: ObservedPod | None, context: RoleContext, rejection: Completion | None = None
 ) -> TaskUpdate:
     """
-    The task after everything that follows from *pod* and *around* without anybody's doing.
+    Returns the task after all transitions that follow from *pod* and *context*.
 
-    *pod* serves this very attempt, or is None; *refused* says how its creation was turned down for good.
+    *pod* is the pod of the current task attempt, or None; *rejection* is set if it can never be created.
     """
-    if refused is not None and pod is None and _awaits_creation(task):
-        task = _with_message(_ended(task, refused, around), refused.diagnostics)
-    steps: list[StateTransition] = []
+    if rejection is not None and pod is None and _awaits_creation(task):
+        task = _with_message(_with_completion(task, rejection, context), rejection.diagnostics)
+    transitions: list[StateTransition] = []
     while True:
-        move = _HANDLERS[task.state](task, pod, around)
-        if move.task.state is task.state:
-            return TaskUpdate(move.task, move.action, move.recheck_at, tuple(steps))
-        if move.task.state not in TASK_STEPS[task.state]:
-            raise ValueError(f"no step leads a task from {task.state} to {move.task.state}")
-        steps.append(
-            StateTransition(task.state, move.task.state, move.task.message, around.role_name, task.index)
+        update = _HANDLERS[task.state](task, pod, context)
+        if update.task.state is task.state:
+            return TaskUpdate(update.task, update.action, update.recheck_at, tuple(transitions))
+        if update.task.state not in TASK_STEPS[task.state]:
+            raise ValueError(f"illegal transition of a task from {task.state} to {update.task.state}")
+        transitions.append(
+            StateTransition(task.state, update.task.state, update.task.message, context.role_name, task.index)
         )
-        task = move.task
+        task = update.task
 
 
 def _awaits_creation(task: TaskStatus) -> bool:
     return task.state is State.CREATION_PENDING and task.attempt.completion is None
 
 
-def _creation_pending(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
+def _creation_pending(task: TaskStatus, pod: ObservedPod | None, context: RoleContext) -> TaskUpdate:
     if pod is not None:
-        return _enter(task, State.CREATION_REQUESTED, around, "its pod is accepted")
+        return _enter(task, State.CREATION_REQUESTED, context, messages.POD_CREATED)
     if task.attempt.completion is not None:
-        return _enter(task, State.ATTEMPT_COMPLETED, around, task.message)
-    if around.unreachable_reason:
-        task = _ended(
-            task, completion_for(Code.START_CONDITION_UNREACHABLE, around.unreachable_reason), around
+        return _enter(task, State.ATTEMPT_COMPLETED, context, task.message)
+    if context.unreachable_reason:
+        task = _with_completion(
+            task, completion_for(Code.START_CONDITION_UNREACHABLE, context.unreachable_reason), context
         )
-        return _enter(task, State.ATTEMPT_COMPLETED, around, around.unreachable_reason)
-    if around.waiting_reason:
-        return TaskUpdate(_with_message(task, around.waiting_reason))
-    return TaskUpdate(task, CreatePod(around.role_name, task.index, task.incarnation, task.retry.total))
+        return _enter(task, State.ATTEMPT_COMPLETED, context, messages.sentence(context.unreachable_reason))
+    if context.waiting_reason:
+        return TaskUpdate(_with_message(task, context.waiting_reason))
+    return TaskUpdate(task, CreatePod(context.role_name, task.index, task.incarnation, task.retry.total))
 
 
-def _creation_requested(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
+def _creation_requested(task: TaskStatus, pod: ObservedPod | None, context: RoleContext) -> TaskUpdate:
     if pod is not None:
-        return _enter(task, State.PREPARING, around, "")
+        return _enter(task, State.PREPARING, context, "")
     if task.attempt.completion is not None:
-        return _enter(task, State.ATTEMPT_COMPLETED, around, task.message)
-    limit = around.rules.unobserved_pod_timeout_seconds
-    if around.now < (due := task.transition_time + limit):
+        return _enter(task, State.ATTEMPT_COMPLETED, context, task.message)
+    limit = context.options.unobserved_pod_timeout_seconds
+    if context.now < (due := task.transition_time + limit):
         return TaskUpdate(task, recheck_at=due)
-    because = f"its pod was created but not seen for {limit} s"
+    reason = messages.unobserved_pod(limit)
     return _enter(
-        _ended(task, completion_for(Code.POD_LOCAL_CACHE_CREATION_TIMEOUT, because), around),
+        _with_completion(task, completion_for(Code.POD_LOCAL_CACHE_CREATION_TIMEOUT, reason), context),
         State.ATTEMPT_COMPLETED,
-        around,
-        because,
+        context,
+        reason,
     )
 
 
-def _in_sight(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
-    """AttemptPreparing and AttemptRunning: what the pod says decides."""
+def _pod_observed(task: TaskStatus, pod: ObservedPod | None, context: RoleContext) -> TaskUpdate:
+    """AttemptPreparing and AttemptRunning: the state follows the pod."""
     if pod is None:
-        return _gone(task, around)
+        return _pod_missing(task, context)
     if pod.deleting:
-        return _being_deleted(task, around)
-    task = _with_facts(task, pod)
-    if pod.ended:
-        return _pod_ended(task, pod, around)
+        return _pod_being_deleted(task, context)
+    task = _with_pod_details(task, pod)
+    if pod.terminated:
+        return _pod_terminated(task, pod, context)
     if task.attempt.completion is not None:
-        if around.ending and not around.deletes_running_pods and not task.deletion_pending:
-            return _enter(
-                task, State.ATTEMPT_COMPLETED, around, "the attempt is over; its pod is left running"
-            )
-        return _enter(task, State.DELETION_PENDING, around, task.message)
-    return _alive(task, pod, around)
+        if context.ending and not context.deletes_running_pods and not task.deletion_pending:
+            return _enter(task, State.ATTEMPT_COMPLETED, context, messages.POD_KEEPS_RUNNING)
+        return _enter(task, State.DELETION_PENDING, context, task.message)
+    return _pod_not_terminated(task, pod, context)
 
 
-def _alive(task: TaskStatus, pod: ObservedPod, around: RoleContext) -> TaskUpdate:
+def _pod_not_terminated(task: TaskStatus, pod: ObservedPod, context: RoleContext) -> TaskUpdate:
     if pod.phase == "Running" and task.state is not State.RUNNING:
-        return _enter(task, State.RUNNING, around, "")
+        return _enter(task, State.RUNNING, context, "")
     if pod.phase == "Running":
         return TaskUpdate(_with_message(task, pod.pending_reason))
     if pod.phase != "Pending":
         return TaskUpdate(task)
     if task.state is State.RUNNING:
-        return _enter(task, State.PREPARING, around, pod.pending_reason)
+        return _enter(task, State.PREPARING, context, pod.pending_reason)
     task = _with_message(task, pod.pending_reason)
-    limit = around.role.pending_deadline_seconds if around.role is not None else None
+    limit = context.role.pending_deadline_seconds if context.role is not None else None
     if limit is None:
         return TaskUpdate(task)
-    # A pod that ran once and waits again has had its time since then.
-    begun = pod.created if task.attempt.run_time is None else task.transition_time
-    if around.now < (due := begun + limit):
+    # For a pod that has run and is pending again, the deadline begins with that.
+    started = pod.created if task.attempt.run_time is None else task.transition_time
+    if context.now < (due := started + limit):
         return TaskUpdate(task, recheck_at=due)
-    because = f"its pod was still pending after {limit} s" + (
-        f" ({pod.pending_reason})" if pod.pending_reason else ""
-    )
-    return _end_with_pod(
-        _ended(task, completion_for(Code.POD_PENDING_DEADLINE_EXCEEDED, because), around), pod, around
+    reason = messages.pending_deadline(limit, pod.pending_reason)
+    return _complete_with_pod(
+        _with_completion(task, completion_for(Code.POD_PENDING_DEADLINE_EXCEEDED, reason), context),
+        pod,
+        context,
     )
 
 
-def _pod_ended(task: TaskStatus, pod: ObservedPod, around: RoleContext) -> TaskUpdate:
+def _pod_terminated(task: TaskStatus, pod: ObservedPod, context: RoleContext) -> TaskUpdate:
     if task.attempt.completion is None:
-        task = _ended(task, around.rules.failures.classify(pod.end or {}, pod.name), around)
+        role_rules = context.role.pod_failure_spec if context.role is not None else ()
+        classifier = context.options.failures.for_role(role_rules)
+        task = _with_completion(task, classifier.classify(pod.terminal_status or {}, pod.name), context)
     if task.deletion_pending:
-        return _enter(task, State.DELETION_PENDING, around, task.message)
-    return _end_with_pod(task, pod, around)
+        return _enter(task, State.DELETION_PENDING, context, task.message)
+    return _complete_with_pod(task, pod, context)
 
 
-def _end_with_pod(task: TaskStatus, pod: ObservedPod, around: RoleContext) -> TaskUpdate:
-    """The attempt has its completion and its pod is there: kept when this was the last try, deleted before another."""
-    decision = _decide(task, around)
+def _complete_with_pod(task: TaskStatus, pod: ObservedPod, context: RoleContext) -> TaskUpdate:
+    """The attempt completed and its pod exists: it is kept after the last attempt, and deleted before a retry."""
+    decision = _decide(task, context)
     if isinstance(decision, retry.Retry):
-        return _enter(_scheduled(task, decision), State.DELETION_PENDING, around, _retry_text(task, decision))
-    rest = State.ATTEMPT_COMPLETED if pod.ended else State.DELETION_PENDING
-    return _enter(task, rest, around, _end_text(task, decision))
+        return _enter(
+            _scheduled(task, decision),
+            State.DELETION_PENDING,
+            context,
+            _retry_message(task, decision, context.role),
+        )
+    state = State.ATTEMPT_COMPLETED if pod.terminated else State.DELETION_PENDING
+    return _enter(task, state, context, _completion_message(task, decision, context.role))
 
 
-def _deletion_pending(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
+def _deletion_pending(task: TaskStatus, pod: ObservedPod | None, context: RoleContext) -> TaskUpdate:
     if pod is None:
-        return _gone(task, around)
+        return _pod_missing(task, context)
     if pod.deleting:
-        return _enter(task, State.DELETION_REQUESTED, around, task.message)
-    if pod.ended and around.ending and not task.deletion_pending:
-        return _enter(task, State.ATTEMPT_COMPLETED, around, "the attempt is over; it is not tried again")
-    waits = pod.ended and not around.ending and not task.deletion_pending
-    if waits and around.now < (due := _retry_due(task, around.now)):
-        return TaskUpdate(task, recheck_at=due)  # its logs stay readable while it waits for its retry
+        return _enter(task, State.DELETION_REQUESTED, context, task.message)
+    if pod.terminated and context.ending and not task.deletion_pending:
+        return _enter(task, State.ATTEMPT_COMPLETED, context, messages.NOT_RETRIED_ATTEMPT_COMPLETED)
+    is_waiting = pod.terminated and not context.ending and not task.deletion_pending
+    if is_waiting and context.now < (due := _retry_due(task, context.now)):
+        return TaskUpdate(task, recheck_at=due)  # its logs stay readable during the back-off
     return TaskUpdate(task, DeletePod(pod.name, pod.uid))
 
 
-def _deletion_requested(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
+def _deletion_requested(task: TaskStatus, pod: ObservedPod | None, context: RoleContext) -> TaskUpdate:
     if pod is None:
-        return _gone(task, around)
-    return _enter(task, State.DELETING, around, task.message) if pod.deleting else TaskUpdate(task)
+        return _pod_missing(task, context)
+    return _enter(task, State.DELETING, context, task.message) if pod.deleting else TaskUpdate(task)
 
 
-def _deleting(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
+def _deleting(task: TaskStatus, pod: ObservedPod | None, context: RoleContext) -> TaskUpdate:
     if pod is None:
-        return _gone(task, around)
-    return TaskUpdate(task, *deletion_action(pod, around.graceful_deletion_seconds, around.now))
+        return _pod_missing(task, context)
+    return TaskUpdate(task, *deletion_action(pod, context.graceful_deletion_seconds, context.now))
 
 
 def deletion_action(pod: ObservedPod, limit: int | None, now: Time) -> tuple[DeletePod | None, Time | None]:
-    """What makes an unwanted pod go: its deletion; by force once that takes over *limit* seconds, or when it will."""
-    if pod.deletion_asked is None:
+    """Returns the deletion of a pod, with force after *limit* seconds, or else the time when that is due."""
+    if pod.deletion_requested is None:
         return DeletePod(pod.name, pod.uid), None
-    # An API server marks a pod without grace first and removes it then, unless its client is gone by that time.
+    # The API server first marks a pod with grace period 0 and then removes it, unless the client disconnects between.
     if pod.deletion_stalled:
-        limit = _CUT_OFF if limit is None else min(limit, _CUT_OFF)
+        limit = _STALLED_DELETION_SECONDS if limit is None else min(limit, _STALLED_DELETION_SECONDS)
     if limit is None:
         return None, None
-    due = pod.deletion_asked + limit
+    due = pod.deletion_requested + limit
     return (DeletePod(pod.name, pod.uid, force=True), None) if now >= due else (None, due)
 
 
-def _attempt_completed(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
+def _attempt_completed(task: TaskStatus, pod: ObservedPod | None, context: RoleContext) -> TaskUpdate:
     completion = task.attempt.completion
     if completion is None:
-        raise ValueError("an attempt that is over has a completion")
-    decision = _decide(task, around)
+        raise ValueError("a completed attempt has a completion")
+    decision = _decide(task, context)
     if isinstance(decision, retry.GiveUp):
-        return _enter(task, State.COMPLETED, around, task.message)
+        return _enter(task, State.COMPLETED, context, task.message)
     if task.retry.delay is None and decision.delay:
-        task = _with_message(_scheduled(task, decision), _retry_text(task, decision))
-    if around.now < (due := _retry_due(task, around.now)):
+        task = _with_message(_scheduled(task, decision), _retry_message(task, decision, context.role))
+    if context.now < (due := _retry_due(task, context.now)):
         return TaskUpdate(task, recheck_at=due)
-    if pod is not None:  # somebody else saw it go first, or it came back into sight
-        return TaskUpdate(task, *deletion_action(pod, around.graceful_deletion_seconds, around.now))
-    counters = retry.executed(task.retry, decision)
-    because = f"try {counters.total + 1} after {_end_words(task)}: {decision.because}"
-    task = replace(task, retry=counters, attempt=TaskAttempt(around.now))
-    return _enter(task, State.CREATION_PENDING, around, because)
+    if pod is not None:  # a pod that was believed deleted was observed again
+        return TaskUpdate(task, *deletion_action(pod, context.graceful_deletion_seconds, context.now))
+    counters = retry.with_executed_retry(task.retry, decision)
+    reason = messages.attempt_started(decision.reason, _description(task, context.role))
+    task = replace(
+        task,
+        retry=counters,
+        attempt=TaskAttempt(context.now),
+        history=history_with_current(task, decision, context.role),
+    )
+    return _enter(task, State.CREATION_PENDING, context, reason)
 
 
-def _completed(task: TaskStatus, pod: ObservedPod | None, around: RoleContext) -> TaskUpdate:
+def _completed(task: TaskStatus, pod: ObservedPod | None, context: RoleContext) -> TaskUpdate:
     if pod is None:
         return TaskUpdate(task)
-    # A pod that runs although its attempt goes on was accepted only after the task was over.
-    keeps = not pod.deleting and (
-        not (around.ending and around.deletes_ended_pods)
-        if pod.ended
-        else around.ending and not around.deletes_running_pods
+    # A pod that runs while the Framework attempt continues was created only after the task completed.
+    is_kept = not pod.deleting and (
+        not (context.ending and context.deletes_terminated_pods)
+        if pod.terminated
+        else context.ending and not context.deletes_running_pods
     )
     return (
         TaskUpdate(task)
-        if keeps
-        else TaskUpdate(task, *deletion_action(pod, around.graceful_deletion_seconds, around.now))
+        if is_kept
+        else TaskUpdate(task, *deletion_action(pod, context.graceful_deletion_seconds, context.now))
     )
 
 
 _HANDLERS: Mapping[State, Callable[[TaskStatus, ObservedPod | None, RoleContext], TaskUpdate]] = {
     State.CREATION_PENDING: _creation_pending,
     State.CREATION_REQUESTED: _creation_requested,
-    State.PREPARING: _in_sight,
-    State.RUNNING: _in_sight,
+    State.PREPARING: _pod_observed,
+    State.RUNNING: _pod_observed,
     State.DELETION_PENDING: _deletion_pending,
     State.DELETION_REQUESTED: _deletion_requested,
     State.DELETING: _deleting,
@@ -258,79 +269,78 @@ _HANDLERS: Mapping[State, Callable[[TaskStatus, ObservedPod | None, RoleContext]
 }
 
 
-def _decide(task: TaskStatus, around: RoleContext) -> retry.Retry | retry.GiveUp:
-    """Whether the task is tried again; never once it is unwanted or the attempt around it is over."""
+def _decide(task: TaskStatus, context: RoleContext) -> retry.Retry | retry.GiveUp:
+    """Decides whether the task is retried; never if it was removed or the Framework attempt completed."""
     completion, attempt = task.attempt.completion, task.attempt
     if completion is None:
-        raise ValueError("only an attempt that ended can be retried")
-    if around.role is None or task.deletion_pending:
-        return retry.GiveUp("the task is removed by a scale-down")
-    if around.ending:
-        return retry.GiveUp("the attempt of the whole Framework is over")
+        raise ValueError("only a completed attempt can be retried")
+    if context.role is None or task.deletion_pending:
+        return retry.GiveUp(messages.SCALED_DOWN)
+    if context.ending:
+        return retry.GiveUp("the Framework's attempt completed")
     if completion.code == Code.START_CONDITION_UNREACHABLE:
-        return retry.GiveUp("no other try could start either")
-    ended = attempt.completion_time if attempt.completion_time is not None else around.now
-    begun = attempt.run_time if attempt.run_time is not None else attempt.start_time
+        return retry.GiveUp("startAfter cannot be met by a retry either")
+    ended = attempt.completion_time if attempt.completion_time is not None else context.now
+    started = attempt.run_time if attempt.run_time is not None else attempt.start_time
     return retry.after_completion(
-        around.role.retry, completion, task.retry, lasted=ended - begun, backoff=around.rules.backoff
+        context.role.retry, completion, task.retry, duration=ended - started, backoff=context.options.backoff
     )
 
 
 def _scheduled(task: TaskStatus, decision: retry.Retry) -> TaskStatus:
-    return replace(task, retry=retry.scheduled(task.retry, decision))
+    return replace(task, retry=retry.with_scheduled_retry(task.retry, decision))
 
 
 def _retry_due(task: TaskStatus, now: Time) -> Time:
-    """When the retry is due; one without a delay always was, whatever the clock has done since."""
+    """The time of the retry; one without a delay is due even if the clock was set back."""
     if task.retry.delay is None:
         return 0
     ended = task.attempt.completion_time
     return retry.due(ended if ended is not None else task.transition_time, task.retry.delay, now)
 
 
-def _retry_text(task: TaskStatus, decision: retry.Retry) -> str:
-    when = f"in {decision.delay} s" if decision.delay else "at once"
-    return f"{_end_words(task)}; tried again {when}: {decision.because}"
+def _retry_message(task: TaskStatus, decision: retry.Retry, role: TaskRole | None) -> str:
+    return messages.retrying(_description(task, role), decision.delay, decision.reason)
 
 
-def _end_text(task: TaskStatus, decision: retry.GiveUp) -> str:
+def _completion_message(task: TaskStatus, decision: retry.GiveUp, role: TaskRole | None) -> str:
     completion = task.attempt.completion
     if completion is None or not completion.failed:
         return ""
-    return f"{_end_words(task)}; not tried again: {decision.because}"
+    return messages.not_retried(_description(task, role), decision.reason)
 
 
-def _end_words(task: TaskStatus) -> str:
+def _description(task: TaskStatus, role: TaskRole | None) -> str:
     completion = task.attempt.completion
-    return completion.summary if completion is not None else "ended"
+    return messages.describe_completion(completion, role) if completion is not None else "completed"
 
 
-def _gone(task: TaskStatus, around: RoleContext) -> TaskUpdate:
+def _pod_missing(task: TaskStatus, context: RoleContext) -> TaskUpdate:
     if task.attempt.completion is None:
-        task = _ended(
-            task, completion_for(Code.POD_EXTERNAL_DELETED, "the pod was deleted by somebody else"), around
+        task = _with_completion(
+            task, completion_for(Code.POD_EXTERNAL_DELETED, messages.POD_DELETED), context
         )
-    return _enter(task, State.ATTEMPT_COMPLETED, around, task.message)
+    return _enter(task, State.ATTEMPT_COMPLETED, context, task.message)
 
 
-def _being_deleted(task: TaskStatus, around: RoleContext) -> TaskUpdate:
-    """Once a pod is being deleted, how its containers end says nothing any more."""
+def _pod_being_deleted(task: TaskStatus, context: RoleContext) -> TaskUpdate:
+    """The exit codes of a pod that is being deleted do not count."""
     if task.attempt.completion is None:
-        task = _ended(
+        task = _with_completion(
             task,
-            completion_for(Code.POD_EXTERNAL_DELETED, "the pod is being deleted by somebody else"),
-            around,
+            completion_for(Code.POD_EXTERNAL_DELETED, messages.POD_DELETING),
+            context,
         )
-        task = _with_message(task, "its pod is being deleted by somebody else")
-    return _enter(task, State.DELETING, around, task.message)
+        task = _with_message(task, messages.POD_DELETING)
+    return _enter(task, State.DELETING, context, task.message)
 
 
-def _ended(task: TaskStatus, completion: Completion, around: RoleContext) -> TaskStatus:
-    """The completion is written once per attempt; later causes do not change it."""
-    return replace(task, attempt=replace(task.attempt, completion=completion, completion_time=around.now))
+def _with_completion(task: TaskStatus, completion: Completion, context: RoleContext) -> TaskStatus:
+    """Sets the completion, which is written once per attempt."""
+    return replace(task, attempt=replace(task.attempt, completion=completion, completion_time=context.now))
 
 
-def _with_facts(task: TaskStatus, pod: ObservedPod) -> TaskStatus:
+def _with_pod_details(task: TaskStatus, pod: ObservedPod) -> TaskStatus:
     attempt = task.attempt
     if (attempt.pod_uid, attempt.node, attempt.ip, attempt.host_ip, attempt.ready) == (
         pod.uid,
@@ -348,18 +358,18 @@ def _with_message(task: TaskStatus, message: str) -> TaskStatus:
     return task if task.message == message else replace(task, message=message)
 
 
-def _enter(task: TaskStatus, state: State, around: RoleContext, because: str) -> TaskUpdate:
-    now, attempt = around.now, task.attempt
+def _enter(task: TaskStatus, state: State, context: RoleContext, reason: str) -> TaskUpdate:
+    now, attempt = context.now, task.attempt
     if state is State.RUNNING:
         attempt = replace(attempt, run_time=now)
         run_time = now if task.run_time is None else task.run_time
         return TaskUpdate(
             replace(
-                task, state=state, transition_time=now, message=because, attempt=attempt, run_time=run_time
+                task, state=state, transition_time=now, message=reason, attempt=attempt, run_time=run_time
             )
         )
     if state is State.ATTEMPT_COMPLETED and attempt.completion_time is None:
         task = replace(task, attempt=replace(attempt, completion_time=now))
     if state is State.COMPLETED:
         task = replace(task, completion_time=now, retry=replace(task.retry, delay=None))
-    return TaskUpdate(replace(task, state=state, transition_time=now, message=because))
+    return TaskUpdate(replace(task, state=state, transition_time=now, message=reason))

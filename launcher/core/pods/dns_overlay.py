@@ -1,9 +1,9 @@
 """
-What pods get so that they have names, and know those of the others.
+DNS names of pods, and environment variables with the names of their peers.
 
-A pod has a name in its Framework's Service, ``mnist-worker-0.mnist.default.svc``, unless it uses the node's network or
-its template says otherwise. Where every task has one and ``spec.discovery`` is set, each is told of the others by
-plain variables.
+A pod has a DNS name in its Framework's Service, ``mnist-worker-0.mnist.default.svc``, unless it uses the host network
+or its template sets another one. If all tasks have one and ``spec.discovery`` is set, each pod gets the names of its
+peers in environment variables.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,42 +23,42 @@ from launcher.core.pods.peer_variables import (
 )
 from launcher.core.pods.pod_template import index_plus
 from launcher.core.pods.services import has_headless_service, service_name
-from launcher.core.spec import RoleName, TaskRole
+from launcher.core.spec import AUTO_PORT, RoleName, TaskRole
 
 Json = dict[str, Any]
 
-#: Of a pod template: labels that only the pod of task 0 has, ``key=value,key=value``.
-FIRST_LABELS = "launcher.microsoft.com/labels-of-task-0"
-#: Bytes of all variables that name every task: each pod carries them, so many tasks read them from files instead.
-_MOST = 16 * 1024
+#: Annotation of a pod template with labels for the pod of task 0 only: ``key=value,key=value``.
+FIRST_LABELS_ANNOTATION = "launcher.microsoft.com/labels-of-task-0"
+#: Limit for variables that list all tasks. They are part of every pod; larger Frameworks read the files instead.
+_MAX_LIST_BYTES = 16 * 1024
 _POD_NAME = f"{{{{{PodIdentityKey.POD_NAME}}}}}"
 _INDEX = f"{{{{{PodIdentityKey.TASK_INDEX}}}}}"
 
 
 def dns_overlays(framework: Framework) -> dict[RoleName, PodOverlay]:
-    """What the pods of each role get for the sake of names; roles whose pods get nothing are left out."""
-    told = dict(_told(framework))
-    found = {}
+    """The overlay of each role; roles with an empty one are omitted."""
+    variables = dict(_peer_variables(framework))
+    overlays = {}
     for role in framework.spec.roles:
-        extras = PodOverlay(
-            defaults=_host(framework, role),
-            variables=told.get(role.name, ()),
+        overlay = PodOverlay(
+            defaults=_dns_fields(framework, role),
+            variables=variables.get(role.name, ()),
             first_labels=_first_labels(role),
         )
-        if extras != PodOverlay():
-            found[role.name] = extras
-    return found
+        if overlay != PodOverlay():
+            overlays[role.name] = overlay
+    return overlays
 
 
-def _host(framework: Framework, role: TaskRole) -> Mapping[str, Any]:
-    """The fields that give the pod its name in the Framework's Service."""
+def _dns_fields(framework: Framework, role: TaskRole) -> Mapping[str, Any]:
+    """The fields of the pod spec that give the pod its DNS name."""
     if not (has_headless_service(framework) and _has_name(framework, role)):
         return {}
     return {"hostname": _POD_NAME, "subdomain": service_name(framework.name)}
 
 
 def _has_name(framework: Framework, role: TaskRole) -> bool:
-    """Whether pods of the role have their names there: not in the node's network, nor with a name of the user's."""
+    """Whether pods of the role have DNS names in the Service: not with host network, nor with another hostname."""
     spec = role.pod.get("spec") or {}
     return (
         not spec.get("hostNetwork")
@@ -68,30 +68,30 @@ def _has_name(framework: Framework, role: TaskRole) -> bool:
 
 
 def _first_labels(role: TaskRole) -> Mapping[str, str]:
-    said = ((role.pod.get("metadata") or {}).get("annotations") or {}).get(FIRST_LABELS) or ""
-    pairs = [pair.partition("=") for pair in said.split(",") if pair]
+    labels = ((role.pod.get("metadata") or {}).get("annotations") or {}).get(FIRST_LABELS_ANNOTATION) or ""
+    pairs = [pair.partition("=") for pair in labels.split(",") if pair]
     return {key: value for key, _, value in pairs}
 
 
-def _told(framework: Framework) -> Iterator[tuple[RoleName, list[Json]]]:
-    """The variables of each role whose tasks are told of the others."""
+def _peer_variables(framework: Framework) -> Iterator[tuple[RoleName, list[Json]]]:
+    """The variables of each role that has peers."""
     discovery = framework.spec.discovery
     roles = [role for role in framework.spec.roles if not role.background]
     if discovery is None or not all(_has_name(framework, role) for role in roles):
         return
     ranks, size = first_ranks(framework.spec), world_size(framework.spec)
-    peers = [_peers(framework, role) for role in roles if discovery.ports.get(role.name) != "auto"]
-    # A port that is found only when the task runs is in no variable.
-    everybody_known = len(peers) == len(roles)
-    by_rank = sorted(peers, key=lambda each: ranks[each.role])
+    peers = [_peers(framework, role) for role in roles if discovery.ports.get(role.name) != AUTO_PORT]
+    # An "auto" port is known only when the task runs, too late for a variable.
+    has_all_ports = len(peers) == len(roles)
+    by_rank = sorted(peers, key=lambda role_peers: ranks[role_peers.role])
     lists = dict(host_variables(peers))
     for role in roles:
         variables = dict(rank_variables(index_plus(ranks[role.name]), size))
-        variables |= dict(master_variables(by_rank)) if everybody_known else {}
+        variables |= dict(master_variables(by_rank)) if has_all_ports else {}
         all_lists = dict(lists)
-        if everybody_known and (config := tf_config_of(peers, role.name, _INDEX)) is not None:
+        if has_all_ports and (config := tf_config_of(peers, role.name, _INDEX)) is not None:
             all_lists["TF_CONFIG"] = config
-        if sum(map(len, all_lists.values())) <= _MOST:
+        if sum(map(len, all_lists.values())) <= _MAX_LIST_BYTES:
             variables |= all_lists
         yield role.name, [{"name": name, "value": value} for name, value in variables.items()]
 

@@ -1,22 +1,22 @@
-"""Which part of a container's log somebody wants to see."""
+"""Options of a request for a container's log."""
 
 from dataclasses import dataclass
 
-#: A header of the answer with a log: the uid of the pod that wrote it.
+#: Response header with the uid of the pod that wrote the log.
 POD_UID_HEADER = "Launcher-Pod-Uid"
 
 
 @dataclass(frozen=True, slots=True)
 class PodLogOptions:
-    """Applied in this order: what came since, the last lines of that, the first bytes of those."""
+    """Applied in this order: *since*, *tail_lines*, *limit_bytes*."""
 
-    #: Go on as long as the container runs, and end with it.
+    #: Stream until the container terminates.
     follow: bool = False
-    #: The container before its last restart.
+    #: The log of the previous container instance.
     previous: bool = False
-    #: Each line begins with the time at which it was written.
+    #: Prefix each line with its timestamp.
     timestamps: bool = False
-    #: Seconds since 1970: only lines written then or later.
+    #: Seconds since 1970; only lines written at or after this time.
     since: float | None = None
     tail_lines: int | None = None
     limit_bytes: int | None = None

@@ -1,31 +1,31 @@
-"""A pod as the plan sees it: the few facts that decide anything, taken from its JSON."""
+"""The fields of a pod that the planner uses, parsed from its JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.core.json_access import as_object
 from launcher.core.names import TaskIdentity, task_identity
-from launcher.core.owner_references import controller_of
+from launcher.core.owner_references import controller_uid
 from launcher.core.spec import PodName
 from launcher.core.timestamps import Time, parse_rfc3339
-from launcher.core.validation.pod_template import as_object
 
-#: Phases that a pod never leaves.
-ENDED = frozenset({"Succeeded", "Failed"})
-#: Reasons of containers that wait for nothing but their start, unless there is a message too.
+#: Phases that a pod does not leave.
+TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+#: Waiting reasons of a normal start; they are reported only with a message.
 _STARTING = ("ContainerCreating", "PodInitializing")
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedPod:
-    """One pod of ours, at one version."""
+    """One version of a pod of a Framework."""
 
     name: PodName
     uid: str
     version: int
     #: The uid of the Framework that controls it.
     owner: str
-    #: Which task attempt it serves; None when its marks were tampered with.
+    #: The task attempt it belongs to; None when its labels or annotations were changed.
     task: TaskIdentity | None
     phase: str
     created: Time
@@ -33,32 +33,43 @@ class ObservedPod:
     ip: str | None = None
     host_ip: str | None = None
     ready: bool = False
-    #: When its deletion was asked for; None while nobody has.
-    deletion_asked: Time | None = None
-    #: Nothing holds up its deletion, and yet it is there: whoever deleted it was cut off half-way.
+    #: The time of the deletion request; None if there was none.
+    deletion_requested: Time | None = None
+    #: Grace period 0 and no finalizers, and yet it exists: the deletion was interrupted and has to be repeated.
     deletion_stalled: bool = False
-    #: Why a pod or one of its containers does not run, in the cluster's words.
+    #: Why the pod or one of its containers does not run, as reported by the cluster.
     pending_reason: str = ""
-    #: ``pod.status`` of a pod that ended, for its classification.
-    end: Mapping[str, Any] | None = None
+    #: ``pod.status`` of a terminated pod, for the failure classifier.
+    terminal_status: Mapping[str, Any] | None = None
 
     @property
     def deleting(self) -> bool:
-        return self.deletion_asked is not None
+        return self.deletion_requested is not None
 
     @property
-    def ended(self) -> bool:
-        return self.phase in ENDED
+    def terminated(self) -> bool:
+        return self.phase in TERMINAL_PHASES
+
+
+def is_deleted(obj: Mapping[str, Any]) -> bool:
+    """Whether the deletion of the pod, or of any other object, was requested."""
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def node_name(pod: Mapping[str, Any]) -> str | None:
+    """Returns the node to which the pod is bound, or None."""
+    name: str | None = as_object(pod.get("spec")).get("nodeName")
+    return name
 
 
 def has_terminated(obj: Mapping[str, Any]) -> bool:
-    """Whether that pod has ended and will never run again."""
+    """Whether the pod is in a terminal phase."""
     phase = as_object(obj.get("status")).get("phase")
-    return isinstance(phase, str) and phase in ENDED
+    return isinstance(phase, str) and phase in TERMINAL_PHASES
 
 
 def pod_from_json(obj: Mapping[str, Any]) -> ObservedPod:
-    """The pod's facts. Fields that are missing or null read as not known yet."""
+    """Parses a pod; missing or null fields are unknown."""
     meta = obj["metadata"]
     status = obj.get("status") or {}
     phase = status.get("phase") or "Pending"
@@ -66,39 +77,37 @@ def pod_from_json(obj: Mapping[str, Any]) -> ObservedPod:
         name=PodName(meta["name"]),
         uid=meta["uid"],
         version=int(meta["resourceVersion"]),
-        owner=controller_of(meta).get("uid", ""),
+        owner=controller_uid(obj),
         task=task_identity(obj),
         phase=phase,
         created=parse_rfc3339(meta["creationTimestamp"]),
-        node=(obj.get("spec") or {}).get("nodeName"),
+        node=node_name(obj),
         ip=status.get("podIP"),
         host_ip=status.get("hostIP"),
-        ready=_holds(status, "Ready"),
-        deletion_asked=_deletion_asked(meta),
+        ready=_is_true(status, "Ready"),
+        deletion_requested=_deletion_request_time(meta),
         deletion_stalled=meta.get("deletionGracePeriodSeconds") == 0 and not meta.get("finalizers"),
-        pending_reason=_hindrance(status) if phase in ("Pending", "Running") else "",
-        end=status if phase in ENDED else None,
+        pending_reason=_pending_reason(status) if phase in ("Pending", "Running") else "",
+        terminal_status=status if phase in TERMINAL_PHASES else None,
     )
 
 
-def _holds(status: Mapping[str, Any], condition: str) -> bool:
+def _is_true(status: Mapping[str, Any], condition: str) -> bool:
     return any(
         c.get("type") == condition and c.get("status") == "True" for c in status.get("conditions") or ()
     )
 
 
-def _deletion_asked(meta: Mapping[str, Any]) -> Time | None:
-    """``deletionTimestamp`` is when the grace ends; the asking came that grace earlier."""
+def _deletion_request_time(meta: Mapping[str, Any]) -> Time | None:
+    """``deletionTimestamp`` is the end of the grace period; the request came that much earlier."""
     stamp = meta.get("deletionTimestamp")
     return parse_rfc3339(stamp) - (meta.get("deletionGracePeriodSeconds") or 0) if stamp else None
 
 
-def _hindrance(status: Mapping[str, Any]) -> str:
+def _pending_reason(status: Mapping[str, Any]) -> str:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return (
-                f"{condition.get('reason') or 'Unschedulable'}: {condition.get('message') or 'no node fits'}"
-            )
+            return f"{condition.get('reason') or 'Unschedulable'}: {condition.get('message') or 'no node is suitable'}"
     for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason, message = waiting.get("reason"), waiting.get("message")
@@ -108,7 +117,7 @@ def _hindrance(status: Mapping[str, Any]) -> str:
 
 
 def _last_exit(container: Mapping[str, Any]) -> str:
-    """How the container ended before it began to wait; empty when it has not run."""
+    """The last exit code of a waiting container; empty when it has not run."""
     last = (container.get("lastState") or {}).get("terminated") or {}
     if "exitCode" not in last:
         return ""

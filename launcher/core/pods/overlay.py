@@ -1,4 +1,4 @@
-"""What pods get beside their template: from those who see to names, to discovery and to gangs."""
+"""Additions to pod templates, made for DNS names, discovery and gang scheduling."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,49 +10,49 @@ Json = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class PodOverlay:
     """
-    What every pod of one role in one attempt gets beside its template.
+    Additions to the pods of one role in one attempt.
 
-    Texts may have the placeholders that templates may have, such as ``{{FC_TASK_INDEX}}``; for a number that grows
-    with the task's index there is ``materialize.counted_from``.
+    Strings may contain the placeholders of templates, such as ``{{FC_TASK_INDEX}}``; ``pod_template.index_plus`` adds
+    the task index to a number.
     """
 
     labels: Mapping[str, Any] = field(default_factory=dict)
-    #: Labels of the pod of task 0 alone.
+    #: Labels of the pod of task 0 only.
     first_labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, Any] = field(default_factory=dict)
-    #: Fields of the pod's spec, over those of the user; of lists, both are there, the user's last.
+    #: Fields of the pod spec that override the template's; lists are concatenated, the template's last.
     spec: Mapping[str, Any] = field(default_factory=dict)
-    #: Fields of the pod's spec where the user has none.
+    #: Fields of the pod spec that the template overrides.
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    #: Variables of every container of the user; one of the same name that the user wrote counts instead.
+    #: Environment variables of every container in the template; the template's own variables take precedence.
     variables: Sequence[Mapping[str, Any]] = ()
-    #: ``volumeMounts`` of every container of the user.
+    #: ``volumeMounts`` of every container in the template.
     mounts: Sequence[Mapping[str, Any]] = ()
 
 
 EMPTY_OVERLAY = PodOverlay()
 
 
-def merge_overlays(all_extras: Iterable[PodOverlay]) -> PodOverlay:
-    """All of these at once; where two speak of one field, the later counts, and lists are put together."""
-    whole = EMPTY_OVERLAY
-    for extras in all_extras:
-        whole = PodOverlay(
-            {**whole.labels, **extras.labels},
-            {**whole.first_labels, **extras.first_labels},
-            {**whole.annotations, **extras.annotations},
-            joined(whole.spec, extras.spec),
-            joined(whole.defaults, extras.defaults),
-            (*whole.variables, *extras.variables),
-            (*whole.mounts, *extras.mounts),
+def merge_overlays(overlays: Iterable[PodOverlay]) -> PodOverlay:
+    """The combination of all overlays: later ones take precedence, lists are concatenated."""
+    merged = EMPTY_OVERLAY
+    for overlay in overlays:
+        merged = PodOverlay(
+            {**merged.labels, **overlay.labels},
+            {**merged.first_labels, **overlay.first_labels},
+            {**merged.annotations, **overlay.annotations},
+            merge_fields(merged.spec, overlay.spec),
+            merge_fields(merged.defaults, overlay.defaults),
+            (*merged.variables, *overlay.variables),
+            (*merged.mounts, *overlay.mounts),
         )
-    return whole
+    return merged
 
 
-def joined(fields: Mapping[str, Any], over: Mapping[str, Any]) -> Json:
-    """*fields* with those *over* them; lists are put together."""
-    return {**fields, **{name: _with(fields.get(name), value) for name, value in over.items()}}
+def merge_fields(fields: Mapping[str, Any], overrides: Mapping[str, Any]) -> Json:
+    """*fields* overridden by *overrides*; lists are concatenated."""
+    return {**fields, **{name: _concatenated(fields.get(name), value) for name, value in overrides.items()}}
 
 
-def _with(before: Any, value: Any) -> Any:
+def _concatenated(before: Any, value: Any) -> Any:
     return [*before, *value] if isinstance(before, list) and isinstance(value, list) else value

@@ -1,8 +1,8 @@
 """
-Pods out of a role's template: compiled once for an attempt and role, then a few string joins per pod.
+Creates pods from a role's template, which is compiled once per attempt and role.
 
-Everything that is the same for all tasks of the role is written out as JSON at once, with gaps where tasks
-differ. A gap begins and ends with a byte that no UTF-8 text holds, so nothing that a user writes can look like one.
+The parts that all tasks share are serialized to JSON once, with gaps where tasks differ. A gap is delimited by a byte
+that does not occur in UTF-8, so no text of a user can look like one.
 """
 
 import re
@@ -33,18 +33,18 @@ from launcher.core.pods.overlay import EMPTY_OVERLAY, PodOverlay
 from launcher.core.spec import FrameworkName, RoleName, TaskRole
 
 Json = dict[str, Any]
-#: The marks' values, already written as JSON.
+#: The values of the identity keys, serialized as JSON.
 Values = Mapping[str, orjson.Fragment]
 
 _EDGE = b"\xff"
-#: The gaps: what differs from pod to pod.
+#: The gaps.
 _INDEX = _EDGE + b"index" + _EDGE
 _TASK_UID = _EDGE + b"uid" + _EDGE
 _TASK_ATTEMPT = _EDGE + b"attempt" + _EDGE
-#: Begins the gap for the index and a number.
+#: Prefix of a gap for the sum of the index and a number.
 _COUNTED = b"index+"
 
-#: The node fills in the pod's uid; the second refers to the first, so it has to come after it.
+#: The kubelet sets the pod's uid; the second variable refers to the first and has to follow it.
 _INSTANCE_VARIABLES = (
     {"name": POD_UID_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
     {
@@ -53,14 +53,14 @@ _INSTANCE_VARIABLES = (
     },
 )
 
-#: As plain strings, which is what JSON has for keys.
-_NAMES = tuple(mark.value for mark in PodIdentityKey)
+#: As plain strings, for JSON keys.
+_NAMES = tuple(key.value for key in PodIdentityKey)
 _LABELS = tuple(label.value for label in LABELS)
-_PLACEHOLDER = re.compile(rb"\{\{(" + b"|".join(mark.encode() for mark in PLACEHOLDERS) + rb")\}\}")
-#: The index and a number more: ``{{FC_TASK_INDEX+1}}``, as a rank needs it that begins behind another role's.
+_PLACEHOLDER = re.compile(rb"\{\{(" + b"|".join(key.encode() for key in PLACEHOLDERS) + rb")\}\}")
+#: The sum of the index and a number: ``{{FC_TASK_INDEX+1}}``, for ranks that continue those of another role.
 _COUNTED_PLACEHOLDER = re.compile(rb"\{\{" + PodIdentityKey.TASK_INDEX.encode() + rb"\+([0-9]{1,9})\}\}")
 
-#: What a pod gets from us or from the store, whatever the template says.
+#: Metadata that the launcher or the store sets; ignored in templates.
 _NOT_FROM_TEMPLATE = frozenset(
     {
         "name",
@@ -80,18 +80,18 @@ _NOT_FROM_TEMPLATE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PodTemplate:
-    """What all pods of one role in one attempt have in common, and where they differ."""
+    """The compiled pod template of one role in one attempt."""
 
     framework_uid: str
     attempt_id: int
     role: RoleName
-    #: JSON and the names of gaps, by turns.
+    #: JSON and the names of gaps, alternating.
     pieces: tuple[bytes, ...]
-    #: Labels of the pod of task 0 alone.
+    #: Labels of the pod of task 0 only.
     first_labels: Mapping[str, str]
 
     @classmethod
-    def of(
+    def compile(
         cls,
         framework_name: FrameworkName,
         namespace: str,
@@ -99,26 +99,26 @@ class PodTemplate:
         attempt_id: int,
         role: TaskRole,
         counts: Mapping[RoleName, int],
-        extras: PodOverlay = EMPTY_OVERLAY,
+        overlay: PodOverlay = EMPTY_OVERLAY,
     ) -> "PodTemplate":
-        """The template of *role*; *counts* tells every role's number of tasks, in the order of the spec."""
-        marks = _marks(framework_name, namespace, framework_uid, attempt_id, role.name)
-        values = dict(zip(_NAMES, map(orjson.Fragment, marks.values()), strict=True))
-        variables = [*_variables(values, counts), *extras.variables]
+        """Compiles the template of *role*; *counts* are the numbers of tasks of all roles, in the order of the spec."""
+        identity = _identity(framework_name, namespace, framework_uid, attempt_id, role.name)
+        values = dict(zip(_NAMES, map(orjson.Fragment, identity.values()), strict=True))
+        variables = [*_variables(values, counts), *overlay.variables]
         owner = controller_reference(API_VERSION, KIND, framework_name, framework_uid)
         pod = {
             **{key: value for key, value in role.pod.items() if key != "status"},
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": _metadata(role.pod.get("metadata") or {}, values, owner, extras),
-            "spec": _spec(role.pod.get("spec") or {}, variables, extras),
+            "metadata": _metadata(role.pod.get("metadata") or {}, values, owner, overlay),
+            "spec": _spec(role.pod.get("spec") or {}, variables, overlay),
         }
-        text = _PLACEHOLDER.sub(lambda found: marks[found[1].decode()][1:-1], orjson.dumps(pod))
-        text = _COUNTED_PLACEHOLDER.sub(lambda found: _counted(found[1]), text)
-        return cls(framework_uid, attempt_id, role.name, tuple(text.split(_EDGE)), dict(extras.first_labels))
+        text = _PLACEHOLDER.sub(lambda match: identity[match[1].decode()][1:-1], orjson.dumps(pod))
+        text = _COUNTED_PLACEHOLDER.sub(lambda match: _index_gap(match[1]), text)
+        return cls(framework_uid, attempt_id, role.name, tuple(text.split(_EDGE)), dict(overlay.first_labels))
 
     def pod(self, index: int, incarnation: int, task_attempt_id: int) -> Json:
-        """The pod of one task attempt, a value that nobody else holds."""
+        """The pod of one task attempt, as a new object."""
         values = {
             b"index": str(index).encode(),
             b"uid": task_uid(self.framework_uid, self.attempt_id, self.role, index, incarnation).encode(),
@@ -134,25 +134,25 @@ class PodTemplate:
 
 
 def compile_templates(
-    framework: Framework, attempt_id: int, extras: Mapping[RoleName, PodOverlay] | None = None
+    framework: Framework, attempt_id: int, overlays: Mapping[RoleName, PodOverlay] | None = None
 ) -> dict[RoleName, PodTemplate]:
-    """The templates of all roles for one attempt, as the spec has them now, with the *extras* of each."""
+    """The templates of all roles for one attempt, with their overlays."""
     counts = {role.name: role.tasks for role in framework.spec.roles}
     name, namespace, uid = framework.name, framework.namespace, framework.uid
     return {
-        role.name: PodTemplate.of(
-            name, namespace, uid, attempt_id, role, counts, (extras or {}).get(role.name, EMPTY_OVERLAY)
+        role.name: PodTemplate.compile(
+            name, namespace, uid, attempt_id, role, counts, (overlays or {}).get(role.name, EMPTY_OVERLAY)
         )
         for role in framework.spec.roles
     }
 
 
 def index_plus(first: int) -> orjson.Fragment:
-    """A text for Extras that is *first* in the pod of task 0, and one more in each after it: a rank, for instance."""
-    return orjson.Fragment(b'"' + _counted(str(first).encode()) + b'"')
+    """A value for a PodOverlay: *first* plus the task index, such as a rank."""
+    return orjson.Fragment(b'"' + _index_gap(str(first).encode()) + b'"')
 
 
-def _counted(first: bytes) -> bytes:
+def _index_gap(first: bytes) -> bytes:
     return _EDGE + _COUNTED + first + _EDGE
 
 
@@ -160,10 +160,10 @@ def _count(gap: bytes, index: int) -> bytes:
     return str(int(gap.removeprefix(_COUNTED)) + index).encode()
 
 
-def _marks(
+def _identity(
     framework: FrameworkName, namespace: str, framework_uid: str, attempt_id: int, role: RoleName
 ) -> dict[str, bytes]:
-    """The value of every mark, in the marks' order, as a JSON string that may have gaps."""
+    """The value of every identity key, in the order of the keys, as a JSON string that may contain gaps."""
     attempt = attempt_uid(framework_uid, attempt_id)
     before_index = task_name(framework, role, 0).removesuffix("0")
     return {
@@ -184,19 +184,19 @@ def _marks(
 
 
 def _quoted(text: str, gap: bytes = b"") -> bytes:
-    """*text* as a JSON string, with *gap* at its end."""
+    """*text* as a JSON string that ends with *gap*."""
     return orjson.dumps(text)[:-1] + gap + b'"'
 
 
 def _variables(values: Values, counts: Mapping[RoleName, int]) -> list[Json]:
-    """The environment of every container, in order."""
+    """The environment variables of every container."""
     return [
         *[{"name": name, "value": value} for name, value in values.items()],
         *_INSTANCE_VARIABLES,
         {"name": "taskindex", "value": values[PodIdentityKey.TASK_INDEX]},
         {"name": "framework_name", "value": values[PodIdentityKey.FRAMEWORK_NAME]},
         {"name": "taskrole", "value": values[PodIdentityKey.TASKROLE_NAME]},
-        # A variable may not begin with a digit; older clusters would turn the whole pod down.
+        # A variable name may not start with a digit; older clusters would reject the pod.
         *[
             {"name": f"{role}_tasknum", "value": str(n)}
             for role, n in counts.items()
@@ -205,41 +205,43 @@ def _variables(values: Values, counts: Mapping[RoleName, int]) -> list[Json]:
     ]
 
 
-def _metadata(template: Mapping[str, Any], values: Values, owner: Json, extras: PodOverlay) -> Json:
+def _metadata(template: Mapping[str, Any], values: Values, owner: Json, overlay: PodOverlay) -> Json:
     return {
         **{key: value for key, value in template.items() if key not in _NOT_FROM_TEMPLATE},
         "name": values[PodIdentityKey.POD_NAME],
         "namespace": values[PodIdentityKey.FRAMEWORK_NAMESPACE],
         "labels": {
             **(template.get("labels") or {}),
-            **extras.labels,
+            **overlay.labels,
             **{label: values[label] for label in _LABELS},
         },
-        "annotations": {**(template.get("annotations") or {}), **extras.annotations, **values},
+        "annotations": {**(template.get("annotations") or {}), **overlay.annotations, **values},
         "ownerReferences": [*(template.get("ownerReferences") or ()), owner],
     }
 
 
-def _spec(template: Mapping[str, Any], variables: list[Mapping[str, Any]], extras: PodOverlay) -> Json:
-    spec = {**extras.defaults, **template}
+def _spec(template: Mapping[str, Any], variables: list[Mapping[str, Any]], overlay: PodOverlay) -> Json:
+    spec = {**overlay.defaults, **template}
     for group in ("initContainers", "containers"):
         if spec.get(group):
-            spec[group] = [_container(container, variables, extras) for container in spec[group]]
+            spec[group] = [_container(container, variables, overlay) for container in spec[group]]
     lists = {
-        name: [*ours, *(spec.get(name) or ())] for name, ours in extras.spec.items() if isinstance(ours, list)
+        name: [*values, *(spec.get(name) or ())]
+        for name, values in overlay.spec.items()
+        if isinstance(values, list)
     }
-    return {**spec, **extras.spec, **lists}
+    return {**spec, **overlay.spec, **lists}
 
 
 def _container(
-    template: Mapping[str, Any] | None, variables: list[Mapping[str, Any]], extras: PodOverlay
+    template: Mapping[str, Any] | None, variables: list[Mapping[str, Any]], overlay: PodOverlay
 ) -> Json:
     container = dict(template or {})
-    if extras.mounts:
-        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *extras.mounts]
-    # Of two variables of one name the later counts, so the user's own come last.
+    if overlay.mounts:
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *overlay.mounts]
+    # Later variables take precedence, so those of the user come last.
     container["env"] = [*variables, *(container.get("env") or ())]
     if not container.get("terminationMessagePolicy"):
-        # The end of a failed container's log is then part of the pod's status, and outlives the pod.
+        # The end of a failed container's log becomes part of the pod's status and is kept with the attempt.
         container["terminationMessagePolicy"] = "FallbackToLogsOnError"
     return container

@@ -1,10 +1,10 @@
 """
-The Services of a Framework: names that stay while its pods come and go.
+The Services of a Framework.
 
-* One without an address of its own, named as the Framework, in which each pod has a name: ``mnist-worker-0.mnist``.
-  It is there for Frameworks with ``spec.discovery``, and for those whose templates name it as ``subdomain``.
-* What the annotation ``launcher.microsoft.com/services`` of a role's pod template asks for: ``PerTask``, one for each
-  task, named as its pod; ``NodePort``, one for the role, ``mnist-tensorboard``, reached from outside.
+* A headless Service, named after the Framework, in which each pod has a DNS name: ``mnist-worker-0.mnist``. It exists
+  for Frameworks with ``spec.discovery``, and for those whose templates use it as ``subdomain``.
+* The Services that the annotation ``launcher.microsoft.com/services`` of a role's pod template requests: ``PerTask``,
+  one for each task, named after its pod; ``NodePort``, one for the role, such as ``mnist-tensorboard``.
 """
 
 import re
@@ -19,37 +19,37 @@ from launcher.core.spec import FrameworkName, TaskRole
 
 Json = dict[str, Any]
 
-#: Of a pod template: which Services its role has.
-ANNOTATION = "launcher.microsoft.com/services"
+#: Annotation of a pod template: the Services of its role.
+SERVICES_ANNOTATION = "launcher.microsoft.com/services"
 _PLACEHOLDER = re.compile(r"\{\{(FC_[A-Z_]+)\}\}")
 
 
 class ServiceMode(StrEnum):
-    """Which Services a role has."""
+    """The Services of a role."""
 
     PER_TASK = "PerTask"
     NODE_PORT = "NodePort"
 
 
 def service_name(framework: FrameworkName) -> str:
-    """The name of the Service in which every pod of the Framework has a name."""
-    # Services begin with a letter; and no pod's name has more characters than fit, so neither has this one.
+    """The name of the headless Service."""
+    # A Service name starts with a letter. It is not too long, since it is shorter than the names of the pods.
     return f"fw-{framework}" if framework[0].isdigit() else framework
 
 
 def role_service_name(framework: FrameworkName, role: str) -> str:
-    """The name of the Service that leads to any task of the role."""
+    """The name of the role's NodePort Service."""
     return f"{framework}-{role}"
 
 
 def service_mode(role: TaskRole) -> ServiceMode | None:
-    """Which Services the role asks for; None for none. Raises ValueError when the annotation is no such word."""
-    asked = ((role.pod.get("metadata") or {}).get("annotations") or {}).get(ANNOTATION)
-    return None if asked is None else ServiceMode(asked)
+    """The Services that the role requests; None for none. Raises ValueError when the annotation is invalid."""
+    mode = ((role.pod.get("metadata") or {}).get("annotations") or {}).get(SERVICES_ANNOTATION)
+    return None if mode is None else ServiceMode(mode)
 
 
 def has_headless_service(framework: Framework) -> bool:
-    """Whether there is a Service in which every pod has a name."""
+    """Whether the Framework has the headless Service."""
     own = service_name(framework.name)
     return framework.spec.discovery is not None or any(
         (role.pod.get("spec") or {}).get("subdomain") == own for role in framework.spec.roles
@@ -57,7 +57,7 @@ def has_headless_service(framework: Framework) -> bool:
 
 
 def services_of(framework: Framework) -> dict[str, Json]:
-    """Every Service that the Framework is to have, by its name."""
+    """The Services of the Framework, by name."""
     return {service["metadata"]["name"]: service for service in _services(framework)}
 
 
@@ -69,21 +69,21 @@ def _services(framework: Framework) -> Iterator[Json]:
         match service_mode(role):
             case ServiceMode.PER_TASK:
                 for index in range(role.tasks):
-                    yield _of_task(framework, role, index)
+                    yield _task_service(framework, role, index)
             case ServiceMode.NODE_PORT:
-                yield _of_role(framework, role)
+                yield _role_service(framework, role)
             case None:
                 pass
 
 
-#: Peers are looked for before they are ready.
+#: Peers are resolved before they are ready.
 _HEADLESS: Mapping[str, Any] = {"clusterIP": "None", "publishNotReadyAddresses": True}
 
 
-def _of_task(framework: Framework, role: TaskRole, index: int) -> Json:
+def _task_service(framework: Framework, role: TaskRole, index: int) -> Json:
     name = pod_name(framework.name, role.name, index)
     selector = {**_role_selector(framework, role), PodIdentityKey.TASK_INDEX.value: str(index)}
-    marks: Mapping[str, str] = {
+    identity: Mapping[str, str] = {
         PodIdentityKey.FRAMEWORK_NAMESPACE: framework.namespace,
         PodIdentityKey.FRAMEWORK_NAME: framework.name,
         PodIdentityKey.TASKROLE_NAME: role.name,
@@ -92,15 +92,15 @@ def _of_task(framework: Framework, role: TaskRole, index: int) -> Json:
         PodIdentityKey.POD_NAME: name,
     }
     labels = {
-        key: _PLACEHOLDER.sub(lambda found: marks.get(found[1], found[0]), value)
+        key: _PLACEHOLDER.sub(lambda match: identity.get(match[1], match[0]), value)
         for key, value in _labels(role).items()
     }
     return _service(framework, name, {**labels, **selector}, selector, {**_HEADLESS, **_ports(role)})
 
 
-def _of_role(framework: Framework, role: TaskRole) -> Json:
+def _role_service(framework: Framework, role: TaskRole) -> Json:
     selector = _role_selector(framework, role)
-    # What differs from task to task is no label of all of them.
+    # Labels that differ between tasks are omitted.
     labels = {key: value for key, value in _labels(role).items() if not _PLACEHOLDER.search(value)}
     name = role_service_name(framework.name, role.name)
     return _service(
@@ -124,7 +124,7 @@ def _labels(role: TaskRole) -> Mapping[str, str]:
 
 
 def _ports(role: TaskRole) -> Json:
-    """Every port that a container of the role's pods names, as the ``ports`` of a Service."""
+    """The ports of the role's containers as ``ports`` of a Service."""
     ports: dict[tuple[int, str], Json] = {}
     names: set[str] = set()
     for container in (role.pod.get("spec") or {}).get("containers") or ():

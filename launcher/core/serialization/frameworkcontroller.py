@@ -1,7 +1,7 @@
 """
-The name that FrameworkController has for Frameworks: another group, the same kind.
+The API group of FrameworkController, an alias of the launcher's own for the same kind.
 
-An object goes by its first name wherever it is kept, and by its second only towards those who use that.
+Objects are stored in the launcher's group; the alias is used only in requests and responses.
 """
 
 from typing import Any
@@ -13,12 +13,12 @@ Json = dict[str, Any]
 
 GROUP, VERSION = "frameworkcontroller.microsoft.com", "v1"
 SECOND_API_VERSION = f"{GROUP}/{VERSION}"
-#: FrameworkController deletes the pods of an attempt that has ended, all of them.
+#: FrameworkController deletes all pods of a completed attempt.
 CLEAN = CleanPodPolicy.ALL.value
 
 
 def to_launcher_group(obj: Json) -> Json:
-    """The same Framework under our own name, with what the other one takes for granted."""
+    """The Framework in the launcher's group, with the default cleanPodPolicy of FrameworkController."""
     spec = obj.get("spec")
     if isinstance(spec, dict) and spec.get("cleanPodPolicy") is None:
         spec = {**spec, "cleanPodPolicy": CLEAN}

@@ -1,7 +1,7 @@
 """
-The spec from and to the JSON that users write; nothing else knows their names for things.
+The spec from and to JSON.
 
-What is read has been validated. Null means absent, an absent field its default, 1.0 the integer 1.
+The JSON must be valid. Null means absent, an absent field has its default, and 1.0 is the integer 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.core.replicas import tasks_of_roles
-from launcher.core.role_order import annotated, completed
+from launcher.core.role_order import annotated_sequence, complete_sequence
 from launcher.core.serialization import index_ranges
 from launcher.core.spec import (
     CleanPodPolicy,
@@ -25,7 +25,7 @@ from launcher.core.spec import (
     TaskRole,
 )
 
-#: A longer grace is read as this one, so that it can be added to any time: 68 years, or in other words never.
+#: Longer grace periods are reduced to this one (68 years), so that it can be added to any time.
 MAX_GRACE_SECONDS = 2**31 - 1
 
 DEFAULT_MOUNT_PATH = "/configdir"
@@ -36,14 +36,14 @@ _NOTHING: Mapping[str, Any] = {}
 
 def spec_from_json(spec: Mapping[str, Any], annotations: Mapping[str, Any] | None = None) -> FrameworkSpec:
     """
-    The typed spec, with what the *annotations* say where it says nothing. Its pod templates are those of *spec*.
+    The typed spec; the role sequence may come from *annotations*. Pod templates are shared with *spec*.
 
-    Raises ValueError when a role has more tasks than any may have: callers make something for each task.
+    Raises ValueError when a role has too many tasks, since callers create objects for each task.
     """
     tasks = tasks_of_roles(spec)
     if max(tasks, default=0) > index_ranges.INDEXES_END:
         raise ValueError(
-            f"spec.taskRoles: a role has {max(tasks)} tasks, more than {index_ranges.INDEXES_END}"
+            f"spec.taskRoles: a role has {max(tasks)} tasks; the maximum is {index_ranges.INDEXES_END}"
         )
     roles = tuple(map(_role_from_json, spec.get("taskRoles") or (), tasks))
     gang, discovery = spec.get("gang"), spec.get("discovery")
@@ -62,7 +62,7 @@ def spec_from_json(spec: Mapping[str, Any], annotations: Mapping[str, Any] | Non
 
 
 def spec_to_json(spec: FrameworkSpec) -> Json:
-    """The spec as a user would write it, with its defaults spelt out; what is absent by default is left out."""
+    """The spec as JSON, with its defaults; fields that are absent by default are omitted."""
     return _without_none(
         {
             "description": spec.description or None,
@@ -92,6 +92,7 @@ def _role_from_json(role: Mapping[str, Any], tasks: int) -> TaskRole:
         background=bool(role.get("background")),
         graceful_deletion_seconds=None if grace is None else min(grace, MAX_GRACE_SECONDS),
         pending_deadline_seconds=_count(task.get("pendingDeadlineSeconds")),
+        pod_failure_spec=tuple(task.get("podFailureSpec") or ()),
     )
 
 
@@ -108,6 +109,7 @@ def _role_to_json(role: TaskRole) -> Json:
                     "retryPolicy": _retry_to_json(role.retry),
                     "podGracefulDeletionTimeoutSec": role.graceful_deletion_seconds,
                     "pendingDeadlineSeconds": role.pending_deadline_seconds,
+                    "podFailureSpec": list(role.pod_failure_spec) or None,
                     "pod": role.pod,
                 }
             ),
@@ -158,12 +160,12 @@ def _completion_to_json(policy: CompletionPolicy) -> Json:
 
 
 def threshold(count: float | None, default: int) -> int:
-    """How many tasks it takes; 0 would be none, and is read as -1: never."""
+    """The threshold; 0 is read as -1, which is never."""
     return default if count is None else int(count) or -1
 
 
 def _indexes_from_json(indexes: str | float | None) -> frozenset[int]:
-    """The task indexes that ``0,2-5`` lists. A single number needs no quotes in YAML, and means itself."""
+    """The task indexes of ``0,2-5``, or of a single number, which is not quoted in YAML."""
     if indexes is None:
         return frozenset()
     if not isinstance(indexes, str):
@@ -223,12 +225,12 @@ def _discovery_to_json(discovery: Discovery) -> Json:
 def _sequence(
     named: Sequence[str], roles: Sequence[TaskRole], annotations: Mapping[str, Any] | None
 ) -> tuple[RoleName, ...]:
-    """The order of creation of all roles; empty when the user named none."""
-    named = named or annotated(annotations, {role.name for role in roles})[0]
+    """The order of creation of all roles; empty when there is no role sequence."""
+    named = named or annotated_sequence(annotations, {role.name for role in roles})[0]
     waits: dict[str, Sequence[str]] = {
         role.name: [after.role for after in role.start_after] for role in roles
     }
-    return tuple(map(RoleName, completed(named, waits)))
+    return tuple(map(RoleName, complete_sequence(named, waits)))
 
 
 def _count(value: float | None) -> int | None:

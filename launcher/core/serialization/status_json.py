@@ -1,10 +1,10 @@
 """
-Status from and to JSON. It alone knows the field names of ``status``.
+The status from and to JSON.
 
-Small Frameworks list every task in full, under FrameworkController's field names. Large ones must fit into one object
-as well, so there a task that has nothing to tell is *folded*: tasks alike share one entry of ``foldedTasks`` (see
-``core.wirefold``). So is, in any Framework, what no room is left for; the task that ended the attempt is always listed
-in full. Counts per role and state stand at the top in any case.
+Small Frameworks list every task in full, with FrameworkController's field names. The status of a large Framework has
+to fit into one object as well, so unremarkable tasks are *folded*: similar tasks share one entry of ``foldedTasks``
+(see ``folded_tasks``). In any Framework, tasks are folded when the size limit is reached, except the one that
+completed the attempt. Counts per role and state are always complete.
 """
 
 from collections import Counter
@@ -14,8 +14,16 @@ from typing import Any
 import orjson
 
 from launcher.core import names
-from launcher.core.completion_codes import Completion, completion_to_json
-from launcher.core.serialization.folded_tasks import TaskFolder, end_from_json, retry_of, unfold, whole
+from launcher.core.completion_codes import Completion
+from launcher.core.serialization.attempt_json import attempt_from_json, attempt_to_json
+from launcher.core.serialization.completion_json import completion_to_json
+from launcher.core.serialization.folded_tasks import (
+    TaskFolder,
+    completion_from_entry,
+    integer,
+    retry_from_counters,
+    unfold,
+)
 from launcher.core.spec import FrameworkName, RoleName
 from launcher.core.status import (
     NO_RETRIES,
@@ -29,36 +37,38 @@ from launcher.core.status import (
     TaskStatus,
     Trigger,
 )
-from launcher.core.timestamps import Time, format_rfc3339, parse_rfc3339
+from launcher.core.timestamps import Time, format_optional, format_rfc3339, parse_optional, parse_rfc3339
 
-#: Up to this many tasks, every one is listed in full.
+#: Maximum number of tasks that are all listed in full.
 LISTED_IN_FULL = 300
-#: As long as they take no more bytes than this: a log's last lines can make an entry long.
+#: Maximum size of full entries in small Frameworks; log excerpts can make an entry large.
 FULL_ENTRY_BYTES = 900_000
-#: In larger Frameworks, at most this many bytes of full entries: room for about 350 tasks with something to tell.
-TELLING_ENTRY_BYTES = 350_000
+#: Maximum size of full entries in large Frameworks, enough for about 350 remarkable tasks.
+REMARKABLE_ENTRY_BYTES = 350_000
 
 
 def status_to_json(status: FrameworkStatus, framework: FrameworkName, uid: str) -> dict[str, Any]:
-    """``status`` of the Framework called *framework*, as it is stored."""
-    lister = _Lister(framework, uid, status.attempt, sum(len(role.tasks) for role in status.roles))
-    return _written(status, framework, uid, lister)
+    """The ``status`` of a Framework, as it is stored."""
+    serializer = _RoleSerializer(
+        framework, uid, status.attempt, sum(len(role.tasks) for role in status.roles)
+    )
+    return _to_json(status, framework, uid, serializer)
 
 
 def listed_in_full(status: Mapping[str, Any], framework: FrameworkName, uid: str) -> Mapping[str, Any]:
     """
-    The same ``status`` with an entry for each task, as FrameworkController has it, whatever room that takes.
+    The ``status`` with a full entry for each task, as in FrameworkController, without size limits.
 
     Raises ValueError when it was not written by a launcher.
     """
     roles = (status.get("attemptStatus") or {}).get("taskRoleStatuses") or ()
-    if not any("foldedTasks" in role for role in roles) or (record := status_from_json(status)) is None:
+    if not any("foldedTasks" in role for role in roles) or (parsed := status_from_json(status)) is None:
         return status
-    return _written(record, framework, uid, _FullLister(framework, uid, record.attempt, 0))
+    return _to_json(parsed, framework, uid, _FullRoleSerializer(framework, uid, parsed.attempt, 0))
 
 
-def _written(
-    status: FrameworkStatus, framework: FrameworkName, uid: str, lister: "_Lister"
+def _to_json(
+    status: FrameworkStatus, framework: FrameworkName, uid: str, serializer: "_RoleSerializer"
 ) -> dict[str, Any]:
     attempt = status.attempt
     return {
@@ -68,28 +78,28 @@ def _written(
         "taskCounts": _counts(task for role in status.roles for task in role.tasks),
         **_scale_to_json(status.roles, framework),
         "startTime": format_rfc3339(status.start_time),
-        "runTime": _time(status.run_time),
-        "completionTime": _time(status.completion_time),
+        "runTime": format_optional(status.run_time),
+        "completionTime": format_optional(status.completion_time),
         "transitionTime": format_rfc3339(status.transition_time),
         "conditions": [_condition_to_json(condition) for condition in status.conditions],
         "retryPolicyStatus": _retry_to_json(status.retry),
         "attemptStatus": {
             "id": attempt.id,
             "startTime": format_rfc3339(attempt.start_time),
-            "runTime": _time(attempt.run_time),
-            "completionTime": _time(attempt.completion_time),
+            "runTime": format_optional(attempt.run_time),
+            "completionTime": format_optional(attempt.completion_time),
             "instanceUID": names.instance_uid(attempt.id, names.attempt_uid(uid, attempt.id)),
             "configMapName": names.config_map_name(framework),
             "configMapUID": names.attempt_uid(uid, attempt.id),
             "completionStatus": _end_to_json(attempt.completion, attempt.trigger),
             "rescaleCount": attempt.rescales,
-            "taskRoleStatuses": [lister.role(role) for role in status.roles],
+            "taskRoleStatuses": [serializer.role(role) for role in status.roles],
         },
     }
 
 
 def status_from_json(status: Mapping[str, Any]) -> FrameworkStatus | None:
-    """The record that *status* tells of; None for an empty one. Raises ValueError when it is none of ours."""
+    """Parses *status*; None for an empty one. Raises ValueError when it was not written by a launcher."""
     if not status:
         return None
     try:
@@ -100,45 +110,45 @@ def status_from_json(status: Mapping[str, Any]) -> FrameworkStatus | None:
 
 def _status_from_json(status: Mapping[str, Any]) -> FrameworkStatus:
     attempt, end = status["attemptStatus"], status["attemptStatus"].get("completionStatus")
-    began = parse_rfc3339(attempt["startTime"])
+    attempt_started = parse_rfc3339(attempt["startTime"])
     return FrameworkStatus(
         start_time=parse_rfc3339(status["startTime"]),
         transition_time=parse_rfc3339(status["transitionTime"]),
         attempt=FrameworkAttempt(
-            id=whole(attempt["id"]),
-            start_time=began,
-            run_time=_moment(attempt.get("runTime")),
-            completion_time=_moment(attempt.get("completionTime")),
-            completion=end_from_json(end) if end else None,
+            id=integer(attempt["id"]),
+            start_time=attempt_started,
+            run_time=parse_optional(attempt.get("runTime")),
+            completion_time=parse_optional(attempt.get("completionTime")),
+            completion=completion_from_entry(end) if end else None,
             trigger=_trigger_from_json(end.get("trigger")) if end else None,
-            rescales=whole(attempt.get("rescaleCount", 0)),
+            rescales=integer(attempt.get("rescaleCount", 0)),
         ),
-        roles=tuple(_role_from_json(role, began) for role in attempt.get("taskRoleStatuses") or ()),
+        roles=tuple(_role_from_json(role, attempt_started) for role in attempt.get("taskRoleStatuses") or ()),
         state=State(status["state"]),
-        run_time=_moment(status.get("runTime")),
-        completion_time=_moment(status.get("completionTime")),
+        run_time=parse_optional(status.get("runTime")),
+        completion_time=parse_optional(status.get("completionTime")),
         retry=_retry_from_json(status["retryPolicyStatus"]),
         conditions=tuple(_condition_from_json(condition) for condition in status.get("conditions") or ()),
-        observed_generation=whole(status.get("observedGeneration", 0)),
+        observed_generation=integer(status.get("observedGeneration", 0)),
         message=status.get("message", ""),
     )
 
 
 def _scale_to_json(roles: Sequence[RoleStatus], framework: FrameworkName) -> dict[str, Any]:
-    """What Kubernetes' scale reads of a status; several roles have no one scale."""
+    """The fields of the scale subresource, for Frameworks with one role."""
     if len(roles) != 1:
         return {}
     (role,) = roles
     return {"replicas": len(role.tasks), "selector": names.role_selector(framework, role.name)}
 
 
-class _Lister:
-    """Writes roles one after another, in full while there is room."""
+class _RoleSerializer:
+    """Serializes roles, with full entries up to the size limit."""
 
     def __init__(self, framework: FrameworkName, uid: str, attempt: FrameworkAttempt, tasks: int) -> None:
         self._framework, self._uid, self._attempt = framework, uid, attempt
-        self._folds = tasks > LISTED_IN_FULL
-        self._room = TELLING_ENTRY_BYTES if self._folds else FULL_ENTRY_BYTES
+        self._is_large = tasks > LISTED_IN_FULL
+        self._remaining_bytes = REMARKABLE_ENTRY_BYTES if self._is_large else FULL_ENTRY_BYTES
         self._folder = TaskFolder(attempt.start_time)
 
     def role(self, role: RoleStatus) -> dict[str, Any]:
@@ -162,14 +172,14 @@ class _Lister:
         return entry
 
     def _full_entry(self, role: RoleName, task: TaskStatus) -> dict[str, Any] | None:
-        """The task's own entry; None when it is to be folded."""
+        """The full entry of the task; None when it is folded."""
         if self._is_trigger(role, task):
             return self._task(role, task)
-        if self._room <= 0 or (self._folds and not _tells(task)):
+        if self._remaining_bytes <= 0 or (self._is_large and not _is_remarkable(task)):
             return None
         entry = self._task(role, task)
-        self._room -= len(orjson.dumps(entry))
-        return entry if self._room >= 0 else None
+        self._remaining_bytes -= len(orjson.dumps(entry))
+        return entry if self._remaining_bytes >= 0 else None
 
     def _is_trigger(self, role: RoleName, task: TaskStatus) -> bool:
         trigger = self._attempt.trigger
@@ -183,16 +193,16 @@ class _Lister:
             "state": task.state.value,
             "message": task.message,
             "startTime": format_rfc3339(task.start_time),
-            "runTime": _time(task.run_time),
-            "completionTime": _time(task.completion_time),
+            "runTime": format_optional(task.run_time),
+            "completionTime": format_optional(task.completion_time),
             "transitionTime": format_rfc3339(task.transition_time),
             "deletionPending": task.deletion_pending,
             "retryPolicyStatus": _retry_to_json(task.retry),
             "attemptStatus": {
                 "id": number,
                 "startTime": format_rfc3339(attempt.start_time),
-                "runTime": _time(attempt.run_time),
-                "completionTime": _time(attempt.completion_time),
+                "runTime": format_optional(attempt.run_time),
+                "completionTime": format_optional(attempt.completion_time),
                 "instanceUID": None
                 if attempt.pod_uid is None
                 else names.instance_uid(number, attempt.pod_uid),
@@ -206,29 +216,31 @@ class _Lister:
         }
         if task.incarnation:
             entry["incarnation"] = task.incarnation
+        if task.history:
+            entry["attemptHistory"] = [attempt_to_json(attempt) for attempt in task.history]
         return entry
 
 
-class _FullLister(_Lister):
-    """Has room for everything."""
+class _FullRoleSerializer(_RoleSerializer):
+    """Serializes all tasks in full."""
 
     def _full_entry(self, role: RoleName, task: TaskStatus) -> dict[str, Any] | None:
         return self._task(role, task)
 
 
-def _tells(task: TaskStatus) -> bool:
-    """Whether something happened to the task that its neighbours do not share."""
+def _is_remarkable(task: TaskStatus) -> bool:
+    """Whether the task failed, was retried or is deleted, so that it gets an entry of its own."""
     end = task.attempt.completion
     own = end is not None and end.failed and end.pod is not None
     return own or task.retry != NO_RETRIES or task.deletion_pending
 
 
-def _role_from_json(role: Mapping[str, Any], began: Time) -> RoleStatus:
+def _role_from_json(role: Mapping[str, Any], attempt_started: Time) -> RoleStatus:
     tasks = [_task_from_json(task) for task in role.get("taskStatuses") or ()]
-    tasks.extend(unfold(role, began))
+    tasks.extend(unfold(role, attempt_started))
     tasks.sort(key=lambda task: task.index)
     if [task.index for task in tasks] != list(range(len(tasks))):
-        raise ValueError(f"status of role {role['name']} does not tell of every task once")
+        raise ValueError(f"status of role {role['name']} does not contain every task once")
     return RoleStatus(RoleName(role["name"]), tuple(tasks), role.get("podGracefulDeletionTimeoutSec"))
 
 
@@ -236,26 +248,27 @@ def _task_from_json(task: Mapping[str, Any]) -> TaskStatus:
     attempt = task["attemptStatus"]
     end = attempt.get("completionStatus")
     return TaskStatus(
-        index=whole(task["index"]),
+        index=integer(task["index"]),
         start_time=parse_rfc3339(task["startTime"]),
         transition_time=parse_rfc3339(task["transitionTime"]),
         attempt=TaskAttempt(
             start_time=parse_rfc3339(attempt["startTime"]),
-            run_time=_moment(attempt.get("runTime")),
-            completion_time=_moment(attempt.get("completionTime")),
+            run_time=parse_optional(attempt.get("runTime")),
+            completion_time=parse_optional(attempt.get("completionTime")),
             pod_uid=attempt.get("podUID"),
             node=attempt.get("podNodeName"),
             ip=attempt.get("podIP"),
             host_ip=attempt.get("podHostIP"),
-            completion=end_from_json(end) if end else None,
+            completion=completion_from_entry(end) if end else None,
         ),
         state=State(task["state"]),
-        run_time=_moment(task.get("runTime")),
-        completion_time=_moment(task.get("completionTime")),
+        run_time=parse_optional(task.get("runTime")),
+        completion_time=parse_optional(task.get("completionTime")),
         retry=_retry_from_json(task["retryPolicyStatus"]),
         deletion_pending=task.get("deletionPending", False),
-        incarnation=whole(task.get("incarnation", 0)),
+        incarnation=integer(task.get("incarnation", 0)),
         message=task.get("message", ""),
+        history=tuple(attempt_from_json(entry) for entry in task.get("attemptHistory") or ()),
     )
 
 
@@ -279,7 +292,7 @@ def _retry_to_json(retry: RetryStatus) -> dict[str, Any]:
 
 
 def _retry_from_json(entry: Mapping[str, Any]) -> RetryStatus:
-    return retry_of(
+    return retry_from_counters(
         entry["totalRetriedCount"],
         entry["accountableRetriedCount"],
         entry.get("retryDelaySec"),
@@ -328,13 +341,5 @@ def _condition_from_json(entry: Mapping[str, Any]) -> Condition:
         parse_rfc3339(entry["lastTransitionTime"]),
         entry.get("reason", ""),
         entry.get("message", ""),
-        None if about is None else whole(about),
+        None if about is None else integer(about),
     )
-
-
-def _time(time: Time | None) -> str | None:
-    return None if time is None else format_rfc3339(time)
-
-
-def _moment(text: str | None) -> Time | None:
-    return None if text is None else parse_rfc3339(text)

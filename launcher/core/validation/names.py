@@ -1,4 +1,4 @@
-"""How names, labels, keys and the like are written: what is wrong with one, or nothing."""
+"""Formats of names, labels and keys. Each function returns the error, or None."""
 
 import re
 from functools import lru_cache
@@ -7,7 +7,7 @@ MAX_NAME = 253
 MAX_LABEL = 63
 MAX_PORT_NAME = 15
 
-# Unlike $, \Z does not forgive a newline at the end; fullmatch would do, but says less at the place of use.
+# Unlike $, \Z does not match before a newline at the end.
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
@@ -16,7 +16,7 @@ _ENTRY_KEY = re.compile(r"[-._a-zA-Z0-9]+\Z")
 
 
 def name_fault(name: str) -> str | None:
-    """What is wrong with an object's name (a DNS-1123 subdomain)."""
+    """The error of an object's name (a DNS-1123 subdomain)."""
     if len(name) > MAX_NAME:
         return f"must be no more than {MAX_NAME} characters"
     if not _SUBDOMAIN.match(name):
@@ -27,10 +27,10 @@ def name_fault(name: str) -> str | None:
     return None
 
 
-# Cached, here and below: the same few come with every write of thousands of objects.
+# Cached, as below: the same few values occur in thousands of objects.
 @lru_cache(maxsize=4096)
 def dns_label_fault(name: str) -> str | None:
-    """What is wrong with the name of a container, a volume or a Service (a DNS-1123 label)."""
+    """The error of the name of a container, a volume or a Service (a DNS-1123 label)."""
     if len(name) > MAX_LABEL:
         return f"must be no more than {MAX_LABEL} characters"
     if not _DNS_LABEL.match(name):
@@ -42,13 +42,13 @@ def dns_label_fault(name: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def namespace_fault(name: str) -> str | None:
-    """What is wrong with a namespace's name (a DNS-1123 label)."""
+    """The error of a namespace's name (a DNS-1123 label)."""
     return dns_label_fault(name)
 
 
 @lru_cache(maxsize=4096)
 def label_key_fault(key: str) -> str | None:
-    """What is wrong with the key of a label or an annotation."""
+    """The error of the key of a label or an annotation."""
     prefix, slash, name = key.rpartition("/")
     if slash and (fault := name_fault(prefix)):
         return f"prefix {fault}"
@@ -64,7 +64,7 @@ def label_key_fault(key: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def label_value_fault(value: str) -> str | None:
-    """What is wrong with the value of a label; an empty one is fine."""
+    """The error of the value of a label, which may be empty."""
     if len(value) > MAX_LABEL:
         return f"must be no more than {MAX_LABEL} characters"
     if value and not _LABEL_NAME.match(value):
@@ -74,7 +74,7 @@ def label_value_fault(value: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def port_name_fault(name: str) -> str | None:
-    """What is wrong with the name of a container's port (an IANA service name)."""
+    """The error of the name of a container's port (an IANA service name)."""
     if len(name) > MAX_PORT_NAME:
         return f"must be no more than {MAX_PORT_NAME} characters"
     if not _DNS_LABEL.match(name) or "--" in name or not re.search("[a-z]", name):
@@ -87,14 +87,14 @@ def port_name_fault(name: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def variable_fault(name: str) -> str | None:
-    """What is wrong with the name of an environment variable."""
+    """The error of the name of an environment variable."""
     if not _VARIABLE.match(name):
         return "must consist of printable ASCII characters other than '='"
     return None
 
 
 def entry_key_fault(key: str) -> str | None:
-    """What is wrong with the key of an entry in a ConfigMap or Secret; it becomes the name of a file."""
+    """The error of a key in a ConfigMap or Secret, which may become a file name."""
     if len(key) > MAX_NAME:
         return f"must be no more than {MAX_NAME} characters"
     if not _ENTRY_KEY.match(key) or key == "." or key.startswith(".."):

@@ -1,4 +1,4 @@
-"""Placeholders of a pod template, such as ``{{FC_TASK_INDEX}}``: which there are, and what a text becomes by them."""
+"""Placeholders of a pod template, such as ``{{FC_TASK_INDEX}}``: validation and replacement."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -12,54 +12,54 @@ from launcher.core.parsing import field_path
 from launcher.core.parsing.field_path import Path
 from launcher.core.validation.field_errors import invalid, suggestion
 
-#: Returns a text of a pod template as one of its pods has it.
+#: Replaces the placeholders in a string of a pod template.
 Fill = Callable[[str], str]
 
 _FORM: Final = re.compile(r"\{\{(FC_[^{}]*)\}\}")
 _COUNTED: Final = re.compile(rf"{PodIdentityKey.TASK_INDEX}\+[0-9]{{1,9}}")
-_KNOWN: Final = frozenset(mark.value for mark in PLACEHOLDERS)
+_KNOWN: Final = frozenset(key.value for key in PLACEHOLDERS)
 
 
 def as_written(text: str) -> str:
-    """The text itself: outside of a template there are no placeholders."""
+    """Returns the text unchanged, for objects that are not templates."""
     return text
 
 
 def filled_by(values: Mapping[str, str]) -> Fill:
-    """Replaces placeholders by these *values*; unknown ones stay."""
+    """A function that replaces placeholders by *values*, and keeps unknown ones."""
 
-    def value(found: re.Match[str]) -> str:
-        name = PodIdentityKey.TASK_INDEX.value if _COUNTED.fullmatch(found[1]) else found[1]
-        return values.get(name, found[0])
+    def value(match: re.Match[str]) -> str:
+        name = PodIdentityKey.TASK_INDEX.value if _COUNTED.fullmatch(match[1]) else match[1]
+        return values.get(name, match[0])
 
     return lambda text: _FORM.sub(value, text) if "{{" in text else text
 
 
 def has_placeholders(pod: Any) -> bool:
-    """Whether a text of the template has a placeholder, by one search over the whole: hardly any template has one."""
+    """Whether the template contains a placeholder. One search over all of it: most templates have none."""
     try:
         return b"{{FC_" in orjson.dumps(pod)
     except orjson.JSONEncodeError:
-        return True  # a value that no reader lets pass; the walk over all texts decides
+        return True  # not plain JSON: search each string instead
 
 
-def placeholder_problems(pod: Any, field: str) -> Iterator[FieldError]:
-    """Each text of the template at *field* with a placeholder that does not exist."""
+def placeholder_errors(pod: Any, field: str) -> Iterator[FieldError]:
+    """Errors of unknown placeholders in the template at *field*."""
     for path, text in _texts(pod, ()):
         for name in _FORM.findall(text):
             if name not in _KNOWN and not _COUNTED.fullmatch(name):
-                yield invalid(f"{field}.{field_path.written(path)}", text, _must(name))
+                yield invalid(f"{field}.{field_path.format_path(path)}", text, _must(name))
 
 
 def _must(name: str) -> str:
     guess = suggestion(name, _KNOWN)
     question = f"; did you mean {{{{{guess}}}}}?" if guess else ""
-    known = ", ".join(f"{{{{{mark}}}}}" for mark in PLACEHOLDERS)
-    return f"there is no placeholder {{{{{name}}}}}: there are {known}{question}"
+    supported = ", ".join(f"{{{{{key}}}}}" for key in PLACEHOLDERS)
+    return f"unknown placeholder {{{{{name}}}}}; supported placeholders: {supported}{question}"
 
 
 def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Every text in *value*, also that of keys, with its path."""
+    """Every string in *value*, including keys, with its path."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):

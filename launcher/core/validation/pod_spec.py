@@ -1,21 +1,21 @@
-"""What a pod must keep to beyond its structure: names, references, paths and amounts, as Kubernetes requires."""
+"""Validates a pod beyond its schema: names, references, paths and quantities, as Kubernetes does."""
 
 import ipaddress
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from launcher.core.errors import FieldError
-from launcher.core.parsing.field_path import written
-from launcher.core.validation.containers import container_problems
+from launcher.core.json_access import as_list, as_object, text
+from launcher.core.parsing.field_path import format_path
+from launcher.core.validation.containers import container_errors
 from launcher.core.validation.field_errors import duplicate, invalid, required
 from launcher.core.validation.names import dns_label_fault, label_key_fault, name_fault
 from launcher.core.validation.placeholders import Fill, as_written
-from launcher.core.validation.placement import label_problems, placement_problems
-from launcher.core.validation.pod_template import as_list, as_object, text
-from launcher.core.validation.resources import resource_problems
-from launcher.core.validation.volumes import name_problems, volume_problems
+from launcher.core.validation.placement import label_errors, placement_errors
+from launcher.core.validation.resources import resource_errors
+from launcher.core.validation.volumes import name_errors, volume_errors
 
-#: Fields of a pod spec that name something.
+#: Fields of a pod spec that are names.
 _NAMES: Final[dict[str, Callable[[str], str | None]]] = {
     "hostname": dns_label_fault,
     "subdomain": dns_label_fault,
@@ -25,65 +25,65 @@ _NAMES: Final[dict[str, Callable[[str], str | None]]] = {
     "schedulerName": name_fault,
     "serviceAccountName": name_fault,
 }
-#: Fields of a pod spec by which it chooses nodes.
+#: Fields of a pod spec that select nodes.
 _PLACEMENT: Final = ("affinity", "nodeSelector", "tolerations", "topologySpreadConstraints")
 
 
-def pod_problems(pod: Any, field: str, fill: Fill = as_written) -> Iterator[FieldError]:
+def pod_errors(pod: Any, field: str, fill: Fill = as_written) -> Iterator[FieldError]:
     """
-    Each rule that the pod or template at *field* breaks; what has not its proper shape is passed over.
+    Errors of the pod or template at *field*; values of a wrong type are skipped.
 
-    *fill* returns a text of a template as one of its pods has it.
+    *fill* replaces placeholders in a string of a template.
     """
-    spec, where = as_object(as_object(pod).get("spec")), f"{field}.spec"
+    spec, path = as_object(as_object(pod).get("spec")), f"{field}.spec"
     if metadata := as_object(as_object(pod).get("metadata")):
-        yield from _metadata_problems(metadata, f"{field}.metadata", fill)
+        yield from _metadata_errors(metadata, f"{field}.metadata", fill)
     for name in spec.keys() & _NAMES.keys():
-        if (given := text(spec[name])) and (fault := _NAMES[name](fill(given))):
-            yield invalid(f"{where}.{name}", given, fault)
+        if (value := text(spec[name])) and (fault := _NAMES[name](fill(value))):
+            yield invalid(f"{path}.{name}", value, fault)
     if not as_list(spec.get("containers")):
-        yield required(f"{where}.containers", "a pod needs at least one container")
+        yield required(f"{path}.containers", "a pod needs at least one container")
     if spec.get("volumes"):
-        yield from volume_problems(spec["volumes"], f"{where}.volumes", fill)
+        yield from volume_errors(spec["volumes"], f"{path}.volumes", fill)
     volumes = {fill(text(as_object(volume).get("name"))): None for volume in as_list(spec.get("volumes"))}
     names: set[str] = set()
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for index, container in enumerate(as_list(spec.get(kind))):
-            at = f"{where}.{kind}[{index}]"
-            yield from name_problems(as_object(container).get("name"), f"{at}.name", fill, names, "container")
-            yield from container_problems(as_object(container), at, volumes, fill)
+            at = f"{path}.{kind}[{index}]"
+            yield from name_errors(as_object(container).get("name"), f"{at}.name", fill, names, "container")
+            yield from container_errors(as_object(container), at, volumes, fill)
     if resources := spec.get("resources"):
-        yield from resource_problems(resources, f"{where}.resources", fill)
+        yield from resource_errors(resources, f"{path}.resources", fill)
     if not spec.keys().isdisjoint(_PLACEMENT):
-        yield from placement_problems(spec, where, fill)
-    yield from _host_problems(spec, where, fill)
-    yield from _gate_problems(spec, where)
+        yield from placement_errors(spec, path, fill)
+    yield from _host_errors(spec, path, fill)
+    yield from _gate_errors(spec, path)
 
 
-def _metadata_problems(metadata: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
-    yield from label_problems(metadata.get("labels"), (field, "labels"), fill)
+def _metadata_errors(metadata: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
+    yield from label_errors(metadata.get("labels"), (field, "labels"), fill)
     for key in as_object(metadata.get("annotations")):
-        # As in Kubernetes, the key of an annotation is looked at in lower case.
+        # As in Kubernetes, keys of annotations are validated in lower case.
         if fault := label_key_fault(fill(key).lower()):
-            yield invalid(f"{field}.{written(('annotations', key))}", key, fault)
+            yield invalid(f"{field}.{format_path(('annotations', key))}", key, fault)
 
 
-def _host_problems(spec: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
-    """Of what is written to the hosts file, and of the secrets for pulling images."""
+def _host_errors(spec: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
+    """Errors of ``hostAliases`` and ``imagePullSecrets``."""
     for index, alias in enumerate(as_list(spec.get("hostAliases"))):
-        where, address = f"{field}.hostAliases[{index}]", as_object(alias).get("ip")
+        path, address = f"{field}.hostAliases[{index}]", as_object(alias).get("ip")
         if isinstance(address, str) and not _is_address(fill(address)):
-            yield invalid(f"{where}.ip", address, "must be an IP address")
+            yield invalid(f"{path}.ip", address, "must be an IP address")
         for number, name in enumerate(as_list(as_object(alias).get("hostnames"))):
             if isinstance(name, str) and (fault := name_fault(fill(name))):
-                yield invalid(f"{where}.hostnames[{number}]", name, fault)
+                yield invalid(f"{path}.hostnames[{number}]", name, fault)
     for index, secret in enumerate(as_list(spec.get("imagePullSecrets"))):
         name = text(as_object(secret).get("name"))
         if name and (fault := name_fault(fill(name))):
             yield invalid(f"{field}.imagePullSecrets[{index}].name", name, fault)
 
 
-def _gate_problems(spec: dict[str, Any], field: str) -> Iterator[FieldError]:
+def _gate_errors(spec: dict[str, Any], field: str) -> Iterator[FieldError]:
     names: set[str] = set()
     for index, gate in enumerate(as_list(spec.get("schedulingGates"))):
         name = as_object(gate).get("name")
@@ -93,7 +93,7 @@ def _gate_problems(spec: dict[str, Any], field: str) -> Iterator[FieldError]:
             yield invalid(f"{field}.schedulingGates[{index}].name", name, fault)
         elif name in names:
             yield duplicate(
-                f"{field}.schedulingGates[{index}].name", name, "each gate needs a name of its own"
+                f"{field}.schedulingGates[{index}].name", name, "names of scheduling gates must be unique"
             )
         names.add(name)
 

@@ -1,4 +1,4 @@
-"""Fields that no Framework has: found by a walk along the schema, told with a guess, left out of what is stored."""
+"""Fields of a Framework that are not in the schema: reported with a suggestion, and pruned from the stored object."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,11 +6,10 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from launcher.core.errors import FieldError
+from launcher.core.errors import MAX_REPORTED_ERRORS, FieldError
 from launcher.core.parsing import field_path
 from launcher.core.parsing.field_path import Path
 from launcher.core.validation.field_errors import (
-    MAX_REPORTED_ERRORS,
     ignored_field,
     suggestion,
     unknown_field,
@@ -18,44 +17,44 @@ from launcher.core.validation.field_errors import (
 from launcher.core.validation.schema import Schema, framework_schema
 
 _POD_SPEC = ("task", "pod", "spec")
-#: Fields that no pod spec has, and that Frameworks of other systems have all the same; by whom they are written.
-#: kubectl asks for strict reading, and those Frameworks must be accepted by it.
+#: Unknown fields of pod specs that occur in Frameworks of other systems, with the name of the system. kubectl requests
+#: strict validation and must still be able to submit those Frameworks.
 _TOLERATED = {"privileged": "OpenPAI", "ActiveDeadlineSeconds": "FrameworkController"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What may stand in a list or object; None inside means that nothing can be unknown there."""
+    """The fields of an object, or the shape of the items of a list; None where all fields are allowed."""
 
     fields: "Mapping[str, _Shape | None] | None" = None
     items: "_Shape | None" = None
-    #: Unknown fields are told and yet kept.
+    #: Unknown fields are reported but not pruned.
     keeps: bool = False
 
 
 def unknown_fields(obj: Any) -> tuple[FieldError, ...]:
     """
-    Each field that the schema does not know, with a guess at what was meant; not more than anybody reads.
+    The unknown fields, each with a suggestion, up to a limit.
 
-    A part that is not a list or object where it should be one is passed over: the schema tells about that.
+    Values of a wrong type are skipped: they are schema errors.
     """
     return tuple(
-        _finding(path, suggestion(str(path[-1]), known))
-        for path, known in islice(_unknown(obj, _framework_shape(), ()), MAX_REPORTED_ERRORS)
+        _finding(path, suggestion(str(path[-1]), guess))
+        for path, guess in islice(_unknown(obj, _framework_shape(), ()), MAX_REPORTED_ERRORS)
     )
 
 
 def _finding(path: Path, guess: str | None) -> FieldError:
-    field = field_path.written(path)
+    field = field_path.format_path(path)
     if path[-4:-1] == _POD_SPEC and (writer := _TOLERATED.get(str(path[-1]))):
         return ignored_field(field, guess, writer)
     return unknown_field(field, guess)
 
 
 def without_unknown(obj: dict[str, Any]) -> dict[str, Any]:
-    """The object without unknown fields, except that a pod template is kept just as it was written."""
-    known: dict[str, Any] = _pruned(obj, _framework_shape())
-    return known
+    """The object without unknown fields; pod templates are not pruned."""
+    guess: dict[str, Any] = _pruned(obj, _framework_shape())
+    return guess
 
 
 def _unknown(value: Any, shape: _Shape, path: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -92,7 +91,7 @@ def _framework_shape() -> _Shape:
 
 
 def _shape(schema: Schema, definitions: Schema) -> _Shape | None:
-    """The shape that *schema* gives to a value; None when there is nothing to look for inside."""
+    """The shape of values of *schema*; None when all fields are allowed."""
     shared = definitions[schema["$ref"].rsplit("/", 1)[-1]] if "$ref" in schema else {}
     fields = {**shared.get("properties", {}), **schema.get("properties", {})}
     items = schema.get("items") or shared.get("items")

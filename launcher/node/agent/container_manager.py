@@ -1,106 +1,115 @@
-"""The running containers of one pod: who attends to them, and which of them are being ended."""
+"""The running containers of one pod: their probe workers, and those that are being stopped."""
 
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from launcher.core.planning.actions import ObjectEvent
-from launcher.node.agent.container_termination import ContainerTermination
-from launcher.node.agent.handler_runner import HandlerRunner, hook_of
-from launcher.node.agent.probe_manager import KillReason, ProbeWorker, needs_attention
+from launcher.core.events import ObjectEvent
+from launcher.node.agent.container_stop import ContainerStop
+from launcher.node.agent.handler_runner import HandlerRunner, hook_action
+from launcher.node.agent.probe_manager import KillReason, ProbeWorker, needs_probe_worker
 from launcher.node.container_runtime import RunId, Runtime
 from launcher.node.pods.container_state import ContainerState
 from launcher.node.pods.pod_spec import Container
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """A container that is being ended."""
+class StoppingContainer:
+    """A container that is being stopped."""
 
     container: Container
-    stopping: ContainerTermination
-    began: float
-    #: Seconds that it has, if it is not ended along with its pod.
-    grace: float | None
+    stop: ContainerStop
+    started_at: float
+    #: Its own grace period, if it is not stopped together with its pod.
+    grace_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Probes:
+    worker: ProbeWorker
+    task: asyncio.Task[None]
 
 
 class ContainerManager:
-    """Looks after the runs of one pod; all of it ends with the *tasks* it is given."""
+    """Probes and stops the containers of one pod, in the pod's task group."""
 
     def __init__(
         self,
         runtime: Runtime,
         address: str,
         tasks: asyncio.TaskGroup,
-        tell: Callable[[ObjectEvent], None],
+        record: Callable[[ObjectEvent], None],
         wake: Callable[[], None],
     ) -> None:
+        """*record* records an event of the pod; *wake* requests a sync of the pod."""
         self._runtime, self._address, self._tasks = runtime, address, tasks
-        self._tell, self._wake = tell, wake
-        self._attendants: dict[str, tuple[ProbeWorker, asyncio.Task[None]]] = {}
-        self._stops: dict[str, Stop] = {}
+        self._record, self._wake = record, wake
+        self._probe_workers: dict[str, _Probes] = {}
+        self._stopping: dict[str, StoppingContainer] = {}
 
-    def take_on(
-        self, container: Container, run: RunId, record: ContainerState, *, fresh: bool, age: float
+    def add(
+        self, container: Container, run: RunId, state: ContainerState, *, just_started: bool, age: float
     ) -> ContainerState:
-        """Look after a run from now on; *fresh* is one that has just been started. The record with what that shows."""
-        if not needs_attention(container.spec):
-            return replace(record, started=True, ready=True)
-        attendant = ProbeWorker(container, self._reach(container, run), self._tell, self._wake)
-        attendant.resume(started=record.started, ready=record.ready)
-        attending = self._tasks.create_task(attendant.attend(fresh=fresh, age=age))
-        self._attendants[container.name] = (attendant, attending)
-        return record
+        """Starts the probes of a run. Returns the state, started and ready if there are none."""
+        if not needs_probe_worker(container.spec):
+            return replace(state, started=True, ready=True)
+        worker = ProbeWorker(container, self._handler_runner(container, run), self._record, self._wake)
+        worker.resume(started=state.started, ready=state.ready)
+        task = self._tasks.create_task(worker.run(just_started=just_started, age=age))
+        self._probe_workers[container.name] = _Probes(worker, task)
+        return state
 
-    def leave(self, container: Container) -> None:
-        """The container's run is over."""
-        if found := self._attendants.pop(container.name, None):
-            found[1].cancel()
-        if stop := self._stops.pop(container.name, None):
-            stop.stopping.end()
+    def remove(self, container: Container) -> None:
+        """Ends the probes and the stop of a container whose run has ended."""
+        if probes := self._probe_workers.pop(container.name, None):
+            probes.task.cancel()
+        if stopping := self._stopping.pop(container.name, None):
+            stopping.stop.cancel()
 
-    def seen(self, container: Container, record: ContainerState) -> ContainerState:
-        """The record with what its probes show now."""
-        found = self._attendants.get(container.name)
-        return replace(record, started=found[0].started, ready=found[0].ready) if found else record
+    def with_probe_results(self, container: Container, state: ContainerState) -> ContainerState:
+        """The state with the latest results of the container's probes."""
+        probes = self._probe_workers.get(container.name)
+        if probes is None:
+            return state
+        return replace(state, started=probes.worker.started, ready=probes.worker.ready)
 
-    def unhealthy(self, container: Container) -> KillReason | None:
-        """Why the container has to end, unless that is under way already."""
-        found = self._attendants.get(container.name)
-        return found[0].unhealthy if found and container.name not in self._stops else None
+    def kill_reason(self, container: Container) -> KillReason | None:
+        """Why the container has to be killed, unless it is being stopped already."""
+        probes = self._probe_workers.get(container.name)
+        return probes.worker.kill_reason if probes and container.name not in self._stopping else None
 
     def is_stopping(self, container: Container) -> bool:
-        return container.name in self._stops
+        return container.name in self._stopping
 
-    def stop(self, container: Container, run: RunId, now: float, grace: float | None = None) -> None:
-        """Begin to end the container; its probes are asked no more."""
-        if found := self._attendants.get(container.name):
-            found[1].cancel()
-        hook = hook_of(container.spec, "preStop")
-        stopping = ContainerTermination(self._reach(container, run), hook, self._wake)
-        self._stops[container.name] = Stop(container, stopping, now, grace)
+    def stop(self, container: Container, run: RunId, now: float, grace_seconds: float | None = None) -> None:
+        """Begins to stop the container, and ends its probes."""
+        if probes := self._probe_workers.get(container.name):
+            probes.task.cancel()
+        hook = hook_action(container.spec, "preStop")
+        stop = ContainerStop(self._handler_runner(container, run), hook, self._wake)
+        self._stopping[container.name] = StoppingContainer(container, stop, now, grace_seconds)
 
-    async def step(self, now: float, kill_at: Callable[[Stop], float]) -> float | None:
-        """Do what is due to end those that are being ended. When to look again."""
+    async def step(self, now: float, kill_at: Callable[[StoppingContainer], float]) -> float | None:
+        """Does what is due for the containers that are being stopped. Returns the time of the next step."""
         times: list[float] = []
-        for stop in list(self._stops.values()):
-            look_again, notice = await stop.stopping.step(self._tasks, now, kill_at(stop))
-            if notice is not None:
-                self._tell(notice)
-            if look_again is not None:
-                times.append(look_again)
+        for stopping in list(self._stopping.values()):
+            next_step, event = await stopping.stop.step(self._tasks, now, kill_at(stopping))
+            if event is not None:
+                self._record(event)
+            if next_step is not None:
+                times.append(next_step)
         return min(times, default=None)
 
     def close(self) -> None:
-        """Leave everything as it is."""
-        for container in list(self._all()):
-            self.leave(container)
+        """Ends all probes and hooks; the containers are not changed."""
+        for container in list(self._containers()):
+            self.remove(container)
 
-    def _all(self) -> Iterator[Container]:
-        for stop in self._stops.values():
-            yield stop.container
-        for attendant, _ in self._attendants.values():
-            yield attendant.container
+    def _containers(self) -> Iterator[Container]:
+        for stopping in self._stopping.values():
+            yield stopping.container
+        for probes in self._probe_workers.values():
+            yield probes.worker.container
 
-    def _reach(self, container: Container, run: RunId) -> HandlerRunner:
+    def _handler_runner(self, container: Container, run: RunId) -> HandlerRunner:
         return HandlerRunner(self._runtime, run, container.spec, self._address)

@@ -1,4 +1,4 @@
-"""Reaching into a running container: the actions that probes and hooks are made of."""
+"""Runs the actions of probes and lifecycle hooks against a running container."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,105 +10,107 @@ import aiohttp
 from launcher.core.errors import Unavailable
 from launcher.node.container_runtime import RunId, Runtime
 
-#: Seconds for a hook that nothing else limits.
-LONGEST = 86_400.0
+#: The time limit of a hook without another one.
+MAX_HOOK_SECONDS = 86_400.0
+_USER_AGENT = "kube-probe/framework-launcher"
+#: The part of a command's output that is put into an event.
+_MAX_OUTPUT_BYTES = 1024
 
 
-def hook_of(spec: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+def hook_action(spec: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     """The action of the hook ``postStart`` or ``preStop``; None if the container has none."""
     return (spec.get("lifecycle") or {}).get(name) or None
 
 
-_AGENT = "kube-probe/framework-launcher"
-#: As much of an answer's body as anybody reads in an event.
-_MOST_SAID = 1024
-
-
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Whether it worked, and what was said."""
+class HandlerResult:
+    """Whether an action succeeded, and its output or error."""
 
-    good: bool
+    succeeded: bool
     output: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerRunner:
-    """One run of one container, and where it listens."""
+    """Runs actions against one run of a container, which listens at *address*."""
 
     runtime: Runtime
     run: RunId
     spec: Mapping[str, Any]
     address: str
 
-    async def do(self, action: Mapping[str, Any], within: float) -> Outcome:
-        """What came of the action: ``exec``, ``httpGet``, ``tcpSocket`` or ``sleep``."""
+    async def run_action(self, action: Mapping[str, Any], limit_seconds: float) -> HandlerResult:
+        """Runs the action: ``exec``, ``httpGet``, ``tcpSocket`` or ``sleep``."""
         try:
-            if (said := action.get("exec")) is not None:
-                return await self._execute(said.get("command") or [], within)
-            if (said := action.get("httpGet")) is not None:
-                return await self._http_get(said, within)
-            if (said := action.get("tcpSocket")) is not None:
-                return await self._connect(said, within)
-            if (said := action.get("sleep")) is not None:
-                await asyncio.sleep(min(float(said.get("seconds") or 0), within))
-                return Outcome(True)
+            if (spec := action.get("exec")) is not None:
+                return await self._execute(spec.get("command") or [], limit_seconds)
+            if (spec := action.get("httpGet")) is not None:
+                return await self._http_get(spec, limit_seconds)
+            if (spec := action.get("tcpSocket")) is not None:
+                return await self._connect(spec, limit_seconds)
+            if (spec := action.get("sleep")) is not None:
+                await asyncio.sleep(min(float(spec.get("seconds") or 0), limit_seconds))
+                return HandlerResult(True)
         except Unavailable as error:
-            return Outcome(False, str(error))
-        return Outcome(False, "no action that is known here: use exec, httpGet or tcpSocket")
+            return HandlerResult(False, str(error))
+        return HandlerResult(False, "unsupported action: use exec, httpGet or tcpSocket")
 
-    async def _execute(self, argv: list[str], within: float) -> Outcome:
+    async def _execute(self, argv: list[str], limit_seconds: float) -> HandlerResult:
         if not argv:
-            return Outcome(False, "exec.command is empty")
-        code, output = await self.runtime.execute(self.run, argv, within=within)
-        said = output[:_MOST_SAID].decode(errors="replace")
-        return Outcome(code == 0, said or f"exit code {code}")
+            return HandlerResult(False, "exec.command is empty")
+        code, output = await self.runtime.execute(self.run, argv, timeout_seconds=limit_seconds)
+        text = output[:_MAX_OUTPUT_BYTES].decode(errors="replace")
+        return HandlerResult(code == 0, text or f"exit code {code}")
 
-    async def _http_get(self, said: Mapping[str, Any], within: float) -> Outcome:
-        scheme = (said.get("scheme") or "HTTP").lower()
-        path = said.get("path") or "/"
-        headers = {"User-Agent": _AGENT, "Accept": "*/*"}
-        headers |= {one["name"]: one.get("value", "") for one in said.get("httpHeaders") or ()}
+    async def _http_get(self, spec: Mapping[str, Any], limit_seconds: float) -> HandlerResult:
+        scheme = (spec.get("scheme") or "HTTP").lower()
+        path = spec.get("path") or "/"
+        headers = {"User-Agent": _USER_AGENT, "Accept": "*/*"}
+        headers |= {header["name"]: header.get("value", "") for header in spec.get("httpHeaders") or ()}
         try:
-            url = f"{scheme}://{_host(said, self.address)}:{self._port(said)}/{path.lstrip('/')}"
+            url = f"{scheme}://{_host(spec, self.address)}:{self._port(spec)}/{path.lstrip('/')}"
             connector = aiohttp.TCPConnector(ssl=False, force_close=True)
-            limit = aiohttp.ClientTimeout(total=within)
+            timeout = aiohttp.ClientTimeout(total=limit_seconds)
             async with (
-                aiohttp.ClientSession(connector=connector, timeout=limit) as session,
-                # An answer that points elsewhere is an answer.
-                session.get(url, headers=headers, allow_redirects=False) as answer,
+                aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
+                # A redirect counts as a success.
+                session.get(url, headers=headers, allow_redirects=False) as response,
             ):
-                good = 200 <= answer.status < 400
-                return Outcome(good, f"HTTP probe failed with statuscode: {answer.status}")
+                succeeded = 200 <= response.status < 400
+                return HandlerResult(succeeded, f"HTTP probe failed with statuscode: {response.status}")
         except TimeoutError:
-            return Outcome(False, f"no answer within {within:g} s")
+            return _timed_out(limit_seconds)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Outcome(False, str(error))
+            return HandlerResult(False, str(error))
 
-    async def _connect(self, said: Mapping[str, Any], within: float) -> Outcome:
+    async def _connect(self, spec: Mapping[str, Any], limit_seconds: float) -> HandlerResult:
         try:
-            async with asyncio.timeout(within):
-                _, writer = await asyncio.open_connection(said.get("host") or self.address, self._port(said))
+            async with asyncio.timeout(limit_seconds):
+                _, writer = await asyncio.open_connection(spec.get("host") or self.address, self._port(spec))
         except TimeoutError:
-            return Outcome(False, f"no answer within {within:g} s")
+            return _timed_out(limit_seconds)
         except (OSError, ValueError) as error:
-            return Outcome(False, str(error))
+            return HandlerResult(False, str(error))
         writer.close()
-        return Outcome(True)
+        return HandlerResult(True)
 
-    def _port(self, said: Mapping[str, Any]) -> int:
-        """The port, also by its name. Raises ValueError."""
-        port = said.get("port")
+    def _port(self, spec: Mapping[str, Any]) -> int:
+        """The port, which may be given by its name. Raises ValueError."""
+        port = spec.get("port")
         if isinstance(port, int):
             return port
-        for known in self.spec.get("ports") or ():
-            if known.get("name") == port:
-                return int(known["containerPort"])
+        for container_port in self.spec.get("ports") or ():
+            if container_port.get("name") == port:
+                return int(container_port["containerPort"])
         if isinstance(port, str) and port.isdecimal():
             return int(port)
         raise ValueError(f'no port of the container is named "{port}"')
 
 
-def _host(said: Mapping[str, Any], address: str) -> str:
-    host: str = said.get("host") or address
+def _timed_out(seconds: float) -> HandlerResult:
+    return HandlerResult(False, f"timed out after {seconds:g}s")
+
+
+def _host(spec: Mapping[str, Any], address: str) -> str:
+    host: str = spec.get("host") or address
     return f"[{host}]" if ":" in host else host

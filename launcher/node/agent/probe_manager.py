@@ -1,4 +1,4 @@
-"""Attending to one run of a container: its postStart hook, then its probes."""
+"""Runs the postStart hook and the probes of one run of a container."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -6,27 +6,29 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.core.planning.actions import ObjectEvent
-from launcher.node.agent.handler_runner import LONGEST, HandlerRunner, Outcome, hook_of
+from launcher.core.events import ObjectEvent
+from launcher.node.agent.handler_runner import MAX_HOOK_SECONDS, HandlerResult, HandlerRunner, hook_action
 from launcher.node.pods.pod_spec import Container
+
+_PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What to ask, when, and how many answers count."""
+    """A probe's action, times in seconds, and thresholds."""
 
     action: Mapping[str, Any]
     delay: float = 0.0
     period: float = 10.0
     timeout: float = 1.0
-    successes: int = 1
-    failures: int = 3
-    #: Seconds that a container has to end when this probe ends it; None is what the pod says.
-    grace: int | None = None
+    success_threshold: int = 1
+    failure_threshold: int = 3
+    #: The grace period of a container that this probe kills; None for that of the pod.
+    grace_seconds: int | None = None
 
 
-def probe_of(spec: Mapping[str, Any] | None) -> Probe | None:
-    """The probe that a container's spec describes; None if it has none."""
+def parse_probe(spec: Mapping[str, Any] | None) -> Probe | None:
+    """The probe of a container's spec; None if it has none."""
     if not spec:
         return None
     return Probe(
@@ -40,145 +42,137 @@ def probe_of(spec: Mapping[str, Any] | None) -> Probe | None:
     )
 
 
-class Tally:
-    """Answers counted in a row."""
+class ResultCounter:
+    """Counts consecutive equal results of a probe."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
-        self._good: bool | None = None
+        self._last: bool | None = None
         self._count = 0
 
-    def count(self, good: bool) -> bool | None:
-        """What the answers so far say; None while too few of them agree."""
-        self._count = self._count + 1 if good is self._good else 1
-        self._good = good
-        enough = self._probe.successes if good else self._probe.failures
-        return good if self._count >= enough else None
+    def add(self, succeeded: bool) -> bool | None:
+        """The result of the probe, once enough consecutive results agree; else None."""
+        self._count = self._count + 1 if succeeded is self._last else 1
+        self._last = succeeded
+        threshold = self._probe.success_threshold if succeeded else self._probe.failure_threshold
+        return succeeded if self._count >= threshold else None
 
 
-async def answers(
-    probe: Probe, ask: Callable[[Mapping[str, Any], float], Awaitable[Outcome]], age: float
-) -> AsyncGenerator[tuple[Outcome, bool | None], None]:
-    """Every answer with what the answers so far say; *age* is how long the container has been running."""
-    tally = Tally(probe)
+async def probe_results(
+    probe: Probe, run_action: Callable[[Mapping[str, Any], float], Awaitable[HandlerResult]], age: float
+) -> AsyncGenerator[tuple[HandlerResult, bool | None], None]:
+    """
+    Run the probe periodically. Yields each result, and that of the probe once its threshold is reached.
+
+    *age* is how long the container has been running.
+    """
+    counter = ResultCounter(probe)
     await asyncio.sleep(max(0.0, probe.delay - age))
     while True:
-        outcome = await ask(probe.action, probe.timeout)
-        yield outcome, tally.count(outcome.good)
+        result = await run_action(probe.action, probe.timeout)
+        yield result, counter.add(result.succeeded)
         await asyncio.sleep(probe.period)
-
-
-_PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
 @dataclass(frozen=True, slots=True)
 class KillReason:
-    """Why the container has to end, and the grace that it is given for that, if not the pod's."""
+    """Why a container has to be killed, and its grace period, if it is not that of the pod."""
 
-    why: str
-    grace: int | None = None
+    message: str
+    grace_seconds: int | None = None
 
 
-def needs_attention(spec: Mapping[str, Any]) -> bool:
-    """Whether there is anything to do once the container runs."""
-    return any(spec.get(probe) for probe in _PROBES) or hook_of(spec, "postStart") is not None
+def needs_probe_worker(spec: Mapping[str, Any]) -> bool:
+    """Whether the container has a probe or a postStart hook."""
+    return any(spec.get(probe) for probe in _PROBES) or hook_action(spec, "postStart") is not None
 
 
 class ProbeWorker:
-    """What the hook and the probes of one run have shown so far."""
+    """The hook and the probes of one run, with their latest results."""
 
     def __init__(
         self,
         container: Container,
-        reach: HandlerRunner,
-        tell: Callable[[ObjectEvent], None],
+        runner: HandlerRunner,
+        record: Callable[[ObjectEvent], None],
         wake: Callable[[], None],
     ) -> None:
+        """*record* records an event of the pod; *wake* requests a sync of the pod."""
         self.container = container
-        self._reach, self._tell, self._wake = reach, tell, wake
+        self._runner, self._record, self._wake = runner, record, wake
         self.started = False
         self.ready = False
-        self.unhealthy: KillReason | None = None
+        self.kill_reason: KillReason | None = None
 
     def resume(self, *, started: bool, ready: bool) -> None:
-        """Begin with what an earlier attendant of the same run has found."""
+        """Takes over the results of an earlier worker of the same run."""
         self.started, self.ready = started, ready
 
-    async def attend(self, *, fresh: bool, age: float) -> None:
-        """Keep asking until cancelled, or until the container has to end; a *fresh* run gets its hook first."""
-        if fresh and not await self._after_start():
+    async def run(self, *, just_started: bool, age: float) -> None:
+        """Probes until cancelled, or until the container has to be killed; runs postStart if *just_started*."""
+        if just_started and not await self._run_post_start():
             return
         if not self.started and not await self._has_started(age):
             return
         self.started = True
-        readiness = probe_of(self._reach.spec.get("readinessProbe"))
+        readiness = parse_probe(self._runner.spec.get("readinessProbe"))
         self.ready = self.ready or readiness is None
         self._wake()
         async with asyncio.TaskGroup() as tasks:
             if readiness:
                 tasks.create_task(self._watch_readiness(readiness, age))
-            if liveness := probe_of(self._reach.spec.get("livenessProbe")):
+            if liveness := parse_probe(self._runner.spec.get("livenessProbe")):
                 tasks.create_task(self._watch_liveness(liveness, age))
 
-    async def _after_start(self) -> bool:
-        hook = hook_of(self._reach.spec, "postStart")
+    async def _run_post_start(self) -> bool:
+        hook = hook_action(self._runner.spec, "postStart")
         if hook is None:
             return True
-        outcome = await self._reach.do(hook, LONGEST)
-        if not outcome.good:
-            self._tell(
-                ObjectEvent("FailedPostStartHook", f"PostStartHook failed: {outcome.output}", warning=True)
-            )
-            self._end(KillReason("FailedPostStartHook"))
-        return outcome.good
+        result = await self._runner.run_action(hook, MAX_HOOK_SECONDS)
+        if not result.succeeded:
+            message = f"PostStartHook failed: {result.output}"
+            self._record(ObjectEvent("FailedPostStartHook", message, warning=True))
+            self._kill(KillReason("FailedPostStartHook"))
+        return result.succeeded
 
     async def _has_started(self, age: float) -> bool:
-        probe = probe_of(self._reach.spec.get("startupProbe"))
-        return probe is None or await self._first_verdict(probe, "startup", age)
+        """Whether the startup probe succeeds before it fails."""
+        probe = parse_probe(self._runner.spec.get("startupProbe"))
+        if probe is None:
+            return True
+        async with aclosing(probe_results(probe, self._runner.run_action, age)) as results:
+            async for result, outcome in results:
+                self._record_failure("Startup", result)
+                if outcome is False:
+                    self._kill_for("startup", probe)
+                if outcome is not None:
+                    return outcome
+        return False
 
     async def _watch_liveness(self, probe: Probe, age: float) -> None:
-        async with aclosing(answers(probe, self._reach.do, age)) as results:
-            async for outcome, verdict in results:
-                if not outcome.good:
-                    self._complain("Liveness", outcome.output)
-                if verdict is False:
-                    self._end(
-                        KillReason(
-                            f"Container {self.container.name} failed liveness probe, will be restarted",
-                            probe.grace,
-                        )
-                    )
+        async with aclosing(probe_results(probe, self._runner.run_action, age)) as results:
+            async for result, outcome in results:
+                self._record_failure("Liveness", result)
+                if outcome is False:
+                    self._kill_for("liveness", probe)
                     return
 
     async def _watch_readiness(self, probe: Probe, age: float) -> None:
-        async with aclosing(answers(probe, self._reach.do, age)) as results:
-            async for outcome, verdict in results:
-                if not outcome.good:
-                    self._complain("Readiness", outcome.output)
-                if verdict is not None and verdict is not self.ready:
-                    self.ready = verdict
+        async with aclosing(probe_results(probe, self._runner.run_action, age)) as results:
+            async for result, outcome in results:
+                self._record_failure("Readiness", result)
+                if outcome is not None and outcome is not self.ready:
+                    self.ready = outcome
                     self._wake()
 
-    async def _first_verdict(self, probe: Probe, kind: str, age: float) -> bool:
-        """Whether the probe says yes before it says no."""
-        async with aclosing(answers(probe, self._reach.do, age)) as results:
-            async for outcome, verdict in results:
-                if not outcome.good:
-                    self._complain(kind.capitalize(), outcome.output)
-                if verdict is False:
-                    self._end(
-                        KillReason(
-                            f"Container {self.container.name} failed {kind} probe, will be restarted",
-                            probe.grace,
-                        )
-                    )
-                if verdict is not None:
-                    return verdict
-        return False
+    def _record_failure(self, kind: str, result: HandlerResult) -> None:
+        if not result.succeeded:
+            self._record(ObjectEvent("Unhealthy", f"{kind} probe failed: {result.output}", warning=True))
 
-    def _complain(self, kind: str, said: str) -> None:
-        self._tell(ObjectEvent("Unhealthy", f"{kind} probe failed: {said}", warning=True))
+    def _kill_for(self, kind: str, probe: Probe) -> None:
+        message = f"Container {self.container.name} failed {kind} probe, will be restarted"
+        self._kill(KillReason(message, probe.grace_seconds))
 
-    def _end(self, why: KillReason) -> None:
-        self.unhealthy = why
+    def _kill(self, reason: KillReason) -> None:
+        self.kill_reason = reason
         self._wake()

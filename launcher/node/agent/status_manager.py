@@ -1,4 +1,4 @@
-"""The pod in the store, as its worker reads and writes it."""
+"""Reads and writes one pod in the store, for its worker."""
 
 import asyncio
 import logging
@@ -14,72 +14,76 @@ log = logging.getLogger(__name__)
 
 
 class PodDeleted(Exception):
-    """The pod is no longer in the store, or another one has its name."""
+    """The pod no longer exists in the store, or another pod has its name."""
 
 
 class PodStatusManager:
-    """One pod, by its uid, in its newest known state."""
+    """One pod, identified by its uid, in its latest observed version."""
 
-    def __init__(self, pod: Object, tools: AgentDependencies) -> None:
+    def __init__(
+        self, pod: Object, dependencies: AgentDependencies, on_write: Callable[[Object], None]
+    ) -> None:
+        """*on_write* is called with the stored pod after each write."""
         self.object = pod
-        self._tools = tools
+        self._store, self._on_write = dependencies.store, on_write
         self._uid = uid_of(pod)
 
-    def saw(self, pod: Object) -> bool:
-        """The store has told of that version. Whether it was not known: an answer to a write of ours always is."""
-        newer = version_of(pod) > version_of(self.object)
-        if newer:
+    def update(self, pod: Object) -> bool:
+        """Takes over a newer version of the pod. Returns False for a known one, such as the result of a write."""
+        is_newer = version_of(pod) > version_of(self.object)
+        if is_newer:
             self.object = pod
-        return newer
+        return is_newer
 
-    async def report(self, status_of: Callable[[Object], Object]) -> None:
+    async def write_status(self, build_status: Callable[[Object], Object]) -> None:
         """
-        Have the store say what *status_of* makes of the pod; it is not written if that is stored already.
+        Write the status that *build_status* returns for the pod, unless it is stored already.
 
-        Returns when it is there, however long that takes. Raises PodDeleted.
+        Retries until it is stored. Raises PodDeleted.
         """
-        pauses = ExponentialBackoff(first=0.1, most=10.0)
-        while (status := status_of(self.object)) != self.object.get("status"):
+        backoff = ExponentialBackoff(initial=0.1, maximum=10.0)
+        while (status := build_status(self.object)) != self.object.get("status"):
             try:
-                answer = await self._tools.store.update_status(PODS, {**self.object, "status": status})
-                self.saw(answer)
-                self._tools.wrote(answer)
+                stored = await self._store.update_status(PODS, {**self.object, "status": status})
+                self.update(stored)
+                self._on_write(stored)
                 return
             except NotFound:
                 raise PodDeleted from None
             except (Conflict, OutcomeUnknown):
-                await self._read(pauses)
+                await self._read(backoff)
             except Unavailable as error:
-                await self._pause(pauses, error)
+                await self._wait(backoff, error)
 
     async def remove(self) -> None:
-        """Its grace is over: the store may drop the pod. Raises PodDeleted when it has no such pod."""
+        """Removes the pod from the store, now that its containers have ended. Raises PodDeleted if it is gone."""
         meta = self.object["metadata"]
-        pauses = ExponentialBackoff(first=0.1, most=10.0)
+        backoff = ExponentialBackoff(initial=0.1, maximum=10.0)
         while True:
             try:
-                await self._tools.store.delete(
-                    PODS, meta["namespace"], meta["name"], DeleteOptions(uid=self._uid, grace=0)
-                )
+                options = DeleteOptions(uid=self._uid, grace=0)
+                await self._store.delete(PODS, meta["namespace"], meta["name"], options)
                 return
             except (NotFound, Conflict):
                 raise PodDeleted from None
             except Unavailable as error:
-                await self._pause(pauses, error)
+                await self._wait(backoff, error)
 
-    async def _read(self, pauses: ExponentialBackoff) -> None:
+    async def _read(self, backoff: ExponentialBackoff) -> None:
         meta = self.object["metadata"]
         try:
-            pod = await self._tools.store.get(PODS, meta["namespace"], meta["name"])
+            pod = await self._store.get(PODS, meta["namespace"], meta["name"])
         except NotFound:
             raise PodDeleted from None
         except Unavailable as error:
-            await self._pause(pauses, error)
+            await self._wait(backoff, error)
             return
         if uid_of(pod) != self._uid:
             raise PodDeleted
-        self.saw(pod)
+        self.update(pod)
 
-    async def _pause(self, pauses: ExponentialBackoff, error: Unavailable) -> None:
-        log.info("pod not written", extra={"pod": self.object["metadata"]["name"], "why": str(error)})
-        await asyncio.sleep(pauses.next_delay())
+    async def _wait(self, backoff: ExponentialBackoff, error: Unavailable) -> None:
+        log.info(
+            "pod status not written", extra={"pod": self.object["metadata"]["name"], "error": str(error)}
+        )
+        await asyncio.sleep(backoff.next_delay())

@@ -1,7 +1,8 @@
 """
-Termination messages: what a container wrote last, to its file or else to its log.
+The termination messages of containers, from their files or, if configured, from the end of their logs.
 
-The files are beside each other, each named after its run: making and removing a directory takes many times as long.
+The files of all pods are in one directory, each named after its run: creating and removing a directory per pod would
+take many times as long.
 """
 
 import os
@@ -12,69 +13,69 @@ from typing import Any
 from launcher.node.container_runtime import RunId
 from launcher.node.file_names import is_file_name
 
-#: What is kept of one container, and of all containers of a pod together, in bytes.
-_MOST = 4096
-_MOST_OF_POD = 12 * 1024
-#: What is taken of the log.
+#: The limits for one container, and for all containers of a pod together.
+_MAX_BYTES = 4096
+_MAX_POD_BYTES = 12 * 1024
+#: The part of the log that replaces an empty message.
 _LOG_LINES, _LOG_BYTES = 80, 2048
 
 
 class TerminationMessages:
-    """The files that stand at the containers' terminationMessagePath."""
+    """The files that are mounted at the containers' terminationMessagePath."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def kept(self) -> list[RunId]:
+    def runs(self) -> list[RunId]:
         """The runs that have a file."""
         try:
             return [RunId(name) for name in os.listdir(self._directory)]
         except FileNotFoundError:
             return []
 
-    def file(self, run: RunId) -> Path:
-        """The run's file, now there; whatever the container runs as, it may write it."""
+    def create_file(self, run: RunId) -> Path:
+        """Creates the run's file, which the container may write whatever its user is."""
         if not is_file_name(run):
             raise ValueError(f"{run!r} cannot be a file name")
         path = self._directory / run
         try:
-            self._make(path)
+            self._create(path)
         except FileNotFoundError:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._make(path)
+            self._create(path)
         return path
 
-    def _make(self, path: Path) -> None:
+    def _create(self, path: Path) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         os.fchmod(descriptor, 0o666)
         os.close(descriptor)
 
     def remove(self, run: RunId) -> None:
-        """The run's file is gone, if it was there."""
+        """Removes the run's file, if it exists."""
         if is_file_name(run):
             (self._directory / run).unlink(missing_ok=True)
 
-    def of(
+    def read(
         self,
         run: RunId,
         spec: Mapping[str, Any],
         exit_code: int,
-        tail: Callable[[int, int], str],
+        read_log_tail: Callable[[int, int], str],
         containers: int,
     ) -> str:
-        """What the run left to say; *tail* reads the end of its log, *containers* share the room of the pod."""
-        said = _end_of(self._directory / run, min(_MOST, _MOST_OF_POD // max(1, containers)))
-        if said or not exit_code or spec.get("terminationMessagePolicy") != "FallbackToLogsOnError":
-            return said
-        return tail(_LOG_LINES, _LOG_BYTES)
+        """The message of the run; *read_log_tail* reads the end of its log, *containers* share the pod's limit."""
+        message = _read_end(self._directory / run, min(_MAX_BYTES, _MAX_POD_BYTES // max(1, containers)))
+        if message or not exit_code or spec.get("terminationMessagePolicy") != "FallbackToLogsOnError":
+            return message
+        return read_log_tail(_LOG_LINES, _LOG_BYTES)
 
 
-def _end_of(path: Path, most: int) -> str:
-    """The last *most* bytes of the file; nothing if it cannot be read."""
+def _read_end(path: Path, max_bytes: int) -> str:
+    """The last *max_bytes* of the file; empty if it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return ""
     with os.fdopen(descriptor, "rb") as file:
-        file.seek(max(0, os.fstat(descriptor).st_size - most))
-        return file.read(most).decode(errors="replace")
+        file.seek(max(0, os.fstat(descriptor).st_size - max_bytes))
+        return file.read(max_bytes).decode(errors="replace")

@@ -1,30 +1,19 @@
-"""Who owns whom: every object that can own or be owned, by uid, and the dependents of each owner."""
+"""The dependency graph of the garbage collector: objects by uid, and the dependents of each owner."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from launcher.job_kinds.job_kind import FOREIGN
-from launcher.store.interface import (
-    CONFIG_MAPS,
-    FRAMEWORKS,
-    PODS,
-    SECRETS,
-    SERVICES,
-    Key,
-    Object,
-    ResourceKind,
-    Version,
-    key_of,
-    version_of,
-)
+from launcher.core.pods.observed_pod import is_deleted
+from launcher.store.interface import Key, Object, ResourceKind, Version, key_of, version_of
 
-#: The kinds that own and are owned.
-KINDS: Final = (*(each.kind for each in FOREIGN), FRAMEWORKS, PODS, SERVICES, CONFIG_MAPS, SECRETS)
+#: Name of the component in errors and informers.
+COMPONENT: Final = "garbage-collector"
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 
-_BY_NAME: Final = {(kind.group, kind.kind): kind for kind in KINDS}
+#: The API group and the name of a kind, which owner references contain.
+GroupKind = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +21,15 @@ class OwnerReference:
     """A reference to an owner."""
 
     uid: str
-    #: None for a kind of which we do not know what becomes of its objects.
-    kind: ResourceKind | None
+    kind: GroupKind
     name: str
-    #: Whether the owner, deleted in the foreground, waits for this dependent.
-    waits: bool
+    #: blockOwnerDeletion: an owner deleted in the foreground waits for this dependent.
+    blocks_owner_deletion: bool
 
 
 @dataclass(frozen=True, slots=True)
 class DependencyNode:
-    """One object, at one version."""
+    """One object at one version."""
 
     kind: ResourceKind
     key: Key
@@ -53,14 +41,18 @@ class DependencyNode:
 
     @property
     def deleting_in_foreground(self) -> bool:
-        """Whether it waits for its dependents to go before it."""
+        """Whether it waits for its dependents to be deleted."""
         return self.deleting and FOREGROUND in self.finalizers
 
     def waits_for(self, dependent: "DependencyNode") -> bool:
-        return any(owner.uid == self.uid and owner.waits for owner in dependent.owners)
+        return any(owner.uid == self.uid and owner.blocks_owner_deletion for owner in dependent.owners)
 
 
-def item_of(kind: ResourceKind, obj: Object) -> DependencyNode:
+def group_kind(kind: ResourceKind) -> GroupKind:
+    return kind.group, kind.kind
+
+
+def dependency_node(kind: ResourceKind, obj: Object) -> DependencyNode:
     meta = obj["metadata"]
     return DependencyNode(
         kind=kind,
@@ -69,22 +61,22 @@ def item_of(kind: ResourceKind, obj: Object) -> DependencyNode:
         version=version_of(obj),
         owners=tuple(_owners(meta)),
         finalizers=tuple(meta.get("finalizers") or ()),
-        deleting="deletionTimestamp" in meta,
+        deleting=is_deleted(obj),
     )
 
 
 def _owners(meta: Object) -> Iterator[OwnerReference]:
-    """The references that can be read: what another one means is not known, and it holds nothing."""
+    """Yields the valid references. Others have no effect."""
     for reference in meta.get("ownerReferences") or ():
         fields = [reference.get(name) for name in ("apiVersion", "kind", "uid", "name")]
         if all(isinstance(field, str) for field in fields):
             version, kind, uid, name = fields
-            owner = _BY_NAME.get((version.rpartition("/")[0], kind))
-            yield OwnerReference(uid, owner, name, reference.get("blockOwnerDeletion") is True)
+            group = version.rpartition("/")[0]
+            yield OwnerReference(uid, (group, kind), name, reference.get("blockOwnerDeletion") is True)
 
 
-class Graph:
-    """Everything that is known of who owns whom."""
+class DependencyGraph:
+    """All observed objects and their owners."""
 
     def __init__(self) -> None:
         self._items: dict[str, DependencyNode] = {}
@@ -98,21 +90,21 @@ class Graph:
         return self._items.get(uid)
 
     def put(self, item: DependencyNode) -> DependencyNode | None:
-        """Know the item; the one that had its name before, if that was another, is forgotten and returned."""
-        place = item.kind.resource, item.key
-        before = self._uids.get(place)
+        """Adds or updates an object. Returns the removed object if another one had the same name."""
+        name_key = item.kind.resource, item.key
+        before = self._uids.get(name_key)
         replaced = self.drop(item.kind, item.key) if before not in (None, item.uid) else None
-        known = self._items.get(item.uid)
-        if known is not None and known.owners != item.owners:
-            self._unlink(known)
-        self._uids[place] = item.uid
+        observed = self._items.get(item.uid)
+        if observed is not None and observed.owners != item.owners:
+            self._unlink(observed)
+        self._uids[name_key] = item.uid
         self._items[item.uid] = item
         for owner in item.owners:
             self._dependents.setdefault(owner.uid, {})[item.uid] = None
         return replaced
 
     def drop(self, kind: ResourceKind, key: Key) -> DependencyNode | None:
-        """Forget what has that name; it is returned."""
+        """Removes and returns the object of that name, or None."""
         uid = self._uids.pop((kind.resource, key), None)
         if uid is None:
             return None
@@ -129,12 +121,15 @@ class Graph:
                     del self._dependents[owner.uid]
 
     def dependents(self, uid: str) -> Iterator[DependencyNode]:
-        """All that name this owner."""
+        """Yields the objects with this owner."""
         return (self._items[dependent] for dependent in self._dependents.get(uid, ()))
 
     def owner(self, item: DependencyNode, owner: OwnerReference) -> DependencyNode | None:
-        """The object that a reference of *item* names, if it is known."""
-        found = self._items.get(owner.uid)
-        if found is None or (found.kind, found.key) != (owner.kind, (item.key[0], owner.name)):
+        """Returns the owner that a reference of *item* names, or None if it was not observed."""
+        owner_item = self._items.get(owner.uid)
+        if owner_item is None or (group_kind(owner_item.kind), owner_item.key) != (
+            owner.kind,
+            (item.key[0], owner.name),
+        ):
             return None
-        return found
+        return owner_item

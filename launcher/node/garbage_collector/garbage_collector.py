@@ -1,43 +1,46 @@
 """
-The garbage collector of local mode: what nobody wants any more goes.
+Garbage collector for local mode.
 
-* What is owned goes when all its owners are gone, and before an owner that is deleted in the foreground.
-* What an owner leaves behind as an orphan loses its reference first, so that it stays.
-* What stands in a namespace that is deleted goes before it.
-* Pods go when their node is no longer there, events when they are old.
+* Dependents are deleted when all their owners are deleted, and before an owner that is deleted in the foreground.
+* With propagation Orphan the owner reference is removed first, so that the dependent stays.
+* Objects in a deleted namespace are deleted before it.
+* Pods are deleted when their node no longer exists, events when they are old.
 
-Each is looked at again until it is as it should be, and every deletion names the object that it means, so whatever
-fails or stops half-way is simply gone on with. An owner that is not known is asked for in the store before anything is
-deleted.
+Every object is reconciled until nothing is left to do, and every deletion has preconditions, so interrupted work is
+simply continued. An owner that was not observed is read from the store before anything is deleted.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
+from functools import partial
 from typing import Final
 
 from launcher.core.errors import NotFound
 from launcher.core.names import PodIdentityKey
 from launcher.node.garbage_collector.dependency_graph import (
+    COMPONENT,
     FOREGROUND,
-    KINDS,
     ORPHAN,
+    DependencyGraph,
     DependencyNode,
-    Graph,
     OwnerReference,
-    item_of,
+    dependency_node,
+    group_kind,
 )
-from launcher.node.garbage_collector.namespace_controller import NamespaceSweeper, old_events
-from launcher.node.garbage_collector.pod_gc import LostPods
-from launcher.node.garbage_collector.workers import COMPONENT, Chores
-from launcher.store.informer import Informer
+from launcher.node.garbage_collector.namespace_controller import NamespaceController, delete_old_events
+from launcher.node.garbage_collector.pod_gc import PodGarbageCollector
+from launcher.store.informer import EventHandlerFuncs, SharedInformers
 from launcher.store.interface import (
+    CONFIG_MAPS,
     FRAMEWORKS,
     NAMESPACES,
     NODES,
     PODS,
+    SECRETS,
+    SERVICES,
     DeleteOptions,
     Key,
     MergePatch,
@@ -47,211 +50,228 @@ from launcher.store.interface import (
     Store,
 )
 from launcher.store.selectors import Selector
+from launcher.store.work_queue import WorkQueue, retry_on_error, run_workers
 
 log = logging.getLogger(__name__)
 
-EVENTS_KEPT: Final = 3600.0
+EVENT_TTL_SECONDS: Final = 3600.0
+_WORKERS: Final = 16
+_KINDS: Final = (FRAMEWORKS, PODS, SERVICES, CONFIG_MAPS, SECRETS)
 
 
 class OwnerState(Enum):
-    """What has become of an owner."""
+    """State of an owner."""
 
-    THERE = auto()
-    #: Deleted in the foreground: it waits for its dependents.
-    EMPTYING = auto()
-    GONE = auto()
+    EXISTS = auto()
+    #: It waits for its dependents.
+    DELETING_IN_FOREGROUND = auto()
+    DELETED = auto()
 
 
 class GarbageCollector:
     """Collects garbage until cancelled."""
 
-    def __init__(self, store: Store, *, clock: Callable[[], float], events_kept: float = EVENTS_KEPT) -> None:
-        """Events are kept for so many seconds after they were last written."""
-        self._store, self._clock, self._events_kept = store, clock, events_kept
-        self._graph = Graph()
-        self._chores: Chores[str] = Chores(self._attend, "objects")
-        self._lost = LostPods(store, clock)
-        self._namespaces = NamespaceSweeper(store)
+    def __init__(
+        self,
+        store: Store,
+        informers: SharedInformers,
+        *,
+        clock: Callable[[], float],
+        job_kinds: Sequence[ResourceKind] = (),
+        event_ttl: float = EVENT_TTL_SECONDS,
+    ) -> None:
+        """
+        *job_kinds* are the kinds that own Frameworks. The caller runs *informers*.
+
+        Events are deleted *event_ttl* seconds after they were last written.
+        """
+        self._store, self._clock, self._event_ttl = store, clock, event_ttl
+        self._graph = DependencyGraph()
+        #: The uids of objects to reconcile.
+        self._queue: WorkQueue[str] = WorkQueue("garbage-collector")
+        self._pod_gc = PodGarbageCollector(store, clock)
+        self._namespaces = NamespaceController(store, job_kinds)
+        #: Kinds that can be owners or dependents.
+        self._kinds = {group_kind(kind): kind for kind in (*job_kinds, *_KINDS)}
         self._informers = {
-            kind: Informer(store, kind, _Items(self, kind), component=COMPONENT) for kind in KINDS
+            kind: informers.add_event_handler(
+                kind,
+                EventHandlerFuncs(partial(self._on_upsert, kind), partial(self._on_delete, kind)),
+                component=COMPONENT,
+            )
+            for kind in self._kinds.values()
         }
-        #: Set once everything is known: before that, an owner that is not known proves nothing.
-        self._complete = False
+        self._nodes = informers.add_event_handler(NODES, self._pod_gc, component=COMPONENT)
+        informers.add_event_handler(NAMESPACES, self._namespaces, component=COMPONENT)
+        #: Set when all kinds are synced: before that, an unobserved owner may exist.
+        self._is_synced = False
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            nodes = Informer(self._store, NODES, self._lost.nodes, component=COMPONENT)
-            informers = [*self._informers.values(), nodes]
-            for informer in informers:
-                group.create_task(informer.run())
-            for informer in informers:
+            for informer in (*self._informers.values(), self._nodes):
                 await informer.synced.wait()
-            self._complete = True
+            self._is_synced = True
             for item in self._graph.items():
-                self._consider(item)
-            namespaces = Informer(self._store, NAMESPACES, self._namespaces, component=COMPONENT)
-            group.create_task(namespaces.run())
-            group.create_task(self._chores.run())
+                self._enqueue_if_needed(item)
+            reconcile = retry_on_error(self._queue, self.reconcile, COMPONENT, "objects")
+            group.create_task(run_workers(self._queue, reconcile, _WORKERS))
             group.create_task(self._namespaces.run())
-            group.create_task(self._lost.run())
-            group.create_task(old_events(self._store, self._clock, self._events_kept))
+            group.create_task(self._pod_gc.run())
+            group.create_task(delete_old_events(self._store, self._clock, self._event_ttl))
 
-    # What the informers tell.
+    # Event handlers.
 
-    def seen(self, kind: ResourceKind, obj: Object) -> None:
-        item = item_of(kind, obj)
+    def _on_upsert(self, kind: ResourceKind, _key: Key, obj: Object) -> None:
+        item = dependency_node(kind, obj)
         if (replaced := self._graph.put(item)) is not None:
-            self._left(replaced)
-        if self._complete:
-            self._consider(item)
+            self._on_removed(replaced)
+        if self._is_synced:
+            self._enqueue_if_needed(item)
         if kind is PODS:
-            self._lost.seen(obj)
+            self._pod_gc.pod_upserted(obj)
 
-    def gone(self, kind: ResourceKind, key: Key) -> None:
+    def _on_delete(self, kind: ResourceKind, key: Key) -> None:
         if (item := self._graph.drop(kind, key)) is not None:
-            self._left(item)
+            self._on_removed(item)
         if kind is PODS:
-            self._lost.gone(key)
+            self._pod_gc.pod_deleted(key)
 
-    def _left(self, item: DependencyNode) -> None:
-        """Its dependents have an owner less, and its owners a dependent."""
+    def _on_removed(self, item: DependencyNode) -> None:
+        """Enqueues the dependents and the waiting owners of a removed object."""
         for dependent in self._graph.dependents(item.uid):
-            self._chores.add(dependent.uid)
+            self._queue.add(dependent.uid)
         for owner in item.owners:
-            if (known := self._graph.owner(item, owner)) is not None and known.deleting_in_foreground:
-                self._chores.add(known.uid)
+            if (observed := self._graph.owner(item, owner)) is not None and observed.deleting_in_foreground:
+                self._queue.add(observed.uid)
 
-    def _consider(self, item: DependencyNode) -> None:
-        """Have the item attended to if there may be something to do."""
+    def _enqueue_if_needed(self, item: DependencyNode) -> None:
+        """Enqueues the object if it may have to be changed."""
         if item.deleting:
             if item.deleting_in_foreground or ORPHAN in item.finalizers:
-                self._chores.add(item.uid)
-        elif any(self._known_fate(item, owner) is not OwnerState.THERE for owner in item.owners):
-            self._chores.add(item.uid)
+                self._queue.add(item.uid)
+        elif any(self._observed_owner_state(item, owner) is not OwnerState.EXISTS for owner in item.owners):
+            self._queue.add(item.uid)
 
-    # What is done.
+    # Reconciliation.
 
-    async def _attend(self, uid: str) -> None:
+    async def reconcile(self, uid: str) -> None:
         item = self._graph.get(uid)
         if item is None:
             return
         if item.deleting and ORPHAN in item.finalizers:
             await self._orphan(item)
         elif item.deleting_in_foreground:
-            await self._empty(item)
+            await self._delete_dependents(item)
         elif not item.deleting and item.owners:
-            await self._judge(item)
+            await self._check_owners(item)
 
-    async def _judge(self, item: DependencyNode) -> None:
-        """Delete what has no owner left; take the other references from what has one."""
-        fates = {owner.uid: await self._fate(item, owner) for owner in item.owners}
-        lost = {uid for uid, fate in fates.items() if fate is not OwnerState.THERE}
-        if not lost:
+    async def _check_owners(self, item: DependencyNode) -> None:
+        """Deletes an object without existing owners; otherwise removes references to deleted owners."""
+        states = {owner.uid: await self._owner_state(item, owner) for owner in item.owners}
+        missing = {uid for uid, state in states.items() if state is not OwnerState.EXISTS}
+        if not missing:
             return
-        if len(lost) < len(fates):
-            await self._disown(item.kind, item.key, lost)
+        if len(missing) < len(states):
+            await self._remove_references(item.kind, item.key, missing)
             return
-        # Its own dependents go first when its owner waits for all of them.
-        chained = OwnerState.EMPTYING in fates.values() and any(self._graph.dependents(item.uid))
-        await self._delete(item, Propagation.FOREGROUND if chained else None)
+        # Its dependents are deleted first if its owner waits for all of them.
+        in_foreground = OwnerState.DELETING_IN_FOREGROUND in states.values() and any(
+            self._graph.dependents(item.uid)
+        )
+        await self._delete(item, Propagation.FOREGROUND if in_foreground else None)
 
-    def _known_fate(self, item: DependencyNode, owner: OwnerReference) -> OwnerState | None:
-        """As far as is known without asking the store."""
-        if owner.kind is None:
-            return OwnerState.THERE
-        known = self._graph.owner(item, owner)
-        if known is None:
+    def _observed_owner_state(self, item: DependencyNode, owner: OwnerReference) -> OwnerState | None:
+        """Returns the state without reading the store, or None."""
+        if owner.kind not in self._kinds:
+            return OwnerState.EXISTS
+        observed = self._graph.owner(item, owner)
+        if observed is None:
             return None
-        return OwnerState.EMPTYING if known.deleting_in_foreground else OwnerState.THERE
+        return OwnerState.DELETING_IN_FOREGROUND if observed.deleting_in_foreground else OwnerState.EXISTS
 
-    async def _fate(self, item: DependencyNode, owner: OwnerReference) -> OwnerState:
-        if (known := self._known_fate(item, owner)) is not None:
-            return known
-        assert owner.kind is not None
+    async def _owner_state(self, item: DependencyNode, owner: OwnerReference) -> OwnerState:
+        if (observed := self._observed_owner_state(item, owner)) is not None:
+            return observed
+        kind = self._kinds[owner.kind]
         try:
-            live = await self._store.get(owner.kind, item.key[0], owner.name)
+            live = await self._store.get(kind, item.key[0], owner.name)
         except NotFound:
-            return OwnerState.GONE
+            return OwnerState.DELETED
         if live["metadata"]["uid"] != owner.uid:
-            return OwnerState.GONE
-        return OwnerState.EMPTYING if item_of(owner.kind, live).deleting_in_foreground else OwnerState.THERE
+            return OwnerState.DELETED
+        return (
+            OwnerState.DELETING_IN_FOREGROUND
+            if dependency_node(kind, live).deleting_in_foreground
+            else OwnerState.EXISTS
+        )
 
     async def _delete(self, item: DependencyNode, propagation: Propagation | None) -> None:
-        log.info("deleting what nobody owns", extra={"kind": item.kind.plural, "object": item.key})
-        # As it was judged: meanwhile somebody may have taken the reference from it, so that it stays.
-        how = DeleteOptions(uid=item.uid, version=item.version, propagation=propagation)
+        log.info("deleting orphaned object", extra={"kind": item.kind.plural, "object": item.key})
+        # With the version that was checked: another client may have removed the reference since.
+        options = DeleteOptions(uid=item.uid, version=item.version, propagation=propagation)
         with suppress(NotFound):
-            await self._store.delete(item.kind, *item.key, how)
+            await self._store.delete(item.kind, *item.key, options)
 
-    async def _empty(self, owner: DependencyNode) -> None:
-        """Have the dependents deleted; when none is left to wait for, let the owner go."""
+    async def _delete_dependents(self, owner: DependencyNode) -> None:
+        """Enqueues the dependents; removes the owner's finalizer when none is left that it waits for."""
         waiting = False
         for dependent in list(self._graph.dependents(owner.uid)):
             waiting |= owner.waits_for(dependent)
             if not dependent.deleting:
-                self._chores.add(dependent.uid)
-        if waiting or await self._unheard_of(owner):
+                self._queue.add(dependent.uid)
+        if waiting or await self._has_unobserved_pods(owner):
             return
         await self._remove_finalizer(owner, FOREGROUND)
 
-    async def _unheard_of(self, owner: DependencyNode) -> bool:
+    async def _has_unobserved_pods(self, owner: DependencyNode) -> bool:
         """
-        Whether a Framework still has pods that nobody has told us of.
+        Whether a Framework has pods that the informer has not reported.
 
-        That no pod is left of a Framework which is gone is promised, so it is not left to what was heard.
+        No pod may outlive its Framework, so the store is read.
         """
         if owner.kind != FRAMEWORKS:
             return False
         namespace, name = owner.key
         page = await self._store.list(
-            PODS, namespace, Selector.labelled({PodIdentityKey.FRAMEWORK_NAME: name})
+            PODS, namespace, Selector.for_labels({PodIdentityKey.FRAMEWORK_NAME: name})
         )
-        left = [pod for pod in page.items if owner.waits_for(item_of(PODS, pod))]
-        for pod in left:
+        remaining = [pod for pod in page.items if owner.waits_for(dependency_node(PODS, pod))]
+        for pod in remaining:
             self._informers[PODS].upsert(pod)
-        if left:
-            self._chores.later(owner.uid, 1.0)
-        return bool(left)
+        if remaining:
+            self._queue.add_after(owner.uid, 1.0)
+        return bool(remaining)
 
     async def _orphan(self, owner: DependencyNode) -> None:
-        """Take the reference to it from all that name it, then let it go. Looks at everything: this is rare."""
-        for kind in KINDS:
+        """Removes all references to the owner, then its finalizer. Lists all kinds: this is rare."""
+        for kind in self._kinds.values():
             page = await self._store.list(kind, owner.key[0])
             for obj in page.items:
-                item = item_of(kind, obj)
+                item = dependency_node(kind, obj)
                 if any(reference.uid == owner.uid for reference in item.owners):
-                    await self._disown(kind, item.key, {owner.uid})
+                    await self._remove_references(kind, item.key, {owner.uid})
         await self._remove_finalizer(owner, ORPHAN)
 
-    async def _disown(self, kind: ResourceKind, key: Key, uids: set[str]) -> None:
-        """Take the references to these owners from an object."""
+    async def _remove_references(self, kind: ResourceKind, key: Key, uids: set[str]) -> None:
+        """Removes the references to these owners from an object."""
         with suppress(NotFound):
             live = await self._store.get(kind, *key)
             meta = live["metadata"]
-            references = [one for one in meta.get("ownerReferences") or () if one["uid"] not in uids]
+            references = [
+                reference for reference in meta.get("ownerReferences") or () if reference["uid"] not in uids
+            ]
             change = {"resourceVersion": meta["resourceVersion"], "ownerReferences": references or None}
             self._informers[kind].upsert(
                 await self._store.patch(kind, *key, MergePatch({"metadata": change}))
             )
 
     async def _remove_finalizer(self, owner: DependencyNode, finalizer: str) -> None:
-        """Nothing holds the owner back any more as far as *finalizer* goes."""
+        """Removes *finalizer* from the owner."""
         with suppress(NotFound):
             live = await self._store.get(owner.kind, *owner.key)
             meta = live["metadata"]
             if meta["uid"] != owner.uid or finalizer not in (meta.get("finalizers") or ()):
                 return
-            left = [name for name in meta["finalizers"] if name != finalizer]
-            change = {"resourceVersion": meta["resourceVersion"], "finalizers": left or None}
+            remaining = [name for name in meta["finalizers"] if name != finalizer]
+            change = {"resourceVersion": meta["resourceVersion"], "finalizers": remaining or None}
             await self._store.patch(owner.kind, *owner.key, MergePatch({"metadata": change}))
-
-
-class _Items:
-    def __init__(self, collector: GarbageCollector, kind: ResourceKind) -> None:
-        self._collector, self._kind = collector, kind
-
-    def on_upsert(self, _key: Key, obj: Object) -> None:
-        self._collector.seen(self._kind, obj)
-
-    def on_delete(self, key: Key) -> None:
-        self._collector.gone(self._kind, key)

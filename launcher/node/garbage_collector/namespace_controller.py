@@ -1,15 +1,15 @@
-"""What is swept out as a whole: namespaces that are deleted, and events that are old."""
+"""Deletes the content of deleted namespaces, and old events."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
 from launcher.core.errors import Conflict, LauncherError, NotFound
+from launcher.core.pods.observed_pod import is_deleted
 from launcher.core.timestamps import parse_rfc3339
-from launcher.job_kinds.job_kind import FOREIGN
-from launcher.node.garbage_collector.workers import Chores
+from launcher.node.garbage_collector.dependency_graph import COMPONENT
 from launcher.store.interface import (
     CONFIG_MAPS,
     EVENTS,
@@ -28,12 +28,12 @@ from launcher.store.interface import (
     version_of,
 )
 from launcher.store.strategy import NAMESPACE_FINALIZER
+from launcher.store.work_queue import WorkQueue, retry_on_error, run_workers
 
 log = logging.getLogger(__name__)
 
-#: Jobs, then Frameworks first: what they own would come back. Events last: the others' ends are told by some.
-_CONTENT: Final = (
-    *(each.kind for each in FOREIGN),
+#: Frameworks first, because they would recreate what they own. Events last: deletions may record some.
+_DELETION_ORDER: Final = (
     FRAMEWORKS,
     PODS,
     SERVICES,
@@ -42,97 +42,103 @@ _CONTENT: Final = (
     LEASES,
     EVENTS,
 )
-_PAGE: Final = 500
-#: Seconds after which a namespace that still holds something is looked at again.
-_LOOK_AGAIN: Final = 1.0
-#: How many times within their life old events are looked for.
-_SWEEPS: Final = 12
+_PAGE_SIZE: Final = 500
+#: Interval between checks of a namespace that is not empty.
+_RECHECK_SECONDS: Final = 1.0
+_WORKERS: Final = 4
+#: Number of searches for old events within their lifetime.
+_SWEEPS_PER_TTL: Final = 12
 
 
-class NamespaceSweeper:
-    """Empties namespaces that are being deleted, then lets them go."""
+class NamespaceController:
+    """Deletes the content of namespaces that are being deleted, then their finalizer."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, job_kinds: Sequence[ResourceKind] = ()) -> None:
+        """*job_kinds* are the kinds that own Frameworks."""
         self._store = store
-        self._chores: Chores[str] = Chores(self._empty, NAMESPACES.plural, workers=4)
+        # Jobs first, because they would recreate their Frameworks.
+        self._kinds = (*job_kinds, *_DELETION_ORDER)
+        self._queue: WorkQueue[str] = WorkQueue("namespace")
 
     async def run(self) -> None:
-        await self._chores.run()
+        """Deletes the content of deleted namespaces until cancelled."""
+        reconcile = retry_on_error(self._queue, self.reconcile, COMPONENT, NAMESPACES.plural)
+        await run_workers(self._queue, reconcile, _WORKERS)
 
     def on_upsert(self, key: Key, obj: Object) -> None:
-        if "deletionTimestamp" in obj["metadata"]:
-            self._chores.add(key[1])
+        if is_deleted(obj):
+            self._queue.add(key[1])
 
     def on_delete(self, key: Key) -> None:
-        """Nothing is left to do for it."""
+        """Nothing to do."""
 
-    async def _empty(self, name: str) -> None:
+    async def reconcile(self, name: str) -> None:
         try:
             namespace = await self._store.get(NAMESPACES, "", name)
         except NotFound:
             return
-        if "deletionTimestamp" not in namespace["metadata"]:
-            return  # another one of the same name
-        left = sum([await self._delete_all(kind, name) for kind in _CONTENT])
-        if left:
-            self._chores.later(name, _LOOK_AGAIN)
+        if not is_deleted(namespace):
+            return  # a new namespace of the same name
+        remaining = sum([await self._delete_all(kind, name) for kind in self._kinds])
+        if remaining:
+            self._queue.add_after(name, _RECHECK_SECONDS)
             return
-        await self._let_go(namespace)
+        await self._remove_finalizer(namespace)
 
     async def _delete_all(self, kind: ResourceKind, namespace: str) -> int:
-        """Have all of that kind deleted; how many there were."""
-        count, token = 0, None
+        """Deletes all objects of a kind. Returns how many there were."""
+        count, continue_token = 0, None
         while True:
-            page = await self._store.list(kind, namespace, limit=_PAGE, token=token)
+            page = await self._store.list(kind, namespace, limit=_PAGE_SIZE, continue_token=continue_token)
             for obj in page.items:
                 meta = obj["metadata"]
-                if "deletionTimestamp" not in meta:
+                if not is_deleted(obj):
                     with suppress(NotFound):
                         await self._store.delete(
                             kind, namespace, meta["name"], DeleteOptions(uid=meta["uid"])
                         )
-            count, token = count + len(page.items), page.continue_token
-            if token is None:
+            count, continue_token = count + len(page.items), page.continue_token
+            if continue_token is None:
                 return count
 
-    async def _let_go(self, namespace: Object) -> None:
+    async def _remove_finalizer(self, namespace: Object) -> None:
         meta = namespace["metadata"]
-        left = [name for name in meta.get("finalizers") or () if name != NAMESPACE_FINALIZER]
-        change = {"resourceVersion": meta["resourceVersion"], "finalizers": left or None}
+        remaining = [name for name in meta.get("finalizers") or () if name != NAMESPACE_FINALIZER]
+        change = {"resourceVersion": meta["resourceVersion"], "finalizers": remaining or None}
         with suppress(NotFound):
             await self._store.patch(NAMESPACES, "", meta["name"], MergePatch({"metadata": change}))
 
 
-async def old_events(store: Store, clock: Callable[[], float], kept: float) -> None:
-    """Delete events *kept* seconds after they were last written, until cancelled."""
+async def delete_old_events(store: Store, clock: Callable[[], float], ttl: float) -> None:
+    """Deletes events *ttl* seconds after they were last written, until cancelled."""
     while True:
         try:
-            await _sweep_events(store, clock() - kept)
+            await _sweep_events(store, clock() - ttl)
         except LauncherError as error:
-            log.warning("old events not deleted", extra={"why": str(error)})
-        await asyncio.sleep(kept / _SWEEPS)
+            log.warning("old events not deleted", extra={"error": str(error)})
+        await asyncio.sleep(ttl / _SWEEPS_PER_TTL)
 
 
 async def _sweep_events(store: Store, before: float) -> None:
-    token = None
+    continue_token = None
     while True:
-        page = await store.list(EVENTS, limit=_PAGE, token=token)
+        page = await store.list(EVENTS, limit=_PAGE_SIZE, continue_token=continue_token)
         for event in page.items:
-            if _written(event) < before:
+            if _last_written(event) < before:
                 meta = event["metadata"]
-                # Only as it was read: it may just have happened again.
-                how = DeleteOptions(uid=meta["uid"], version=version_of(event))
+                # Only this version: the event may have occurred again.
+                options = DeleteOptions(uid=meta["uid"], version=version_of(event))
                 with suppress(NotFound, Conflict):
-                    await store.delete(EVENTS, meta["namespace"], meta["name"], how)
-        if (token := page.continue_token) is None:
+                    await store.delete(EVENTS, meta["namespace"], meta["name"], options)
+        if (continue_token := page.continue_token) is None:
             return
 
 
-def _written(event: Object) -> float:
-    """When it last happened, as far as it says; else when it was made."""
+def _last_written(event: Object) -> float:
+    """Returns the time of the last occurrence, or of the creation."""
     times = (event.get("lastTimestamp"), event.get("eventTime"), event["metadata"].get("creationTimestamp"))
-    moments = []
+    parsed = []
     for text in times:
         with suppress(ValueError, TypeError):
-            moments.append(parse_rfc3339(text))
-    return max(moments, default=0.0)
+            parsed.append(parse_rfc3339(text))
+    return max(parsed, default=0.0)

@@ -1,4 +1,4 @@
-"""Where the logs of containers are on this machine, and what they say: ``NAMESPACE/POD/UID/CONTAINER/RESTART.log``."""
+"""The logs of containers on disk, at ``NAMESPACE/POD/UID/CONTAINER/RESTART.log``."""
 
 import asyncio
 import shutil
@@ -11,11 +11,12 @@ from launcher.core.errors import BadRequest, NotFound
 from launcher.core.pods.log_options import PodLogOptions
 from launcher.node.file_names import is_file_name
 from launcher.node.logs.log_reader import LogLineDecoder, LogReader
+from launcher.store.interface import Key
 
-#: A log of more bytes is read by a thread, so that nobody waits for the disk meanwhile.
-_MUCH = 256 * 1024
-#: Seconds between two looks at a log that is followed: short after a line has come, longer the longer none comes.
-_SOON, _LATE, _SLOWER = 0.01, 0.25, 1.5
+#: Longer logs are read in a thread, so that the event loop does not wait for the disk.
+_THREAD_BYTES = 256 * 1024
+#: The interval at which a followed log is polled, which grows while nothing is written.
+_MIN_POLL_SECONDS, _MAX_POLL_SECONDS, _POLL_FACTOR = 0.01, 0.25, 1.5
 
 _T = TypeVar("_T")
 
@@ -27,71 +28,75 @@ class ContainerLogs:
         self._root = root
 
     def path(self, namespace: str, pod: str, uid: str, container: str, restart: int) -> Path:
-        """The log of one run. Raises ValueError for a name that would lead out of the directory of all logs."""
+        """The log of one run. Raises ValueError for a name that is not a single path component."""
         for name in (namespace, pod, uid, container):
             if not is_file_name(name):
                 raise ValueError(f"{name!r} cannot be a part of a path")
         return self._root / namespace / pod / uid / container / f"{restart}.log"
 
     def containers(self, namespace: str, pod: str, uid: str | None) -> Sequence[str]:
-        """The containers of that pod that have a log; of the newest pod of that name when *uid* is None."""
+        """The containers of the pod that have a log; of the newest pod of that name if *uid* is None."""
         folder = self._folder(namespace, pod, uid)
         return sorted(_names(folder)) if folder is not None else ()
 
     async def read(
-        self, namespace: str, pod: str, uid: str | None, container: str, view: PodLogOptions
+        self, namespace: str, pod: str, uid: str | None, container: str, options: PodLogOptions
     ) -> AsyncIterator[bytes]:
         """
-        What *view* shows of a container's log; when it is followed, until the run has ended.
+        Yield the part of a container's log that *options* select; with ``follow``, until the run has ended.
 
-        Raises NotFound when there is no such log, BadRequest when there was no run before the last one.
+        Raises NotFound if there is no such log, BadRequest if there was no previous run.
         """
-        files = self._open(namespace, pod, uid, container, previous=view.previous)
+        files = self._open(namespace, pod, uid, container, previous=options.previous)
         with closing(files):
-            left = view.limit_bytes
-            async for text in _texts(files, view):
-                yield text if left is None else text[:left]
-                if left is not None:
-                    left -= len(text)
-                    if left <= 0:
+            remaining = options.limit_bytes
+            async for text in _texts(files, options):
+                yield text if remaining is None else text[:remaining]
+                if remaining is not None:
+                    remaining -= len(text)
+                    if remaining <= 0:
                         return
 
-    def begin(self, namespace: str, pod: str, uid: str) -> None:
-        """Give a pod its directory, so that it counts among the pods of its name also if it never writes a log."""
+    def create_directory(self, namespace: str, pod: str, uid: str) -> None:
+        """Creates the pod's directory, so that ``previous_uid`` finds it even if it never writes a log."""
         if all(map(is_file_name, (namespace, pod, uid))):
-            # Without it, only the order of the logs is lost.
+            # Without it, only the order of the pods is lost.
             with suppress(OSError):
                 (self._root / namespace / pod / uid).mkdir(parents=True, exist_ok=True)
 
-    def uid_before(self, namespace: str, pod: str, uid: str | None) -> str | None:
-        """The uid of the pod of that name before the one with *uid*; None is the newest pod of that name."""
+    def previous_uid(self, namespace: str, pod: str, uid: str | None) -> str | None:
+        """The uid of the pod of that name before *uid*; None for *uid* is the newest pod of that name."""
         if not (is_file_name(namespace) and is_file_name(pod)):
             return None
         folder = self._root / namespace / pod
         uids = sorted(_names(folder), key=lambda name: (folder / name).stat().st_mtime_ns)
-        at = uids.index(uid) if uid in uids else len(uids) - (uid is None)
-        return uids[at - 1] if at > 0 else None
+        index = uids.index(uid) if uid in uids else len(uids) - (uid is None)
+        return uids[index - 1] if index > 0 else None
 
-    def tail(self, path: Path, lines: int, most: int) -> str:
-        """The last *lines* of the log of one run, and of those the last *most* bytes; nothing when there is none."""
+    def tail(self, path: Path, lines: int, max_bytes: int) -> str:
+        """The last *lines* of the log at *path*, and of those the last *max_bytes*; empty if there is none."""
         try:
             files = LogReader(path)
         except FileNotFoundError:
             return ""
         with closing(files):
             files.skip_to_last(lines)
-            text, said = b"", LogLineDecoder()
+            text, decoder = b"", LogLineDecoder()
             while records := files.read():
-                text = (text + said.of(records))[-most:]
+                text = (text + decoder.decode(records))[-max_bytes:]
         return text.decode(errors="replace")
 
+    def pods(self) -> list[Key]:
+        """The namespace and name of every pod that has logs."""
+        return [(path.parent.name, path.name) for path in self._root.glob("*/*") if path.is_dir()]
+
     def remove(self, namespace: str, pod: str) -> None:
-        """No log of any pod of that name is left."""
+        """Removes the logs of all pods of that name."""
         if is_file_name(namespace) and is_file_name(pod):
             shutil.rmtree(self._root / namespace / pod, ignore_errors=True)
 
     def _folder(self, namespace: str, pod: str, uid: str | None) -> Path | None:
-        """Where the logs of that pod are, if there are any."""
+        """The directory of the pod's logs, if it has any."""
         if not (is_file_name(namespace) and is_file_name(pod) and (uid is None or is_file_name(uid))):
             return None
         folder = self._root / namespace / pod
@@ -106,43 +111,41 @@ class ContainerLogs:
         folder = self._folder(namespace, pod, uid)
         runs = _runs(folder / container) if folder is not None and is_file_name(container) else []
         if not runs:
-            raise NotFound(f'there is no log of container "{container}" in pod "{pod}"')
+            raise NotFound(f'no log of container "{container}" in pod "{pod}"')
         if previous and len(runs) < 2:
             raise BadRequest(f'previous terminated container "{container}" in pod "{pod}" not found')
         try:
             return LogReader(runs[-2] if previous else runs[-1])
         except FileNotFoundError as error:
-            raise NotFound(
-                f'the log of container "{container}" in pod "{pod}" has just been removed'
-            ) from error
+            raise NotFound(f'the log of container "{container}" in pod "{pod}" was removed') from error
 
 
-async def _texts(files: LogReader, view: PodLogOptions) -> AsyncIterator[bytes]:
-    lines = LogLineDecoder(timestamps=view.timestamps, since=view.since)
-    much = files.size() > _MUCH
-    if view.tail_lines is not None:
-        await _done(much, lambda: files.skip_to_last(view.tail_lines or 0))
-    pause = _SOON
+async def _texts(files: LogReader, options: PodLogOptions) -> AsyncIterator[bytes]:
+    decoder = LogLineDecoder(timestamps=options.timestamps, since=options.since)
+    in_thread = files.size() > _THREAD_BYTES
+    if options.tail_lines is not None:
+        await _call(lambda: files.skip_to_last(options.tail_lines or 0), in_thread=in_thread)
+    interval = _MIN_POLL_SECONDS
     while True:
-        # Looked at before the last read: what was written before the end is then still seen.
-        over = not view.follow or files.finished()
-        seen = False
-        while records := await _done(much, files.read):
-            seen = True
-            if text := lines.of(records):
+        # Checked before the last read, which then includes everything that was written before the end.
+        is_complete = not options.follow or files.finished()
+        has_new = False
+        while records := await _call(files.read, in_thread=in_thread):
+            has_new = True
+            if text := decoder.decode(records):
                 yield text
-                # A client that reads as fast as a container writes never makes its sender wait.
+                # Yields to the event loop: sending to a fast client never blocks.
                 await asyncio.sleep(0)
-        if over:
+        if is_complete:
             return
-        # After the first time through, only what is new is left to read.
-        much = False
-        pause = _SOON if seen else min(_LATE, pause * _SLOWER)
-        await asyncio.sleep(pause)
+        # After the first pass only new lines remain to be read.
+        in_thread = False
+        interval = _MIN_POLL_SECONDS if has_new else min(_MAX_POLL_SECONDS, interval * _POLL_FACTOR)
+        await asyncio.sleep(interval)
 
 
-async def _done(much: bool, work: Callable[[], _T]) -> _T:
-    return await asyncio.to_thread(work) if much else work()
+async def _call(function: Callable[[], _T], *, in_thread: bool) -> _T:
+    return await asyncio.to_thread(function) if in_thread else function()
 
 
 def _names(folder: Path) -> list[str]:
@@ -153,6 +156,6 @@ def _names(folder: Path) -> list[str]:
 
 
 def _runs(folder: Path) -> list[Path]:
-    """The logs of a container's runs, the first run's first."""
-    found = [path for path in folder.glob("*.log") if path.stem.isdecimal()]
-    return sorted(found, key=lambda path: int(path.stem))
+    """The logs of a container's runs, the oldest first."""
+    logs = [path for path in folder.glob("*.log") if path.stem.isdecimal()]
+    return sorted(logs, key=lambda path: int(path.stem))

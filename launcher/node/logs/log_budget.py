@@ -1,9 +1,9 @@
 """
-Keeps the logs on disk within their budgets: one for each Framework and one for all of them.
+Limits the logs on disk to their budgets: one for each Framework and one for all of them.
 
-Whole files go, the least useful first: rotated files of containers that have ended, then rotated files of running ones,
-then what is left of ended ones. The file that a running container writes to is left to the shim, which makes it small
-enough. A marker line stands in the log where something was removed.
+Whole files are removed, the least useful first: rotated files of ended containers, then rotated files of running ones,
+then the newest files of ended ones. The shim limits the file that a running container writes. A marker line in the log
+shows where something was removed.
 """
 
 import asyncio
@@ -17,30 +17,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.core.errors import LauncherError
-from launcher.core.planning.actions import ObjectEvent
+from launcher.core.events import ObjectEvent
 from launcher.node.shim.log_writer import FINISHED, WRITING, records
 from launcher.store.event_recorder import EventRecorder
 from launcher.store.interface import FRAMEWORKS, Store
 
 log = logging.getLogger(__name__)
 
-_OF_FRAMEWORK = re.compile(r"(.+)-[a-z0-9]{1,63}-[0-9]{1,10}")
+_FRAMEWORK_POD = re.compile(r"(.+)-[a-z0-9]{1,63}-[0-9]{1,10}")
 _FILE = re.compile(r"(?P<restart>[0-9]+)\.log(?P<rotated>\.[0-9]+)?")
-#: Seconds between two scans; a scan that takes long is followed by a pause of so many times its duration.
-_INTERVAL, _PAUSE_FACTOR = 10.0, 50.0
-#: Files of fewer bytes stay: a marker is not removed.
-_LEAST_BYTES = 4096
-#: A budget that is exceeded is freed to this part of it, so that not every line removes a file.
-_FREED_PART = 0.9
+#: Seconds between two scans, and the minimum as a multiple of the duration of a scan.
+_INTERVAL_SECONDS, _PAUSE_FACTOR = 10.0, 50.0
+#: Smaller files, such as those with a marker only, are not removed.
+_MIN_BYTES = 4096
+#: An exceeded budget is freed to this fraction, so that not every line removes a file.
+_TARGET_FRACTION = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class LogBudgets:
-    """What logs may use on disk, in bytes."""
+    """The budgets of logs on disk, in bytes."""
 
     total: int = 10 * 1024**3
     framework: int = 1024**3
-    #: Left free on the disk of the logs.
+    #: The free space that logs leave on their disk.
     reserve: int = 256 * 1024**2
 
 
@@ -53,7 +53,7 @@ class LogFile:
     size: int
     #: Nanoseconds since 1970.
     modified: int
-    #: Whose budget it shares.
+    #: Files of the same group share a budget.
     group: str
     #: Whether its container has ended.
     finished: bool
@@ -74,38 +74,38 @@ class Removal:
 
 
 def log_group(namespace: str, pod: str) -> str:
-    """Whose budget the logs of a pod share: its Framework's, after which it is named, or its own."""
+    """The budget of a pod's logs: that of its Framework, after which it is named, or its own."""
     return f"{namespace}/{framework_name(pod) or pod}"
 
 
 def framework_name(pod: str) -> str:
-    """The name of the Framework whose pods are named like that; empty when no Framework's are."""
-    found = _OF_FRAMEWORK.fullmatch(pod)
-    return found[1] if found else ""
+    """The name of the Framework in a pod name of the form ``<framework>-<role>-<index>``; else empty."""
+    match = _FRAMEWORK_POD.fullmatch(pod)
+    return match[1] if match else ""
 
 
 def removals(files: Iterable[LogFile], budgets: LogBudgets) -> list[Removal]:
-    """The files that have to go, the first one first."""
+    """The files to remove, in order."""
     groups: dict[str, list[LogFile]] = {}
     for file in files:
         groups.setdefault(file.group, []).append(file)
     removed: list[Removal] = []
     for group in groups.values():
-        removed += _over(group, budgets.framework, "log-budget-framework")
-    gone = {removal.file.path for removal in removed}
-    rest = [file for group in groups.values() for file in group if file.path not in gone]
-    return removed + _over(rest, budgets.total, "log-budget")
+        removed += _exceeding(group, budgets.framework, "log-budget-framework")
+    removed_paths = {removal.file.path for removal in removed}
+    rest = [file for group in groups.values() for file in group if file.path not in removed_paths]
+    return removed + _exceeding(rest, budgets.total, "log-budget")
 
 
-def _over(files: list[LogFile], budget: int, setting: str) -> list[Removal]:
+def _exceeding(files: list[LogFile], budget: int, setting: str) -> list[Removal]:
     used = sum(file.size for file in files)
     removed: list[Removal] = []
     if used <= budget:
         return removed
-    # The newest file of a running container is its shim's.
-    free = [file for file in files if (file.rotated or file.finished) and file.size >= _LEAST_BYTES]
-    for file in sorted(free, key=lambda file: file.order):
-        if used <= budget * _FREED_PART:
+    # The shim limits the newest file of a running container.
+    removable = [file for file in files if (file.rotated or file.finished) and file.size >= _MIN_BYTES]
+    for file in sorted(removable, key=lambda file: file.order):
+        if used <= budget * _TARGET_FRACTION:
             break
         removed.append(Removal(file, setting))
         used -= file.size
@@ -127,26 +127,26 @@ def _directories(path: Path) -> list[Path]:
         with os.scandir(path) as entries:
             return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
-        return []  # removed in this moment
+        return []  # removed meanwhile
 
 
 def _container_files(folder: Path, group: str) -> Iterator[LogFile]:
-    found: list[tuple[re.Match[str], os.stat_result]] = []
+    files: list[tuple[re.Match[str], os.stat_result]] = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 name = _FILE.fullmatch(entry.name)
                 if name and entry.is_file(follow_symlinks=False):
-                    found.append((name, entry.stat(follow_symlinks=False)))
+                    files.append((name, entry.stat(follow_symlinks=False)))
     except OSError:
-        return  # removed in this moment
-    running = {name["restart"] for name, facts in found if not name["rotated"] and facts.st_mode & 0o200}
-    for name, facts in found:
+        return  # removed meanwhile
+    running = {name["restart"] for name, status in files if not name["rotated"] and status.st_mode & 0o200}
+    for name, status in files:
         yield LogFile(
             folder / name.string,
-            facts.st_ino,
-            facts.st_size,
-            facts.st_mtime_ns,
+            status.st_ino,
+            status.st_size,
+            status.st_mtime_ns,
             group,
             finished=name["restart"] not in running,
             rotated=bool(name["rotated"]),
@@ -154,29 +154,29 @@ def _container_files(folder: Path, group: str) -> Iterator[LogFile]:
 
 
 def remove(removal: Removal) -> int:
-    """Replace what is in the file by a marker. How many bytes that freed; 0 when the file is another by now."""
+    """Replaces the content of the file by a marker. Returns the freed bytes; 0 if the file was replaced meanwhile."""
     file = removal.file
-    words = f"launcher: {file.size} bytes of the log were removed here: its budget is exceeded ({removal.setting})\n"
+    message = f"launcher: {file.size} bytes of the log were removed here: its budget is exceeded ({removal.setting})\n"
     try:
         if not file.rotated:
             file.path.chmod(WRITING)
-        opened = os.open(file.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(file.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return 0
     try:
-        facts = os.fstat(opened)
-        # A running container's files may have been rotated since; a file with two names is just being rotated.
-        if facts.st_ino != file.inode or facts.st_nlink != 1:
+        status = os.fstat(descriptor)
+        # A running container's files may have been rotated since; a file with two names is being rotated.
+        if status.st_ino != file.inode or status.st_nlink != 1:
             return 0
-        os.ftruncate(opened, 0)
-        os.write(opened, records(b"stderr", words.encode(), file.modified))
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, records(b"stderr", message.encode(), file.modified))
         if not file.rotated:
-            os.fchmod(opened, FINISHED)
+            os.fchmod(descriptor, FINISHED)
         return file.size
     except OSError:
         return 0
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 class LogBudget:
@@ -189,7 +189,7 @@ class LogBudget:
         budgets: LogBudgets,
         events: EventRecorder,
         *,
-        interval: float = _INTERVAL,
+        interval: float = _INTERVAL_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._root, self._budgets, self._events = store, root, budgets, events
@@ -199,15 +199,15 @@ class LogBudget:
         self.removed_bytes = 0
 
     async def run(self) -> None:
-        """Scan again and again."""
+        """Scans periodically."""
         while True:
-            began = self._clock()
+            started_at = self._clock()
             for group, settings in (await asyncio.to_thread(self.enforce)).items():
                 await self._report(group, settings)
-            await asyncio.sleep(max(self._interval, (self._clock() - began) * _PAUSE_FACTOR))
+            await asyncio.sleep(max(self._interval, (self._clock() - started_at) * _PAUSE_FACTOR))
 
     def enforce(self) -> dict[str, set[str]]:
-        """Remove what is too much. The settings that were exceeded, by the group that lost logs."""
+        """Removes logs that exceed a budget. Returns the exceeded settings by group."""
         files = list(log_files(self._root))
         self.used_bytes = sum(file.size for file in files)
         freed: Counter[str] = Counter()
@@ -227,7 +227,7 @@ class LogBudget:
         try:
             framework = await self._store.get(FRAMEWORKS, namespace, name)
         except LauncherError:
-            return  # a pod of its own, or already deleted
+            return  # a pod without a Framework, or already deleted
         self._events.record(
             framework,
             [

@@ -1,4 +1,4 @@
-"""What a container's securityContext allows its programs to do, in the terms of the runtime."""
+"""Converts a container's securityContext to the runtime's Confinement."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from launcher.node.container_runtime import Confinement, StartFailed
 from launcher.node.shim.confinement import CAPABILITIES
 from launcher.store.interface import Object
 
-#: What containerd gives to a container that says nothing.
+#: containerd's default capabilities.
 _DEFAULT = frozenset(
     (
         "AUDIT_WRITE",
@@ -29,8 +29,8 @@ _DEFAULT = frozenset(
 _ALL = "ALL"
 
 
-def confinement_of(pod: Object, spec: Mapping[str, Any]) -> Confinement:
-    """What the container may do. Raises StartFailed for a capability that does not exist."""
+def container_confinement(pod: Object, spec: Mapping[str, Any]) -> Confinement:
+    """The confinement of the container. Raises StartFailed for an unknown capability."""
     context = spec.get("securityContext") or {}
     if context.get("privileged"):
         return Confinement()
@@ -44,19 +44,19 @@ def confinement_of(pod: Object, spec: Mapping[str, Any]) -> Confinement:
     )
 
 
-def _capabilities(said: Mapping[str, Any]) -> frozenset[str]:
-    added, dropped = (_named(said.get(verb) or (), verb) for verb in ("add", "drop"))
+def _capabilities(spec: Mapping[str, Any]) -> frozenset[str]:
+    added, dropped = (_normalized(spec.get(verb) or (), verb) for verb in ("add", "drop"))
     base = frozenset(CAPABILITIES) if _ALL in added else _DEFAULT
-    # As container engines do it: what is added by its name stays, also when all others are dropped.
-    left = frozenset() if _ALL in dropped else base - dropped
-    return left | (added - {_ALL})
+    # As in container engines, a capability that is added by name is kept even if ALL are dropped.
+    remaining = frozenset() if _ALL in dropped else base - dropped
+    return remaining | (added - {_ALL})
 
 
-def _named(names: Any, verb: str) -> frozenset[str]:
-    plain = frozenset(str(name).upper().removeprefix("CAP_") for name in names)
-    if unknown := sorted(plain - {_ALL, *CAPABILITIES}):
+def _normalized(names: Any, verb: str) -> frozenset[str]:
+    normalized = frozenset(str(name).upper().removeprefix("CAP_") for name in names)
+    if unknown := sorted(normalized - {_ALL, *CAPABILITIES}):
         raise StartFailed(
             "CreateContainerConfigError",
-            f"securityContext.capabilities.{verb}: there is no capability {unknown[0]!r}",
+            f"securityContext.capabilities.{verb}: unknown capability {unknown[0]!r}",
         )
-    return plain
+    return normalized

@@ -1,4 +1,4 @@
-"""What a pod may ask to be told of itself: fieldRef and resourceFieldRef, as text."""
+"""The downward API: values of fieldRef and resourceFieldRef."""
 
 import re
 from collections.abc import Mapping
@@ -10,41 +10,40 @@ from launcher.core.quantity import quantity
 from launcher.store.interface import Object
 
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
-#: What limits stand for when there are none: all that the node has.
-_FROM_NODE = ("cpu", "memory", "ephemeral-storage")
+#: Resources whose limit defaults to the node's allocatable.
+_NODE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 
 class UnknownField(ValueError):
-    """There is no such field to refer to."""
+    """The field does not exist or cannot be referenced."""
 
 
 @dataclass(frozen=True, slots=True)
 class DownwardApiContext:
-    """A pod, and what its node knows of it."""
+    """A pod with its address and the node's allocatable resources."""
 
     pod: Object
     address: str
-    #: What the node has, by resource.
     allocatable: Mapping[str, str] = field(default_factory=dict)
 
 
-def field_value(facts: DownwardApiContext, path: str) -> str:
-    """The field as text; nothing if it is not set. Raises UnknownField."""
-    pod = facts.pod
+def field_value(context: DownwardApiContext, path: str) -> str:
+    """The field as text; empty if it is not set. Raises UnknownField."""
+    pod = context.pod
     meta, spec = pod["metadata"], pod["spec"]
-    if found := _SUBSCRIPT.fullmatch(path):
-        return str((meta.get(found[1]) or {}).get(found[2], ""))
+    if match := _SUBSCRIPT.fullmatch(path):
+        return str((meta.get(match[1]) or {}).get(match[2], ""))
     match path:
         case "metadata.name" | "metadata.namespace" | "metadata.uid":
             return str(meta[path.removeprefix("metadata.")])
         case "metadata.labels" | "metadata.annotations":
-            return _listed(meta.get(path.removeprefix("metadata.")) or {})
+            return _format_map(meta.get(path.removeprefix("metadata.")) or {})
         case "spec.nodeName":
             return str(spec.get("nodeName") or "")
         case "spec.serviceAccountName":
             return str(spec.get("serviceAccountName") or "default")
         case "status.hostIP" | "status.podIP" | "status.hostIPs" | "status.podIPs":
-            return facts.address
+            return context.address
         case _:
             raise UnknownField(
                 f"unsupported fieldPath: {path}: use metadata.name, metadata.namespace, metadata.uid, "
@@ -53,7 +52,7 @@ def field_value(facts: DownwardApiContext, path: str) -> str:
             )
 
 
-def resource_value(facts: DownwardApiContext, container: Mapping[str, Any], ref: Mapping[str, Any]) -> str:
+def resource_value(context: DownwardApiContext, container: Mapping[str, Any], ref: Mapping[str, Any]) -> str:
     """The request or limit that *ref* names, in its divisor's unit, rounded up. Raises UnknownField."""
     kind, _, name = str(ref.get("resource", "")).partition(".")
     if kind not in ("limits", "requests") or not name:
@@ -63,19 +62,19 @@ def resource_value(facts: DownwardApiContext, container: Mapping[str, Any], ref:
     resources = container.get("resources") or {}
     limits = resources.get("limits") or {}
     if kind == "limits":
-        amount = limits.get(name, facts.allocatable.get(name, "0") if name in _FROM_NODE else "0")
+        amount = limits.get(name, context.allocatable.get(name, "0") if name in _NODE_RESOURCES else "0")
     else:
-        # A limit without a request is a request of the same size, as the API has it.
+        # The request defaults to the limit, as in the API.
         amount = (resources.get("requests") or {}).get(name, limits.get(name, "0"))
     unit = quantity(ref.get("divisor") or "1") or quantity("1")
     return str((quantity(amount) / unit).to_integral_value(ROUND_CEILING))
 
 
-def _listed(pairs: Mapping[str, str]) -> str:
-    """One ``key="value"`` a line, by key, the value written as Go quotes it."""
-    return "\n".join(f'{key}="{_quoted(str(pairs[key]))}"' for key in sorted(pairs))
+def _format_map(pairs: Mapping[str, str]) -> str:
+    """Lines of ``key="value"``, sorted by key, with the values quoted as in Go."""
+    return "\n".join(f'{key}="{_escape(str(pairs[key]))}"' for key in sorted(pairs))
 
 
-def _quoted(text: str) -> str:
+def _escape(text: str) -> str:
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return "".join(escapes.get(letter, letter) for letter in text)

@@ -1,15 +1,12 @@
 """
 The environment of a container.
 
-Nothing of the launcher's own environment gets in, because secrets are kept there, but for its PATH: a container runs
-on this machine's own files, so it finds its programs where the launcher's user does. Beside PATH there are HOME, the
-home directory of the user it runs as, and HOSTNAME, the pod's name. What the pod's spec says comes after these and
-wins.
+Of the launcher's environment, which may contain secrets, a container gets only PATH: it uses this machine's files, so
+its programs are where the launcher's user finds them. It also gets HOME, the home directory of its user, and HOSTNAME,
+the pod's host name. Variables of the pod's spec override these.
 """
 
 import base64
-import os
-import pwd
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,83 +20,83 @@ from launcher.store.interface import CONFIG_MAPS, SECRETS, Object, ResourceKind
 _REFERENCE = re.compile(r"\$(?:(\$)|\(([^)]*)\))")
 
 
-def expanded(text: str, values: Mapping[str, str]) -> str:
-    """*text* with every known reference replaced; ``$$`` is one dollar sign and never begins a reference."""
+def expand(text: str, values: Mapping[str, str]) -> str:
+    """*text* with every ``$(NAME)`` of a known variable replaced; ``$$`` is an escaped dollar sign."""
     if "$" not in text:
         return text
-    return _REFERENCE.sub(lambda found: "$" if found[1] else values.get(found[2], found[0]), text)
+    return _REFERENCE.sub(lambda match: "$" if match[1] else values.get(match[2], match[0]), text)
 
 
-def unknown_in(text: str, values: Mapping[str, str]) -> list[str]:
-    """The names that *text* refers to and nobody has given a value."""
+def unknown_variables(text: str, values: Mapping[str, str]) -> list[str]:
+    """The variables that *text* references and that have no value."""
     return [name for dollar, name in _REFERENCE.findall(text) if not dollar and name not in values]
 
 
-#: The directories that every image has.
+#: The default PATH of images.
 _STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _REASON = "CreateContainerConfigError"
-#: The kinds in the kubelet's sentences.
-_WORDS = {CONFIG_MAPS: ("configmap", "ConfigMap"), SECRETS: ("secret", "Secret")}
+#: The names of the kinds in the kubelet's messages.
+_KIND_NAMES = {CONFIG_MAPS: ("configmap", "ConfigMap"), SECRETS: ("secret", "Secret")}
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
-    """A config map or secret in the pod's namespace that something is taken from."""
+class LocalObjectReference:
+    """A reference to a ConfigMap or Secret in the pod's namespace."""
 
     kind: ResourceKind
     name: str
     optional: bool = False
 
 
-#: The objects that were found, by reference without its optionality.
-Found = Mapping[tuple[ResourceKind, str], Object]
+#: The referenced objects that exist, by kind and name.
+ReferencedObjects = Mapping[tuple[ResourceKind, str], Object]
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSources:
-    """Where values come from."""
+    """The sources of variables."""
 
-    facts: DownwardApiContext
-    found: Found = field(default_factory=dict)
+    context: DownwardApiContext
+    objects: ReferencedObjects = field(default_factory=dict)
 
 
-def references_of(container: Mapping[str, Any]) -> Iterator[Reference]:
-    """Every config map and secret that the container's environment needs."""
+def object_references(container: Mapping[str, Any]) -> Iterator[LocalObjectReference]:
+    """The ConfigMaps and Secrets that the container's environment references."""
     for source in container.get("envFrom") or ():
         for kind, key in ((CONFIG_MAPS, "configMapRef"), (SECRETS, "secretRef")):
             if ref := source.get(key):
-                yield Reference(kind, ref.get("name", ""), bool(ref.get("optional")))
+                yield LocalObjectReference(kind, ref.get("name", ""), bool(ref.get("optional")))
     for variable in container.get("env") or ():
         origin = variable.get("valueFrom") or {}
         for kind, key in ((CONFIG_MAPS, "configMapKeyRef"), (SECRETS, "secretKeyRef")):
             if ref := origin.get(key):
-                yield Reference(kind, ref.get("name", ""), bool(ref.get("optional")))
+                yield LocalObjectReference(kind, ref.get("name", ""), bool(ref.get("optional")))
 
 
-def data_of(kind: ResourceKind, obj: Object) -> dict[str, bytes]:
-    """What a config map or secret holds, by key."""
-    coded = obj.get("data" if kind == SECRETS else "binaryData") or {}
+def decoded_data(kind: ResourceKind, obj: Object) -> dict[str, bytes]:
+    """The data of a ConfigMap or Secret, by key."""
+    encoded = obj.get("data" if kind == SECRETS else "binaryData") or {}
     plain = obj.get("stringData" if kind == SECRETS else "data") or {}
     return {
-        **{key: base64.b64decode(text) for key, text in coded.items()},
+        **{key: base64.b64decode(text) for key, text in encoded.items()},
         **{key: text.encode() for key, text in plain.items()},
     }
 
 
-def base_environment(facts: DownwardApiContext, path: str, user: int | None) -> dict[str, str]:
-    """What every container has; *path* is the launcher's own PATH, *user* whom it runs as if that is said."""
+def base_environment(context: DownwardApiContext, path: str, home: str) -> dict[str, str]:
+    """The variables of every container; *path* is the launcher's PATH, *home* the home directory of its user."""
     return {
         "PATH": _search_path(path),
-        "HOME": _home(user),
-        "HOSTNAME": host_name(facts.pod, "") or facts.pod["metadata"]["name"],
+        "HOME": home,
+        "HOSTNAME": host_name(context.pod, "") or context.pod["metadata"]["name"],
     }
 
 
-def own_environment(container: Mapping[str, Any], sources: EnvironmentSources) -> dict[str, str]:
-    """What the container's spec gives it. Raises StartFailed when something that must be there is not."""
+def container_environment(container: Mapping[str, Any], sources: EnvironmentSources) -> dict[str, str]:
+    """The variables of the container's spec. Raises StartFailed for a missing object or key."""
     values: dict[str, str] = {}
     for source in container.get("envFrom") or ():
-        values |= _from_all(source, sources)
+        values |= _env_from(source, sources)
     for variable in container.get("env") or ():
         value = _value(variable, values, container, sources)
         if value is not None:
@@ -108,41 +105,34 @@ def own_environment(container: Mapping[str, Any], sources: EnvironmentSources) -
 
 
 def command_line(container: Mapping[str, Any], values: Mapping[str, str]) -> Sequence[str]:
-    """What to run. Raises StartFailed without a command: nobody here knows what the image would run."""
+    """The command and its arguments. Raises StartFailed without a command: the image's is not known."""
     command = container.get("command")
     if not command:
         raise StartFailed(
             _REASON,
-            f'container "{container["name"]}" has no command, and no image is pulled here that could say what to run: '
-            "write `command` in its spec",
+            f'container "{container["name"]}" has no command, and local mode does not pull images: '
+            "set `command` in its spec",
         )
-    return [expanded(word, values) for word in (*command, *(container.get("args") or ()))]
+    return [expand(argument, values) for argument in (*command, *(container.get("args") or ()))]
 
 
 def _search_path(path: str) -> str:
-    return ":".join(dict.fromkeys((*_existing(path.split(":")), *_STANDARD_PATH)))
+    return ":".join(dict.fromkeys((*_absolute(path.split(":")), *_STANDARD_PATH)))
 
 
-def _existing(parts: Iterable[str]) -> Iterator[str]:
-    """Absolute directories alone: what is relative means something else in another working directory."""
+def _absolute(parts: Iterable[str]) -> Iterator[str]:
+    """The absolute directories: a relative one depends on the working directory."""
     return (part for part in parts if part.startswith("/"))
 
 
-def _home(user: int | None) -> str:
-    try:
-        return pwd.getpwuid(os.geteuid() if user is None else user).pw_dir
-    except KeyError:
-        return "/"
-
-
-def _from_all(source: Mapping[str, Any], sources: EnvironmentSources) -> dict[str, str]:
+def _env_from(source: Mapping[str, Any], sources: EnvironmentSources) -> dict[str, str]:
     prefix = source.get("prefix") or ""
     values: dict[str, str] = {}
     for kind, key in ((CONFIG_MAPS, "configMapRef"), (SECRETS, "secretRef")):
         if ref := source.get(key):
-            obj = _object(Reference(kind, ref.get("name", ""), bool(ref.get("optional"))), sources)
+            obj = _object(LocalObjectReference(kind, ref.get("name", ""), bool(ref.get("optional"))), sources)
             if obj is not None:
-                values |= {prefix + name: _text(data, name) for name, data in data_of(kind, obj).items()}
+                values |= {prefix + name: _text(data, name) for name, data in decoded_data(kind, obj).items()}
     return values
 
 
@@ -152,15 +142,15 @@ def _value(
     container: Mapping[str, Any],
     sources: EnvironmentSources,
 ) -> str | None:
-    """The variable's value; None if it is optional and not there."""
+    """The variable's value; None if its source is optional and does not exist."""
     origin = variable.get("valueFrom")
     if not origin:
-        return expanded(variable.get("value") or "", values)
+        return expand(variable.get("value") or "", values)
     try:
         if ref := origin.get("fieldRef"):
-            return field_value(sources.facts, ref["fieldPath"])
+            return field_value(sources.context, ref["fieldPath"])
         if ref := origin.get("resourceFieldRef"):
-            return resource_value(sources.facts, _of_name(container, ref, sources), ref)
+            return resource_value(sources.context, _referenced_container(container, ref, sources), ref)
     except (UnknownField, ValueError) as error:
         raise StartFailed(_REASON, f'env "{variable["name"]}": {error}') from error
     for kind, key in ((CONFIG_MAPS, "configMapKeyRef"), (SECRETS, "secretKeyRef")):
@@ -168,47 +158,47 @@ def _value(
             return _from_key(kind, ref, sources)
     raise StartFailed(
         _REASON,
-        f'env "{variable["name"]}": valueFrom.{next(iter(origin), "")} is not known here: use fieldRef, '
+        f'env "{variable["name"]}": valueFrom.{next(iter(origin), "")} is not supported: use fieldRef, '
         "resourceFieldRef, configMapKeyRef or secretKeyRef",
     )
 
 
-def _of_name(
+def _referenced_container(
     container: Mapping[str, Any], ref: Mapping[str, Any], sources: EnvironmentSources
 ) -> Mapping[str, Any]:
-    """The container whose resources are asked for: this one, unless another is named."""
+    """The container whose resources are referenced: this one, unless another is named."""
     name = ref.get("containerName") or container["name"]
-    return container_named(sources.facts.pod, name)
+    return container_spec(sources.context.pod, name)
 
 
-def container_named(pod: Object, name: str) -> Mapping[str, Any]:
-    """The spec of that container. Raises UnknownField."""
+def container_spec(pod: Object, name: str) -> Mapping[str, Any]:
+    """The spec of the container *name*. Raises UnknownField."""
     spec = pod["spec"]
-    for one in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-        if one["name"] == name:
-            found: Mapping[str, Any] = one
-            return found
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        if container["name"] == name:
+            result: Mapping[str, Any] = container
+            return result
     raise UnknownField(f'no container is named "{name}"')
 
 
 def _from_key(kind: ResourceKind, ref: Mapping[str, Any], sources: EnvironmentSources) -> str | None:
-    reference = Reference(kind, ref.get("name", ""), bool(ref.get("optional")))
+    reference = LocalObjectReference(kind, ref.get("name", ""), bool(ref.get("optional")))
     obj = _object(reference, sources)
-    data = data_of(kind, obj).get(ref["key"]) if obj is not None else None
+    data = decoded_data(kind, obj).get(ref["key"]) if obj is not None else None
     if data is not None:
         return _text(data, ref["key"])
     if reference.optional:
         return None
-    namespace = sources.facts.pod["metadata"]["namespace"]
+    namespace = sources.context.pod["metadata"]["namespace"]
     raise StartFailed(
-        _REASON, f"couldn't find key {ref['key']} in {_WORDS[kind][1]} {namespace}/{reference.name}"
+        _REASON, f"couldn't find key {ref['key']} in {_KIND_NAMES[kind][1]} {namespace}/{reference.name}"
     )
 
 
-def _object(reference: Reference, sources: EnvironmentSources) -> Object | None:
-    obj = sources.found.get((reference.kind, reference.name))
+def _object(reference: LocalObjectReference, sources: EnvironmentSources) -> Object | None:
+    obj = sources.objects.get((reference.kind, reference.name))
     if obj is None and not reference.optional:
-        raise StartFailed(_REASON, f'{_WORDS[reference.kind][0]} "{reference.name}" not found')
+        raise StartFailed(_REASON, f'{_KIND_NAMES[reference.kind][0]} "{reference.name}" not found')
     return obj
 
 
@@ -219,6 +209,6 @@ def _text(data: bytes, key: str) -> str:
         text = "\0"
     if "\0" in text:
         raise StartFailed(
-            _REASON, f'the value of key "{key}" is not text, so no variable can hold it: mount it as a volume'
+            _REASON, f'the value of key "{key}" is not text and cannot be a variable: mount it as a volume'
         )
     return text

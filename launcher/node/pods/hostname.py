@@ -1,21 +1,21 @@
-"""The host name of a pod, as the kubelet makes it."""
+"""The host name of a pod, as the kubelet derives it."""
 
 from launcher.node.container_runtime import StartFailed
 from launcher.node.machine import valid_name
 from launcher.store.interface import Object
 
 DOMAIN = "cluster.local"
-_LONGEST_LABEL = 63
-#: What the kernel takes for a host name.
-_LONGEST_NAME = 64
+_MAX_LABEL_LENGTH = 63
+#: The kernel's limit.
+_MAX_NAME_LENGTH = 64
 
 
 def pod_names(pod: Object) -> tuple[str, ...]:
-    """The names under which a pod knows itself, the canonical one first: its FQDN if it has one, and its host name."""
+    """The pod's names for itself, the canonical one first: its FQDN if it has one, and its host name."""
     spec, meta = pod["spec"], pod["metadata"]
     if spec.get("hostNetwork"):
         return (spec.get("nodeName") or "",)
-    name = str(spec.get("hostname") or meta["name"])[:_LONGEST_LABEL].rstrip("-.")
+    name = str(spec.get("hostname") or meta["name"])[:_MAX_LABEL_LENGTH].rstrip("-.")
     if not spec.get("subdomain"):
         return (name,)
     return (f"{name}.{spec['subdomain']}.{meta['namespace']}.svc.{DOMAIN}", name)
@@ -23,15 +23,15 @@ def pod_names(pod: Object) -> tuple[str, ...]:
 
 def host_name(pod: Object, machine: str) -> str:
     """
-    What gethostname() answers in the pod; empty where that is the name of the *machine* itself.
+    The host name inside the pod; empty if it is that of the *machine*.
 
-    Raises StartFailed for an FQDN that is too long to be a host name.
+    Raises StartFailed for an FQDN that is too long.
     """
     names = pod_names(pod)
     name = names[0] if pod["spec"].get("setHostnameAsFQDN") else names[-1]
-    if len(name) > _LONGEST_NAME:
+    if len(name) > _MAX_NAME_LENGTH:
         raise StartFailed(
             "CreateContainerConfigError",
-            f"setHostnameAsFQDN: {name} is too long: {_LONGEST_NAME} characters is the maximum, and it has {len(name)}",
+            f"setHostnameAsFQDN: {name} has {len(name)} characters; the maximum is {_MAX_NAME_LENGTH}",
         )
     return "" if name == valid_name(machine) else name

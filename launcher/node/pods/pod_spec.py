@@ -1,4 +1,4 @@
-"""What the agent reads of a pod: its containers, its times of grace, and what its runs are called."""
+"""Reads a pod's spec: its containers, grace periods, and the ids of its runs."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,22 +10,22 @@ from launcher.core.timestamps import parse_rfc3339
 from launcher.node.container_runtime import RunId
 from launcher.store.interface import Object
 
-_DEFAULT_GRACE = 30
-_RUN = re.compile(r"([0-9a-zA-Z-]+)\.([a-z0-9-]+)\.([0-9]{1,9})")
+_DEFAULT_GRACE_SECONDS = 30
+_RUN_ID = re.compile(r"([0-9a-zA-Z-]+)\.([a-z0-9-]+)\.([0-9]{1,9})")
 
 
 class ContainerRole(Enum):
-    """What a container is to its pod."""
+    """The list of the pod's spec from which a container comes."""
 
-    #: Runs to its end before the next one starts.
+    #: Runs to completion before the next one starts.
     INIT = "init"
-    #: Starts among the init containers, and goes on beside the main ones.
+    #: Starts among the init containers, and continues next to the main containers.
     SIDECAR = "sidecar"
     MAIN = "main"
 
 
 class RestartPolicy(StrEnum):
-    """Which containers run again."""
+    """Which containers are restarted."""
 
     ALWAYS = "Always"
     ON_FAILURE = "OnFailure"
@@ -34,7 +34,7 @@ class RestartPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One container as the pod's spec has it."""
+    """One container of the pod's spec."""
 
     name: str
     role: ContainerRole
@@ -43,7 +43,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class RunName:
-    """What a run's id says."""
+    """The parts of a run's id."""
 
     uid: str
     container: str
@@ -51,60 +51,53 @@ class RunName:
 
 
 def run_id(uid: str, container: str, restart: int) -> RunId:
-    """The id of that start of that container of that pod."""
+    """The id of one start of a container, by the uid of its pod."""
     return RunId(f"{uid}.{container}.{restart}")
 
 
-def run_name(run: RunId) -> RunName | None:
-    """What the id says; None for a run that is no pod's."""
-    found = _RUN.fullmatch(run)
-    return RunName(found[1], found[2], int(found[3])) if found else None
+def parse_run_id(run: RunId) -> RunName | None:
+    """The parts of the id; None for a run that does not belong to a pod."""
+    match = _RUN_ID.fullmatch(run)
+    return RunName(match[1], match[2], int(match[3])) if match else None
 
 
 def containers_of(pod: Object) -> tuple[Container, ...]:
-    """Every container: those that initialize first, in their order."""
+    """All containers, the init containers and sidecars first."""
     spec = pod["spec"]
-    first = [
-        Container(
-            one["name"],
-            ContainerRole.SIDECAR if one.get("restartPolicy") == RestartPolicy.ALWAYS else ContainerRole.INIT,
-            one,
-        )
-        for one in spec.get("initContainers") or ()
+    init_containers = [
+        Container(container["name"], _init_role(container), container)
+        for container in spec.get("initContainers") or ()
     ]
     return (
-        *first,
-        *[Container(one["name"], ContainerRole.MAIN, one) for one in spec.get("containers") or ()],
+        *init_containers,
+        *[
+            Container(container["name"], ContainerRole.MAIN, container)
+            for container in spec.get("containers") or ()
+        ],
     )
+
+
+def _init_role(container: Mapping[str, Any]) -> ContainerRole:
+    is_sidecar = container.get("restartPolicy") == RestartPolicy.ALWAYS
+    return ContainerRole.SIDECAR if is_sidecar else ContainerRole.INIT
 
 
 def restart_policy(pod: Object) -> RestartPolicy:
     return RestartPolicy(pod["spec"].get("restartPolicy") or RestartPolicy.ALWAYS)
 
 
-def grace_of(pod: Object) -> int:
-    """Seconds between asking a container to end and ending it; whoever deletes the pod may have said less."""
-    asked = pod["metadata"].get("deletionGracePeriodSeconds")
-    if asked is None:
-        asked = pod["spec"].get("terminationGracePeriodSeconds")
-    return _DEFAULT_GRACE if asked is None else int(asked)
+def grace_seconds(pod: Object) -> int:
+    """Seconds between SIGTERM and SIGKILL; a delete request may have shortened the pod's grace period."""
+    seconds = pod["metadata"].get("deletionGracePeriodSeconds")
+    if seconds is None:
+        seconds = pod["spec"].get("terminationGracePeriodSeconds")
+    return _DEFAULT_GRACE_SECONDS if seconds is None else int(seconds)
 
 
-def is_deleted(pod: Object) -> bool:
-    """Whether its deletion has been asked for."""
-    return "deletionTimestamp" in pod["metadata"]
-
-
-def grace_ends(pod: Object) -> float:
-    """When the grace of a deleted pod is over, whoever watched it until now."""
-    # The stamp is in whole seconds, cut off: a second more, so that nobody gets less than was promised.
+def deletion_deadline(pod: Object) -> float:
+    """When the grace period of a deleted pod ends, also if it began before the launcher started."""
+    # The timestamp is truncated to seconds: one more, so that the grace period is not shortened.
     return parse_rfc3339(pod["metadata"]["deletionTimestamp"]) + 1.0
-
-
-def node_name(pod: Object) -> str | None:
-    """The node that the pod is bound to."""
-    name: str | None = pod["spec"].get("nodeName")
-    return name
 
 
 def uid_of(pod: Object) -> str:
@@ -113,7 +106,7 @@ def uid_of(pod: Object) -> str:
 
 
 def full_name(pod: Object) -> str:
-    """``mnist-worker-0_default(0d3c…)``: the pod in sentences, as the kubelet writes it."""
+    """``mnist-worker-0_default(0d3c…)``: the pod in messages, as the kubelet writes it."""
     meta = pod["metadata"]
     return f"{meta['name']}_{meta['namespace']}({meta['uid']})"
 
@@ -122,20 +115,20 @@ def full_name(pod: Object) -> str:
 ImageCommands = Mapping[str, Sequence[str]]
 
 
-def stood_in_for(container: Container, stand_ins: ImageCommands) -> Container:
-    """The container, with the command that stands for its image if it has none of its own."""
+def with_image_command(container: Container, commands: ImageCommands) -> Container:
+    """The container, with the configured command of its image if it has none."""
     if container.spec.get("command"):
         return container
-    command = _command(container.spec.get("image") or "", stand_ins)
+    command = _image_command(container.spec.get("image") or "", commands)
     return container if command is None else replace(container, spec={**container.spec, "command": command})
 
 
-def _command(image: str, stand_ins: ImageCommands) -> list[str] | None:
+def _image_command(image: str, commands: ImageCommands) -> list[str] | None:
     repository = image.partition("@")[0]
     directories, slash, name = repository.rpartition("/")
-    # A colon before the last slash is that of a registry's port.
+    # A colon before the last slash belongs to the registry's port.
     repository = directories + slash + name.partition(":")[0]
-    for known, command in stand_ins.items():
-        if repository == known or repository.endswith(f"/{known}"):
+    for suffix, command in commands.items():
+        if repository == suffix or repository.endswith(f"/{suffix}"):
             return list(command)
     return None

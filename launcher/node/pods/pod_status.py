@@ -1,4 +1,4 @@
-"""What is known of a pod, as the status that a kubelet would report."""
+"""Builds a pod's status as a kubelet reports it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,36 +7,40 @@ from typing import Any
 from launcher.core.quantity import quantity
 from launcher.core.timestamps import format_rfc3339
 from launcher.node.pods.container_state import ContainerState, RunState, WaitingReason
-from launcher.node.pods.pod_lifecycle import PodState, awaited, is_initialized, phase_of
+from launcher.node.pods.pod_lifecycle import PodState, incomplete_init_containers, is_initialized, pod_phase
 from launcher.node.pods.pod_spec import Container, ContainerRole, full_name, run_id, uid_of
 from launcher.store.interface import Object
 
-_COUNTED = ("cpu", "memory")
+_QOS_RESOURCES = ("cpu", "memory")
 
 
 def qos_class(pod: Object) -> str:
     """``Guaranteed``, ``Burstable`` or ``BestEffort``."""
     spec = pod["spec"]
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-    resources = [one.get("resources") or {} for one in containers]
-    if not any(_given(each, kind) for each in resources for kind in ("requests", "limits")):
+    resources = [container.get("resources") or {} for container in containers]
+    if not any(_amounts(spec, kind) for spec in resources for kind in ("requests", "limits")):
         return "BestEffort"
     return "Guaranteed" if resources and all(map(_is_guaranteed, resources)) else "Burstable"
 
 
-def _given(resources: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """What of *kind* is asked for, among the resources that count here; nothing is asked for by a zero."""
+def _amounts(resources: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """The requests or limits that determine the QoS class; zero counts as absent."""
     amounts = resources.get(kind) or {}
-    return {name: quantity(amounts[name]) for name in _COUNTED if name in amounts and quantity(amounts[name])}
+    return {
+        name: quantity(amounts[name])
+        for name in _QOS_RESOURCES
+        if name in amounts and quantity(amounts[name])
+    }
 
 
 def _is_guaranteed(resources: Mapping[str, Any]) -> bool:
-    limits = _given(resources, "limits")
-    return set(limits) == set(_COUNTED) and {**limits, **_given(resources, "requests")} == limits
+    limits = _amounts(resources, "limits")
+    return set(limits) == set(_QOS_RESOURCES) and {**limits, **_amounts(resources, "requests")} == limits
 
 
-#: What the node decides; conditions of other types are left as they are.
-_OURS = (
+#: The conditions that the node writes; those of other types are not changed.
+_NODE_CONDITIONS = (
     "PodReadyToStartContainers",
     "Initialized",
     "Ready",
@@ -49,7 +53,7 @@ _EVICTED = "Evicted"
 
 @dataclass(frozen=True, slots=True)
 class PodFailure:
-    """Why the node ended the pod."""
+    """Why the node terminated the pod."""
 
     reason: str
     message: str
@@ -57,194 +61,211 @@ class PodFailure:
 
 @dataclass(frozen=True, slots=True)
 class StatusInputs:
-    """All that a pod's status is made of."""
+    """The inputs of ``pod_status``."""
 
     pod: Object
-    situation: PodState
-    #: When the node took the pod on.
-    since: float
+    state: PodState
+    #: When the node accepted the pod.
+    start_time: float
     address: str
-    #: Its volumes are there.
+    #: Its volumes are mounted.
     prepared: bool = False
-    over: bool = False
-    verdict: PodFailure | None = None
-    #: Seconds that containers wait before their next start, by container.
-    pausing: Mapping[str, float] = field(default_factory=dict)
+    terminated: bool = False
+    failure: PodFailure | None = None
+    #: Seconds of back-off before the next start, by container.
+    backing_off: Mapping[str, float] = field(default_factory=dict)
 
 
-def status_of(known: StatusInputs, now: float) -> Object:
-    """The pod's status. Nothing in it depends on *now* but the times of what has changed since the stored one."""
-    situation = known.situation
-    phase = "Failed" if known.verdict and known.over else phase_of(situation, over=known.over)
-    first = [one for one in situation.containers if one.role is not ContainerRole.MAIN]
+def pod_status(inputs: StatusInputs, now: float) -> Object:
+    """The pod's status. Only the transition times of changed conditions depend on *now*."""
+    state = inputs.state
+    failed = inputs.failure and inputs.terminated
+    phase = "Failed" if failed else pod_phase(state, terminated=inputs.terminated)
+    init_containers = [
+        container for container in state.containers if container.role is not ContainerRole.MAIN
+    ]
     status: Object = {"phase": phase}
-    if known.verdict:
-        status |= {"reason": known.verdict.reason, "message": known.verdict.message}
-    status["conditions"] = _conditions(known, phase, now)
-    status |= {"hostIP": known.address, "hostIPs": [{"ip": known.address}]}
-    status |= {"podIP": known.address, "podIPs": [{"ip": known.address}]}
-    status["startTime"] = _stamp(known.since)
-    if first:
-        status["initContainerStatuses"] = [_container_status(known, one) for one in first]
-    status["containerStatuses"] = [_container_status(known, one) for one in situation.of(ContainerRole.MAIN)]
-    status["qosClass"] = (known.pod.get("status") or {}).get("qosClass") or qos_class(known.pod)
+    if inputs.failure:
+        status |= {"reason": inputs.failure.reason, "message": inputs.failure.message}
+    status["conditions"] = _conditions(inputs, phase, now)
+    status |= {"hostIP": inputs.address, "hostIPs": [{"ip": inputs.address}]}
+    status |= {"podIP": inputs.address, "podIPs": [{"ip": inputs.address}]}
+    status["startTime"] = _timestamp(inputs.start_time)
+    if init_containers:
+        status["initContainerStatuses"] = [
+            _container_status(inputs, container) for container in init_containers
+        ]
+    status["containerStatuses"] = [
+        _container_status(inputs, container) for container in state.with_role(ContainerRole.MAIN)
+    ]
+    status["qosClass"] = (inputs.pod.get("status") or {}).get("qosClass") or qos_class(inputs.pod)
     return status
 
 
-def _container_status(known: StatusInputs, container: Container) -> Object:
-    record = known.situation.record(container)
+def _container_status(inputs: StatusInputs, container: Container) -> Object:
+    state = inputs.state.of_container(container)
     status: Object = {
         "name": container.name,
-        "state": _state(known, container, record),
-        "lastState": _last_state(known, container, record),
-        "ready": _is_ready(container, record),
-        "restartCount": record.attempt.restart if record.attempt else 0,
+        "state": _state(inputs, container, state),
+        "lastState": _last_state(inputs, container, state),
+        "ready": _is_ready(container, state),
+        "restartCount": state.run.restart if state.run else 0,
         "image": container.spec.get("image", ""),
         "imageID": "",
-        "started": record.running and record.started,
+        "started": state.running and state.started,
     }
-    if record.attempt:
-        status["containerID"] = _container_id(known, container, record.attempt)
+    if state.run:
+        status["containerID"] = _container_id(inputs, container, state.run)
     return status
 
 
-def _is_ready(container: Container, record: ContainerState) -> bool:
+def _is_ready(container: Container, state: ContainerState) -> bool:
     if container.role is ContainerRole.INIT:
-        return record.ended is not None and record.ended.exit_code == 0
-    return record.running and record.started and record.ready
+        return state.exit is not None and state.exit.exit_code == 0
+    return state.running and state.started and state.ready
 
 
-def _state(known: StatusInputs, container: Container, record: ContainerState) -> Object:
-    if record.attempt is not None:
-        if record.running:
-            return {"running": {"startedAt": _stamp(record.attempt.started)}}
-        if not _waits(known, container, record):
-            return {"terminated": _terminated(known, container, record.attempt)}
-    return {"waiting": _waiting(known, container, record)}
+def _state(inputs: StatusInputs, container: Container, state: ContainerState) -> Object:
+    if state.run is not None:
+        if state.running:
+            return {"running": {"startedAt": _timestamp(state.run.started)}}
+        if not _is_waiting(inputs, container, state):
+            return {"terminated": _terminated(inputs, container, state.run)}
+    return {"waiting": _waiting(inputs, container, state)}
 
 
-def _waits(known: StatusInputs, container: Container, record: ContainerState) -> bool:
+def _is_waiting(inputs: StatusInputs, container: Container, state: ContainerState) -> bool:
     """Whether an ended container waits for its next start."""
-    return container.name in known.pausing or (record.hindrance is not None and not known.over)
+    return container.name in inputs.backing_off or (state.waiting is not None and not inputs.terminated)
 
 
-def _waiting(known: StatusInputs, container: Container, record: ContainerState) -> Object:
-    pause = known.pausing.get(container.name)
-    if pause is not None:
-        said = WaitingReason(
+def _waiting(inputs: StatusInputs, container: Container, state: ContainerState) -> Object:
+    delay = inputs.backing_off.get(container.name)
+    if delay is not None:
+        waiting = WaitingReason(
             "CrashLoopBackOff",
-            f"back-off {_duration(pause)} restarting failed container={container.name} pod={full_name(known.pod)}",
+            f"back-off {_duration(delay)} restarting failed container={container.name} pod={full_name(inputs.pod)}",
         )
     else:
-        said = record.hindrance or WaitingReason("")
-    waits_for_others = container.role is not ContainerRole.MAIN or not is_initialized(known.situation)
-    reason = said.reason or ("PodInitializing" if waits_for_others else "ContainerCreating")
-    return {"reason": reason, **({"message": said.message} if said.message else {})}
+        waiting = state.waiting or WaitingReason("")
+    is_initializing = container.role is not ContainerRole.MAIN or not is_initialized(inputs.state)
+    reason = waiting.reason or ("PodInitializing" if is_initializing else "ContainerCreating")
+    return {"reason": reason, **({"message": waiting.message} if waiting.message else {})}
 
 
 def _duration(seconds: float) -> str:
-    """``1m20s``, as Go writes it."""
+    """``1m20s``, in Go's format."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
-def _last_state(known: StatusInputs, container: Container, record: ContainerState) -> Object:
-    attempt = record.attempt
-    if attempt is None or record.running or not _waits(known, container, record):
-        attempt = record.last
-    return {"terminated": _terminated(known, container, attempt)} if attempt else {}
+def _last_state(inputs: StatusInputs, container: Container, state: ContainerState) -> Object:
+    run = state.run
+    if run is None or state.running or not _is_waiting(inputs, container, state):
+        run = state.last_run
+    return {"terminated": _terminated(inputs, container, run)} if run else {}
 
 
-def _terminated(known: StatusInputs, container: Container, attempt: RunState) -> Object:
-    end = attempt.end
-    assert end is not None
+def _terminated(inputs: StatusInputs, container: Container, run: RunState) -> Object:
+    status = run.exit
+    assert status is not None
     return {
-        "exitCode": end.exit_code,
-        "reason": end.reason,
-        **({"message": end.message} if end.message else {}),
-        "startedAt": _stamp(attempt.started),
-        "finishedAt": _stamp(end.at),
-        "containerID": _container_id(known, container, attempt),
+        "exitCode": status.exit_code,
+        "reason": status.reason,
+        **({"message": status.message} if status.message else {}),
+        "startedAt": _timestamp(run.started),
+        "finishedAt": _timestamp(status.finished_at),
+        "containerID": _container_id(inputs, container, run),
     }
 
 
-def _container_id(known: StatusInputs, container: Container, attempt: RunState) -> str:
-    return f"process://{run_id(uid_of(known.pod), container.name, attempt.restart)}"
+def _container_id(inputs: StatusInputs, container: Container, run: RunState) -> str:
+    return f"process://{run_id(uid_of(inputs.pod), container.name, run.restart)}"
 
 
-def _stamp(time: float | None) -> str | None:
+def _timestamp(time: float | None) -> str | None:
     return None if time is None else format_rfc3339(int(time))
 
 
 @dataclass(frozen=True, slots=True)
-class _Condition:
+class _PodCondition:
     type: str
-    holds: bool
+    is_true: bool
     reason: str = ""
     message: str = ""
 
 
-def _conditions(known: StatusInputs, phase: str, now: float) -> list[Object]:
-    """Ours, each with the time of its last change, then those of others."""
-    before = {one["type"]: one for one in (known.pod.get("status") or {}).get("conditions") or ()}
-    ours = [_written(one, before.get(one.type), now) for one in _facts(known, phase)]
-    return [*ours, *[one for one in before.values() if one["type"] not in _OURS]]
+def _conditions(inputs: StatusInputs, phase: str, now: float) -> list[Object]:
+    """The node's conditions, each with the time of its last transition, then those of other clients."""
+    stored = {
+        condition["type"]: condition for condition in (inputs.pod.get("status") or {}).get("conditions") or ()
+    }
+    conditions = [
+        _condition_json(condition, stored.get(condition.type), now)
+        for condition in _node_conditions(inputs, phase)
+    ]
+    others = [condition for condition in stored.values() if condition["type"] not in _NODE_CONDITIONS]
+    return [*conditions, *others]
 
 
-def _facts(known: StatusInputs, phase: str) -> Iterator[_Condition]:
-    situation = known.situation
-    yield _Condition("PodReadyToStartContainers", known.prepared and not known.over)
-    yield _initialized(situation, phase)
+def _node_conditions(inputs: StatusInputs, phase: str) -> Iterator[_PodCondition]:
+    state = inputs.state
+    yield _PodCondition("PodReadyToStartContainers", inputs.prepared and not inputs.terminated)
+    yield _initialized(state, phase)
     unready = [
-        one.name
-        for one in situation.containers
-        if one.role is not ContainerRole.INIT and not _is_ready(one, situation.record(one))
+        container.name
+        for container in state.containers
+        if container.role is not ContainerRole.INIT
+        and not _is_ready(container, state.of_container(container))
     ]
     for kind in ("Ready", "ContainersReady"):
         yield _readiness(kind, phase, unready)
-    yield _Condition("PodScheduled", True)
-    if known.verdict and known.verdict.reason == _EVICTED:
-        yield _Condition("DisruptionTarget", True, "TerminationByKubelet", known.verdict.message)
+    yield _PodCondition("PodScheduled", True)
+    if inputs.failure and inputs.failure.reason == _EVICTED:
+        yield _PodCondition("DisruptionTarget", True, "TerminationByKubelet", inputs.failure.message)
 
 
-def _initialized(situation: PodState, phase: str) -> _Condition:
+def _initialized(state: PodState, phase: str) -> _PodCondition:
     if phase == "Succeeded":
-        return _Condition("Initialized", True, "PodCompleted")
-    waiting = list(awaited(situation))
-    if not waiting:
-        return _Condition("Initialized", True)
-    return _Condition("Initialized", False, "ContainersNotInitialized", _of("incomplete", _names(waiting)))
+        return _PodCondition("Initialized", True, "PodCompleted")
+    incomplete = list(incomplete_init_containers(state))
+    if not incomplete:
+        return _PodCondition("Initialized", True)
+    return _PodCondition(
+        "Initialized", False, "ContainersNotInitialized", _with_status("incomplete", _names(incomplete))
+    )
 
 
-def _readiness(kind: str, phase: str, unready: Sequence[str]) -> _Condition:
+def _readiness(kind: str, phase: str, unready: Sequence[str]) -> _PodCondition:
     if phase == "Succeeded":
-        return _Condition(kind, False, "PodCompleted")
+        return _PodCondition(kind, False, "PodCompleted")
     if phase == "Failed":
-        return _Condition(kind, False, "PodFailed")
+        return _PodCondition(kind, False, "PodFailed")
     if unready:
-        return _Condition(kind, False, "ContainersNotReady", _of("unready", unready))
-    return _Condition(kind, True)
+        return _PodCondition(kind, False, "ContainersNotReady", _with_status("unready", unready))
+    return _PodCondition(kind, True)
 
 
 def _names(containers: Iterable[Container]) -> list[str]:
-    return [one.name for one in containers]
+    return [container.name for container in containers]
 
 
-def _of(what: str, names: Sequence[str]) -> str:
-    return f"containers with {what} status: [{' '.join(names)}]"
+def _with_status(status: str, names: Sequence[str]) -> str:
+    return f"containers with {status} status: [{' '.join(names)}]"
 
 
-def _written(fact: _Condition, before: Mapping[str, Any] | None, now: float) -> Object:
-    value = "True" if fact.holds else "False"
-    kept = before is not None and before.get("status") == value and before.get("lastTransitionTime")
-    condition: Object = {
-        "type": fact.type,
+def _condition_json(condition: _PodCondition, stored: Mapping[str, Any] | None, now: float) -> Object:
+    value = "True" if condition.is_true else "False"
+    is_unchanged = stored is not None and stored.get("status") == value
+    transition = stored.get("lastTransitionTime") if stored is not None and is_unchanged else None
+    result: Object = {
+        "type": condition.type,
         "status": value,
         "lastProbeTime": None,
-        "lastTransitionTime": kept or format_rfc3339(int(now)),
+        "lastTransitionTime": transition or format_rfc3339(int(now)),
     }
-    if fact.reason:
-        condition["reason"] = fact.reason
-    if fact.message:
-        condition["message"] = fact.message
-    return condition
+    if condition.reason:
+        result["reason"] = condition.reason
+    if condition.message:
+        result["message"] = condition.message
+    return result

@@ -1,54 +1,65 @@
-"""What a pod asks for that local mode does not do: one sentence for each, so that nothing is ignored in silence."""
+"""Fields of a pod that local mode ignores: one sentence each, which becomes an event."""
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.node.shim.confinement import can_filter
 from launcher.store.interface import Object
 
 _POD = {
-    "hostPID": "hostPID is not honoured: each container has its own process namespace.",
-    "shareProcessNamespace": "shareProcessNamespace is not honoured: each container has its own process namespace.",
+    "hostPID": "hostPID is ignored: each container has its own process namespace.",
+    "shareProcessNamespace": "shareProcessNamespace is ignored: each container has its own process namespace.",
     "ephemeralContainers": "ephemeralContainers are not started.",
-    "runtimeClassName": "runtimeClassName is not honoured: containers are processes of this machine.",
+    "runtimeClassName": "runtimeClassName is ignored: containers are processes of this machine.",
 }
-#: Settings of a security context, of the pod or of a container.
+#: Fields of a securityContext, of the pod or of a container.
 _CONTEXT = {
-    "seLinuxOptions": "seLinuxOptions are not honoured.",
-    "appArmorProfile": "appArmorProfile is not honoured.",
-    "windowsOptions": "windowsOptions are not honoured.",
-    "procMount": "procMount is not honoured.",
+    "seLinuxOptions": "seLinuxOptions are ignored.",
+    "appArmorProfile": "appArmorProfile is ignored.",
+    "windowsOptions": "windowsOptions are ignored.",
+    "procMount": "procMount is ignored.",
     "sysctls": "sysctls are not set.",
 }
 
 
-def unsupported_in(pod: Object) -> Iterator[str]:
-    """A sentence for each thing that the pod's spec asks for and does not get."""
+def unsupported_fields(pod: Object, *, is_root: bool, has_seccomp: bool) -> Iterator[str]:
+    """
+    A sentence for each field of the pod's spec that is ignored.
+
+    *is_root*: the launcher runs as root; *has_seccomp*: it can filter system calls.
+    """
     spec = pod["spec"]
     yield from (sentence for field, sentence in _POD.items() if spec.get(field))
     if spec.get("priorityClassName") and spec.get("priority") is None:
         yield (
-            f"priorityClassName {spec['priorityClassName']!r} is not honoured: there are no PriorityClasses here; "
+            f"priorityClassName {spec['priorityClassName']!r} is ignored: local mode has no PriorityClasses; "
             "set spec.priority."
         )
-    yield from _in_context(spec.get("securityContext") or {}, "securityContext")
+    contexts = {"securityContext": spec.get("securityContext") or {}}
     for kind in ("initContainers", "containers"):
         for container in spec.get(kind) or ():
-            where = f'container "{container["name"]}": securityContext'
-            yield from _in_context(container.get("securityContext") or {}, where)
+            path = f'container "{container["name"]}": securityContext'
+            contexts[path] = container.get("securityContext") or {}
+    for path, context in contexts.items():
+        yield from _unsupported_in_context(context, path)
+        yield from _unavailable_in_context(context, path, is_root, has_seccomp)
 
 
-def _in_context(context: Mapping[str, Any], where: str) -> Iterator[str]:
+def _unsupported_in_context(context: Mapping[str, Any], path: str) -> Iterator[str]:
     for field, sentence in _CONTEXT.items():
         if context.get(field):
-            yield f"{where}: {sentence}"
+            yield f"{path}: {sentence}"
     profile = (context.get("seccompProfile") or {}).get("type")
     if profile == "Localhost":
-        yield f"{where}: seccompProfile Localhost is not honoured: use RuntimeDefault."
-    if profile == "RuntimeDefault" and not can_filter():
-        yield f"{where}: seccompProfile RuntimeDefault is not honoured on a processor of this kind."
+        yield f"{path}: seccompProfile Localhost is ignored: use RuntimeDefault."
+
+
+def _unavailable_in_context(
+    context: Mapping[str, Any], path: str, is_root: bool, has_seccomp: bool
+) -> Iterator[str]:
+    """Fields that another machine or user could apply."""
+    if (context.get("seccompProfile") or {}).get("type") == "RuntimeDefault" and not has_seccomp:
+        yield f"{path}: seccompProfile RuntimeDefault is ignored: not supported on this processor."
     added = (context.get("capabilities") or {}).get("add")
-    if os.geteuid() != 0 and (added or context.get("privileged")):
-        what = f"capabilities {', '.join(map(str, added))}" if added else "privileged"
-        yield f"{where}: {what} cannot be given: the launcher does not run as root."
+    if not is_root and (added or context.get("privileged")):
+        privileges = f"capabilities {', '.join(map(str, added))}" if added else "privileged"
+        yield f"{path}: {privileges} cannot be granted: the launcher does not run as root."

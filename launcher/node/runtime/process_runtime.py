@@ -1,4 +1,4 @@
-"""Containers as processes of this machine: the runtime that needs nothing to be installed."""
+"""The container runtime that runs containers as processes of this machine."""
 
 import asyncio
 import logging
@@ -19,73 +19,73 @@ from launcher.node.container_runtime import (
     RunId,
     StartFailed,
 )
-from launcher.node.runtime.shim_client import Json, ShimConnection, start_shim
+from launcher.node.runtime.shim_client import SHIM_EXITED, Json, ShimConnection, start_shim
 from launcher.node.sandbox import planner
 from launcher.node.sandbox.filesystem import Machine
 from launcher.node.sandbox.mount_steps import bubblewrap_arguments, to_wire
+from launcher.node.shim.bubblewrap import BubblewrapIsolation
+from launcher.node.shim.isolation import PlainIsolation
 from launcher.node.shim.release import release
 from launcher.store.backoff import ExponentialBackoff
 
 log = logging.getLogger(__name__)
 
-_CONTROL_GROUPS = Path("/sys/fs/cgroup")
-#: How often to try before the keeper counts as unavailable.
-_TRIES = 3
-#: How long a keeper may take to end, in seconds.
-_PATIENCE = 30.0
-_NOT_A_WAY = (
-    "this machine gives containers no files of their own, so volumes, images and read-only roots cannot be had: "
+_CGROUPS = Path("/sys/fs/cgroup")
+_CONNECT_ATTEMPTS = 3
+_STOP_TIMEOUT_SECONDS = 30.0
+_NO_NAMESPACES = (
+    "containers have no namespaces on this machine, so volumes, images and read-only roots are not supported: "
     "install bubblewrap, or allow user namespaces (sysctl user.max_user_namespaces), or start the launcher as root"
 )
 _NO_OTHER_USER = (
-    "securityContext: containers are made by bubblewrap here, which cannot become another user; leave out runAsUser "
-    "and runAsGroup, or allow the launcher to make namespaces itself (sysctl user.max_user_namespaces)"
+    "securityContext: bubblewrap, which isolates containers on this machine, cannot change the user; remove runAsUser "
+    "and runAsGroup, or allow the launcher to create namespaces (sysctl user.max_user_namespaces)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ShimOptions:
-    """How the keeper of the containers keeps them."""
+    """The options of the shim."""
 
-    #: A log of so many bytes is put aside, and a new one begun.
+    #: The size at which a log is rotated, in bytes.
     log_bytes: int = 10 * 1024 * 1024
-    #: How many logs that were put aside are kept.
+    #: The number of rotated logs that are retained.
     log_files: int = 3
     #: Bytes of all logs, and of those of one Framework.
     log_budget: int = 10 * 1024**3
     log_budget_framework: int = 1024**3
     #: Bytes that logs leave free on their disk.
     log_reserve: int = 256 * 1024**2
-    #: Bytes per second that all logs together may grow by, and how many at once.
+    #: Bytes per second that are written to all logs, and the burst.
     log_rate: int = 32 * 1024**2
     log_burst: int = 64 * 1024**2
-    #: Seconds after which a keeper that nobody needs ends.
+    #: Seconds after which a shim without containers and connections exits.
     linger: float = 10.0
-    #: Containers are killed when the launcher's connection ends, also after SIGKILL.
+    #: Containers are killed when the launcher's connection is closed, also after SIGKILL.
     ends_with_launcher: bool = False
 
 
-_AS_USUAL = ShimOptions()
+_DEFAULT_OPTIONS = ShimOptions()
 
 
 class ProcessRuntime:
-    """Runs containers as processes. They and their keeper go on when the launcher ends, and are found again."""
+    """Runs containers as processes. They and the shim continue when the launcher exits; the next one recovers them."""
 
     def __init__(
         self,
         data: Path,
         images: Mapping[str, Path],
         clock: Callable[[], float],
-        keeping: ShimOptions,
+        options: ShimOptions,
         hidden: Sequence[Path],
     ) -> None:
-        self._data, self._clock, self._keeping, self._hidden = data.absolute(), clock, keeping, hidden
+        self._data, self._clock, self._options, self._hidden = data.absolute(), clock, options, hidden
         self._images = {name: directory.absolute() for name, directory in images.items()}
         self._runs: dict[RunId, ContainerRun] = {}
-        self._ends: asyncio.Queue[ContainerRun] = asyncio.Queue()
-        self._link: ShimConnection | None = None
-        #: What the keeper told of this machine.
-        self._abilities: Json = {}
+        self._exits: asyncio.Queue[ContainerRun] = asyncio.Queue()
+        self._connection: ShimConnection | None = None
+        #: The shim's hello: its pid and the features of this machine.
+        self._features: Json = {}
         self._reconnecting: asyncio.Task[None] | None = None
 
     @classmethod
@@ -95,254 +95,254 @@ class ProcessRuntime:
         *,
         images: Mapping[str, Path],
         clock: Callable[[], float],
-        keeping: ShimOptions = _AS_USUAL,
+        options: ShimOptions = _DEFAULT_OPTIONS,
         hidden: Sequence[Path] = (),
     ) -> Self:
         """
-        A runtime that knows every run of *data*; its keeper is started if there is none. Raises Unavailable.
+        Connect to the shim of *data*, which is started if there is none, and recover its runs.
 
-        Containers see nothing of the files and directories *hidden*, except for what is mounted for them.
+        The files and directories *hidden* are not visible in containers, except for mounts. Raises Unavailable.
         """
-        runtime = cls(data, images, clock, keeping, hidden)
+        runtime = cls(data, images, clock, options, hidden)
         await runtime._connect()
         runtime._reconnecting = asyncio.create_task(runtime._stay_connected())
         return runtime
 
-    async def close(self, *, stop_keeper: bool) -> None:
-        """Leave the runs to their keeper; or, with *stop_keeper*, kill what still runs and end the keeper too."""
+    async def close(self, *, stop_shim: bool) -> None:
+        """Disconnects from the shim; with *stop_shim*, kills all containers and ends the shim before."""
         if self._reconnecting is not None:
             self._reconnecting.cancel()
             await asyncio.gather(self._reconnecting, return_exceptions=True)
-        if stop_keeper:
+        if stop_shim:
             with suppress(Unavailable, TimeoutError):
-                async with asyncio.timeout(_PATIENCE):
+                async with asyncio.timeout(_STOP_TIMEOUT_SECONDS):
                     await self._stop()
-        if self._link is not None:
-            self._link.close()
+        if self._connection is not None:
+            self._connection.close()
 
     async def _stop(self) -> None:
-        if self._link is None or self._link.over.is_set():
-            # Without its keeper a run would go on for ever.
+        if self._connection is None or self._connection.closed.is_set():
+            # Without a shim the containers would never be killed.
             await self._connect()
-        await self._ask("stop")
-        assert self._link is not None
-        await self._link.over.wait()
+        await self._request("stop")
+        assert self._connection is not None
+        await self._connection.closed.wait()
 
-    async def start(self, order: ContainerConfig) -> ContainerRun:
-        if (known := self._runs.get(order.id)) is not None:
-            return known
-        answer = await self._ask("start", order=await self._wire(order))
-        if "cannot" in answer:
-            raise StartFailed(answer["cannot"]["reason"], answer["cannot"]["message"])
-        if "unavailable" in answer:
-            raise Unavailable(f"{order.id} cannot be started now: {answer['unavailable']}")
-        run = _run(answer["run"])
-        # Its end may have been heard of already: the loop hears everything before anybody who waits goes on.
+    async def start(self, config: ContainerConfig) -> ContainerRun:
+        if (run := self._runs.get(config.id)) is not None:
+            return run
+        response = await self._request("start", order=await self._shim_config(config))
+        if "cannot" in response:
+            raise StartFailed(response["cannot"]["reason"], response["cannot"]["message"])
+        if "unavailable" in response:
+            raise Unavailable(f"{config.id} cannot be started now: {response['unavailable']}")
+        run = _run(response["run"])
+        # Its exit may have been received already: all messages are handled before a waiting caller resumes.
         return self._runs.setdefault(run.id, run)
 
     def runs(self) -> Mapping[RunId, ContainerRun]:
         return self._runs
 
     def exits(self) -> AsyncIterator[ContainerRun]:
-        self._ends = asyncio.Queue()
-        return _each(self._ends)
+        self._exits = asyncio.Queue()
+        return _items(self._exits)
 
     async def signal(self, run: RunId, number: int) -> None:
-        await self._ask("signal", run=run, number=number)
+        await self._request("signal", run=run, number=number)
 
-    async def execute(self, run: RunId, argv: Sequence[str], *, within: float) -> tuple[int, bytes]:
-        answer = await self._ask("execute", run=run, argv=list(argv), within=within)
-        return answer["code"], answer["output"].encode("latin-1")
+    async def execute(self, run: RunId, argv: Sequence[str], *, timeout_seconds: float) -> tuple[int, bytes]:
+        response = await self._request("execute", run=run, argv=list(argv), within=timeout_seconds)
+        return response["code"], response["output"].encode("latin-1")
 
     async def remove(self, run: RunId) -> None:
-        answer = await self._ask("forget", run=run)
-        if not answer["forgotten"]:
-            raise Conflict(f"{run} still runs")
+        response = await self._request("forget", run=run)
+        if not response["forgotten"]:
+            raise Conflict(f"{run} is still running")
         self._runs.pop(run, None)
 
-    def unsupported_features(self, order: ContainerConfig) -> Sequence[str]:
-        asked = {
+    def unsupported_features(self, config: ContainerConfig) -> Sequence[str]:
+        used = {
             "files": True,
-            "memory": order.limits.memory is not None,
-            "cpu": order.limits.cpu is not None,
-            "hostname": bool(order.hostname),
-            "pids": order.limits.pids is not None,
-            "confinement": order.confinement.no_new_privileges or order.confinement.filtered,
+            "memory": config.limits.memory is not None,
+            "cpu": config.limits.cpu is not None,
+            "hostname": bool(config.hostname),
+            "pids": config.limits.pids is not None,
+            "confinement": config.confinement.no_new_privileges or config.confinement.filtered,
         }
-        return [sentence for what, sentence in self._abilities["cannot"].items() if asked[what]]
+        return [sentence for feature, sentence in self._features["cannot"].items() if used[feature]]
 
-    async def _ask(self, what: str, **words: object) -> Json:
-        if self._link is None:
-            raise Unavailable("the keeper of the containers has gone; it is started again")
-        return await self._link.request(what, **words)
+    async def _request(self, operation: str, **fields: object) -> Json:
+        if self._connection is None:
+            raise Unavailable(SHIM_EXITED)
+        return await self._connection.request(operation, **fields)
 
     # The connection
 
     async def _connect(self) -> None:
-        """Speak to the keeper, and know what it knows."""
-        for _ in range(_TRIES):
+        """Connects to the shim, which is started if there is none, and synchronises the runs."""
+        for _ in range(_CONNECT_ATTEMPTS):
             try:
-                link = await ShimConnection.connect(self._data, self._hear)
+                connection = await ShimConnection.connect(self._data, self._on_message)
             except (OSError, Unavailable):
-                await start_shim(self._data, asdict(self._keeping))
+                await start_shim(self._data, asdict(self._options))
                 continue
-            if link.hello.result().get("release") != release():
-                await _retire(link)
+            if connection.hello.result().get("release") != release():
+                await _end_shim(connection)
                 continue
-            self._link, self._abilities = link, link.hello.result()
-            self._compare({run.id: run for run in map(_run, self._abilities.pop("runs"))})
-            with suppress(Unavailable):  # gone again: the next one is configured
-                # One that was started by an earlier launcher has the options of that one.
-                await link.request("configure", options=asdict(self._keeping))
+            self._connection, self._features = connection, connection.hello.result()
+            self._synchronize({run.id: run for run in map(_run, self._features.pop("runs"))})
+            with suppress(Unavailable):  # the shim exited again: the next one is configured
+                # A shim that an earlier launcher started has the options of that one.
+                await connection.request("configure", options=asdict(self._options))
             return
-        raise Unavailable(f"the keeper of {self._data} does not answer; see keeper.log there")
+        raise Unavailable(f"the container shim of {self._data} does not respond; see keeper.log there")
 
     async def _stay_connected(self) -> None:
-        pauses = ExponentialBackoff(first=0.05, most=5.0)
+        backoff = ExponentialBackoff(initial=0.05, maximum=5.0)
         while True:
-            assert self._link is not None
-            await self._link.over.wait()
-            log.warning("keeper of the containers has gone", extra={"data": str(self._data)})
+            assert self._connection is not None
+            await self._connection.closed.wait()
+            log.warning("container shim exited", extra={"data": str(self._data)})
             try:
                 await self._connect()
-                pauses.reset()
+                backoff.reset()
             except Unavailable as error:
-                log.error("keeper of the containers cannot be started", extra={"why": str(error)})
-                await asyncio.sleep(pauses.next_delay())
+                log.error("container shim not started", extra={"error": str(error)})
+                await asyncio.sleep(backoff.next_delay())
 
-    def _compare(self, now: dict[RunId, ContainerRun]) -> None:
-        """What has happened while nobody was told."""
-        for run in now.values():
-            self._see(run)
-        for run in [run for run in self._runs.values() if run.id not in now]:
+    def _synchronize(self, current: dict[RunId, ContainerRun]) -> None:
+        """Applies the changes that were not received while there was no connection."""
+        for run in current.values():
+            self._update(run)
+        for run in [run for run in self._runs.values() if run.id not in current]:
             if run.ended is None:
-                # Somebody has taken its record away.
-                ended = ExitStatus(137, self._clock(), is_estimated=True)
-                self._see(ContainerRun(run.id, run.started, ended))
+                # Its record was deleted by another process.
+                self._update(ContainerRun(run.id, run.started, ExitStatus.unknown(self._clock())))
             else:
                 del self._runs[run.id]
 
-    def _hear(self, words: Json) -> None:
-        if "ended" in words:
-            self._see(_run(words["ended"]))
-        elif "changed" in words:
-            run = _run(words["changed"])
-            if (known := self._runs.get(run.id)) is not None and known.ended is None:
+    def _on_message(self, message: Json) -> None:
+        if "ended" in message:
+            self._update(_run(message["ended"]))
+        elif "changed" in message:
+            run = _run(message["changed"])
+            if (current := self._runs.get(run.id)) is not None and current.ended is None:
                 self._runs[run.id] = run
-                self._ends.put_nowait(run)
+                self._exits.put_nowait(run)
 
-    def _see(self, run: ContainerRun) -> None:
-        before = self._runs.get(run.id)
-        if before is not None and before.ended is not None:
-            return  # the end of a run is the last thing to know of it, and may overtake what was told before
+    def _update(self, run: ContainerRun) -> None:
+        current = self._runs.get(run.id)
+        if current is not None and current.ended is not None:
+            return  # the end of a run is final, and may have been received before an older state
         self._runs[run.id] = run
         if run.ended is not None:
-            self._ends.put_nowait(run)
+            self._exits.put_nowait(run)
 
-    # Orders
+    # The config for the shim
 
-    async def _wire(self, order: ContainerConfig) -> Json:
-        """The order as the keeper reads it. Raises StartFailed."""
-        self._check_user(order)
-        wire: Json = {
-            "id": order.id,
-            "argv": list(order.argv),
-            "environment": dict(order.environment),
-            "log": str(order.log),
-            "log_group": order.log_group,
-            "directory": order.directory,
-            "user": order.user,
-            "group": order.group,
-            "groups": list(order.groups),
-            "memory": order.limits.memory,
-            "cpu": order.limits.cpu,
-            "pids": order.limits.pids,
-            "oom_score": order.oom_score,
-            "hostname": order.hostname if self._abilities["hostname"] else "",
+    async def _shim_config(self, config: ContainerConfig) -> Json:
+        """*config* in the format of the shim. Raises StartFailed."""
+        self._check_user(config)
+        fields: Json = {
+            "id": config.id,
+            "argv": list(config.argv),
+            "environment": dict(config.environment),
+            "log": str(config.log),
+            "log_group": config.log_group,
+            "directory": config.directory,
+            "user": config.user,
+            "group": config.group,
+            "groups": list(config.groups),
+            "memory": config.limits.memory,
+            "cpu": config.limits.cpu,
+            "pids": config.limits.pids,
+            "oom_score": config.oom_score,
+            "hostname": config.hostname if self._features["hostname"] else "",
             "capabilities": None
-            if order.confinement.capabilities is None
-            else [*order.confinement.capabilities],
-            "no_new_privileges": order.confinement.no_new_privileges,
-            "filtered": order.confinement.filtered,
+            if config.confinement.capabilities is None
+            else [*config.confinement.capabilities],
+            "no_new_privileges": config.confinement.no_new_privileges,
+            "filtered": config.confinement.filtered,
         }
-        return wire | await self._files(order)
+        return fields | await self._isolation(config)
 
-    def _check_user(self, order: ContainerConfig) -> None:
+    def _check_user(self, config: ContainerConfig) -> None:
         if os.geteuid() == 0:
             return
-        ours = order.user in (None, os.geteuid()) and order.group in (None, os.getegid())
-        if not ours or not set(order.groups) <= {os.getegid(), *os.getgroups()}:
+        is_own_user = config.user in (None, os.geteuid()) and config.group in (None, os.getegid())
+        if not is_own_user or not set(config.groups) <= {os.getegid(), *os.getgroups()}:
             raise StartFailed(
                 "CreateContainerConfigError",
                 f"securityContext: the launcher runs as user {os.geteuid()} and group {os.getegid()}; "
-                "to run containers as anybody else it has to be started as root",
+                "start it as root to run containers as another user",
             )
 
-    async def _files(self, order: ContainerConfig) -> Json:
-        """Which way to take, and the steps of it."""
-        image = self._images.get(order.image)
-        ways: list[str] = self._abilities["ways"]
-        if not ways:
-            if order.mounts or image is not None or order.read_only_root:
-                raise StartFailed("CreateContainerConfigError", _NOT_A_WAY)
-            return {"way": "plain"}
-        overlays = self._abilities["overlay"]
-        way = ways[0]
-        if way == "bwrap" and (order.user, order.group) != (None, None):
+    async def _isolation(self, config: ContainerConfig) -> Json:
+        """The isolation mode (``way``) of *config*, with the mount steps or the arguments of bwrap."""
+        image = self._images.get(config.image)
+        modes: list[str] = self._features["ways"]
+        if not modes:
+            if config.mounts or image is not None or config.read_only_root:
+                raise StartFailed("CreateContainerConfigError", _NO_NAMESPACES)
+            return {"way": PlainIsolation.name}
+        mode = modes[0]
+        uses_bubblewrap = mode == BubblewrapIsolation.name
+        if uses_bubblewrap and (config.user, config.group) != (None, None):
             raise StartFailed("CreateContainerConfigError", _NO_OTHER_USER)
+        overlays = self._features["overlay"] and not uses_bubblewrap
 
-        def planned() -> Json:
+        def plan_mounts() -> Json:
             steps = planner.plan(
                 Machine(),
-                [*order.mounts, *_control_groups(order)],
+                [*config.mounts, *_cgroup_mounts(config)],
                 image=Path(os.path.realpath(image)) if image is not None else None,
-                read_only_root=order.read_only_root,
-                overlays=overlays and way == "unshare",
-                # Resolved at each start: a file that is replaced may be a link to another one now.
+                read_only_root=config.read_only_root,
+                overlays=overlays,
+                # Resolved at each start: a replaced file may be a link to another one now.
                 hidden=[os.path.realpath(path) for path in self._hidden],
             )
-            if way == "unshare":
-                return {"way": way, "steps": [to_wire(step) for step in steps]}
-            named = ["--unshare-uts", "--hostname", order.hostname] if order.hostname else []
-            arguments = [*named, *bubblewrap_arguments(steps)]
-            return {"way": way, "bwrap": self._abilities["bwrap"], "arguments": arguments}
+            if not uses_bubblewrap:
+                return {"way": mode, "steps": [to_wire(step) for step in steps]}
+            hostname = ["--unshare-uts", "--hostname", config.hostname] if config.hostname else []
+            arguments = [*hostname, *bubblewrap_arguments(steps)]
+            return {"way": mode, "bwrap": self._features["bwrap"], "arguments": arguments}
 
         try:
-            if image is None and all(mount.source.is_relative_to(self._data) for mount in order.mounts):
-                return planned()
-            # A volume may be of a server that does not answer: others must not wait for it.
-            return await asyncio.to_thread(planned)
+            if image is None and all(mount.source.is_relative_to(self._data) for mount in config.mounts):
+                return plan_mounts()
+            # In a thread: a volume may be of a server that does not respond.
+            return await asyncio.to_thread(plan_mounts)
         except planner.InvalidMount as error:
             raise StartFailed("CreateContainerConfigError", str(error)) from error
 
 
-def _control_groups(order: ContainerConfig) -> Sequence[Mount]:
-    """Control groups, read-only: otherwise root, or the user to whom systemd delegates them, could lift its limits."""
-    if order.confinement.capabilities is None or not _CONTROL_GROUPS.is_dir():
+def _cgroup_mounts(config: ContainerConfig) -> Sequence[Mount]:
+    """The cgroups, read-only: otherwise root, or the user to whom systemd delegates them, could raise the limits."""
+    if config.confinement.capabilities is None or not _CGROUPS.is_dir():
         return ()
-    return (Mount(_CONTROL_GROUPS, str(_CONTROL_GROUPS), read_only=True),)
+    return (Mount(_CGROUPS, str(_CGROUPS), read_only=True),)
 
 
-async def _retire(link: ShimConnection) -> None:
-    """Return when that keeper has ended. Its containers go on, and the next keeper takes them over."""
-    log.warning("keeper of the containers is of another release, and is replaced")
+async def _end_shim(connection: ShimConnection) -> None:
+    """Ends that shim. Its containers continue, and the next shim recovers them."""
+    log.warning("container shim is of another release and is replaced")
     with suppress(ProcessLookupError):
-        os.kill(link.hello.result()["hello"], signal.SIGTERM)
-    await link.over.wait()
+        os.kill(connection.hello.result()["hello"], signal.SIGTERM)
+    await connection.closed.wait()
 
 
-def _run(told: Json) -> ContainerRun:
-    ended = told["ended"]
-    return ContainerRun(
-        RunId(told["id"]),
-        told["started"],
-        None
-        if ended is None
-        else ExitStatus(ended["exit_code"], ended["at"], ended["out_of_memory"], ended["unseen"]),
-        told["oom_kills"],
-    )
+def _run(fields: Json) -> ContainerRun:
+    ended = fields["ended"]
+    status = _exit_status(ended) if ended is not None else None
+    return ContainerRun(RunId(fields["id"]), fields["started"], status, fields["oom_kills"])
 
 
-async def _each(ends: asyncio.Queue[ContainerRun]) -> AsyncIterator[ContainerRun]:
+def _exit_status(fields: Json) -> ExitStatus:
+    if fields["unseen"]:
+        return ExitStatus.unknown(fields["at"])
+    return ExitStatus.of_process(fields["exit_code"], fields["at"], out_of_memory=fields["out_of_memory"])
+
+
+async def _items(queue: asyncio.Queue[ContainerRun]) -> AsyncIterator[ContainerRun]:
     while True:
-        yield await ends.get()
+        yield await queue.get()

@@ -1,4 +1,4 @@
-"""A launcher's side of the keeper: finds it, or starts it, and speaks to it."""
+"""The client of the shim: starts it and sends it requests."""
 
 import asyncio
 import json
@@ -17,109 +17,112 @@ from launcher.node.shim.main import SOCKET
 
 Json = dict[str, Any]
 
-#: Seconds that a keeper has for its first word.
-_HELLO = 20.0
-#: Only what the keeper needs is imported: nothing of site-packages, and of ours nothing outside its folder.
+_HELLO_TIMEOUT_SECONDS = 20.0
+#: Imports only the shim's own package, and nothing of site-packages.
 _PROGRAM = (
     "import sys; sys.path.append({root!r}); from launcher.node.shim.main import main; main(*sys.argv[1:])"
 )
+#: The message of requests that fail because there is no connection.
+SHIM_EXITED = "the container shim exited and is being restarted"
 
 
 async def start_shim(data: Path, options: Json) -> None:
-    """A keeper listens for this data directory, if there was none before. Raises Unavailable."""
+    """Starts a shim for this data directory, unless one is running. Raises Unavailable."""
     root = str(Path(launcher.__file__).parent.parent)
     program = _PROGRAM.format(root=root)
-    started = await asyncio.create_subprocess_exec(
+    process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-I", "-S", "-X", "utf8", "-c", program, str(data), json.dumps(options)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
-        # A Ctrl-C in the launcher's terminal must not reach it.
+        # A Ctrl-C in the launcher's terminal must not end it.
         start_new_session=True,
     )
-    _, said = await started.communicate()
-    if started.returncode != 0:
-        why = said.decode(errors="replace").strip().rpartition("\n")[2]
-        raise Unavailable(f"the keeper of {data} cannot be started: {why}")
+    _, output = await process.communicate()
+    if process.returncode != 0:
+        error = output.decode(errors="replace").strip().rpartition("\n")[2]
+        raise Unavailable(f"the container shim of {data} cannot be started: {error}")
 
 
 class ShimConnection(asyncio.Protocol):
-    """One connection to the keeper. Answers come by number; what nobody asked for goes to *heard*."""
+    """A connection to the shim. Responses are matched by number; other messages are passed to *on_message*."""
 
-    def __init__(self, heard: Callable[[Json], None]) -> None:
-        self._heard = heard
+    def __init__(self, on_message: Callable[[Json], None]) -> None:
+        self._on_message = on_message
         self._transport: asyncio.Transport | None = None
-        self._coming = b""
-        self._asked: dict[int, asyncio.Future[Json]] = {}
+        self._input = b""
+        self._responses: dict[int, asyncio.Future[Json]] = {}
         self._number = 0
         loop = asyncio.get_running_loop()
-        #: Set when the connection is over.
-        self.over = asyncio.Event()
-        #: What the keeper says first.
+        #: Set when the connection is closed.
+        self.closed = asyncio.Event()
+        #: The shim's first message.
         self.hello: asyncio.Future[Json] = loop.create_future()
 
     @classmethod
-    async def connect(cls, data: Path, heard: Callable[[Json], None]) -> "ShimConnection":
-        """A connection to the keeper of *data*, after its hello. Raises OSError when there is none, Unavailable."""
+    async def connect(cls, data: Path, on_message: Callable[[Json], None]) -> "ShimConnection":
+        """Connects to the shim of *data* and waits for its hello. Raises OSError if none listens, Unavailable."""
         folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY)
-        connected = socket.socket(socket.AF_UNIX)
+        client = socket.socket(socket.AF_UNIX)
         try:
-            connected.setblocking(False)
-            # A short name, since the path of a socket has little room. Such a connect does not wait.
-            connected.connect(f"/proc/self/fd/{folder}/{SOCKET}")
+            client.setblocking(False)
+            # Through /proc, since the path of a socket is limited to 108 bytes. Such a connect does not block.
+            client.connect(f"/proc/self/fd/{folder}/{SOCKET}")
         except BaseException:
-            connected.close()
+            client.close()
             raise
         finally:
             os.close(folder)
         loop = asyncio.get_running_loop()
-        _, link = await loop.create_unix_connection(lambda: cls(heard), sock=connected)
+        _, connection = await loop.create_unix_connection(lambda: cls(on_message), sock=client)
         try:
-            async with asyncio.timeout(_HELLO):
-                await asyncio.shield(link.hello)
+            async with asyncio.timeout(_HELLO_TIMEOUT_SECONDS):
+                await asyncio.shield(connection.hello)
         except TimeoutError as error:
-            link.close()
-            raise Unavailable(f"the keeper of {data} says nothing; see keeper.log there") from error
+            connection.close()
+            raise Unavailable(
+                f"the container shim of {data} does not respond; see keeper.log there"
+            ) from error
         except BaseException:
-            link.close()
+            connection.close()
             raise
-        return link
+        return connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        *lines, self._coming = (self._coming + data).split(b"\n")
+        *lines, self._input = (self._input + data).split(b"\n")
         for line in lines:
-            words: Json = orjson.loads(line)
-            if "hello" in words:
-                self.hello.set_result(words)
-            elif (asked := self._asked.pop(words.get("n", 0), None)) is not None:
-                if not asked.done():
-                    asked.set_result(words)
+            message: Json = orjson.loads(line)
+            if "hello" in message:
+                self.hello.set_result(message)
+            elif (response := self._responses.pop(message.get("n", 0), None)) is not None:
+                if not response.done():
+                    response.set_result(message)
             else:
-                self._heard(words)
+                self._on_message(message)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's own signature
-        self.over.set()
-        for asked in (*self._asked.values(), self.hello):
-            if not asked.done():
-                asked.set_exception(Unavailable("the keeper of the containers has gone; it is started again"))
-                asked.exception()  # nobody may be waiting any more
-        self._asked.clear()
+        self.closed.set()
+        for response in (*self._responses.values(), self.hello):
+            if not response.done():
+                response.set_exception(Unavailable(SHIM_EXITED))
+                response.exception()  # marks it as retrieved: the caller may have been cancelled
+        self._responses.clear()
 
-    async def request(self, what: str, **words: Any) -> Json:
-        """The keeper's answer. Raises Unavailable when the connection breaks before it comes."""
-        if self._transport is None or self.over.is_set():
-            raise Unavailable("the keeper of the containers has gone; it is started again")
+    async def request(self, operation: str, **fields: Any) -> Json:
+        """Sends a request and returns the response. Raises Unavailable if the connection is lost before."""
+        if self._transport is None or self.closed.is_set():
+            raise Unavailable(SHIM_EXITED)
         self._number += 1
-        asked: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        self._asked[self._number] = asked
-        # Not orjson: a path or an argument may hold bytes that are no UTF-8.
-        self._transport.write(json.dumps({"op": what, "n": self._number, **words}).encode() + b"\n")
-        return await asked
+        response: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self._responses[self._number] = response
+        # Not orjson: a path or an argument may contain bytes that are not UTF-8.
+        self._transport.write(json.dumps({"op": operation, "n": self._number, **fields}).encode() + b"\n")
+        return await response
 
     def close(self) -> None:
         if self._transport is not None:

@@ -1,4 +1,4 @@
-"""What a plan needs to know of this machine's files."""
+"""The view of a machine's files that the mount planner uses."""
 
 import os
 import re
@@ -7,36 +7,38 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
+from launcher.node.shim import linux
+
 _CONSOLE = re.compile(r"tty[0-9]+|vcs[au]?[0-9]*")
 
 
 class FileType(Enum):
-    """What is at a path."""
+    """The type of a file."""
 
     MISSING = "missing"
     DIR = "directory"
-    #: Also a device, a socket or a pipe: something that a file can be mounted on.
+    #: Also a device, a socket or a pipe: a file can be mounted on it.
     FILE = "file"
     LINK = "link"
 
 
 class Filesystem(Protocol):
-    """The files of a machine, as they are or as a test has them."""
+    """The files of a machine, or those of a test."""
 
     def kind(self, path: str) -> FileType:
-        """What is there; a link is a link, whatever it points to."""
+        """The type of the file; links are not followed."""
         ...
 
     def text(self, link: str) -> str:
-        """Where a link points to."""
+        """The target of a link."""
         ...
 
-    def solid(self, path: str) -> FileType:
-        """What is there once every link is followed."""
+    def followed_kind(self, path: str) -> FileType:
+        """The type of the file after all links are followed."""
         ...
 
     def entries(self, directory: str) -> Sequence[str]:
-        """The names in a directory, in order; none when it cannot be read."""
+        """The sorted names in a directory; none if it cannot be read."""
         ...
 
     def mode(self, directory: str) -> int:
@@ -44,7 +46,7 @@ class Filesystem(Protocol):
         ...
 
     def mounts_below(self, directory: str) -> Sequence[str]:
-        """Where something else is mounted under it, parents first."""
+        """The mount points below it, parents first."""
         ...
 
 
@@ -60,7 +62,7 @@ class Machine:
     def text(self, link: str) -> str:
         return os.readlink(link)
 
-    def solid(self, path: str) -> FileType:
+    def followed_kind(self, path: str) -> FileType:
         try:
             return _kind(os.stat(path).st_mode)
         except OSError:
@@ -71,20 +73,15 @@ class Machine:
             names = sorted(os.listdir(directory))
         except OSError:
             return ()
-        # Nearly every container has a place of its own in /dev, so that it is shown entry by entry. The virtual
-        # consoles are most of it, and nothing for a container.
+        # Nearly every container mounts something in /dev, so that it is rebuilt entry by entry. Most entries are
+        # virtual consoles, which containers do not need.
         return [name for name in names if not _CONSOLE.fullmatch(name)] if directory == "/dev" else names
 
     def mode(self, directory: str) -> int:
         return stat.S_IMODE(os.stat(directory).st_mode)
 
     def mounts_below(self, directory: str) -> Sequence[str]:
-        top = directory.rstrip("/") + "/"
-        with open("/proc/self/mountinfo", "rb") as lines:
-            raw = [line.split()[4] for line in lines]
-        # Spaces and the like are written as octal numbers.
-        places = {os.fsdecode(place.decode("unicode_escape").encode("latin-1")) for place in raw}
-        return sorted(place for place in places if place.startswith(top))
+        return sorted(set(linux.mounts_below(directory)) - {directory})
 
 
 def _kind(mode: int) -> FileType:

@@ -1,25 +1,25 @@
-"""The steps that make a container's root; a plan is a sequence of them, carried out in order."""
+"""The mount steps that build a container's root."""
 
 from dataclasses import dataclass
 
-#: A step as the keeper reads it: its name and its arguments.
+#: A step in the format of the shim: its name and its arguments.
 WireStep = list[object]
 
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """*source* of the machine, with all that is mounted below it, stands at *target*, which is there already."""
+    """Bind-mounts *source* recursively at *target*, which exists."""
 
     source: str
     target: str
     read_only: bool = False
-    #: Left out when there is no such source any more.
+    #: Skipped if the source no longer exists.
     optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Tmpfs:
-    """*target*, which is there already, becomes an empty directory in memory."""
+    """Mounts an empty tmpfs at *target*, which exists."""
 
     target: str
     mode: int = 0o755
@@ -27,7 +27,7 @@ class Tmpfs:
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """*target* becomes *layers* of the machine on top of each other, the first uppermost; writes go to memory."""
+    """Mounts an overlay of *layers* at *target*, the first uppermost; writes are kept in memory."""
 
     target: str
     layers: tuple[str, ...]
@@ -35,7 +35,7 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class Dir:
-    """There is a directory at *target*."""
+    """Creates a directory, if it is missing."""
 
     target: str
     mode: int = 0o755
@@ -43,14 +43,14 @@ class Dir:
 
 @dataclass(frozen=True, slots=True)
 class MakeFile:
-    """There is a file at *target*, empty if it is new."""
+    """Creates an empty file, if it is missing."""
 
     target: str
 
 
 @dataclass(frozen=True, slots=True)
 class Symlink:
-    """There is a link with *text* at *target*."""
+    """Creates a link to *text*."""
 
     text: str
     target: str
@@ -58,14 +58,14 @@ class Symlink:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """The Tmpfs or Overlay at *target* cannot be written to any more; what is mounted below it can."""
+    """Makes the Tmpfs or Overlay at *target* read-only, but not the mounts below it."""
 
     target: str
 
 
 @dataclass(frozen=True, slots=True)
 class Proc:
-    """*target* shows the processes of the container, and no others."""
+    """Mounts the proc filesystem of the container at *target*."""
 
     target: str = "/proc"
 
@@ -74,7 +74,7 @@ Step = Bind | Tmpfs | Overlay | Dir | MakeFile | Symlink | Seal | Proc
 
 
 def to_wire(step: Step) -> WireStep:
-    """The step as the keeper reads it."""
+    """The step in the format of the shim."""
     match step:
         case Bind(source, target, read_only, optional):
             return ["bind", source, target, read_only, optional]
@@ -95,7 +95,7 @@ def to_wire(step: Step) -> WireStep:
 
 
 def bubblewrap_arguments(steps: tuple[Step, ...]) -> list[str]:
-    """The same steps as options of bubblewrap. Overlays it has only since 0.11, so a plan for it has none."""
+    """The steps as options of bwrap. It has overlays only since 0.11, so a plan for it must have none."""
     arguments = ["--unshare-pid", "--new-session"]
     for step in steps:
         arguments += _options(step)
@@ -105,7 +105,7 @@ def bubblewrap_arguments(steps: tuple[Step, ...]) -> list[str]:
 def _options(step: Step) -> list[str]:
     match step:
         case Bind(source, target, read_only, optional):
-            # --dev-bind: the devices of the machine work in containers as they do outside.
+            # --dev-bind: devices work in containers as on the machine.
             option = "--ro-bind" if read_only else "--dev-bind"
             return [f"{option}-try" if optional else option, source, target]
         case Tmpfs(target, mode):
@@ -113,7 +113,7 @@ def _options(step: Step) -> list[str]:
         case Dir(target, mode):
             return ["--perms", f"{mode:04o}", "--dir", target]
         case MakeFile(target):
-            # bubblewrap makes the file itself when something is bound there.
+            # bwrap creates the file when something is bound there.
             return []
         case Symlink(text, target):
             return ["--symlink", text, target]

@@ -1,10 +1,9 @@
 """
-Which steps make the root that a container sees: this machine's own, with mounts and an image laid over it.
+Plans the mount steps of a container's root: that of this machine, overlaid by an image and by mounts.
 
-Nothing is ever made on the machine's own file system. A mount needs something to stand on; where that is missing, the
-deepest directory that is there is replaced by one in memory that shows the same entries and the new one. Inside a
-volume that can be written to, the place is made in the volume, as Kubernetes does it: what the container writes beside
-it has to reach the volume.
+Nothing is ever created on the machine's own filesystem. Where a mount point is missing, the deepest existing directory
+is replaced by one in memory with the same entries and the new one. Inside a writable volume the mount point is created
+in the volume, as in Kubernetes, because what the container writes next to it has to reach the volume.
 """
 
 from collections.abc import Sequence
@@ -13,18 +12,18 @@ from pathlib import Path
 from launcher.node.container_runtime import Mount
 from launcher.node.sandbox.filesystem import Filesystem, FileType
 from launcher.node.sandbox.mount_steps import Step
-from launcher.node.sandbox.mount_tree import How, MountNode, join, steps_of
+from launcher.node.sandbox.mount_tree import MountMethod, MountNode, join, mount_steps
 
-#: A directory of more entries is not shown entry by entry, where an overlay can show it whole.
-_MANY = 64
-#: As the kernel has it.
-_MOST_LINKS = 40
-#: Stands at the place of a file whose content is hidden.
+#: A directory with more entries is mounted as an overlay, if possible, instead of entry by entry.
+_MAX_BOUND_ENTRIES = 64
+#: The kernel's limit.
+_MAX_LINKS = 40
+#: Mounted on a file whose content is hidden.
 _EMPTY_FILE = "/dev/null"
 
 
 class InvalidMount(Exception):
-    """There is no such root; the message says which mount is wrong, and why."""
+    """The root cannot be built; the message names the mount and the reason."""
 
 
 def plan(
@@ -37,29 +36,29 @@ def plan(
     hidden: Sequence[str] = (),
 ) -> tuple[Step, ...]:
     """
-    The steps to such a root. *image* is a directory laid over it. Raises InvalidMount.
+    The steps that build the root. *image* is a directory that is overlaid on it. Raises InvalidMount.
 
-    *hidden* are paths of this machine, with every link followed, whose content no container sees: neither there nor
-    in a mount of a directory above. A container's own mounts may come from below them.
+    *hidden* are paths of this machine, with all links resolved, whose content is not visible in containers, also not
+    through a mount of a parent directory. A container's own mounts may come from below them.
     """
-    root = MountNode(FileType.DIR, How.BOUND, ("/",), read_only=read_only_root)
-    planner = _Planner(view, root, overlays=overlays, hidden=hidden)
+    root = MountNode(FileType.DIR, MountMethod.BIND, ("/",), read_only=read_only_root)
+    planner = _MountPlanner(view, root, overlays=overlays, hidden=hidden)
     planner.hide_below([root], "/")
     if image is not None:
-        planner.lay([root], str(image))
+        planner.overlay([root], str(image))
         planner.hide_below([root], str(image))
     if read_only_root:
-        # Devices and shared memory are not what is meant by the root.
+        # A read-only root does not include devices and shared memory.
         planner.mount(Mount(Path("/dev"), "/dev"))
-    # Parents first: whatever the order of the list, a mount inside another is seen.
+    # Parents first, so that nested mounts are visible whatever their order is.
     for mount in sorted(mounts, key=lambda mount: _real(view, mount.target).count("/")):
         planner.mount(mount)
-    root.children["proc"] = MountNode(FileType.DIR, How.PROC)
-    return tuple(steps_of(view, root))
+    root.children["proc"] = MountNode(FileType.DIR, MountMethod.PROC)
+    return tuple(mount_steps(view, root))
 
 
 def _is_below(path: str, top: str) -> bool:
-    """Whether *path* is *top* or something in it."""
+    """Whether *path* is *top* or below it."""
     return path == top or path.startswith(top.rstrip("/") + "/")
 
 
@@ -68,7 +67,7 @@ def _names(path: str) -> list[str]:
 
 
 def _real(view: Filesystem, target: str) -> str:
-    """*target* on the machine itself, with every link followed."""
+    """*target* on the machine, with all links resolved."""
     done, names, links = "", _names(target), 0
     while names:
         name = names.pop(0)
@@ -80,7 +79,7 @@ def _real(view: Filesystem, target: str) -> str:
             done = path
             continue
         links += 1
-        if links > _MOST_LINKS:
+        if links > _MAX_LINKS:
             raise InvalidMount(f"{target}: too many symbolic links")
         text = view.text(path)
         names = _names(text) + names
@@ -88,159 +87,162 @@ def _real(view: Filesystem, target: str) -> str:
     return done
 
 
-class _Planner:
+class _MountPlanner:
     def __init__(self, view: Filesystem, root: MountNode, *, overlays: bool, hidden: Sequence[str]) -> None:
         self._view, self._root, self._overlays = view, root, overlays
         self._hidden = [path for path in hidden if view.kind(path) is not FileType.MISSING]
 
     def mount(self, mount: Mount) -> None:
-        """Something of the machine stands at the mount's target."""
-        source, kind = str(mount.source), self._view.solid(str(mount.source))
+        """Adds a mount."""
+        source, kind = str(mount.source), self._view.followed_kind(str(mount.source))
         if kind is FileType.MISSING:
             raise InvalidMount(f"{mount.target}: {source} does not exist")
         if mount.host_path and any(_is_below(source, path) for path in self._hidden):
             raise InvalidMount(
-                f"{mount.target}: {source} belongs to the launcher, and no container may use it"
+                f"{mount.target}: {source} belongs to the launcher and cannot be mounted in containers"
             )
         names = _names(mount.target)
         if not names or ".." in names or not mount.target.startswith("/"):
             raise InvalidMount(f"{mount.target}: must be an absolute path below the root, without ..")
-        trail = self._walk([self._root], names, mount.target, make=kind)
-        before = trail[-1]
-        if before is self._root:
+        trail = self._walk([self._root], names, mount.target, create=kind)
+        node = trail[-1]
+        if node is self._root:
             raise InvalidMount(f"{mount.target}: leads to the root itself")
         if self._root.children.get("proc") in trail:
             raise InvalidMount(f"{mount.target}: nothing can be mounted in /proc")
-        if before.kind is not kind:
-            raise InvalidMount(f"{mount.target}: a {kind.value} cannot be mounted on a {before.kind.value}")
-        # The place stays the same one, so that it stays where links have led to.
-        before.how, before.sources, before.children = How.BOUND, (source,), {}
-        before.read_only, before.roomy = mount.read_only, not mount.read_only
+        if node.kind is not kind:
+            raise InvalidMount(f"{mount.target}: a {kind.value} cannot be mounted on a {node.kind.value}")
+        # The node is changed in place, because it may have been reached through links.
+        node.method, node.sources, node.children = MountMethod.BIND, (source,), {}
+        node.read_only, node.writable = mount.read_only, not mount.read_only
         self.hide_below(trail, source)
 
     def hide_below(self, trail: list[MountNode], source: str) -> None:
-        """What is hidden of the directory *source*, which stands at the end of *trail*, is empty there."""
+        """Hides the hidden paths below the directory *source*, which is mounted at the end of *trail*."""
         top = source.rstrip("/") + "/"
         for path in self._hidden:
             if not path.startswith(top):
                 continue
-            place = self._walk(trail, _names(path[len(top) :]), path, make=FileType.DIR)[-1]
-            directory = place.kind is FileType.DIR
-            place.how, place.sources = (How.MEMORY, ()) if directory else (How.BOUND, (_EMPTY_FILE,))
-            place.read_only, place.roomy, place.children = True, False, {}
+            node = self._walk(trail, _names(path[len(top) :]), path, create=FileType.DIR)[-1]
+            is_directory = node.kind is FileType.DIR
+            node.method, node.sources = (
+                (MountMethod.TMPFS, ()) if is_directory else (MountMethod.BIND, (_EMPTY_FILE,))
+            )
+            node.read_only, node.writable, node.children = True, False, {}
 
     def _walk(
-        self, trail: list[MountNode], names: list[str], target: str, *, make: FileType
+        self, trail: list[MountNode], names: list[str], target: str, *, create: FileType
     ) -> list[MountNode]:
-        """The places from the root down to *names* below *trail*, links followed; the last is made as a *make*."""
+        """The nodes from the root to *names* below *trail*, with links followed; missing nodes are created."""
         names, links = list(names), 0
         while names:
             name = names.pop(0)
             if name == "..":
                 trail = trail[:-1] or trail
                 continue
-            above = trail[-1]
-            if above.kind is not FileType.DIR:
+            parent = trail[-1]
+            if parent.kind is not FileType.DIR:
                 raise InvalidMount(f"{target}: {name} is below something that is not a directory")
-            found = self._child(above, name) or self._make(above, name, FileType.DIR if names else make)
-            if found.kind is not FileType.LINK:
-                trail = [*trail, found]
+            kind = FileType.DIR if names else create
+            child = self._child(parent, name) or self._create(parent, name, kind)
+            if child.kind is not FileType.LINK:
+                trail = [*trail, child]
                 continue
             links += 1
-            if links > _MOST_LINKS:
+            if links > _MAX_LINKS:
                 raise InvalidMount(f"{target}: too many symbolic links")
-            names = _names(found.text) + names
-            trail = [self._root] if found.text.startswith("/") else trail
+            names = _names(child.text) + names
+            trail = [self._root] if child.text.startswith("/") else trail
         return trail
 
-    def _child(self, above: MountNode, name: str) -> MountNode | None:
-        """What is there now; None when nothing is."""
-        if (known := above.children.get(name)) is not None:
-            return known
-        paths = [join(source, name) for source in above.sources]
+    def _child(self, parent: MountNode, name: str) -> MountNode | None:
+        """The child of that name, or None."""
+        if (child := parent.children.get(name)) is not None:
+            return child
+        paths = [join(source, name) for source in parent.sources]
         kinds = [(path, kind) for path in paths if (kind := self._view.kind(path)) is not FileType.MISSING]
         if not kinds:
             return None
         kind = kinds[0][1]
-        # As an overlay does it: directories are merged, down to the first thing that is none.
+        # As in an overlay, directories are merged; the first source decides the type.
         sources = [path for path, _ in kinds] if kind is FileType.DIR else [kinds[0][0]]
-        place = MountNode(kind, sources=tuple(sources), read_only=above.read_only, roomy=above.roomy)
+        node = MountNode(kind, sources=tuple(sources), read_only=parent.read_only, writable=parent.writable)
         if kind is FileType.LINK:
-            place.text = self._view.text(sources[0])
-        above.children[name] = place
-        return place
+            node.text = self._view.text(sources[0])
+        parent.children[name] = node
+        return node
 
-    def _make(self, above: MountNode, name: str, kind: FileType) -> MountNode:
-        """A place where there is nothing, made anywhere but on the machine."""
-        if not above.roomy and above.how is not How.MEMORY:
-            self._open(above)
-        if above.how is How.MEMORY and kind is FileType.DIR:
-            place = MountNode(kind, How.MEMORY, missing=True)
+    def _create(self, parent: MountNode, name: str, kind: FileType) -> MountNode:
+        """Creates a missing child, without changing the machine's filesystem."""
+        if not parent.writable and parent.method is not MountMethod.TMPFS:
+            self._make_extensible(parent)
+        if parent.method is MountMethod.TMPFS and kind is FileType.DIR:
+            node = MountNode(kind, MountMethod.TMPFS, missing=True)
         else:
-            place = MountNode(kind, roomy=above.roomy, missing=True)
-        above.children[name] = place
-        return place
+            node = MountNode(kind, writable=parent.writable, missing=True)
+        parent.children[name] = node
+        return node
 
-    def _open(self, place: MountNode) -> None:
-        """From now on something can be added to it."""
-        many = len(self._view.entries(place.sources[0])) > _MANY
-        # In a user namespace the devices of an overlay do not work.
-        devices = place.sources[0] == "/dev"
-        if self._overlays and many and not devices and not place.read_only:
-            place.how, place.roomy = How.LAYERED, True
+    def _make_extensible(self, node: MountNode) -> None:
+        """Replaces the directory by an overlay, or by one in memory, so that entries can be added."""
+        has_many_entries = len(self._view.entries(node.sources[0])) > _MAX_BOUND_ENTRIES
+        # Devices in an overlay do not work in a user namespace.
+        has_devices = node.sources[0] == "/dev"
+        if self._overlays and has_many_entries and not has_devices and not node.read_only:
+            node.method, node.writable = MountMethod.OVERLAY, True
         else:
-            place.how = How.MEMORY
+            node.method = MountMethod.TMPFS
 
-    def lay(self, trail: list[MountNode], layer: str) -> None:
-        """Every file in the directory *layer* is seen at the end of *trail*; what else was there stays."""
-        place, below = trail[-1], []
+    def overlay(self, trail: list[MountNode], layer: str) -> None:
+        """Adds the files of the directory *layer* at the end of *trail*; other files there stay."""
+        node, below = trail[-1], []
         added: dict[str, MountNode] = {}
         replaces = False
         for name in self._view.entries(layer):
-            new = self._of_image(join(layer, name))
-            there = self._child(place, name)
-            if new.kind is FileType.DIR and (end := self._directory(trail, there)):
+            new = self._image_node(join(layer, name))
+            existing = self._child(node, name)
+            if new.kind is FileType.DIR and (end := self._directory(trail, existing)):
                 below.append((end, join(layer, name)))
-            elif there is not None and there.kind is new.kind is FileType.FILE:
-                place.children[name] = new
+            elif existing is not None and existing.kind is new.kind is FileType.FILE:
+                node.children[name] = new
             else:
                 added[name] = new
-                replaces = replaces or there is not None
+                replaces = replaces or existing is not None
         if added:
-            self._add(place, added, replaces=replaces)
+            self._add(node, added, replaces=replaces)
         for end, path in below:
-            self.lay(end, path)
+            self.overlay(end, path)
 
-    def _directory(self, trail: list[MountNode], there: MountNode | None) -> list[MountNode]:
-        """The places down to the directory that *there* is or leads to; none when that is no directory."""
-        if there is None or there.kind is FileType.FILE:
+    def _directory(self, trail: list[MountNode], node: MountNode | None) -> list[MountNode]:
+        """The nodes from the root to the directory that *node* is or links to; empty if it is not a directory."""
+        if node is None or node.kind is FileType.FILE:
             return []
-        if there.kind is FileType.DIR:
-            return [*trail, there]
-        # /bin is a link to usr/bin on many machines, and a directory in many images. More than that is not tried.
-        end = [self._root] if there.text.startswith("/") else trail
-        for name in _names(there.text):
-            found = self._child(end[-1], name) if name != ".." else None
-            if found is None or found.kind is not FileType.DIR:
+        if node.kind is FileType.DIR:
+            return [*trail, node]
+        # /bin is a link to usr/bin on many machines, and a directory in many images. Chains of links are not followed.
+        end = [self._root] if node.text.startswith("/") else trail
+        for name in _names(node.text):
+            child = self._child(end[-1], name) if name != ".." else None
+            if child is None or child.kind is not FileType.DIR:
                 return []
-            end = [*end, found]
+            end = [*end, child]
         return end
 
-    def _add(self, place: MountNode, added: dict[str, MountNode], *, replaces: bool) -> None:
-        if not place.roomy and place.how is not How.MEMORY:
-            self._open(place)
-        if replaces and place.how is How.LAYERED:
-            # What is there cannot be made into something else in a layer; in memory it is simply left out.
-            place.how, place.roomy = How.MEMORY, False
+    def _add(self, node: MountNode, added: dict[str, MountNode], *, replaces: bool) -> None:
+        if not node.writable and node.method is not MountMethod.TMPFS:
+            self._make_extensible(node)
+        if replaces:
+            # A mount cannot change the type of an entry of an overlay or below one; in memory the entry is left out.
+            node.method, node.writable = MountMethod.TMPFS, False
         for name, new in added.items():
             new.missing = True
-            place.children[name] = new
+            node.children[name] = new
 
-    def _of_image(self, path: str) -> MountNode:
+    def _image_node(self, path: str) -> MountNode:
         kind = self._view.kind(path)
         if kind is FileType.LINK:
             return MountNode(kind, text=self._view.text(path))
         if kind is FileType.DIR and self._overlays:
-            # As in an image: it can be written to, and nobody else sees it.
-            return MountNode(kind, How.LAYERED, (path,), roomy=True)
-        return MountNode(kind, How.BOUND, (path,), read_only=True)
+            # Writable as in an image, and the changes are visible only in this run.
+            return MountNode(kind, MountMethod.OVERLAY, (path,), writable=True)
+        return MountNode(kind, MountMethod.BIND, (path,), read_only=True)

@@ -1,4 +1,4 @@
-"""What this machine lets its user do: which ways there are to give a container files and processes of its own."""
+"""Detects which isolation modes and features this machine and its user support."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 from functools import partial
 
-from launcher.node.shim import container_init, linux, mounts
+from launcher.node.shim import linux, mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,76 +14,76 @@ if TYPE_CHECKING:
 
     from launcher.node.shim.run_records import Json
 
-_PLAIN: list[mounts.Step] = [["bind", "/", "/", False, False], ["proc", "/proc"]]
-_NONE = (
-    "Containers have no files and processes of their own, so only those without volumes and images can run: "
+_HOST_ROOT: list[mounts.Step] = [["bind", "/", "/", False, False], ["proc", "/proc"]]
+_NO_NAMESPACES = (
+    "Containers have no namespaces, so only those without volumes and images can run: "
     "install bubblewrap, or allow user namespaces (sysctl user.max_user_namespaces and, where they exist, "
     "kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0), "
     "or start the launcher as root."
 )
 
 _NO_HOSTNAME = (
-    "Containers have the host name of this machine, not that of their pod: the launcher may not make UTS namespaces or "
-    "set a host name in them (in a systemd unit, leave out ProtectHostname=)."
+    "Containers have the host name of this machine, not that of their pod: the launcher is not permitted to create UTS "
+    "namespaces or to set a host name in them (in a systemd unit, remove ProtectHostname=)."
 )
 
 _NO_CONFINEMENT = (
-    "allowPrivilegeEscalation: false and seccompProfile of the securityContext are not applied: the launcher may not "
-    "make namespaces of its own here. Allow user namespaces, or start the launcher as root."
+    "allowPrivilegeEscalation: false and seccompProfile of the securityContext are not applied: the launcher is not "
+    "permitted to create namespaces. Allow user namespaces, or start the launcher as root."
 )
 
 
 def detect_capabilities(data: str) -> Json:
-    """Which ways work, whether overlays do, and what does not: a sentence for each thing."""
+    """The supported isolation modes (``ways``) and features, and a sentence for each one that is not (``cannot``)."""
     stage, scratch = f"{data}/stage", f"{data}/scratch"
     for path in (stage, scratch):
         os.makedirs(path, mode=0o700, exist_ok=True)
-    bwrap = _bubblewrap()
-    # Root needs no user namespace, unless it is a root without rights, as in a container.
-    ourselves = (os.geteuid(), os.getegid())
-    tries = [None, ourselves] if ourselves[0] == 0 else [ourselves]
-    plain = partial(mounts.build, _PLAIN, stage, scratch)
-    layered = partial(mounts.build, [*_PLAIN, ["overlay", scratch, [data]]], stage, scratch)
-    working = [users for users in tries if _works(users, plain)]
-    # Our own way is faster, can become another user and lays directories over each other; bubblewrap may do what we may
-    # not, where only programs that the machine's admin knows can make namespaces.
-    ways = [way for way, works in (("unshare", working), ("bwrap", bwrap)) if works]
-    # A systemd unit with ProtectHostname= may not set it, for instance.
+    bwrap = _find_bubblewrap()
+    # Root needs no user namespace, except root without capabilities, as in a container.
+    own_ids = (os.geteuid(), os.getegid())
+    candidates = [None, own_ids] if own_ids[0] == 0 else [own_ids]
+    mount_root = partial(mounts.build, _HOST_ROOT, stage, scratch)
+    mount_overlay = partial(mounts.build, [*_HOST_ROOT, ["overlay", scratch, [data]]], stage, scratch)
+    working = [users for users in candidates if _works(users, mount_root)]
+    # unshare is preferred: it is faster, can change the user, and has overlays. bubblewrap helps where only programs
+    # that the administrator has allowed can create namespaces.
+    modes = [mode for mode, works in (("unshare", working), ("bwrap", bwrap)) if works]
+    # It fails in a systemd unit with ProtectHostname=, for instance.
     hostname = (
         _works(working[0], partial(linux.set_hostname, "localhost"), linux.NEW_UTS)
         if working
         else bool(bwrap)
     )
-    cannot = {} if ways else {"files": _NONE}
+    unsupported = {} if modes else {"files": _NO_NAMESPACES}
     if not hostname:
-        cannot["hostname"] = _NO_HOSTNAME
+        unsupported["hostname"] = _NO_HOSTNAME
     if not working:
-        cannot["confinement"] = _NO_CONFINEMENT
+        unsupported["confinement"] = _NO_CONFINEMENT
     return {
-        "ways": ways,
+        "ways": modes,
         "bwrap": bwrap,
         "users": working[0] if working else None,
-        "overlay": bool(working) and _works(working[0], layered),
+        "overlay": bool(working) and _works(working[0], mount_overlay),
         "hostname": hostname,
-        "cannot": cannot,
+        "cannot": unsupported,
     }
 
 
-def _works(users: tuple[int, int] | None, attempt: Callable[[], None], more: int = 0) -> bool:
+def _works(users: tuple[int, int] | None, attempt: Callable[[], None], extra_namespaces: int = 0) -> bool:
     """
-    Whether *attempt* succeeds as the first process of new namespaces, *more* beside those of mounts and processes.
+    Whether *attempt* succeeds in the first process of new mount, PID and *extra_namespaces*.
 
-    *users* are mapped to themselves.
+    *users* are mapped to themselves; None does without a user namespace.
     """
-    spaces = linux.NEW_MOUNTS | linux.NEW_PIDS | more
+    flags = linux.NEW_MOUNTS | linux.NEW_PIDS | extra_namespaces
     try:
-        pid = linux.clone(spaces if users is None else spaces | linux.NEW_USERS)
+        pid = linux.clone(flags if users is None else flags | linux.NEW_USERS)
     except OSError:
         return False
     if not pid:
         try:
             if users is not None:
-                container_init.map_to_itself(*users)
+                linux.map_to_itself(*users)
             attempt()
             os._exit(0)
         except BaseException as error:
@@ -94,8 +94,8 @@ def _works(users: tuple[int, int] | None, attempt: Callable[[], None], more: int
     return os.waitpid(pid, 0)[1] == 0
 
 
-def _bubblewrap() -> str | None:
-    """The program, if it is installed and may do its work here."""
+def _find_bubblewrap() -> str | None:
+    """The path of bwrap; None if it is not installed or does not work."""
     for folder in os.environ.get("PATH", os.defpath).split(":"):
         path = f"{folder}/bwrap"
         if not os.access(path, os.X_OK):
@@ -115,7 +115,7 @@ def _bubblewrap() -> str | None:
                 "--json-status-fd",
                 "1",
             ]
-            os.execve(path, [*argv, "--", "true"], {"PATH": os.defpath})  # noqa: S606  # a trial
+            os.execve(path, [*argv, "--", "true"], {"PATH": os.defpath})  # noqa: S606  # a test run
         finally:
             os._exit(1)
     return None

@@ -1,4 +1,4 @@
-"""What a container's program may do: capabilities, no new privileges, and the default filter of system calls."""
+"""Confines a container's program: capabilities, no new privileges, and the default seccomp filter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from launcher.node.shim.run_records import Json
 
-#: By their numbers, as ``linux/capability.h`` has them.
+#: In the order of their numbers in ``linux/capability.h``.
 CAPABILITIES = (
     "CHOWN",
     "DAC_OVERRIDE",
@@ -59,8 +59,8 @@ CAPABILITIES = (
     "CHECKPOINT_RESTORE",
 )
 
-#: System calls that the default filter refuses, by their numbers on (x86_64, aarch64); None where there is none.
-_REFUSED = {
+#: System calls that the default filter denies, with their numbers on (x86_64, aarch64); None where there is none.
+_DENIED = {
     "acct": (163, 89),
     "add_key": (248, 217),
     "bpf": (321, 280),
@@ -107,58 +107,58 @@ _REFUSED = {
     "ustat": (136, None),
     "vhangup": (153, 58),
 }
-#: The kernel's name of each machine, and the numbers of clone and clone3.
+#: By machine: the column of the table above, the audit architecture, and the numbers of clone and clone3.
 _MACHINES = {"x86_64": (0, 0xC000003E, 56, 435), "aarch64": (1, 0xC00000B7, 220, 435)}
-#: Namespaces, as flags of clone.
+#: The namespace flags of clone.
 _NEW_NAMESPACES = 0x7E020000
-#: On x86_64 a second table of numbers begins here; none of its programs exist.
+#: On x86_64 the system call numbers of the unused x32 ABI begin here.
 _X32 = 0x40000000
 
-# Instructions of the filter, and its answers.
+# Instructions of the filter, its results, and offsets in its input.
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 
 
 def can_filter() -> bool:
-    """Whether there is a filter for this machine."""
+    """Whether there is a seccomp filter for this machine."""
     return os.uname().machine in _MACHINES
 
 
-def confine(order: Json) -> None:
-    """The program that is executed next, and its children, may do what *order* says. Raises OSError."""
-    # The filter first: without no_new_privs it needs a capability.
-    # A run of an earlier release says nothing of these.
-    if order.get("no_new_privileges"):
+def confine(config: Json) -> None:
+    """Applies the securityContext of *config* to this process and its children. Raises OSError."""
+    # The filter before the capabilities: without no_new_privs it needs one.
+    # Runs of an earlier release lack these fields.
+    if config.get("no_new_privileges"):
         linux.forbid_new_privileges()
-    if order.get("filtered"):
+    if config.get("filtered"):
         linux.filter_system_calls(default_filter(os.uname().machine))
-    if order.get("capabilities") is not None:
-        drop_all_but(order["capabilities"])
+    if config.get("capabilities") is not None:
+        drop_all_but(config["capabilities"])
 
 
-def drop_all_but(kept: Iterable[str]) -> None:
-    """No program gets another capability than these."""
-    keep = {CAPABILITIES.index(name) for name in kept}
+def drop_all_but(names: Iterable[str]) -> None:
+    """Drops all capabilities but these from the bounding set."""
+    allowed = {CAPABILITIES.index(name) for name in names}
     for number in range(linux.last_capability() + 1):
-        if number not in keep:
+        if number not in allowed:
             linux.drop_capability(number)
 
 
 def default_filter(machine: str) -> bytes:
-    """A program for seccomp that refuses what container engines refuse by default, and allows the rest."""
+    """A seccomp program that denies the system calls that container engines deny by default."""
     column, architecture, clone, clone3 = _MACHINES[machine]
-    refused = sorted(numbers[column] or 0 for numbers in _REFUSED.values() if numbers[column] is not None)
+    denied = sorted(numbers[column] or 0 for numbers in _DENIED.values() if numbers[column] is not None)
     eperm, enosys = _ERROR | errno.EPERM, _ERROR | errno.ENOSYS
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
-        # A program of another architecture would have other numbers.
+        # Programs of another architecture have other numbers.
         (_EQUAL, 1, 0, architecture),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER),
         (_AT_LEAST, 0, 1, _X32),
         (_RETURN, 0, 0, enosys),
-        # The flags of clone3 are out of reach; without it the C library uses clone.
+        # A filter cannot read the flags of clone3; without it the C library uses clone.
         (_EQUAL, 0, 1, clone3),
         (_RETURN, 0, 0, enosys),
         (_EQUAL, 0, 4, clone),
@@ -167,7 +167,7 @@ def default_filter(machine: str) -> bytes:
         (_RETURN, 0, 0, eperm),
         (_RETURN, 0, 0, _ALLOW),
     ]
-    for number in refused:
+    for number in denied:
         program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, eperm)]
     program.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)

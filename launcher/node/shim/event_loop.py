@@ -1,4 +1,4 @@
-"""Waits for many descriptors at once, and calls who waits for each."""
+"""An event loop on epoll."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ WRITABLE = select.EPOLLOUT
 
 
 class Loop:
-    """Descriptors, and what is to be called with the events of each."""
+    """Calls a handler with the events of each watched descriptor."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
-        self._calls: dict[int, Callable[[int], None]] = {}
+        self._handlers: dict[int, Callable[[int], None]] = {}
 
-    def watch(self, file: int, call: Callable[[int], None], events: int = READABLE) -> None:
+    def watch(self, file: int, handler: Callable[[int], None], events: int = READABLE) -> None:
         self._epoll.register(file, events)
-        self._calls[file] = call
+        self._handlers[file] = handler
 
-    def change(self, file: int, events: int) -> None:
+    def set_events(self, file: int, events: int) -> None:
         self._epoll.modify(file, events)
 
-    def leave(self, file: int) -> None:
-        """Do not wait for it any more; it must still be open."""
-        if self._calls.pop(file, None) is not None:
+    def unwatch(self, file: int) -> None:
+        """Stops watching *file*, which must still be open."""
+        if self._handlers.pop(file, None) is not None:
             self._epoll.unregister(file)
 
-    def turn(self, within: float) -> None:
-        """Wait for something to happen, at most *within* seconds, and call who waits for it."""
-        for file, events in self._epoll.poll(within, 256):
-            # An earlier call of this turn may have closed it.
-            if (call := self._calls.get(file)) is not None:
-                call(events)
+    def run_once(self, timeout: float) -> None:
+        """Waits at most *timeout* seconds for events and calls their handlers."""
+        for file, events in self._epoll.poll(timeout, 256):
+            # An earlier handler of this turn may have closed it.
+            if (handler := self._handlers.get(file)) is not None:
+                handler(events)

@@ -1,4 +1,4 @@
-"""The keeper as a program: one per data directory, and it outlives whoever started it."""
+"""The shim's program: one process per data directory, which continues when the launcher ends."""
 
 from __future__ import annotations
 
@@ -17,67 +17,67 @@ from launcher.node.shim.release import release
 from launcher.node.shim.server import ShimServer
 from launcher.node.shim.supervisor import Supervisor
 
-#: How long to wait for an earlier keeper that is about to end.
-_PATIENCE = 10.0
+#: How long to wait for the end of an earlier shim that no longer listens.
+_LOCK_TIMEOUT_SECONDS = 10.0
 SOCKET = "keeper.sock"
-_MOST_TALK = 1024 * 1024
+_MAX_LOG_BYTES = 1024 * 1024
 
 
 def main(data: str, options: str) -> None:
     """
-    Keep the runs of *data* until nothing is left to keep.
+    Supervise the runs of *data* until there are none and no launcher is connected.
 
-    Returns in the process that was started as soon as the socket can be connected to; the work goes on in another.
+    Returns in the calling process as soon as the socket accepts connections; a forked process does the work.
     """
     os.umask(0o077)
     os.makedirs(data, exist_ok=True)
     folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     lock = os.open(f"{data}/{run_records.LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    listening = _claimed(lock, folder)
-    if listening is None:
-        return  # another keeper is there, and listens
+    listener = _listen(lock, folder)
+    if listener is None:
+        return  # another shim listens
     if os.fork():
         return
     os.setsid()
     os.chdir("/")
-    _talk_to_file(f"{data}/keeper.log")
-    _keep(data, json.loads(options), listening)
-    # Not before the lock is about to go: whoever finds no socket may start another keeper.
+    _redirect_output(f"{data}/keeper.log")
+    _serve(data, json.loads(options), listener)
+    # Not before the lock is about to be released: a launcher that finds no socket starts another shim.
     os.unlink(f"/proc/self/fd/{folder}/{SOCKET}")
 
 
-def _claimed(lock: int, folder: int) -> socket.socket | None:
-    """The socket of this data directory, now ours; None when another keeper listens on it."""
-    # Reached by a short name: the path of a socket has little room, and the directory's may be long.
+def _listen(lock: int, folder: int) -> socket.socket | None:
+    """Locks the data directory and returns its listening socket; None if another shim listens."""
+    # Through /proc: the path of a socket is limited to 108 bytes, and that of the directory may be longer.
     path = f"/proc/self/fd/{folder}/{SOCKET}"
-    until = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _LOCK_TIMEOUT_SECONDS
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
-            if _listens(path):
+            if _accepts_connections(path):
                 return None
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
     if os.path.lexists(path):
         os.unlink(path)
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(path)
-    listening.listen(64)
-    return listening
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(64)
+    return listener
 
 
-def _listens(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX) as tried:
-        return tried.connect_ex(path) == 0
+def _accepts_connections(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(path) == 0
 
 
-def _talk_to_file(path: str) -> None:
-    """Output of its own, such as a traceback, goes to a file that begins anew when it has become long."""
+def _redirect_output(path: str) -> None:
+    """Redirects the shim's own output, such as a traceback, to a file, which is truncated when it has become long."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    if os.fstat(file).st_size > _MOST_TALK:
+    if os.fstat(file).st_size > _MAX_LOG_BYTES:
         os.ftruncate(file, 0)
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
@@ -87,63 +87,63 @@ def _talk_to_file(path: str) -> None:
     os.close(file)
 
 
-def _keep(data: str, options: dict[str, float], listening: socket.socket) -> None:
-    # A collection writes to every object, which in the init of a container would copy every page. The keeper
-    # collects now and then, and its children never.
+def _serve(data: str, options: dict[str, float], listener: socket.socket) -> None:
+    # A garbage collection writes to every object, which in the init of a container would copy every page. The shim
+    # collects once per second, its children never.
     gc.disable()
     container_init.raise_files_limit()
     linux.protect_from_oom_killer()
     linux.adopt_orphans()
-    signals = linux.signals_as_file({signal.SIGCHLD})
+    signals = linux.signalfd({signal.SIGCHLD})
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     loop = Loop()
-    cgroups = Cgroups(_name(data), _text("/proc/self/mountinfo"), _text("/proc/self/cgroup"))
-    abilities = capabilities.detect_capabilities(data)
-    keeper = Supervisor(data, loop, cgroups, abilities["users"], options)
-    keeper.recover_runs()
-    cannot = abilities["cannot"] | cgroups.cannot
+    cgroups = Cgroups(_directory_id(data), _read("/proc/self/mountinfo"), _read("/proc/self/cgroup"))
+    detected = capabilities.detect_capabilities(data)
+    supervisor = Supervisor(data, loop, cgroups, detected["users"], options)
+    supervisor.recover_runs()
+    unsupported = detected["cannot"] | cgroups.unsupported
     if os.geteuid() != 0:
-        cannot.pop("pids", None)  # then it is a limit of the user
-    facts = {**abilities, "cannot": cannot, "release": release()}
-    server = ShimServer(listening, loop, keeper, facts)
+        unsupported.pop("pids", None)  # then the limit of the user is set
+    hello = {**detected, "cannot": unsupported, "release": release()}
+    server = ShimServer(listener, loop, supervisor, hello)
 
-    def child_ended(_: int) -> None:
+    def reap(_: int) -> None:
         os.read(signals, 4096)
-        keeper.reap()
+        supervisor.reap()
 
-    loop.watch(signals, child_ended)
-    keeper.reap()
-    _turn(loop, keeper, server, options["linger"])
+    loop.watch(signals, reap)
+    supervisor.reap()
+    _run(loop, supervisor, server, options["linger"])
     cgroups.close()
 
 
-def _turn(loop: Loop, keeper: Supervisor, server: ShimServer, linger: float) -> None:
-    """Do what comes up, until nobody needs it any more."""
-    ticked = idle = time.monotonic()
+def _run(loop: Loop, supervisor: Supervisor, server: ShimServer, linger: float) -> None:
+    """Runs the event loop until the shim was idle for *linger* seconds, or is stopped."""
+    ticked = busy = time.monotonic()
     while True:
-        hurry = keeper.poll_starting()
+        is_starting = supervisor.poll_starting()
         server.flush()
-        loop.turn(min(0.001 if hurry else 1.0, keeper.read_again()))
+        loop.run_once(min(0.001 if is_starting else 1.0, supervisor.resume_reading()))
         now = time.monotonic()
         if now - ticked >= 1.0:
-            keeper.tick()
+            supervisor.tick()
             gc.collect()
             ticked = now
-        if server.busy() or keeper.running():
-            idle = now
-        elif now - idle >= linger:
+        if server.is_connected() or supervisor.running():
+            busy = now
+        elif now - busy >= linger:
             return
-        if server.stopped and not keeper.running():
+        if server.stopped and not supervisor.running():
             return
 
 
-def _name(data: str) -> str:
-    """Tells the data directories of one machine apart."""
-    facts = os.stat(data)
-    return f"{facts.st_dev:x}-{facts.st_ino:x}"
+def _directory_id(data: str) -> str:
+    """An id that no other data directory of this machine has."""
+    status = os.stat(data)
+    return f"{status.st_dev:x}-{status.st_ino:x}"
 
 
-def _text(path: str) -> str:
+def _read(path: str) -> str:
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         return file.read()

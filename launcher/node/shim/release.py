@@ -1,15 +1,15 @@
-"""Which keeper this is: one of another release speaks and writes otherwise."""
+"""The release of the shim: the protocol and the records of another one may differ."""
 
 import os
 import zlib
 
 
 def release() -> str:
-    """The same for the same program text, and only then; a launcher and its keeper compare theirs."""
+    """A checksum of the shim's source files; the launcher replaces a shim whose release is not its own."""
     folder = os.path.dirname(__file__)
-    sum_ = 0
+    checksum = 0
     for name in sorted(os.listdir(folder)):
         if name.endswith(".py"):
             with open(f"{folder}/{name}", "rb") as file:
-                sum_ = zlib.crc32(file.read(), sum_)
-    return f"{sum_:08x}"
+                checksum = zlib.crc32(file.read(), checksum)
+    return f"{checksum:08x}"

@@ -1,4 +1,4 @@
-"""One run as its keeper knows it: where its processes are, what it says, how it ended."""
+"""One run in the shim: its processes, its output and its end."""
 
 from __future__ import annotations
 
@@ -16,73 +16,78 @@ if TYPE_CHECKING:
 
     from launcher.node.shim.run_records import Json
 
-    Answer = Callable[[dict[str, Any]], None]
+    Respond = Callable[[dict[str, Any]], None]
 
-#: What a pipe holds at most, unless somebody has changed it.
-_CHUNK = 65536
+#: The default capacity of a pipe.
+_CHUNK_BYTES = 65536
+#: Parts of the container config that are needed only to prepare its files.
+_NOT_RECORDED = ("steps", "arguments")
 
 
 class ShimRun:
-    """A run from its start to its end, also of an earlier keeper. After the end only the few facts are kept."""
+    """A run from its start to its end, possibly recovered from an earlier shim."""
 
     __slots__ = (
-        "adopted",
         "cgroups",
-        "code",
+        "config",
         "directory",
         "ended",
+        "exit_code",
         "group",
         "id",
-        "isolation",
         "kill",
         "killed",
         "log",
+        "mode",
         "oom_kills",
         "outputs",
         "pid",
+        "pidfd",
         "socket",
         "started",
         "waiting",
     )
 
-    def __init__(self, run: str, directory: str) -> None:
-        self.id, self.directory = run, directory
+    def __init__(self, run: str, directory: str, mode: str) -> None:
+        """*mode* is the name of its isolation mode."""
+        self.id, self.directory, self.mode = run, directory, mode
         self.started = 0.0
         self.ended: Json | None = None
-        #: How many of its processes were killed because it exceeded its memory limit.
+        #: The number of its processes that were killed because the run exceeded its memory limit.
         self.oom_kills = 0
-        self.isolation = ""
+        #: The container config; empty once the program runs.
+        self.config: Json = {}
         #: The process whose end is the end of the run.
         self.pid = 0
-        #: Its signals go to this process group, and SIGKILL to this process (or, below zero, group).
+        #: The process group that receives signals, and the process (or, if negative, group) that receives SIGKILL.
         self.group = self.kill = 0
-        #: Descriptors by the name of the stream.
+        #: The name of the stream by descriptor.
         self.outputs: dict[int, bytes] = {}
         self.log: LogWriter | None = None
         self.cgroups: list[str] = []
-        #: Who asked for the start and has not been answered; None once it runs.
-        self.waiting: list[Answer] | None = None
-        #: The socket to its init until the program runs.
+        #: The start requests without a response; None once the program runs.
+        self.waiting: list[Respond] | None = None
+        #: The socket to its init, until the program runs.
         self.socket = -1
-        #: The descriptor of a process that is not a child of ours.
-        self.adopted = -1
+        #: The descriptor of the process of a recovered run, which is not a child of this shim.
+        self.pidfd = -1
         self.killed = False
-        #: Its exit code, when that is known before its last process is gone.
-        self.code: int | None = None
+        #: The exit code, if it is known before the last process has ended.
+        self.exit_code: int | None = None
 
-    def told(self) -> Json:
+    def to_json(self) -> Json:
         return {"id": self.id, "started": self.started, "ended": self.ended, "oom_kills": self.oom_kills}
 
     def open_outputs(self) -> None:
-        """Begin to read what the run says; from where an earlier keeper has left off."""
+        """Opens the run's output pipes for reading."""
         for name in run_records.OUTPUTS:
             file = os.open(f"{self.directory}/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             self.outputs[file] = name.encode()
 
     def read(self, file: int) -> int | None:
-        """How much of what the run said is now in its log; 0 when no more can come, None when it may come later."""
+        """Copies output to the log. Returns its size; 0 at the end of the stream, None if there may be more later."""
         try:
-            data = os.read(file, _CHUNK)
+            data = os.read(file, _CHUNK_BYTES)
         except BlockingIOError:
             return None
         if data and self.log is not None:
@@ -90,34 +95,34 @@ class ShimRun:
         return len(data)
 
     def log_bytes(self) -> int:
-        """Bytes of its log since it was opened; 0 without a log."""
+        """The bytes written to its log since it was opened."""
         return self.log.written if self.log is not None else 0
 
-    def unwritten(self) -> bytes:
-        """What the run said and is not in its log, taken out of its pipes."""
-        said = b""
+    def unread_output(self) -> bytes:
+        """Removes the output that is not in the log from the pipes, and returns it."""
+        output = b""
         for file in self.outputs:
             try:
-                said += os.read(file, _CHUNK)
+                output += os.read(file, _CHUNK_BYTES)
             except BlockingIOError:
                 continue
-        return said
+        return output
 
     def read_all(self) -> None:
-        """What the run said until now is in its log."""
+        """Copies all output in the pipes to the log."""
         for file in self.outputs:
             while self.read(file):
                 pass
 
-    def read_kept(self) -> None:
-        """What its own init has kept of its output, while no keeper was there, is in its log."""
-        kept = (run_records.word(self.directory, "output") or {}).get("output") or {}
+    def read_recorded_output(self) -> None:
+        """Copies the output that its init recorded while no shim ran to the log."""
+        outputs = (run_records.read_end(self.directory, "output") or {}).get("output") or {}
         for name in run_records.OUTPUTS:
-            if kept.get(name) and self.log is not None:
-                self.log.write(name.encode(), kept[name].encode("latin-1"), time.time_ns())
+            if outputs.get(name) and self.log is not None:
+                self.log.write(name.encode(), outputs[name].encode("latin-1"), time.time_ns())
 
     def signal(self, number: int) -> None:
-        """Send it to every process of the run."""
+        """Sends the signal to every process of the run."""
         try:
             if number == signal.SIGKILL:
                 self.killed = True
@@ -125,30 +130,29 @@ class ShimRun:
             else:
                 os.killpg(self.group, number)
         except (ProcessLookupError, PermissionError):
-            return  # it has ended, and that will be told; or it has become somebody else's by its own doing
+            return  # it has ended, which is reported separately; or its program became another user
 
-    def record(self, order: Json) -> None:
-        """Write down all that another keeper needs to know."""
-        facts = {
-            # How its files were made is history.
-            "order": {name: value for name, value in order.items() if name not in ("steps", "arguments")},
-            "way": self.isolation,
+    def record(self) -> None:
+        """Writes the record from which another shim recovers this run."""
+        record = {
+            "order": {name: value for name, value in self.config.items() if name not in _NOT_RECORDED},
+            "way": self.mode,
             "pid": self.pid,
-            "born": run_records.born(self.pid),
-            "boot": run_records.boot(),
+            "born": run_records.start_ticks(self.pid),
+            "boot": run_records.boot_id(),
             "group": self.group,
             "kill": self.kill,
             "cgroups": self.cgroups,
             "started": self.started,
         }
-        run_records.write(self.directory, run_records.RECORD, facts)
+        run_records.write(self.directory, run_records.RECORD, record)
 
     def close(self) -> None:
-        """Nothing of it is open any more."""
+        """Closes all its descriptors."""
         for file in self.outputs:
             os.close(file)
         self.outputs = {}
-        for file in (self.socket, self.adopted):
+        for file in (self.socket, self.pidfd):
             if file >= 0:
                 os.close(file)
-        self.socket = self.adopted = -1
+        self.socket = self.pidfd = -1

@@ -1,4 +1,4 @@
-"""What is written down of each run, so that nothing depends on the memory of one process."""
+"""The files in a run's directory, from which another shim recovers the run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import os
 RECORD = "run.json"
 ENDED = "ended.json"
 OUTPUTS = ("stdout", "stderr")
-#: Locked by the keeper of the data directory as long as it is there.
+#: Locked by the shim of the data directory as long as it runs.
 LOCK = "keeper.lock"
-#: Written by the container's own init: exit code and time, also when no keeper is there to see them.
-LAST_WORD = "end"
-#: The first line of that file, as soon as the program is allowed to run.
+#: JSON lines by the run's init, or by bubblewrap: the exit code and its time, also if no shim runs.
+END = "end"
+#: The first line of that file, written when the program may run.
 BEGAN = b'{"began": true}\n'
 
 TYPE_CHECKING = False
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def write(directory: str, name: str, content: Json) -> None:
-    """The file *name* holds *content*, whole, or it is as it was."""
+    """Replaces the file *name* by *content* atomically."""
     new = f"{directory}/.{name}"
     file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         text = json.dumps(content).encode()
-        # A full disk may take a part only.
+        # On a full disk only a part may be written.
         while text:
             text = text[os.write(file, text) :]
     finally:
@@ -37,7 +37,7 @@ def write(directory: str, name: str, content: Json) -> None:
 
 
 def read(directory: str, name: str) -> Json | None:
-    """What ``write`` wrote; None when there is no such file, or nothing that can be read in it."""
+    """The content of a file written by ``write``; None if it does not exist or is not a JSON object."""
     try:
         with open(f"{directory}/{name}", "rb") as file:
             content = json.loads(file.read())
@@ -46,25 +46,25 @@ def read(directory: str, name: str) -> Json | None:
     return content if isinstance(content, dict) else None
 
 
-def word(directory: str, about: str) -> Json | None:
-    """What the run's own init, or bubblewrap, has said *about* something; None when they said nothing."""
+def read_end(directory: str, key: str) -> Json | None:
+    """The first line of the run's end file that has *key*, or None."""
     try:
-        with open(f"{directory}/{LAST_WORD}", "rb") as file:
+        with open(f"{directory}/{END}", "rb") as file:
             lines = file.read().splitlines()
     except OSError:
         return None
     for line in lines:
         try:
-            said = json.loads(line)
+            content = json.loads(line)
         except ValueError:
             continue
-        if isinstance(said, dict) and about in said:
-            return said
+        if isinstance(content, dict) and key in content:
+            return content
     return None
 
 
 def remove(directory: str) -> None:
-    """No file of the run is left, and no directory; nothing happens when there is none."""
+    """Deletes the run's directory and its files, if it exists."""
     try:
         for entry in os.scandir(directory):
             os.unlink(entry.path)
@@ -73,17 +73,17 @@ def remove(directory: str) -> None:
         pass
 
 
-def boot() -> str:
-    """Which start of the machine this is."""
+def boot_id() -> str:
+    """An id that changes with each boot of the machine."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
-def born(pid: int) -> int | None:
-    """When the process was started, in the kernel's ticks; None when it is over."""
+def start_ticks(pid: int) -> int | None:
+    """The start time of the process in the kernel's ticks; None if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name of the program may hold spaces and brackets; what follows the last bracket does not.
+            # The program's name may contain spaces and brackets; the fields after the last bracket do not.
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None

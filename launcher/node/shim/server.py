@@ -1,4 +1,4 @@
-"""Hears requests over the socket, one JSON object to a line, and answers each by its number."""
+"""Serves the shim's socket: requests are JSON objects, one per line, and each response has its request's number."""
 
 from __future__ import annotations
 
@@ -16,50 +16,51 @@ if TYPE_CHECKING:
 
 
 class _Connection:
-    __slots__ = ("coming", "ends_runs", "file", "full", "going")
+    __slots__ = ("file", "input", "is_blocked", "kills_runs", "output")
 
     def __init__(self, file: int) -> None:
         self.file = file
-        self.coming = b""
-        self.going: list[bytes] = []
-        #: Whether the other side has not read what it was sent.
-        self.full = False
-        #: Whether the containers are killed when this connection ends.
-        self.ends_runs = False
+        self.input = b""
+        self.output: list[bytes] = []
+        #: Whether the client has to read before more can be written.
+        self.is_blocked = False
+        #: Whether all containers are killed when this connection ends.
+        self.kills_runs = False
 
 
 class ShimServer:
-    """The launchers that are connected: one, and for a moment perhaps another."""
+    """The connections of launchers: usually one, briefly two while one launcher replaces another."""
 
-    def __init__(self, listening: socket.socket, loop: Loop, keeper: Supervisor, abilities: Json) -> None:
-        self._listening, self._loop, self._keeper, self._abilities = listening, loop, keeper, abilities
+    def __init__(self, listener: socket.socket, loop: Loop, supervisor: Supervisor, hello: Json) -> None:
+        """*hello* is sent to every launcher that connects."""
+        self._listener, self._loop, self._supervisor, self._hello = listener, loop, supervisor, hello
         self._connections: dict[int, _Connection] = {}
-        #: Set when a launcher asks the keeper to end.
+        #: Set when a launcher requests the shim's end.
         self.stopped = False
-        listening.setblocking(False)
-        keeper.tell = self._tell
-        keeper.report_changed = self._report_changed
-        loop.watch(listening.fileno(), lambda _: self._accept())
+        listener.setblocking(False)
+        supervisor.report_ended = self._report_ended
+        supervisor.report_changed = self._report_changed
+        loop.watch(listener.fileno(), lambda _: self._accept())
 
-    def busy(self) -> bool:
+    def is_connected(self) -> bool:
         return bool(self._connections)
 
     def _accept(self) -> None:
         try:
-            connected, _ = self._listening.accept()
+            accepted, _ = self._listener.accept()
         except OSError:
-            return  # gone again, or no descriptor is left for it: whoever it is tries again
-        connected.setblocking(False)
-        connection = _Connection(connected.detach())
+            return  # the client has closed it, or no descriptor is left: then the client retries
+        accepted.setblocking(False)
+        connection = _Connection(accepted.detach())
         self._connections[connection.file] = connection
         self._loop.watch(connection.file, lambda events: self._serve(connection, events))
-        runs = [run.told() for run in self._keeper.runs.values() if run.waiting is None]
-        self._send(connection, {"hello": os.getpid(), "runs": runs, **self._abilities})
+        runs = [run.to_json() for run in self._supervisor.runs.values() if run.waiting is None]
+        self._send(connection, {"hello": os.getpid(), "runs": runs, **self._hello})
 
     def _serve(self, connection: _Connection, events: int) -> None:
         if events & WRITABLE:
-            connection.full = False
-            self._loop.change(connection.file, READABLE)
+            connection.is_blocked = False
+            self._loop.set_events(connection.file, READABLE)
         if not events & ~WRITABLE:
             return
         try:
@@ -71,66 +72,66 @@ class ShimServer:
         if not data:
             self._close(connection)
             return
-        *lines, connection.coming = (connection.coming + data).split(b"\n")
+        *lines, connection.input = (connection.input + data).split(b"\n")
         for line in lines:
-            self._request(connection, json.loads(line))
+            self._handle(connection, json.loads(line))
 
     def _close(self, connection: _Connection) -> None:
-        self._loop.leave(connection.file)
+        self._loop.unwatch(connection.file)
         os.close(connection.file)
         del self._connections[connection.file]
-        if connection.ends_runs:
+        if connection.kills_runs:
             self._stop()
 
-    def _request(self, connection: _Connection, asked: Json) -> None:
-        number, what = asked["n"], asked["op"]
+    def _handle(self, connection: _Connection, request: Json) -> None:
+        number, operation = request["n"], request["op"]
 
-        def answer(words: Json) -> None:
-            self._send(connection, {"n": number, **words})
+        def respond(response: Json) -> None:
+            self._send(connection, {"n": number, **response})
 
-        if what == "start":
-            self._keeper.start(asked["order"], answer)
-        elif what == "configure":
-            connection.ends_runs = asked["options"].get("ends_with_launcher", False)
-            self._keeper.configure(asked["options"])
-            answer({})
-        elif what == "execute":
-            self._keeper.execute(asked["run"], asked["argv"], asked["within"], answer)
+        if operation == "start":
+            self._supervisor.start(request["order"], respond)
+        elif operation == "configure":
+            connection.kills_runs = request["options"].get("ends_with_launcher", False)
+            self._supervisor.configure(request["options"])
+            respond({})
+        elif operation == "execute":
+            self._supervisor.execute(request["run"], request["argv"], request["within"], respond)
         else:
-            answer(self._quick(what, asked))
+            respond(self._response(operation, request))
 
-    def _quick(self, what: str, asked: Json) -> Json:
-        if what == "signal":
-            self._keeper.signal(asked["run"], asked["number"])
-        elif what == "forget":
-            return {"forgotten": self._keeper.forget(asked["run"])}
-        elif what == "stop":
+    def _response(self, operation: str, request: Json) -> Json:
+        if operation == "signal":
+            self._supervisor.signal(request["run"], request["number"])
+        elif operation == "forget":
+            return {"forgotten": self._supervisor.remove(request["run"])}
+        elif operation == "stop":
             self._stop()
         return {}
 
     def _stop(self) -> None:
-        self._keeper.kill_all()
+        self._supervisor.kill_all()
         self.stopped = True
 
-    def _tell(self, run: ShimRun) -> None:
+    def _report_ended(self, run: ShimRun) -> None:
         for connection in self._connections.values():
-            self._send(connection, {"ended": run.told()})
+            self._send(connection, {"ended": run.to_json()})
 
     def _report_changed(self, run: ShimRun) -> None:
         for connection in self._connections.values():
-            self._send(connection, {"changed": run.told()})
+            self._send(connection, {"changed": run.to_json()})
 
-    def _send(self, connection: _Connection, words: Json) -> None:
-        connection.going.append(json.dumps(words).encode() + b"\n")
+    def _send(self, connection: _Connection, message: Json) -> None:
+        connection.output.append(json.dumps(message).encode() + b"\n")
 
     def flush(self) -> None:
-        """Send what has gathered, as far as the other side takes it."""
+        """Writes the queued messages, as far as the clients' sockets accept them."""
         for connection in list(self._connections.values()):
-            if connection.going and not connection.full:
-                self._push(connection)
+            if connection.output and not connection.is_blocked:
+                self._write(connection)
 
-    def _push(self, connection: _Connection) -> None:
-        text = b"".join(connection.going)
+    def _write(self, connection: _Connection) -> None:
+        text = b"".join(connection.output)
         try:
             sent = os.write(connection.file, text)
         except BlockingIOError:
@@ -138,7 +139,7 @@ class ShimServer:
         except OSError:
             self._close(connection)
             return
-        connection.going = [text[sent:]] if sent < len(text) else []
-        if connection.going:
-            connection.full = True
-            self._loop.change(connection.file, READABLE | WRITABLE)
+        connection.output = [text[sent:]] if sent < len(text) else []
+        if connection.output:
+            connection.is_blocked = True
+            self._loop.set_events(connection.file, READABLE | WRITABLE)

@@ -1,4 +1,4 @@
-"""Directories with all that is in them: removed, and measured."""
+"""Removes directory trees, and measures their size."""
 
 import os
 import stat
@@ -6,97 +6,97 @@ from pathlib import Path
 
 from launcher.node.volumes.mounts import mounts_below, unmount
 
-#: Deeper directories are first moved up, so that neither the stack nor the open files run out.
-_DEEP = 64
+#: Deeper directories are moved up first, to limit the recursion and the number of open files.
+_MAX_DEPTH = 64
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_BLOCK = 512
+_BLOCK_BYTES = 512
 
 
 def remove_tree(directory: Path) -> None:
     """
-    The directory is gone with all in it, if it was there. Raises OSError when something would not go.
+    Remove the directory and its content, if it exists. Raises OSError if something cannot be removed.
 
-    What is mounted in it is unmounted first, and never removed; links are removed, never followed.
+    Mounts in it are unmounted first, and their content is never removed; links are not followed.
     """
     try:
-        outside = os.open(directory.parent, _OPEN & ~os.O_NOFOLLOW)
+        parent = os.open(directory.parent, _OPEN & ~os.O_NOFOLLOW)
     except FileNotFoundError:
         return
     try:
-        if not stat.S_ISDIR(os.stat(directory.name, dir_fd=outside, follow_symlinks=False).st_mode):
-            os.unlink(directory.name, dir_fd=outside)
+        if not stat.S_ISDIR(os.stat(directory.name, dir_fd=parent, follow_symlinks=False).st_mode):
+            os.unlink(directory.name, dir_fd=parent)
             return
         for point in mounts_below(directory):
             unmount(point)
-        if left := mounts_below(directory):
-            raise OSError(f"{left[0]} is still mounted: nothing below {directory} is removed")
-        _remove_directory(directory.name, outside)
+        if remaining := mounts_below(directory):
+            raise OSError(f"{remaining[0]} is still mounted: nothing below {directory} is removed")
+        _remove_directory(directory.name, parent)
     except FileNotFoundError:
         return
     finally:
-        os.close(outside)
+        os.close(parent)
 
 
 def _remove_directory(name: str, parent: int) -> None:
-    top = _opened(name, parent)
+    top = _open(name, parent)
     try:
-        # What is too deep has been moved to the top, where it is no longer deep.
-        while not _emptied(top, top, 0):
+        # Repeated until nothing was too deep: such directories have been moved to the top.
+        while not _remove_content(top, top, 0):
             pass
     finally:
         os.close(top)
     os.rmdir(name, dir_fd=parent)
 
 
-def _emptied(directory: int, top: int, depth: int) -> bool:
-    """Remove everything in *directory*. Whether that was all, with nothing moved to the top."""
-    whole = True
+def _remove_content(directory: int, top: int, depth: int) -> bool:
+    """Removes everything in *directory*. Returns False if a directory was too deep and moved to *top*."""
+    complete = True
     with os.scandir(directory) as entries:
-        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    for name, is_directory in found:
+        children = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_directory in children:
         if not is_directory:
             os.unlink(name, dir_fd=directory)
-        elif depth >= _DEEP:
-            lifted = f".{os.stat(name, dir_fd=directory, follow_symlinks=False).st_ino}.deep"
-            os.rename(name, lifted, src_dir_fd=directory, dst_dir_fd=top)
-            whole = False
+        elif depth >= _MAX_DEPTH:
+            moved = f".{os.stat(name, dir_fd=directory, follow_symlinks=False).st_ino}.deep"
+            os.rename(name, moved, src_dir_fd=directory, dst_dir_fd=top)
+            complete = False
         else:
-            inner = _opened(name, directory)
+            inner = _open(name, directory)
             try:
-                whole = _emptied(inner, top, depth + 1) and whole
+                complete = _remove_content(inner, top, depth + 1) and complete
             finally:
                 os.close(inner)
             os.rmdir(name, dir_fd=directory)
-    return whole
+    return complete
 
 
-def _opened(name: str, parent: int) -> int:
-    """A descriptor of the directory, in which its owner may now do everything."""
+def _open(name: str, parent: int) -> int:
+    """A descriptor of the directory, whose mode is changed so that its owner has all permissions."""
     try:
-        opened = os.open(name, _OPEN, dir_fd=parent)
+        descriptor = os.open(name, _OPEN, dir_fd=parent)
     except PermissionError:
         os.chmod(name, stat.S_IRWXU, dir_fd=parent)
-        opened = os.open(name, _OPEN, dir_fd=parent)
-    mode = os.fstat(opened).st_mode
+        descriptor = os.open(name, _OPEN, dir_fd=parent)
+    mode = os.fstat(descriptor).st_mode
     if mode & stat.S_IRWXU != stat.S_IRWXU:
-        os.fchmod(opened, stat.S_IRWXU)
-    return opened
+        os.fchmod(descriptor, stat.S_IRWXU)
+    return descriptor
 
 
 def usage(directory: Path) -> int:
-    """Bytes of disk that everything in the directory takes; what goes away meanwhile does not count."""
+    """The bytes of disk that the directory's content uses; files that are removed meanwhile do not count."""
     total = 0
-    waiting = [str(directory)]
-    while waiting:
+    pending = [str(directory)]
+    while pending:
         try:
-            with os.scandir(waiting.pop()) as entries:
+            with os.scandir(pending.pop()) as entries:
                 for entry in entries:
                     try:
-                        total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK
+                        total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
                     except FileNotFoundError:
                         continue
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+                        pending.append(entry.path)
         except (FileNotFoundError, PermissionError):
             continue
     return total

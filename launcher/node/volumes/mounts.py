@@ -1,26 +1,24 @@
-"""Mounts of this machine: what is mounted where, one more, one less."""
+"""Mounts and unmounts filesystems of this machine."""
 
 import ctypes
 import os
-import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from launcher.core.errors import LauncherError
+from launcher.node.shim import linux
 
 
 class MountFailed(LauncherError):
-    """The volume cannot be made ready as things are; the same may work later."""
+    """The volume cannot be prepared now; a retry may succeed."""
 
 
 _NO_SUID, _NO_DEVICES = 2, 4
 _DETACH = 2
-_ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def mount_tmpfs(target: Path, size: int | None) -> None:
-    """A file system in memory stands at *target*. Raises OSError when this user may not."""
+    """Mounts a tmpfs at *target*. Raises OSError without the privilege."""
     options = "mode=0777" + ("" if size is None else f",size={size}")
     failed = _libc().mount(b"tmpfs", os.fsencode(target), b"tmpfs", _NO_SUID | _NO_DEVICES, options.encode())
     if failed:
@@ -28,27 +26,20 @@ def mount_tmpfs(target: Path, size: int | None) -> None:
 
 
 def unmount(target: Path) -> None:
-    """Nothing is mounted at *target* any more for those who come now. Raises OSError."""
-    # Detached, because a container that is just ending may hold it a moment longer.
+    """Unmounts *target* lazily. Raises OSError."""
+    # Lazily, because a container that is just ending may still use it.
     if _libc().umount2(os.fsencode(target), _DETACH):
         raise _error(target)
 
 
 def mounts_below(directory: Path) -> list[Path]:
-    """Every mount point at or below *directory*, the innermost first."""
-    root = os.path.realpath(directory)
-    below = [point for point in _mount_points() if point == root or point.startswith(root.rstrip("/") + "/")]
+    """The mount points at or below *directory*, the innermost first."""
+    below = linux.mounts_below(os.path.realpath(directory))
     return [Path(point) for point in sorted(below, key=lambda point: point.count("/"), reverse=True)]
 
 
 def is_mount_point(directory: Path) -> bool:
-    return os.path.realpath(directory) in _mount_points()
-
-
-def _mount_points() -> Iterator[str]:
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
-        for line in lines:
-            yield _ESCAPE.sub(lambda code: chr(int(code[1], 8)), line.split(" ", 5)[4])
+    return os.path.realpath(directory) in linux.mount_points()
 
 
 @cache

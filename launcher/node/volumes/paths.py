@@ -1,4 +1,4 @@
-"""Paths made of names, and directories opened without following a symbolic link."""
+"""Joins names to paths safely, and opens directories without following symbolic links."""
 
 import os
 import stat
@@ -12,40 +12,40 @@ _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def entry(directory: Path, name: object) -> Path:
     """
-    The entry *name* of *directory*. Raises MountFailed for a name that would lead anywhere else.
+    The entry *name* of *directory*. Raises MountFailed for a name that is not a single path component.
 
-    Admission rejects such names; this is for objects that were stored in another way.
+    Admission rejects such names; this is for objects that were stored without it.
     """
     if not is_file_name(name):
         raise MountFailed(f"{name!r} cannot be a file name: rename it")
     return directory / str(name)
 
 
-def open_directory(real: Path, *, make: bool) -> int:
+def open_directory(real: Path, *, create: bool) -> int:
     """
-    A descriptor of the directory *real*, an absolute path without symbolic links; with *make*, of a new one.
+    A descriptor of the directory *real*, an absolute path without symbolic links; *create* creates missing parts.
 
-    Raises OSError, also when a part of the path is a link.
+    Raises OSError, also if a part of the path is a link.
     """
-    at = os.open("/", _DIRECTORY)
+    current = os.open("/", _DIRECTORY)
     for name in real.parts[1:]:
         try:
-            if make:
-                make_directory(name, at)
-            below = os.open(name, _DIRECTORY, dir_fd=at)
+            if create:
+                create_directory(name, current)
+            child = os.open(name, _DIRECTORY, dir_fd=current)
         finally:
-            os.close(at)
-        at = below
-    return at
+            os.close(current)
+        current = child
+    return current
 
 
-def make_directory(name: str, parent: int, mode: int = 0o755) -> None:
-    """There is something called *name* in the directory *parent*: a new directory, unless it was there before."""
+def create_directory(name: str, parent: int, mode: int = 0o755) -> None:
+    """Creates the directory *name* in *parent*, unless *name* exists."""
     if is_missing(name, parent):
         try:
             os.mkdir(name, mode, dir_fd=parent)
         except FileExistsError:
-            return  # made by another pod in the meantime
+            return  # created by another pod meanwhile
 
 
 def is_missing(name: str, parent: int) -> bool:

@@ -1,4 +1,4 @@
-"""Volumes made of what the API knows: configMap, secret, downwardAPI, and projected of these; as files, pure."""
+"""The files of configMap, secret, downwardAPI and projected volumes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,20 +6,25 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from launcher.node.pods.downward_api import DownwardApiContext, UnknownField, field_value, resource_value
-from launcher.node.pods.environment import Found, Reference, container_named, data_of
+from launcher.node.pods.environment import (
+    LocalObjectReference,
+    ReferencedObjects,
+    container_spec,
+    decoded_data,
+)
 from launcher.node.volumes.mounts import MountFailed
 from launcher.store.interface import CONFIG_MAPS, SECRETS, Object, ResourceKind
 
-#: The families that this module knows, as they are named in a pod's volumes.
-FAMILIES = ("configMap", "secret", "downwardAPI", "projected")
+#: The volume types of this module.
+VOLUME_TYPES = ("configMap", "secret", "downwardAPI", "projected")
 _KINDS = {"configMap": CONFIG_MAPS, "secret": SECRETS}
-_WORDS = {CONFIG_MAPS: "configmap", SECRETS: "secret"}
+_KIND_NAMES = {CONFIG_MAPS: "configmap", SECRETS: "secret"}
 _DEFAULT_MODE = 0o644
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectedFile:
-    """What stands in one file."""
+    """The content and mode of a file."""
 
     data: bytes
     mode: int
@@ -29,62 +34,63 @@ class ProjectedFile:
 Files = Mapping[str, ProjectedFile]
 
 
-def references_in(volume: Mapping[str, Any]) -> Iterator[Reference]:
-    """The config maps and secrets that the volume is made of."""
-    for family, source in _parts(volume):
-        if kind := _KINDS.get(family):
+def object_references_of_volume(volume: Mapping[str, Any]) -> Iterator[LocalObjectReference]:
+    """The ConfigMaps and Secrets that the volume references."""
+    for volume_type, source in _sources(volume):
+        if kind := _KINDS.get(volume_type):
             name = source.get("secretName") or source.get("name") or ""
-            yield Reference(kind, name, bool(source.get("optional")))
+            yield LocalObjectReference(kind, name, bool(source.get("optional")))
 
 
-def files_of(volume: Mapping[str, Any], facts: DownwardApiContext, found: Found) -> Files:
-    """Every file of the volume. Raises MountFailed when something it is made of is not there."""
-    whole: Mapping[str, Any] = next(
-        (volume[family] for family in FAMILIES if volume.get(family) is not None), {}
+def volume_files(volume: Mapping[str, Any], context: DownwardApiContext, objects: ReferencedObjects) -> Files:
+    """The files of the volume. Raises MountFailed if a referenced object or key does not exist."""
+    spec: Mapping[str, Any] = next(
+        (volume[name] for name in VOLUME_TYPES if volume.get(name) is not None), {}
     )
-    mode = whole.get("defaultMode")
+    mode = spec.get("defaultMode")
     mode = _DEFAULT_MODE if mode is None else mode
     files: dict[str, ProjectedFile] = {}
-    for family, source in _parts(volume):
-        made = (
-            _downward(source, facts, mode) if family == "downwardAPI" else _held(family, source, found, mode)
+    for volume_type, source in _sources(volume):
+        files.update(
+            _downward_api_files(source, context, mode)
+            if volume_type == "downwardAPI"
+            else _object_files(volume_type, source, objects, mode)
         )
-        files.update(made)
     for path in files:
-        _check(path)
+        _check_path(path)
     return files
 
 
-def _parts(volume: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The families that the volume is made of, each with what it says."""
+def _sources(volume: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The type and the spec of each source of the volume."""
     projected = volume.get("projected")
     for source in (projected.get("sources") or ()) if projected is not None else (volume,):
-        for family, said in source.items():
-            if family in _KINDS or family == "downwardAPI":
-                yield family, said
+        for volume_type, spec in source.items():
+            if volume_type in _KINDS or volume_type == "downwardAPI":
+                yield volume_type, spec
             elif projected is not None:
                 raise MountFailed(
-                    f"projected.sources: {family} is not given out here: use configMap, secret or downwardAPI"
+                    f"projected.sources: {volume_type} is not supported: use configMap, secret or downwardAPI"
                 )
 
 
-def _held(
-    family: str, source: Mapping[str, Any], found: Found, mode: int
+def _object_files(
+    volume_type: str, source: Mapping[str, Any], objects: ReferencedObjects, mode: int
 ) -> Iterator[tuple[str, ProjectedFile]]:
-    kind = _KINDS[family]
+    kind = _KINDS[volume_type]
     name = source.get("secretName") or source.get("name") or ""
-    obj = found.get((kind, name))
+    obj = objects.get((kind, name))
     if obj is None:
         if source.get("optional"):
             return
-        raise MountFailed(f'{_WORDS[kind]} "{name}" not found')
-    yield from _chosen(kind, obj, source, mode)
+        raise MountFailed(f'{_KIND_NAMES[kind]} "{name}" not found')
+    yield from _selected_files(kind, obj, source, mode)
 
 
-def _chosen(
+def _selected_files(
     kind: ResourceKind, obj: Object, source: Mapping[str, Any], mode: int
 ) -> Iterator[tuple[str, ProjectedFile]]:
-    data = data_of(kind, obj)
+    data = decoded_data(kind, obj)
     items = source.get("items")
     if not items:
         for key, content in data.items():
@@ -94,34 +100,34 @@ def _chosen(
         if item["key"] in data:
             yield item["path"], ProjectedFile(data[item["key"]], _mode(item, mode))
         elif not source.get("optional"):
-            raise MountFailed(f"references non-existent {_WORDS[kind]} key: {item['key']}")
+            raise MountFailed(f"references non-existent {_KIND_NAMES[kind]} key: {item['key']}")
 
 
-def _downward(
-    source: Mapping[str, Any], facts: DownwardApiContext, mode: int
+def _downward_api_files(
+    source: Mapping[str, Any], context: DownwardApiContext, mode: int
 ) -> Iterator[tuple[str, ProjectedFile]]:
     for item in source.get("items") or ():
         try:
-            yield item["path"], ProjectedFile(_told(item, facts).encode(), _mode(item, mode))
+            yield item["path"], ProjectedFile(_value(item, context).encode(), _mode(item, mode))
         except ValueError as error:
             raise MountFailed(f'downwardAPI "{item["path"]}": {error}') from error
 
 
-def _told(item: Mapping[str, Any], facts: DownwardApiContext) -> str:
+def _value(item: Mapping[str, Any], context: DownwardApiContext) -> str:
     if ref := item.get("fieldRef"):
-        return field_value(facts, ref["fieldPath"])
+        return field_value(context, ref["fieldPath"])
     if ref := item.get("resourceFieldRef"):
-        return resource_value(facts, container_named(facts.pod, ref.get("containerName", "")), ref)
-    raise UnknownField("it needs a fieldRef or a resourceFieldRef")
+        return resource_value(context, container_spec(context.pod, ref.get("containerName", "")), ref)
+    raise UnknownField("fieldRef or resourceFieldRef is required")
 
 
-def _mode(item: Mapping[str, Any], otherwise: int) -> int:
+def _mode(item: Mapping[str, Any], default: int) -> int:
     mode = item.get("mode")
-    return otherwise if mode is None else int(mode)
+    return default if mode is None else int(mode)
 
 
-def _check(path: str) -> None:
-    """Raises MountFailed unless the path stays within the volume."""
+def _check_path(path: str) -> None:
+    """Raises MountFailed for a path outside the volume."""
     parts = PurePosixPath(path)
     if parts.is_absolute() or not parts.parts or ".." in parts.parts or "\0" in path:
         raise MountFailed(f'path "{path}" must be relative, without ".."')

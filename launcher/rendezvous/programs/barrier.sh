@@ -1,68 +1,69 @@
 #!/bin/sh
-# Waits until every task of this attempt has its address; does what FrameworkController's barrier does.
+# Waits until every task of this attempt has an address, as FrameworkController's barrier does.
 #
-# Writes framework.json and injector.sh to the working directory, and to /mnt/frameworkbarrier where there is one.
-# Instead of reading the Framework again and again it asks the launcher once. In its environment, beside what every pod
-# of the launcher's has (LAUNCHER_RENDEZVOUS, LAUNCHER_TOKEN, LAUNCHER_CA, FC_FRAMEWORK_NAME and the like):
+# Writes framework.json and injector.sh to the working directory, and to /mnt/frameworkbarrier if that exists. It sends
+# one request to the launcher instead of polling the Framework. Environment, in addition to the variables that the
+# launcher sets in every pod (LAUNCHER_RENDEZVOUS, LAUNCHER_TOKEN, LAUNCHER_CA, FC_FRAMEWORK_NAME and others):
 #
-#   BARRIER_CHECK_INTERVAL_SEC  at least 5, 10 if nothing is said: how long until it asks again after a failure
-#   BARRIER_CHECK_TIMEOUT_SEC   60 to 1200, 600 if nothing is said: when it gives up
-#   KUBE_APISERVER_ADDRESS, KUBECONFIG  not needed: the launcher itself is asked, without an account of the cluster
+#   BARRIER_CHECK_INTERVAL_SEC  seconds between two requests after an error: at least 5, by default 10
+#   BARRIER_CHECK_TIMEOUT_SEC   timeout in seconds: 60 to 1200, by default 600
+#   KUBE_APISERVER_ADDRESS, KUBECONFIG  ignored: requests go to the launcher, without Kubernetes credentials
 #
-# It ends with 0 when all is written; 201 when the time was up; 210 when there is no such Framework or attempt, or the
-# environment is wrong; 1 when nobody answered in time or something cannot be written.
+# Exit codes: 0 when the files are written; 201 after the timeout; 210 if the Framework or the attempt does not exist,
+# or the environment is invalid; 1 if the last request before the timeout failed, or a file cannot be written.
 
-me=barrier
+program=barrier
 . http_request.sh
 
-# Ends the program unless $2, the value of the variable $1, is a whole number from $3 to $4.
-whole_number() {
+# Exits unless $2, the value of the variable $1, is an integer from $3 to $4.
+check_integer() {
     case $2 in
-    '' | *[!0-9]*) fail 210 "$1: '$2' is not a whole number" ;;
+    '' | *[!0-9]*) fail 210 "$1: invalid value '$2': must be an integer" ;;
     esac
-    [ "${#2}" -le 9 ] && [ "$2" -ge "$3" ] && [ "$2" -le "$4" ] || fail 210 "$1: $2 is not from $3 to $4"
+    [ "${#2}" -le 9 ] && [ "$2" -ge "$3" ] && [ "$2" -le "$4" ] ||
+        fail 210 "$1: invalid value $2: must be between $3 and $4"
 }
 
 interval=${BARRIER_CHECK_INTERVAL_SEC-10}
 timeout=${BARRIER_CHECK_TIMEOUT_SEC-600}
 [ -n "${FC_FRAMEWORK_NAME:-}" ] || fail 210 "FC_FRAMEWORK_NAME is not set"
-whole_number BARRIER_CHECK_INTERVAL_SEC "$interval" 5 999999999
-whole_number BARRIER_CHECK_TIMEOUT_SEC "$timeout" 60 1200
+check_integer BARRIER_CHECK_INTERVAL_SEC "$interval" 5 999999999
+check_integer BARRIER_CHECK_TIMEOUT_SEC "$timeout" 60 1200
 [ -z "${KUBE_APISERVER_ADDRESS:-}${KUBECONFIG:-}" ] ||
-    say "the launcher is asked; KUBE_APISERVER_ADDRESS and KUBECONFIG are not needed"
-[ -n "${LAUNCHER_RENDEZVOUS:-}" ] || fail 1 "LAUNCHER_RENDEZVOUS is not set: this is no pod of the launcher's"
+    log "KUBE_APISERVER_ADDRESS and KUBECONFIG are ignored; requests go to the launcher"
+[ -n "${LAUNCHER_RENDEZVOUS:-}" ] || fail 1 "LAUNCHER_RENDEZVOUS is not set; this is not a pod of the launcher"
 
-scratch=${PWD%/}/.$me
+work_dir=${PWD%/}/.$program
 token=${LAUNCHER_TOKEN:-}
-prepare_to_ask "$LAUNCHER_RENDEZVOUS"
-began=$(date +%s)
-left=$timeout
+init_http_client "$LAUNCHER_RENDEZVOUS"
+start=$(date +%s)
+remaining=$timeout
 while :; do
-    poll=$left
-    [ "$poll" -le 300 ] || poll=300
-    [ "$poll" -ge 0 ] || poll=0
-    ask "$LAUNCHER_RENDEZVOUS?format=framework.json,injector.sh&task=$FC_TASKROLE_NAME/$FC_TASK_INDEX&wait=$poll" \
-        "$((poll + 15))"
-    hear
-    left=$((timeout - ($(date +%s) - began)))
+    wait=$remaining
+    [ "$wait" -le 300 ] || wait=300
+    [ "$wait" -ge 0 ] || wait=0
+    http_get "$LAUNCHER_RENDEZVOUS?format=framework.json,injector.sh&task=$FC_TASKROLE_NAME/$FC_TASK_INDEX&wait=$wait" \
+        "$((wait + 15))"
+    set_message
+    remaining=$((timeout - ($(date +%s) - start)))
     pause=1
-    case $code in
+    case $http_code in
     200) break ;;
-    202 | 204) [ "$left" -gt 0 ] || fail 201 "gave up after $timeout s: $told" ;;
-    401 | 403 | 404 | 410) fail 210 "$told" ;;
+    202 | 204) [ "$remaining" -gt 0 ] || fail 201 "timed out after ${timeout}s: $message" ;;
+    401 | 403 | 404 | 410) fail 210 "$message" ;;
     *)
-        [ "$left" -gt 0 ] || fail 1 "gave up after $timeout s: $told"
+        [ "$remaining" -gt 0 ] || fail 1 "timed out after ${timeout}s: $message"
         pause=$interval
         ;;
     esac
-    say "$told"
-    [ "$pause" -lt "$left" ] || pause=1
-    rest "$pause"
-    left=$((timeout - ($(date +%s) - began)))
+    log "$message"
+    [ "$pause" -lt "$remaining" ] || pause=1
+    sleep_with_jitter "$pause"
+    remaining=$((timeout - ($(date +%s) - start)))
 done
 
 for directory in "$PWD" /mnt/frameworkbarrier; do
     [ -d "$directory" ] || continue
-    put framework.json "$directory"
-    put injector.sh "$directory"
+    write_file framework.json "$directory"
+    write_file injector.sh "$directory"
 done

@@ -1,99 +1,101 @@
-# Asking the launcher with what the image has: curl, python3 or wget.
+# HTTP GET requests with a tool of the image: curl, python3 or wget.
 #
-# The caller sets $me (who speaks), $scratch (a directory that only it can read) and $token (empty: none is shown).
-# After `ask URL SECONDS`, $code is the HTTP status of the answer, 000 when there was none; the answer is in the file
-# $scratch/answer, and $scratch/error says what went wrong. No token stands on a command line, but where busybox's wget
-# is all there is.
+# The program that includes this file sets $program (its name in messages), $work_dir (a directory that only it can
+# read) and $token (a bearer token; empty: none). After `http_get URL SECONDS`, $http_code is the HTTP status of the
+# response, 000 if there was none; $work_dir/response is the body, and $work_dir/error the output of the tool. The token
+# is not on a command line, except with the wget of busybox.
 
-say() {
-    echo "$me: $*" >&2
+log() {
+    echo "$program: $*" >&2
 }
 
+# Prints a message and exits with status $1.
 fail() {
     status=$1
     shift
-    say "$*"
+    log "$*"
     exit "$status"
 }
 
-# Sets $asker to who can ask at the URL $1, and writes what it needs to $scratch.
-prepare_to_ask() {
-    mkdir -p "$scratch" && chmod 700 "$scratch" || fail 1 "cannot write to $scratch"
-    trap 'rm -rf "$scratch"' EXIT
-    # Some shells keep what they hand on to others in files.
-    TMPDIR=$scratch
-    # A shell hears a signal only between two commands, so whatever takes long runs beside it.
+# Sets $http_client to the tool for requests to the URL $1, and writes its configuration to $work_dir.
+init_http_client() {
+    mkdir -p "$work_dir" && chmod 700 "$work_dir" || fail 1 "cannot write to $work_dir"
+    trap 'rm -rf "$work_dir"' EXIT
+    # Some shells store here-documents in files.
+    TMPDIR=$work_dir
+    # A shell handles signals between two commands only, so long commands run in the background.
     child=
     trap 'kill $child 2>/dev/null; exit 143' TERM
     trap 'kill $child 2>/dev/null; exit 130' INT
     if [ -n "${LAUNCHER_CA:-}" ]; then
-        printf '%s\n' "$LAUNCHER_CA" >"$scratch/ca" || fail 1 "cannot write to $scratch"
+        printf '%s\n' "$LAUNCHER_CA" >"$work_dir/ca" || fail 1 "cannot write to $work_dir"
     fi
     if command -v curl >/dev/null 2>&1; then
-        asker=curl
+        http_client=curl
     elif command -v python3 >/dev/null 2>&1; then
-        asker=python3
+        http_client=python3
     elif ! command -v wget >/dev/null 2>&1; then
-        fail 1 "this image has none of curl, python3 and wget to ask the launcher with: use one that has"
+        fail 1 "the image has none of curl, python3 and wget; use an image with one of them"
     elif wget --version 2>/dev/null | grep -q 'GNU Wget '; then
-        asker=wget
-        printf '%s\n' "${token:+header = Authorization: Bearer $token}" >"$scratch/wgetrc"
+        http_client=wget
+        printf '%s\n' "${token:+header = Authorization: Bearer $token}" >"$work_dir/wgetrc"
     else
-        asker=busybox
+        http_client=busybox
         case $1 in
-        https:*) fail 1 "the wget of this image cannot check a certificate: use one with curl, python3 or GNU's wget" ;;
+        https:*) fail 1 "the wget of the image does not verify certificates; use curl, python3 or GNU wget" ;;
         esac
-        [ -z "$token" ] || say "there is only a wget here that takes the token of this attempt on its command line"
+        [ -z "$token" ] || log "the wget of the image shows the token of this attempt on its command line"
     fi
 }
 
-ask() {
-    code=000
-    : >"$scratch/code"
-    : >"$scratch/answer"
-    "ask_$asker" "$1" "$2" </dev/null >"$scratch/code" 2>"$scratch/error" &
+# Sends a request to the URL $1 with a limit of $2 seconds.
+http_get() {
+    http_code=000
+    : >"$work_dir/status"
+    : >"$work_dir/response"
+    "http_get_$http_client" "$1" "$2" </dev/null >"$work_dir/status" 2>"$work_dir/error" &
     child=$!
     if wait "$child"; then
-        read -r code <"$scratch/code" || code=000
+        read -r http_code <"$work_dir/status" || http_code=000
     fi
     child=
 }
 
-ask_curl() {
+http_get_curl() {
     header=
-    authority=
-    packed=
+    ca=
+    compressed=
     [ -z "$token" ] || header="header = \"Authorization: Bearer $token\""
-    [ -z "${LAUNCHER_CA:-}" ] || authority="cacert = \"$scratch/ca\""
-    # Of thousands of tasks, an answer is far shorter when it is packed.
-    case $(curl --version 2>/dev/null) in *libz*) packed=compressed ;; esac
+    [ -z "${LAUNCHER_CA:-}" ] || ca="cacert = \"$work_dir/ca\""
+    # The response for thousands of tasks is much smaller when it is compressed.
+    case $(curl --version 2>/dev/null) in *libz*) compressed=compressed ;; esac
     exec curl -q -K - <<END
 url = "$1"
 max-time = $2
-output = "$scratch/answer"
+output = "$work_dir/response"
 write-out = "%{http_code}\n"
 noproxy = "*"
 silent
 show-error
 $header
-$authority
-$packed
+$ca
+$compressed
 END
 }
 
-ask_python3() {
-    ask_token=$token exec python3 -c '
+http_get_python3() {
+    http_token=$token exec python3 -c '
 import os, sys
 from urllib import error, request
 
-url, seconds, file = sys.argv[1:]
+url, seconds, path = sys.argv[1:]
 handlers = [request.ProxyHandler({})]
 if url.startswith("https:"):
     import ssl
 
     context = ssl.create_default_context(cadata=os.environ.get("LAUNCHER_CA") or None)
     handlers.append(request.HTTPSHandler(context=context))
-token = os.environ["ask_token"]
+token = os.environ["http_token"]
 headers = {"Authorization": "Bearer " + token} if token else {}
 try:
     import gzip
@@ -101,31 +103,31 @@ try:
     headers["Accept-Encoding"] = "gzip"
 except ImportError:
     pass
-question = request.Request(url, headers=headers)
 try:
     try:
-        answer = request.build_opener(*handlers).open(question, timeout=float(seconds))
-    except error.HTTPError as refusal:
-        answer = refusal
-    text = answer.read()
-    if answer.headers.get("Content-Encoding") == "gzip":
-        text = gzip.decompress(text)
-    with open(file, "wb") as output:
-        output.write(text)
-except Exception as trouble:
-    sys.exit(str(getattr(trouble, "reason", trouble)))
-print(answer.getcode())
-' "$1" "$2" "$scratch/answer"
+        opener = request.build_opener(*handlers)
+        response = opener.open(request.Request(url, headers=headers), timeout=float(seconds))
+    except error.HTTPError as failure:
+        response = failure
+    body = response.read()
+    if response.headers.get("Content-Encoding") == "gzip":
+        body = gzip.decompress(body)
+    with open(path, "wb") as file:
+        file.write(body)
+except Exception as failure:
+    sys.exit(str(getattr(failure, "reason", failure)))
+print(response.getcode())
+' "$1" "$2" "$work_dir/response"
 }
 
-ask_wget() {
-    export WGETRC="$scratch/wgetrc"
-    wget -nv --no-proxy -t 1 -T "$2" --content-on-error ${LAUNCHER_CA:+"--ca-certificate=$scratch/ca"} \
-        -O "$scratch/answer" "$1" 2>"$scratch/words" &
-    hear_wget "$!"
+http_get_wget() {
+    export WGETRC="$work_dir/wgetrc"
+    wget -nv --no-proxy -t 1 -T "$2" --content-on-error ${LAUNCHER_CA:+"--ca-certificate=$work_dir/ca"} \
+        -O "$work_dir/response" "$1" 2>"$work_dir/output" &
+    print_wget_status "$!"
 }
 
-ask_busybox() {
+http_get_busybox() {
     limit=
     option=
     if wget --help 2>&1 | grep -q -e '-T SEC'; then
@@ -133,56 +135,56 @@ ask_busybox() {
     elif timeout 5 true 2>/dev/null; then
         limit="timeout $2"
     fi
-    # shellcheck disable=SC2086 # these two are words, or nothing
+    # shellcheck disable=SC2086 # both are split into words
     $limit wget -Y off $option ${token:+--header "Authorization: Bearer $token"} \
-        -O "$scratch/answer" "$1" 2>"$scratch/words" &
-    hear_wget "$!"
+        -O "$work_dir/response" "$1" 2>"$work_dir/output" &
+    print_wget_status "$!"
 }
 
-# Prints the status that wget, the process $1, keeps to itself. A good answer that asks for patience is empty, or says
-# who is missing; a bad one is told as `ERROR 403: Forbidden` or `HTTP/1.1 403 Forbidden`.
-hear_wget() {
+# Prints the HTTP status of the request of wget, the process $1. wget reports the status of an error only, as
+# `ERROR 403: Forbidden` or `HTTP/1.1 403 Forbidden`. A 202 has an empty body, or one that lists missing tasks.
+print_wget_status() {
     trap 'kill "$1" 2>/dev/null; exit 143' TERM
     if ! wait "$1"; then
-        cat "$scratch/words" >&2
+        cat "$work_dir/output" >&2
         sed -n -e 's/.*ERROR \([1-5][0-9][0-9]\)[: ].*/\1/p' -e 's/.*HTTP\/1\.[01] \([1-5][0-9][0-9]\) .*/\1/p' \
-            "$scratch/words"
-    elif [ ! -s "$scratch/answer" ] || grep -q '^{.*"missing":\[' "$scratch/answer"; then
+            "$work_dir/output"
+    elif [ ! -s "$work_dir/response" ] || grep -q '^{.*"missing":\[' "$work_dir/response"; then
         echo 202
     else
         echo 200
     fi
 }
 
-# Sets $told to one line about the last question: what the launcher said, or why nobody did.
-hear() {
-    if [ "$code" = 000 ]; then
-        told=$(sed -n '/./{p;q;}' "$scratch/error")
-        told="the launcher cannot be reached${told:+ ($told)}"
+# Sets $message to one line about the last request: the message in the response, or the error.
+set_message() {
+    if [ "$http_code" = 000 ]; then
+        message=$(sed -n '/./{p;q;}' "$work_dir/error")
+        message="the launcher cannot be reached${message:+ ($message)}"
     else
-        told=$(sed -n -e "s/\\\\\"/'/g" -e 's/.*"message": *"\([^"]*\)".*/\1/p' "$scratch/answer")
-        told=${told:-the launcher answers $code}
+        message=$(sed -n -e "s/\\\\\"/'/g" -e 's/.*"message": *"\([^"]*\)".*/\1/p' "$work_dir/response")
+        message=${message:-the launcher returned HTTP status $http_code}
     fi
 }
 
-# About $1 seconds, and a little more by chance: those who wait together do not come back together.
-rest() {
-    read -r chance 2>/dev/null </proc/sys/kernel/random/uuid || chance=0
-    sleep "$(($1 + 0x${chance%%-*} % ($1 + 1)))" &
+# Sleeps for $1 seconds to twice as long, so that the pods do not send their requests at the same time.
+sleep_with_jitter() {
+    read -r random 2>/dev/null </proc/sys/kernel/random/uuid || random=0
+    sleep "$(($1 + 0x${random%%-*} % ($1 + 1)))" &
     child=$!
     wait "$child"
     child=
 }
 
-# The file $1 of an answer in which every file begins with a line `==> NAME <==`.
-part() {
-    sed -n "/^==> $1 <==\$/,/^==> .* <==\$/{/^==> .* <==\$/!p;}" "$scratch/answer"
+# Prints the file $1 of a response in which every file follows a line `==> NAME <==`.
+print_file() {
+    sed -n "/^==> $1 <==\$/,/^==> .* <==\$/{/^==> .* <==\$/!p;}" "$work_dir/response"
 }
 
-# Puts that file into the directory $2: whole, or not at all.
-put() {
+# Writes the file $1 of the response to the directory $2, atomically.
+write_file() {
     mode=644
     case $1 in *.sh) mode=755 ;; esac
-    [ ! -d "$2/$1" ] && part "$1" >"$2/.$1.new" && chmod "$mode" "$2/.$1.new" && mv -f "$2/.$1.new" "$2/$1" ||
-        fail 1 "cannot write $2/$1"
+    [ ! -d "$2/$1" ] && print_file "$1" >"$2/.$1.new" && chmod "$mode" "$2/.$1.new" &&
+        mv -f "$2/.$1.new" "$2/$1" || fail 1 "cannot write $2/$1"
 }

@@ -1,95 +1,99 @@
 #!/bin/sh
-# Waits until every task of this attempt has its address, and writes what the launcher then tells.
+# Waits until every task of this attempt has an address, and writes the files with the addresses.
 #
-# It is what the init container launcher-discovery runs, in any image with a POSIX shell and one of curl, python3 and
-# wget. It asks once and is answered when all is known; it asks again when that takes longer than one question lasts,
-# or when the launcher was away. In its environment:
+# The init container launcher-discovery runs this program, in any image with a POSIX shell and curl, python3 or wget. It
+# sends one request, which the launcher answers when all addresses are known. The request is repeated if it ends before
+# that or fails. Environment:
 #
-#   LAUNCHER_RENDEZVOUS  where to ask: the URL of this attempt
-#   LAUNCHER_TOKEN       shows that this pod is of this attempt
-#   LAUNCHER_CA          whose word on the launcher's certificate counts, as PEM; empty: the image's own authorities
-#   LAUNCHER_MOUNT       where to write
-#   LAUNCHER_TIMEOUT     seconds after which it gives up; empty: never
-#   LAUNCHER_PORT        `auto`: choose a port that is free on this node, and tell it
-#   LAUNCHER_WAIT_PORTS  roles, with spaces between; it also waits until all their tasks listen
-#   FC_TASKROLE_NAME, FC_TASK_INDEX  who asks
+#   LAUNCHER_RENDEZVOUS  the URL of this attempt
+#   LAUNCHER_TOKEN       the token of this attempt
+#   LAUNCHER_CA          CA certificates for the launcher as PEM; empty: those of the image
+#   LAUNCHER_MOUNT       the directory for the files
+#   LAUNCHER_TIMEOUT     timeout in seconds; empty: none
+#   LAUNCHER_PORT        `auto`: choose a free port of this node and reserve it
+#   LAUNCHER_WAIT_PORTS  roles, separated by spaces; also wait until all their tasks listen on their ports
+#   FC_TASKROLE_NAME, FC_TASK_INDEX  the task of this pod
 #
-# It ends with 0 when all is written; 201 when the time was up, and then it has said who is missing; 210 when the
-# launcher knows no such attempt, or no longer; 1 when something is wrong here or nobody answers.
+# Exit codes: 0 when the files are written; 201 after the timeout, with a message that names the missing tasks; 210 if
+# the attempt does not exist or has ended; 1 after any other error.
 #
-# No line here may have two dollar signs next to each other, nor a variable's name alone in $(…): both mean something in
-# a pod's command.
+# The text must not contain two consecutive dollar signs, nor a variable name alone in $(…): both are expanded in the
+# command of a container.
 
-me=rendezvous
+program=rendezvous
 . http_request.sh
 
 : "${LAUNCHER_RENDEZVOUS:?}" "${LAUNCHER_TOKEN:?}" "${LAUNCHER_MOUNT:?}"
-scratch=$LAUNCHER_MOUNT/.$me
+work_dir=$LAUNCHER_MOUNT/.$program
 token=$LAUNCHER_TOKEN
-prepare_to_ask "$LAUNCHER_RENDEZVOUS"
+init_http_client "$LAUNCHER_RENDEZVOUS"
 
-# Sets $port to one from 20000 to 29999 that nobody here has. Neither clusters nor outgoing connections take theirs from
-# there.
-free_port() {
-    read -r chance </proc/sys/kernel/random/uuid
-    port=$((20000 + 0x${chance%%-*} % 10000))
+# Sets $port to a free port from 20000 to 29999, which is outside the ranges of node ports and of outgoing connections.
+choose_port() {
+    read -r random </proc/sys/kernel/random/uuid
+    port=$((20000 + 0x${random%%-*} % 10000))
     while cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q ":$(printf %04X "$port") [0-9A-F]*:"; do
         port=$((20000 + (port - 20000 + 1) % 10000))
     done
 }
 
-# Sets $left, the seconds that there still are; nothing where it may take for ever.
-look_at_the_clock() {
-    left=
-    [ -z "${LAUNCHER_TIMEOUT:-}" ] || left=$((LAUNCHER_TIMEOUT - ($(date +%s) - began)))
+# Sets $remaining to the seconds until the timeout; empty: no timeout.
+set_remaining() {
+    remaining=
+    [ -z "${LAUNCHER_TIMEOUT:-}" ] || remaining=$((LAUNCHER_TIMEOUT - ($(date +%s) - start)))
 }
 
-question="$LAUNCHER_RENDEZVOUS?format=all&task=$FC_TASKROLE_NAME/$FC_TASK_INDEX"
-began=$(date +%s)
+# After the timeout, exits with status $1.
+check_timeout() {
+    [ "${remaining:-1}" -gt 0 ] || fail "$1" "timed out after ${LAUNCHER_TIMEOUT}s: $message"
+}
+
+url="$LAUNCHER_RENDEZVOUS?format=all&task=$FC_TASKROLE_NAME/$FC_TASK_INDEX"
+start=$(date +%s)
 port=
-[ "${LAUNCHER_PORT:-}" != auto ] || free_port
+[ "${LAUNCHER_PORT:-}" != auto ] || choose_port
 pause=1
-look_at_the_clock
+set_remaining
 while :; do
-    poll=${left:-300}
-    [ "$poll" -le 300 ] || poll=300
-    ask "$question&wait=$poll${port:+&port=$port}" "$((poll + 15))"
-    hear
-    look_at_the_clock
-    case $code in
+    wait=${remaining:-300}
+    [ "$wait" -le 300 ] || wait=300
+    http_get "$url&wait=$wait${port:+&port=$port}" "$((wait + 15))"
+    set_message
+    set_remaining
+    case $http_code in
     200)
         break
         ;;
     202 | 204)
-        [ "${left:-1}" -gt 0 ] || fail 201 "gave up after $LAUNCHER_TIMEOUT s: $told"
-        say "$told"
+        check_timeout 201
+        log "$message"
         pause=1
         ;;
     409)
-        # Another task of this node has told that port a moment ago.
-        [ "${left:-1}" -gt 0 ] || fail 1 "gave up after $LAUNCHER_TIMEOUT s: $told"
-        free_port
+        # Another task of this node has just reserved the port.
+        check_timeout 1
+        choose_port
         ;;
     401 | 403 | 404 | 410)
-        fail 210 "$told"
+        fail 210 "$message"
         ;;
     000 | 429 | 5??)
-        [ "${left:-1}" -gt 0 ] || fail 1 "gave up after $LAUNCHER_TIMEOUT s: $told"
-        say "$told; asking again"
+        check_timeout 1
+        log "$message; retrying"
         [ "$pause" -ge 15 ] || pause=$((pause * 2))
         ;;
     *)
-        fail 1 "$told"
+        fail 1 "$message"
         ;;
     esac
-    [ "${left:-$pause}" -ge "$pause" ] || pause=$left
-    rest "$pause"
-    look_at_the_clock
-    [ "${left:-1}" -gt 0 ] || left=0
+    [ "${remaining:-$pause}" -ge "$pause" ] || pause=$remaining
+    sleep_with_jitter "$pause"
+    set_remaining
+    [ "${remaining:-1}" -gt 0 ] || remaining=0
 done
 
-for name in $(sed -n 's/^==> \([A-Za-z0-9_][A-Za-z0-9_.-]*\) <==$/\1/p' "$scratch/answer"); do
-    put "$name" "$LAUNCHER_MOUNT"
+for name in $(sed -n 's/^==> \([A-Za-z0-9_][A-Za-z0-9_.-]*\) <==$/\1/p' "$work_dir/response"); do
+    write_file "$name" "$LAUNCHER_MOUNT"
 done
 {
     echo "#!/bin/sh"
@@ -101,8 +105,8 @@ END_OF_WAIT
     mv -f "$LAUNCHER_MOUNT/.wait.sh.new" "$LAUNCHER_MOUNT/wait.sh" || fail 1 "cannot write $LAUNCHER_MOUNT/wait.sh"
 
 if [ -n "${LAUNCHER_WAIT_PORTS:-}" ]; then
-    look_at_the_clock
-    export LAUNCHER_TIMEOUT="$left"
+    set_remaining
+    export LAUNCHER_TIMEOUT="$remaining"
     # shellcheck disable=SC2086 # one word for each role
     sh "$LAUNCHER_MOUNT/wait.sh" $LAUNCHER_WAIT_PORTS &
     child=$!

@@ -1,8 +1,8 @@
 """
-The commit record: a small file beside the database that holds the last acknowledged commit.
+The commit record: a small file next to the database with the last acknowledged commit.
 
-SQLite ends the recovery of its write-ahead log at the first damaged frame, without an error: acknowledged commits
-behind it would be lost in silence. The record tells whether what was recovered is what was acknowledged.
+SQLite stops the recovery of its write-ahead log at the first damaged frame, without an error: acknowledged commits
+after it would be lost silently. The record shows whether the recovered state is the acknowledged one.
 """
 
 import os
@@ -16,38 +16,38 @@ from launcher.core.errors import StoreCorrupted
 from launcher.store.interface import Version
 
 _MAGIC = b"FwLrCmt1"
-#: Magic, sequence, the version and digest of the acknowledged state, those of the pending one.
+#: Magic, sequence number, version and digest of the acknowledged state, version and digest of the pending state.
 _SLOT = struct.Struct("<8sQQQQQ")
 _CHECKSUM = struct.Struct("<I")
-#: Two copies, written in turn, each in a block of its own: a write that breaks off leaves the other one whole.
+#: Two copies in separate blocks, written in turn: an interrupted write leaves the other one intact.
 _SLOT_OFFSETS = (0, 4096)
 _FILE_BYTES = 8192
 
 
-class State(NamedTuple):
-    """What a database holds: its last version, and the sum of the checksums of all rows."""
+class DatabaseState(NamedTuple):
+    """State of a database: its last version and the sum of the checksums of all rows."""
 
     version: Version
     digest: int
 
 
-class Recorded(NamedTuple):
+class RecordedCommit(NamedTuple):
     """The content of a commit record."""
 
     sequence: int
     #: The state after the last acknowledged commit.
-    acknowledged: State
-    #: The state after the commit that was begun last; the database may hold it already.
-    pending: State
+    acknowledged: DatabaseState
+    #: The state after the last commit that was started; the database may have it already.
+    pending: DatabaseState
 
 
 def record_path(database: Path) -> Path:
-    """The commit record of that database."""
+    """Returns the path of the commit record of a database."""
     return database.with_suffix(".commits")
 
 
-def recorded(database: Path) -> Recorded | None:
-    """What is recorded of that database; None when nothing ever was. Raises StoreCorrupted, OSError."""
+def read_record(database: Path) -> RecordedCommit | None:
+    """Reads the commit record; None if there is none. Raises StoreCorrupted, OSError."""
     path = record_path(database)
     try:
         content = path.read_bytes()
@@ -55,15 +55,13 @@ def recorded(database: Path) -> Recorded | None:
         return None
     if not content.strip(b"\0"):
         return None
-    found = [read for offset in _SLOT_OFFSETS if (read := _decoded(content[offset:])) is not None]
-    if not found:
-        raise StoreCorrupted(
-            f"{path} is damaged, and was left as it is: whether acknowledged writes are lost is unknown"
-        )
-    return max(found)
+    slots = [read for offset in _SLOT_OFFSETS if (read := _decode(content[offset:])) is not None]
+    if not slots:
+        raise StoreCorrupted(f"{path} is damaged (left unchanged): acknowledged writes may be lost")
+    return max(slots)
 
 
-def _decoded(content: bytes) -> Recorded | None:
+def _decode(content: bytes) -> RecordedCommit | None:
     size = _SLOT.size + _CHECKSUM.size
     if len(content) < size:
         return None
@@ -73,14 +71,16 @@ def _decoded(content: bytes) -> Recorded | None:
     magic, sequence, version, digest, pending_version, pending_digest = _SLOT.unpack(body)
     if magic != _MAGIC:
         return None
-    return Recorded(sequence, State(version, digest), State(pending_version, pending_digest))
+    return RecordedCommit(
+        sequence, DatabaseState(version, digest), DatabaseState(pending_version, pending_digest)
+    )
 
 
 class CommitRecord:
-    """The record of an open database. All methods block, are for one thread at a time, and raise OSError."""
+    """The record of an open database. All methods block and raise OSError; one thread may use them at a time."""
 
-    def __init__(self, database: Path, state: State, sequence: int) -> None:
-        """Records that the database holds *state*; *sequence* is that of the record so far."""
+    def __init__(self, database: Path, state: DatabaseState, sequence: int) -> None:
+        """Records *state* as acknowledged; *sequence* is that of the existing record."""
         self._sequence = sequence
         self.acknowledged = self._pending = state
         self._file = os.open(record_path(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -102,8 +102,8 @@ class CommitRecord:
         self._thread.shutdown()
         os.close(self._file)
 
-    def begin(self, state: State) -> None:
-        """Records that a commit to *state* is under way. It reaches the disk while SQLite commits."""
+    def begin(self, state: DatabaseState) -> None:
+        """Records the start of a commit to *state*. The write is synced while SQLite commits."""
         self._collect()
         self._pending = state
         self._write()
@@ -111,9 +111,9 @@ class CommitRecord:
 
     def end(self) -> None:
         """
-        Records that the commit under way can be acknowledged.
+        Records that the current commit is acknowledged.
 
-        This write is not awaited: it survives the death of the process, and the next commit brings it to the disk.
+        The write is not synced: it survives the end of the process, and the next commit syncs it.
         """
         self._collect()
         self.acknowledged = self._pending
@@ -139,14 +139,16 @@ def _sync_directory(directory: Path) -> None:
         os.close(opened)
 
 
-def lost(found: State, record: Recorded | None) -> str | None:
-    """What is wrong with a database that holds *found*; None when everything acknowledged is in it."""
-    if record is None or found in (record.acknowledged, record.pending):
+def loss_message(database: DatabaseState, record: RecordedCommit | None) -> str | None:
+    """Returns which acknowledged writes a database with that state lacks, or None."""
+    if record is None or database in (record.acknowledged, record.pending):
         return None
-    # After a power failure the database may be ahead of its record: both are brought to the disk at the same time.
-    if found.version > record.pending.version:
+    # After a power failure the database may be ahead of its record: both are synced at the same time.
+    if database.version > record.pending.version:
         return None
     last = record.acknowledged.version
-    if found.version < last:
-        return f"acknowledged writes are lost: it ends at version {found.version}, and held version {last}"
+    if database.version < last:
+        return (
+            f"acknowledged writes are lost: it ends at version {database.version} instead of version {last}"
+        )
     return f"acknowledged writes up to version {last} are lost or changed"

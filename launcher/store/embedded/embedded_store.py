@@ -1,13 +1,13 @@
-"""What the stores inside this process have in common: everything but how a write is made to last."""
+"""Common part of the in-process stores: everything except durability."""
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Protocol
 
 from launcher.core.errors import AlreadyExists, LauncherError, NotFound
+from launcher.core.pods.observed_pod import is_deleted
 from launcher.store import strategy
 from launcher.store.embedded.pagination import ListPager, ListQuery
 from launcher.store.embedded.rows import Entry, Row, new_row
@@ -22,114 +22,82 @@ from launcher.store.interface import (
     Page,
     Patch,
     ResourceKind,
-    Store,
     Subresource,
     Version,
     key_of,
 )
-from launcher.store.patch import patched
+from launcher.store.patch import apply_patch
 from launcher.store.selectors import EVERYTHING, Selector
 
-_NAME_TRIES = 8
-#: Rows of a list that are read before others get their turn.
-_READ_AT_ONCE = 50
-_SPELT_AT_ONCE = 5_000
+_MAX_NAME_ATTEMPTS = 8
+#: Rows read before the event loop runs other tasks.
+_READ_BATCH = 50
+_SERIALIZE_BATCH = 5_000
 
-#: Inside the store, whose ``list`` is another.
+#: Alias for annotations inside the class, where ``list`` is a method.
 Rows = list[Row]
 
 
 @dataclass(frozen=True, slots=True)
 class TextPage:
-    """A Page whose objects are JSON text."""
+    """A Page with objects as JSON text."""
 
     texts: Sequence[bytes]
     version: Version
-    token: str | None
+    continue_token: str | None
     remaining: int
-
-
-class RawJsonStore(Store, Protocol):
-    """A store inside this process, which has its objects as text, too; see ``LocalStore``."""
-
-    @property
-    def version(self) -> Version: ...
-
-    async def list_raw(
-        self,
-        kind: ResourceKind,
-        namespace: str | None = None,
-        where: Selector = EVERYTHING,
-        *,
-        limit: int | None = None,
-        token: str | None = None,
-        at: Version | None = None,
-    ) -> TextPage: ...
-
-    async def wait_until_fresh(self, version: Version) -> None: ...
-
-    def namespaces(self) -> set[str]: ...
-
-    def watch(
-        self,
-        kind: ResourceKind,
-        namespace: str | None = None,
-        where: Selector = EVERYTHING,
-        *,
-        since: Version,
-        bookmarks: bool = False,
-        seconds: float | None = None,
-    ) -> AsyncGenerator[Change, None]: ...
 
 
 class EmbeddedStore(ABC):
     """
-    The port over a table in memory.
+    Store over a table in memory.
 
-    Reads show what is in the table. A write is decided in one go, without a wait, on the state that all writes before
-    it will have made; ``_save`` then makes it last, and puts it into the table with ``_show``.
+    Reads return the content of the table. A write is computed without awaiting, on the state that all earlier writes
+    will produce; ``_save`` then makes it durable and calls ``_publish``.
     """
 
-    def __init__(self, clock: Callable[[], float], new_uid: Callable[[], str], history: WatchCache) -> None:
-        """*clock* gives seconds since 1970; *history* begins where the table stands."""
+    def __init__(
+        self, clock: Callable[[], float], new_uid: Callable[[], str], watch_cache: WatchCache
+    ) -> None:
+        """*clock* returns seconds since 1970; *watch_cache* starts at the version of the table."""
         self._clock = clock
         self._new_uid = new_uid
         self._table = Table()
-        self._history = history
+        self._watch_cache = watch_cache
         self._lists = ListPager(self._rows_at, clock)
 
     @property
     def version(self) -> Version:
-        """The last write that readers see."""
-        return self._history.version
+        """The version of the last published write."""
+        return self._watch_cache.version
 
     @abstractmethod
-    async def _ready(self) -> None:
-        """Return when writes can be decided. Raises Unavailable."""
+    async def _wait_until_ready(self) -> None:
+        """Waits until writes can be computed. Raises Unavailable."""
 
     @abstractmethod
     def _latest(self, resource: str, key: Key) -> Row | None:
-        """The object as the writes so far will have left it."""
+        """Returns the object after all writes so far, including those not yet durable."""
 
     @abstractmethod
     def _next_version(self) -> Version:
-        """The version that the next write will have."""
+        """Returns the version of the next write."""
 
     @abstractmethod
     async def _save(self, entry: Entry) -> None:
-        """Take the write, then return when it will last. Raises Unavailable; then it never was."""
+        """Accepts the write and waits until it is durable. Raises Unavailable if it had no effect."""
 
     @abstractmethod
     async def _wait_committed(self, resource: str, key: Key) -> None:
-        """Return when what ``_latest`` says will last. Raises Unavailable when it never was."""
+        """Waits until the result of ``_latest`` is durable. Raises Unavailable if it failed."""
 
     def _publish(self, entry: Entry) -> None:
-        """From now on readers see the write, and followers hear of it."""
-        if entry.happened is ChangeType.DELETED:
+        """Makes the write visible to readers and watchers."""
+        if entry.type is ChangeType.DELETED:
             self._table.remove(entry.row)
         else:
             self._table.put(entry.row)
-        self._history.add(entry)
+        self._watch_cache.add(entry)
 
     async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
         row = self._table.get(kind.resource, (namespace, name))
@@ -141,95 +109,97 @@ class EmbeddedStore(ABC):
         self,
         kind: ResourceKind,
         namespace: str | None = None,
-        where: Selector = EVERYTHING,
+        selector: Selector = EVERYTHING,
         *,
         limit: int | None = None,
-        token: str | None = None,
+        continue_token: str | None = None,
     ) -> Page:
-        part = self._lists.part(ListQuery(kind.resource, namespace, where), self.version, limit, token)
+        part = self._lists.page(
+            ListQuery(kind.resource, namespace, selector), self.version, limit, continue_token
+        )
         items: list[Object] = []
-        for first in range(0, len(part.rows), _READ_AT_ONCE):
+        for first in range(0, len(part.rows), _READ_BATCH):
             if first:
                 await asyncio.sleep(0)
-            items += [row.object() for row in part.rows[first : first + _READ_AT_ONCE]]
-        return Page(items, part.version, part.token, part.remaining)
+            items += [row.object() for row in part.rows[first : first + _READ_BATCH]]
+        return Page(items, part.version, part.continue_token, part.remaining)
 
     async def list_raw(
         self,
         kind: ResourceKind,
         namespace: str | None = None,
-        where: Selector = EVERYTHING,
+        selector: Selector = EVERYTHING,
         *,
         limit: int | None = None,
-        token: str | None = None,
+        continue_token: str | None = None,
         at: Version | None = None,
     ) -> TextPage:
         """
-        As ``list``, with each object as its JSON text, which takes a fraction of the time.
+        Like ``list``, with objects as JSON text, in a fraction of the time.
 
-        With *at*, everything as it was at that version, which must have been reached. Raises Expired when that is no
-        longer known.
+        *at* requests the state at that version, which must have been reached. Raises Expired if it is no longer
+        available.
         """
         now = self.version if at is None else at
-        part = self._lists.part(ListQuery(kind.resource, namespace, where), now, limit, token)
+        part = self._lists.page(ListQuery(kind.resource, namespace, selector), now, limit, continue_token)
         texts: list[bytes] = []
-        for first in range(0, len(part.rows), _SPELT_AT_ONCE):
+        for first in range(0, len(part.rows), _SERIALIZE_BATCH):
             if first:
                 await asyncio.sleep(0)
-            texts += [row.text() for row in part.rows[first : first + _SPELT_AT_ONCE]]
-        return TextPage(texts, part.version, part.token, part.remaining)
+            texts += [row.text() for row in part.rows[first : first + _SERIALIZE_BATCH]]
+        return TextPage(texts, part.version, part.continue_token, part.remaining)
 
-    def _rows_at(self, question: ListQuery, version: Version) -> Rows | None:
-        """What answers the question as of *version*: today's rows, and for what has changed since, those before."""
+    def _rows_at(self, query: ListQuery, version: Version) -> Rows | None:
+        """Returns the rows at *version*: current rows with later changes reverted. None if no longer available."""
         if version == self.version:
-            return self._table.select(question.resource, question.namespace, question.where)
-        since = self._history.since(version)
+            return self._table.select(query.resource, query.namespace, query.selector)
+        since = self._watch_cache.entries_since(version)
         if since is None:
             return None
         before: dict[Key, Row | None] = {}
         for entry in since:
-            if entry.row.resource == question.resource and question.namespace in (None, entry.row.key[0]):
+            if entry.row.resource == query.resource and query.namespace in (None, entry.row.key[0]):
                 before.setdefault(entry.row.key, entry.before)
-        today = self._table.select(question.resource, question.namespace, question.where)
-        rows = [row for row in today if row.key not in before]
-        rows += [row for row in before.values() if row is not None and row.matches(question.where)]
+        current = self._table.select(query.resource, query.namespace, query.selector)
+        rows = [row for row in current if row.key not in before]
+        rows += [row for row in before.values() if row is not None and row.matches(query.selector)]
         return sorted(rows, key=attrgetter("key"))
 
     async def wait_until_fresh(self, version: Version) -> None:
-        """Return when readers see the write of that version."""
-        await self._history.reached(version)
+        """Waits until the write of that version is visible to readers."""
+        await self._watch_cache.wait_for_version(version)
 
     def namespaces(self) -> set[str]:
-        """The names of those that hold objects."""
+        """Returns the namespaces that contain objects."""
         return self._table.namespaces()
 
     def watch(
         self,
         kind: ResourceKind,
         namespace: str | None = None,
-        where: Selector = EVERYTHING,
+        selector: Selector = EVERYTHING,
         *,
         since: Version,
         bookmarks: bool = False,
         seconds: float | None = None,
     ) -> AsyncGenerator[Change, None]:
-        """As the port says; with *seconds*, it ends by itself after so many, and a bookmark tells shortly before."""
-        return self._history.follow(kind, namespace, where, since, bookmarks=bookmarks, seconds=seconds)
+        """As in the interface. With *seconds* the watch ends after that time, with a bookmark shortly before."""
+        return self._watch_cache.watch(kind, namespace, selector, since, bookmarks=bookmarks, seconds=seconds)
 
     async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
-        await self._ready()
-        for _ in range(_NAME_TRIES):
-            new = strategy.created(kind, obj, uid=self._new_uid(), now=self._clock())
+        await self._wait_until_ready()
+        for _ in range(_MAX_NAME_ATTEMPTS):
+            new = strategy.prepare_create(kind, obj, uid=self._new_uid(), now=self._clock())
             key = key_of(new)
-            there = self._latest(kind.resource, key)
-            if there is None:
+            existing = self._latest(kind.resource, key)
+            if existing is None:
                 break
             if obj["metadata"].get("name"):
                 await self._wait_committed(kind.resource, key)
-                raise _already_exists(kind, there)
+                raise _already_exists(kind, existing)
         else:
             raise AlreadyExists(
-                f"no free name was found for {kind.resource} {obj['metadata']['generateName']!r}"
+                f"no unused name found for {kind.resource} {obj['metadata']['generateName']!r}"
             )
         row = new_row(kind.resource, key, new, self._next_version())
         if dry_run:
@@ -239,30 +209,30 @@ class EmbeddedStore(ABC):
         return new
 
     async def update(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
-        obj = strategy.addressed(kind, obj)
+        obj = strategy.normalize_existing(kind, obj)
 
-        def decide(before: Row, version: Version) -> Entry:
+        def prepare(before: Row, version: Version) -> Entry:
             stored = before.object()
-            new = strategy.updated(kind, stored, obj)
+            new = strategy.prepare_update(kind, stored, obj)
             return _replacement(
                 before, strategy.with_scheduled_condition(kind, stored, new, self._clock()), version
             )
 
-        row = await self._change(kind, key_of(obj), decide, dry_run=dry_run)
+        row = await self._change(kind, key_of(obj), prepare, dry_run=dry_run)
         return row.object()
 
     async def update_status(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
-        obj = strategy.addressed(kind, obj)
+        obj = strategy.normalize_existing(kind, obj)
 
-        def decide(before: Row, version: Version) -> Entry:
-            status = strategy.status_updated(kind, before.identity(), obj)
+        def prepare(before: Row, version: Version) -> Entry:
+            status = strategy.prepare_status_update(kind, before.identity(), obj)
             return Entry(ChangeType.MODIFIED, before.with_status(status, version), before)
 
-        row = await self._change(kind, key_of(obj), decide, dry_run=dry_run)
-        answer = row.without_status()
+        row = await self._change(kind, key_of(obj), prepare, dry_run=dry_run)
+        response = row.without_status()
         if row.status is not None:
-            answer["status"] = obj["status"]
-        return answer
+            response["status"] = obj["status"]
+        return response
 
     async def patch(
         self,
@@ -274,18 +244,18 @@ class EmbeddedStore(ABC):
         subresource: Subresource | None = None,
         dry_run: bool = False,
     ) -> Object:
-        def decide(before: Row, version: Version) -> Entry:
+        def prepare(before: Row, version: Version) -> Entry:
             stored = before.object()
-            new = strategy.normalized(kind, patched(stored, patch))
+            new = strategy.normalize(kind, apply_patch(stored, patch))
             if subresource is None:
-                new = strategy.patched(kind, stored, new)
+                new = strategy.prepare_patch(kind, stored, new)
                 return _replacement(
                     before, strategy.with_scheduled_condition(kind, stored, new, self._clock()), version
                 )
-            status = strategy.status_patched(kind, stored, new)
+            status = strategy.prepare_status_patch(kind, stored, new)
             return Entry(ChangeType.MODIFIED, before.with_status(status, version), before)
 
-        row = await self._change(kind, (namespace, name), decide, dry_run=dry_run)
+        row = await self._change(kind, (namespace, name), prepare, dry_run=dry_run)
         return row.object()
 
     async def delete(
@@ -293,35 +263,35 @@ class EmbeddedStore(ABC):
         kind: ResourceKind,
         namespace: str,
         name: str,
-        how: DeleteOptions = DeleteOptions(),
+        options: DeleteOptions = DeleteOptions(),
         *,
         dry_run: bool = False,
     ) -> Object:
-        def decide(before: Row, version: Version) -> Entry:
-            waiting = strategy.deleted(kind, before.object(), how, self._clock())
-            if waiting is not None:
-                return _replacement(before, waiting, version)
+        def prepare(before: Row, version: Version) -> Entry:
+            pending_deletion = strategy.prepare_delete(kind, before.object(), options, self._clock())
+            if pending_deletion is not None:
+                return _replacement(before, pending_deletion, version)
             return Entry(ChangeType.DELETED, before._replace(version=version), before)
 
-        row = await self._change(kind, (namespace, name), decide, dry_run=dry_run)
+        row = await self._change(kind, (namespace, name), prepare, dry_run=dry_run)
         return row.object()
 
     async def _change(
-        self, kind: ResourceKind, key: Key, decide: Callable[[Row, Version], Entry], *, dry_run: bool
+        self, kind: ResourceKind, key: Key, prepare: Callable[[Row, Version], Entry], *, dry_run: bool
     ) -> Row:
-        """The object as it is after what *decide* makes of its last version."""
-        await self._ready()
+        """Applies *prepare* to the latest version of the object and returns the result."""
+        await self._wait_until_ready()
         before = self._latest(kind.resource, key)
         if before is None:
             await self._wait_committed(kind.resource, key)
             raise _not_found(kind, key[1])
         try:
-            entry = decide(before, self._next_version())
+            entry = prepare(before, self._next_version())
         except LauncherError:
-            # No is an answer as well: it must not rest on a write that then never was.
+            # A rejection must not be based on a write that then fails.
             await self._wait_committed(kind.resource, key)
             raise
-        if entry.happened is ChangeType.MODIFIED and entry.row.same_as(before):
+        if entry.type is ChangeType.MODIFIED and entry.row.same_as(before):
             await self._wait_committed(kind.resource, key)
             return before
         if dry_run:
@@ -331,9 +301,9 @@ class EmbeddedStore(ABC):
 
 
 def _replacement(before: Row, obj: Object, version: Version) -> Entry:
-    # The last finalizer may just have gone.
-    happened = ChangeType.DELETED if strategy.can_be_removed(obj) else ChangeType.MODIFIED
-    return Entry(happened, before.with_object(obj, version), before)
+    # The last finalizer may have been removed.
+    change_type = ChangeType.DELETED if strategy.can_be_removed(obj) else ChangeType.MODIFIED
+    return Entry(change_type, before.with_object(obj, version), before)
 
 
 def _not_found(kind: ResourceKind, name: str) -> NotFound:
@@ -341,8 +311,7 @@ def _not_found(kind: ResourceKind, name: str) -> NotFound:
 
 
 def _already_exists(kind: ResourceKind, row: Row) -> AlreadyExists:
-    going = "deletionTimestamp" in row.object()["metadata"]
     return AlreadyExists(
         f'{kind.resource} "{row.key[1]}" already exists'
-        + (", and is being deleted: wait until it is gone" if going else "")
+        + (" and is being deleted: wait until it is removed" if is_deleted(row.object()) else "")
     )

@@ -1,4 +1,4 @@
-"""The port in memory alone: nothing outlives the process, everything else is as in the other stores."""
+"""Store in memory, without durability."""
 
 from collections.abc import Callable
 
@@ -9,21 +9,21 @@ from launcher.store.interface import Key, Version
 
 
 class MemoryStore(EmbeddedStore):
-    """Objects as long as the process lives. Writes take effect at once, without a wait."""
+    """Objects in memory. Writes take effect at once."""
 
     def __init__(
-        self, clock: Callable[[], float], new_uid: Callable[[], str], history: WatchCache | None = None
+        self, clock: Callable[[], float], new_uid: Callable[[], str], watch_cache: WatchCache | None = None
     ) -> None:
-        super().__init__(clock, new_uid, history or WatchCache())
+        super().__init__(clock, new_uid, watch_cache or WatchCache())
 
-    async def _ready(self) -> None:
+    async def _wait_until_ready(self) -> None:
         pass
 
     def _latest(self, resource: str, key: Key) -> Row | None:
         return self._table.get(resource, key)
 
     def _next_version(self) -> Version:
-        return self._history.version + 1
+        return self._watch_cache.version + 1
 
     async def _save(self, entry: Entry) -> None:
         self._publish(entry)

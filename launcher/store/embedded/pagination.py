@@ -1,4 +1,4 @@
-"""Lists in pages, all pages of one list at one version."""
+"""Paginated lists; all pages of a list show the same version."""
 
 import base64
 import binascii
@@ -14,19 +14,19 @@ from launcher.store.embedded.rows import Row
 from launcher.store.interface import Key, Version
 from launcher.store.selectors import Selector
 
-#: Lists whose further pages may still be asked for; the oldest makes room.
-_MOST_LISTS = 16
-#: A list that nobody has gone on with for so many seconds may be forgotten.
-_KEPT_SECONDS = 300.0
+#: Lists whose next pages can be requested; the oldest is evicted.
+_MAX_CACHED_LISTS = 16
+#: An unfinished list may be evicted after this time.
+_CACHE_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """What a list is of."""
+    """What a list selects."""
 
     resource: str
     namespace: str | None
-    where: Selector
+    selector: Selector
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,85 +35,85 @@ class ListPage:
 
     rows: list[Row]
     version: Version
-    token: str | None
+    continue_token: str | None
     remaining: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedList:
     rows: list[Row]
-    at: float
+    created: float
 
 
 class ListPager:
     """
-    Answers questions page by page.
+    Returns lists page by page.
 
-    The rows of a list that goes on are kept. Rows never change, so that costs a list of references, and old rows
-    only as far as they have been replaced since. A list is found again by its question and version, and so are two
-    equal lists the same. One that is not kept any more is made anew, as long as its version is known.
+    The rows of an unfinished list are cached. Rows are immutable, so this costs a list of references and the old rows
+    that were replaced since. A list is found by query and version, so equal lists share an entry. An evicted list is
+    computed again if its version is still available.
     """
 
     def __init__(
         self, select: Callable[[ListQuery, Version], list[Row] | None], clock: Callable[[], float]
     ) -> None:
-        """*select* gives all rows that answer a question, as they were at a version; None when that is not known."""
+        """*select* returns all rows of a query at a version, or None if that is no longer available."""
         self._select = select
         self._clock = clock
-        self._kept: dict[tuple[ListQuery, Version], _Kept] = {}
+        self._cached: dict[tuple[ListQuery, Version], _CachedList] = {}
 
-    def part(self, question: ListQuery, now: Version, limit: int | None, token: str | None) -> ListPage:
-        """The page that *token* asks for; without one the first, as of *now*. Raises Expired, BadRequest."""
-        version, after = (now, None) if token is None else _read(token)
+    def page(self, query: ListQuery, now: Version, limit: int | None, continue_token: str | None) -> ListPage:
+        """Returns the page for *continue_token*, or the first page at version *now*. Raises Expired, BadRequest."""
+        version, after = (now, None) if continue_token is None else _decode_token(continue_token)
         if version is None:
             version = now
-        rows = self._rows(question, version, after)
+        rows = self._rows(query, version, after)
         first = 0 if after is None else bisect_right(rows, after, key=attrgetter("key"))
         if limit is None or limit <= 0 or first + limit >= len(rows):
             return ListPage(rows[first:], version, None, 0)
         page = rows[first : first + limit]
-        self._keep(question, version, rows)
-        return ListPage(page, version, _written(version, page[-1].key), len(rows) - first - limit)
+        self._cache(query, version, rows)
+        return ListPage(page, version, _encode_token(version, page[-1].key), len(rows) - first - limit)
 
-    def _rows(self, question: ListQuery, version: Version, after: Key | None) -> list[Row]:
-        kept = self._kept.get((question, version))
-        if kept is not None:
-            return kept.rows
-        rows = self._select(question, version)
+    def _rows(self, query: ListQuery, version: Version, after: Key | None) -> list[Row]:
+        cached = self._cached.get((query, version))
+        if cached is not None:
+            return cached.rows
+        rows = self._select(query, version)
         if rows is not None:
             return rows
         if after is None:
-            raise Expired(f"version {version} is too old: what was there then is no longer known")
+            raise Expired(f"version {version} is too old: its objects are no longer available")
         raise Expired(
-            f"the list at version {version} is no longer known: begin anew, or go on with the token that comes along,"
-            " then what has changed since may be missing or double",
-            token=_written(None, after),
+            f"the list at version {version} has expired: start again, or continue with the returned token,"
+            " in which case objects changed since may be missing or repeated",
+            token=_encode_token(None, after),
         )
 
-    def _keep(self, question: ListQuery, version: Version, rows: list[Row]) -> None:
+    def _cache(self, query: ListQuery, version: Version, rows: list[Row]) -> None:
         now = self._clock()
-        self._kept.pop((question, version), None)
-        self._kept[question, version] = _Kept(rows, now)
-        for key in [key for key, kept in self._kept.items() if kept.at < now - _KEPT_SECONDS]:
-            del self._kept[key]
-        if len(self._kept) > _MOST_LISTS:
-            del self._kept[next(iter(self._kept))]
+        self._cached.pop((query, version), None)
+        self._cached[query, version] = _CachedList(rows, now)
+        for key in [key for key, cached in self._cached.items() if cached.created < now - _CACHE_SECONDS]:
+            del self._cached[key]
+        if len(self._cached) > _MAX_CACHED_LISTS:
+            del self._cached[next(iter(self._cached))]
 
 
-def _written(version: Version | None, after: Key) -> str:
+def _encode_token(version: Version | None, after: Key) -> str:
     return base64.urlsafe_b64encode(orjson.dumps([version, *after])).decode()
 
 
-def _read(token: str) -> tuple[Version | None, Key]:
-    """The version, None for whichever there is, and the last key before the page."""
+def _decode_token(continue_token: str) -> tuple[Version | None, Key]:
+    """Returns the version (None: any) and the last key before the page."""
     try:
-        match orjson.loads(base64.b64decode(token, altchars=b"-_", validate=True)):
+        match orjson.loads(base64.b64decode(continue_token, altchars=b"-_", validate=True)):
             case [int() | None as version, str(namespace), str(name)] if not isinstance(version, bool):
                 return version, (namespace, name)
             case _:
-                raise BadRequest(_NOT_OURS)
+                raise BadRequest(_INVALID_CONTINUE)
     except (binascii.Error, ValueError):
-        raise BadRequest(_NOT_OURS) from None
+        raise BadRequest(_INVALID_CONTINUE) from None
 
 
-_NOT_OURS = "the token to go on with a list is none that this store has given"
+_INVALID_CONTINUE = "invalid continue token"

@@ -1,4 +1,4 @@
-"""Objects as the embedded stores keep them: JSON text, small, never changed."""
+"""Immutable rows: objects as JSON text."""
 
 import logging
 import re
@@ -10,34 +10,34 @@ import orjson
 
 from launcher.core.errors import TooLarge
 from launcher.store.interface import ChangeType, Key, Object, Version, key_of
-from launcher.store.object_metadata import wrong_fields
+from launcher.store.object_metadata import fields_with_wrong_type
 from launcher.store.selectors import Selector
-from launcher.store.strategy import encoded
+from launcher.store.strategy import canonical_json
 
 log = logging.getLogger(__name__)
 
-MAX_BYTES = 3 * 1024 * 1024
+MAX_OBJECT_BYTES = 3 * 1024 * 1024
 
 _NO_LABELS: Mapping[str, str] = {}
-#: How the text of an object begins, when nothing stands before its metadata that could be mistaken for it.
-_UP_TO_METADATA = re.compile(rb'\{"apiVersion":"[^"\\]*","kind":"[^"\\]*","metadata":\{')
+#: Matches the start of the text of an object if no field before its metadata could be mistaken for it.
+_METADATA_PREFIX = re.compile(rb'\{"apiVersion":"[^"\\]*","kind":"[^"\\]*","metadata":\{')
 
 
 class Row(NamedTuple):
     """
     One object at one version.
 
-    The status stands apart, because most writes change nothing else: they share the text of the rest. A tuple, since
-    every write makes one, and a dataclass would take a tenth of the write's time.
+    The status is separate because most writes change nothing else and share the text of the rest. A tuple, because
+    every write creates one, and a dataclass would take a tenth of the time of a write.
     """
 
     resource: str
     key: Key
-    #: The same for all versions of one object, and no other's, as is the uid.
+    #: Identifies the object over all versions, like its uid.
     number: int
     uid: str
     version: Version
-    #: All but the status and the version, in its one spelling.
+    #: All but status and resourceVersion, as canonical JSON.
     main: bytes
     status: bytes | None
     labels: Mapping[str, str]
@@ -47,15 +47,15 @@ class Row(NamedTuple):
         return len(self.main) + len(self.status or b"")
 
     def object(self, version: Version | None = None) -> Object:
-        """The object anew, so that nobody's change to it reaches anybody else."""
+        """Returns a new copy of the object."""
         obj = self.without_status(version)
         if self.status is not None:
             obj["status"] = orjson.loads(self.status)
         return obj
 
     def text(self) -> bytes:
-        """The object as JSON: put together from its parts, where that can be done without reading them."""
-        head = _UP_TO_METADATA.match(self.main)
+        """Returns the object as JSON, concatenated from its parts without parsing if possible."""
+        head = _METADATA_PREFIX.match(self.main)
         if head is None:
             return orjson.dumps(self.object())
         end = head.end()
@@ -72,64 +72,67 @@ class Row(NamedTuple):
         obj["metadata"]["resourceVersion"] = str(version or self.version)
         return obj
 
-    def matches(self, where: Selector) -> bool:
-        return where.matches_labels(self.labels) and (not where.fields or where.matches_fields(self.object()))
+    def matches(self, selector: Selector) -> bool:
+        return selector.matches_labels(self.labels) and (
+            not selector.fields or selector.matches_fields(self.object())
+        )
 
     def identity(self) -> Object:
-        """As much of the object as tells whether a caller means it, without reading it."""
+        """Returns name, uid and version of the object, without parsing it."""
         return {"metadata": {"name": self.key[1], "uid": self.uid, "resourceVersion": str(self.version)}}
 
     def with_status(self, status: Any, version: Version) -> "Row":
-        """The next version, with another status."""
+        """Returns the next version, with another status."""
         text = None if status is None else _text(status)
-        return _checked(
+        return _check_size(
             Row(self.resource, self.key, self.number, self.uid, version, self.main, text, self.labels)
         )
 
     def with_object(self, obj: Object, version: Version) -> "Row":
-        """The next version, as *obj* is."""
+        """Returns the next version, with the content of *obj*."""
         main, status = _texts(obj)
-        labels = _labels_of(obj)
-        # What is equal is shared, so that the next to look sees at once that it did not change.
+        labels = _interned_labels(obj)
+        # Equal values are shared, so that the next comparison is by identity.
         if labels == self.labels:
             labels = self.labels
         if status == self.status:
             status = self.status
-        return _checked(Row(self.resource, self.key, self.number, self.uid, version, main, status, labels))
+        return _check_size(Row(self.resource, self.key, self.number, self.uid, version, main, status, labels))
 
     def same_as(self, other: "Row") -> bool:
-        """Whether they differ by nothing but the version."""
+        """Whether only the versions differ."""
         return self.main == other.main and self.status == other.status
 
 
 def new_row(resource: str, key: Key, obj: Object, version: Version) -> Row:
-    """The first version of an object. Raises TooLarge."""
+    """Returns the first version of an object. Raises TooLarge."""
     main, status = _texts(obj)
-    return _checked(
-        Row(resource, key, version, obj["metadata"]["uid"], version, main, status, _labels_of(obj))
+    return _check_size(
+        Row(resource, key, version, obj["metadata"]["uid"], version, main, status, _interned_labels(obj))
     )
 
 
 def stored_row(resource: str, number: int, version: Version, main: bytes, status: bytes | None) -> Row:
     """
-    A row as it was written down. Raises ValueError or KeyError when it cannot have been.
+    Returns a row read from the file. Raises ValueError or KeyError if it is invalid.
 
-    Fields of its metadata that have another type than they should are dropped: nothing could be done with the object,
-    not even its deletion, as long as they are there.
+    Metadata fields with a wrong type are dropped: with them the object could be neither changed nor deleted.
     """
     obj = orjson.loads(main)
-    if wrong := wrong_fields(obj["metadata"]):
+    if invalid := fields_with_wrong_type(obj["metadata"]):
         log.error(
-            "stored metadata dropped, since it has a wrong type",
-            extra={"resource": resource, "object": key_of(obj), "fields": wrong},
+            "stored metadata with a wrong type dropped",
+            extra={"resource": resource, "object": key_of(obj), "fields": invalid},
         )
-        obj["metadata"] = {name: value for name, value in obj["metadata"].items() if name not in wrong}
+        obj["metadata"] = {name: value for name, value in obj["metadata"].items() if name not in invalid}
         main = _text(obj)
-    return Row(resource, key_of(obj), number, obj["metadata"]["uid"], version, main, status, _labels_of(obj))
+    return Row(
+        resource, key_of(obj), number, obj["metadata"]["uid"], version, main, status, _interned_labels(obj)
+    )
 
 
 def _texts(obj: Object) -> tuple[bytes, bytes | None]:
-    """The two parts of a row: all but status and version, and the status."""
+    """Returns the two parts of a row: all but status and version, and the status."""
     main = dict(obj)
     status = main.pop("status", None)
     if "resourceVersion" in main["metadata"]:
@@ -138,12 +141,12 @@ def _texts(obj: Object) -> tuple[bytes, bytes | None]:
 
 
 def _text(value: Any) -> bytes:
-    # Copied, because orjson gives its text in a buffer of several times that size.
-    return bytes(memoryview(encoded(value)))
+    # Copied because orjson returns a buffer several times that size.
+    return bytes(memoryview(canonical_json(value)))
 
 
-def _labels_of(obj: Object) -> Mapping[str, str]:
-    """The labels, in strings that all objects share."""
+def _interned_labels(obj: Object) -> Mapping[str, str]:
+    """Returns the labels with interned strings."""
     labels = obj["metadata"].get("labels")
     return (
         {sys.intern(str(key)): sys.intern(str(value)) for key, value in labels.items()}
@@ -152,16 +155,16 @@ def _labels_of(obj: Object) -> Mapping[str, str]:
     )
 
 
-def _checked(row: Row) -> Row:
-    if row.size > MAX_BYTES:
-        raise TooLarge(f'{row.resource} "{row.key[1]}" has {row.size} bytes, and {MAX_BYTES} is the limit')
+def _check_size(row: Row) -> Row:
+    if row.size > MAX_OBJECT_BYTES:
+        raise TooLarge(f'{row.resource} "{row.key[1]}" has {row.size} bytes; the limit is {MAX_OBJECT_BYTES}')
     return row
 
 
 class Entry(NamedTuple):
-    """One write: what happened, the object as it then was (as it last was, if deleted), and as it was before."""
+    """One write: its type, the object after it (the last state if deleted), and before it."""
 
-    happened: ChangeType
+    type: ChangeType
     row: Row
     before: Row | None = None
 

@@ -1,4 +1,4 @@
-"""One SQLite file: who may open it, what stands in it, and what becomes of a write that fails."""
+"""The open SQLite file: locking, content, commits and their failures."""
 
 import fcntl
 import logging
@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from launcher.core.errors import DiskFull, LauncherError, OutcomeUnknown, StoreCorrupted, Unavailable
-from launcher.store.embedded.commit_record import CommitRecord, State, lost, record_path
+from launcher.store.embedded.commit_record import CommitRecord, DatabaseState, loss_message, record_path
 from launcher.store.embedded.database_file import (
-    OF_STATUS,
     PAGE_BYTES,
+    STATUS_RESOURCE,
     Checksums,
-    checked_record,
-    checksum_of,
-    close_to_others,
-    damaged,
+    chown_to_directory_owner,
+    corruption_error,
+    create_private_file,
     error_code,
-    give_to_owner,
     inspect,
     last_version,
-    meaning,
     migrate,
     our_errors,
+    read_checked_record,
     records,
+    row_checksum,
+    translated_error,
 )
 from launcher.store.embedded.disk_reserve import DiskReserve
 from launcher.store.embedded.rows import Entry, Row, stored_row
@@ -35,23 +35,23 @@ from launcher.store.interface import ChangeType, Version
 
 log = logging.getLogger(__name__)
 
-#: The log is merged into the file when it has so many pages (16 MiB). What is written again before is merged once.
-_LOG_PAGES = 1024
+#: Checkpoint when the log has this many pages (16 MiB). Repeated writes to a page are merged once.
+_WAL_PAGES = 1024
 #: The same while the disk is almost full.
-_SHORT_LOG_PAGES = 32
-#: SQLite takes 32766 values in one statement.
-_ROWS_AT_ONCE = 4096
+_SHORT_WAL_PAGES = 32
+#: SQLite permits 32766 values per statement.
+_MAX_ROWS_PER_STATEMENT = 4096
 _Value = int | str | bytes | None
 
 
-class Lock:
-    """The right to use the file, for one process at a time; the system takes it back when that dies."""
+class DatabaseLock:
+    """Exclusive lock on the file; released by the system when the process ends."""
 
     def __init__(self, path: Path) -> None:
-        """Raises StoreCorrupted when another process has it."""
-        place = path.with_name(path.name + ".lock")
-        self._file = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        give_to_owner(place)
+        """Raises StoreCorrupted if another process holds it."""
+        file = path.with_name(path.name + ".lock")
+        self._file = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        chown_to_directory_owner(file)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -61,7 +61,7 @@ class Lock:
                 f"{path} is in use by another launcher (process {holder or 'unknown'}): "
                 "stop that one, or choose another data directory"
             ) from None
-        with suppress(OSError):  # the number only serves the message above, and a disk may be full
+        with suppress(OSError):  # only needed for the message above, and the disk may be full
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, str(os.getpid()).encode(), 0)
 
@@ -70,30 +70,30 @@ class Lock:
 
 
 class Database:
-    """The file, open. All methods block, and are for one thread at a time."""
+    """The open file. All methods block; one thread may use them at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Open or make it. Raises StoreCorrupted, and then has not changed it, or Unavailable."""
+        """Opens or creates the file. Raises StoreCorrupted, in which case the file is unchanged, or Unavailable."""
         self._path = path
         self._connection: sqlite3.Connection | None = None
-        #: Which files are open, and whether one of them was found to be gone.
+        #: Identities of the open files, and whether one of them was removed.
         self._files: dict[str, tuple[int, int] | None] = {}
-        self._gone = False
-        #: What is being committed, until its outcome is known.
-        self._under_way: _Changes | None = None
+        self._files_missing = False
+        #: The current commit, until its outcome is known.
+        self._uncommitted: _Changes | None = None
         with our_errors(path):
-            self._lock = Lock(path)
+            self._lock = DatabaseLock(path)
             try:
-                #: Room for what must work on a full disk.
+                #: Space for writes that must work on a full disk.
                 self.reserve = DiskReserve(path)
-                record = checked_record(path)
-                found = inspect(path)
-                if how := lost(found.state, record):
-                    raise damaged(path, how)
-                self._checksums = found.checksums
-                close_to_others(path)
+                record = read_checked_record(path)
+                inspection = inspect(path)
+                if loss := loss_message(inspection.state, record):
+                    raise corruption_error(path, loss)
+                self._checksums = inspection.checksums
+                create_private_file(path)
                 self._connection = self._connect()
-                state = State(self._version(), self._checksums.digest)
+                state = DatabaseState(self._version(), self._checksums.digest)
                 self._record = CommitRecord(path, state, record.sequence if record else 0)
                 self._files = _identities(path)
             except BaseException:
@@ -102,19 +102,19 @@ class Database:
                 raise
 
     def _connect(self) -> sqlite3.Connection:
-        self._short_log = False
+        self._short_wal = False
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=1.0)
         try:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
             migrate(connection)
         except BaseException:
             connection.close()
             raise
         if self.reserve.low():
-            self._extend_log()
+            self._preallocate_wal()
         return connection
 
     def close(self) -> None:
@@ -130,24 +130,24 @@ class Database:
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
-            self.check_files()  # SQLite would create a new file in the place of one that was removed
+            self.check_files()  # SQLite would create a new file if it was removed
             self._connection = self._connect()
             self._files = _identities(self._path)
         return self._connection
 
     def check_files(self) -> None:
         """
-        Raises Unavailable when a file was removed or replaced: what is written to the open one would be lost.
+        Raises Unavailable if a file was removed or replaced: writes to the open one would be lost.
 
-        Any thread may call it. The files are used again when they are put back; they are never created anew.
+        Thread-safe. The files are used again when they are put back; they are never recreated.
         """
-        # SQLite removes its log and its index when it closes the database.
+        # SQLite removes its log and index when it closes the database.
         self._check_files(self._files if self._connection is not None else [str(self._path)])
 
-    def _check_files(self, places: Iterable[str]) -> None:
-        changed = [place for place in places if _identity(place) != self._files[place]]
-        if bool(changed) is not self._gone:
-            self._gone = bool(changed)
+    def _check_files(self, paths: Iterable[str]) -> None:
+        changed = [file for file in paths if _identity(file) != self._files[file]]
+        if bool(changed) is not self._files_missing:
+            self._files_missing = bool(changed)
             if changed:
                 log.error("a file of the store was removed or replaced", extra={"path": changed[0]})
             else:
@@ -159,12 +159,14 @@ class Database:
             )
 
     def version(self) -> Version:
-        """The last version that was ever written. Raises Unavailable, and StoreCorrupted when it is an older one."""
+        """Returns the last version that was ever written. Raises Unavailable, or StoreCorrupted if it is outdated."""
         self.check_files()
         with our_errors(self._path):
             version = self._version()
         if version < (last := self._record.acknowledged.version):
-            raise damaged(self._path, f"version {last} was acknowledged, and it ends at version {version}")
+            raise corruption_error(
+                self._path, f"version {last} was acknowledged, and it ends at version {version}"
+            )
         with our_errors(self._path):
             self._resolve(version)
         return version
@@ -173,40 +175,42 @@ class Database:
         return last_version(self._connected())
 
     def rows(self) -> Iterator[Row]:
-        """All objects. Raises StoreCorrupted when one of them is not as it was written."""
+        """Yields all objects. Raises StoreCorrupted at a damaged one."""
         with our_errors(self._path):
             for record in records(self._path, self._connected()):
                 yield stored_row(*record)
 
     def commit(self, entries: Sequence[Entry]) -> None:
         """
-        Write all of them, to last.
+        Commits all entries durably.
 
-        Raises Unavailable when none of them was written, and OutcomeUnknown when that cannot be found out now; then
-        ``version`` tells as soon as it can be asked.
+        Raises Unavailable if none was written, and OutcomeUnknown if that cannot be determined now; ``version``
+        determines it later.
         """
         changes = _Changes(entries)
         try:
             self._commit(changes)
         except DiskFull:
-            new = any(entry.happened is ChangeType.ADDED for entry in entries)
+            new = any(entry.type is ChangeType.ADDED for entry in entries)
             if new or not self.reserve.release():
                 raise
-            self._extend_log()
+            self._preallocate_wal()
             self._commit(changes)
 
     def _commit(self, changes: "_Changes") -> None:
         self.check_files()
         with our_errors(self._path):
-            self._record.begin(State(changes.version, _digest_after(self._checksums, changes.checksums)))
-        self._under_way = changes
+            self._record.begin(
+                DatabaseState(changes.version, _digest_after(self._checksums, changes.checksums))
+            )
+        self._uncommitted = changes
         try:
             connection = self._connected()
-            self._bound_log(connection)
+            self._adjust_checkpoints(connection)
             self._write(connection, changes)
         except sqlite3.Error as error:
-            if not self._has_written(changes, error):
-                raise meaning(self._path, error) from error
+            if not self._was_committed(changes, error):
+                raise translated_error(self._path, error) from error
         try:
             self._resolve(changes.version)
         except OSError as error:
@@ -217,34 +221,34 @@ class Database:
             raise OutcomeUnknown(str(error)) from error
 
     def _resolve(self, version: Version) -> None:
-        """Records whether the commit under way, if there is one, is in a file that ends at *version*."""
-        changes = self._under_way
+        """Records whether a file that ends at *version* includes the current commit, if there is one."""
+        changes = self._uncommitted
         if changes is not None and version >= changes.version:
             self._record.end()
             _update(self._checksums, changes.checksums)
-        self._under_way = None
+        self._uncommitted = None
 
-    def _bound_log(self, connection: sqlite3.Connection) -> None:
-        """Merges the log early while the disk is almost full, so that it needs no more room than it has."""
-        if (low := self.reserve.low()) is not self._short_log:
-            self._short_log = low
-            pages = _SHORT_LOG_PAGES if self._short_log else _LOG_PAGES
+    def _adjust_checkpoints(self, connection: sqlite3.Connection) -> None:
+        """Checkpoints early while the disk is almost full, so that the log does not grow."""
+        if (low := self.reserve.low()) is not self._short_wal:
+            self._short_wal = low
+            pages = _SHORT_WAL_PAGES if self._short_wal else _WAL_PAGES
             connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
 
-    def _extend_log(self) -> None:
-        """Gives the log blocks for a short one, before another program takes them. SQLite ignores the empty end."""
+    def _preallocate_wal(self) -> None:
+        """Allocates blocks for a short log before another program uses them. SQLite ignores the empty end."""
         with suppress(OSError):
             log_file = os.open(f"{self._path}-wal", os.O_RDWR | os.O_CLOEXEC)
             try:
-                os.posix_fallocate(log_file, 0, 2 * _SHORT_LOG_PAGES * PAGE_BYTES)
+                os.posix_fallocate(log_file, 0, 2 * _SHORT_WAL_PAGES * PAGE_BYTES)
             finally:
                 os.close(log_file)
 
     def _write(self, connection: sqlite3.Connection, changes: "_Changes") -> None:
         statements = changes.statements()
         if len(statements) == 1:
-            # One statement is a transaction of its own. It runs without the interpreter's lock, so that a busy
-            # program does not hold up the disk, nor the other way round; every further one would ask for it again.
+            # A single statement is its own transaction. It runs without the GIL, so that a busy program does not
+            # delay the disk, nor the reverse; every further statement would acquire it again.
             connection.execute(*statements[0])
             return
         connection.execute("BEGIN IMMEDIATE")
@@ -252,11 +256,11 @@ class Database:
             connection.execute(statement, values)
         connection.execute("COMMIT")
 
-    def _has_written(self, changes: "_Changes", error: sqlite3.Error) -> bool:
-        """Whether a commit that failed took effect all the same. Raises OutcomeUnknown."""
+    def _was_committed(self, changes: "_Changes", error: sqlite3.Error) -> bool:
+        """Whether a failed commit took effect. Raises OutcomeUnknown."""
         try:
-            # After an I/O error the log may hold what was never confirmed. Opened anew, SQLite decides what
-            # counts, and then stays with it.
+            # After an I/O error the log may contain unconfirmed data. When it is reopened, SQLite decides what is
+            # valid.
             if error_code(error) == sqlite3.SQLITE_IOERR:
                 self._disconnect()
             elif self._connection is not None and self._connection.in_transaction:
@@ -269,54 +273,54 @@ class Database:
 
 
 def _identities(path: Path) -> dict[str, tuple[int, int] | None]:
-    """Which files are in the places of the database, its log, its index and its record."""
-    places = (str(path), f"{path}-wal", f"{path}-shm", str(record_path(path)))
-    return {place: _identity(place) for place in places}
+    """Returns the identities of the database, its log, its index and its record."""
+    paths = (str(path), f"{path}-wal", f"{path}-shm", str(record_path(path)))
+    return {file: _identity(file) for file in paths}
 
 
 def _identity(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
-def _digest_after(checksums: Checksums, changes: "_ChangedChecksums") -> int:
+def _digest_after(checksums: Checksums, changes: "_ChecksumChanges") -> int:
     digest = checksums.digest
     for now, new in ((checksums.objects, changes.objects), (checksums.statuses, changes.statuses)):
-        digest += sum(new.values()) - sum(now.get(number, 0) for number in chain(new, changes.gone))
+        digest += sum(new.values()) - sum(now.get(number, 0) for number in chain(new, changes.deleted))
     return digest
 
 
-def _update(checksums: Checksums, changes: "_ChangedChecksums") -> None:
+def _update(checksums: Checksums, changes: "_ChecksumChanges") -> None:
     checksums.digest = _digest_after(checksums, changes)
     for now, new in ((checksums.objects, changes.objects), (checksums.statuses, changes.statuses)):
         now.update(new)
-        for number in changes.gone:
+        for number in changes.deleted:
             now.pop(number, None)
 
 
-class _ChangedChecksums(NamedTuple):
-    """The checksums of the rows that a commit writes, and the numbers of the objects that it deletes."""
+class _ChecksumChanges(NamedTuple):
+    """Checksums of the rows that a commit writes, and numbers of the objects that it deletes."""
 
     objects: Mapping[int, int]
     statuses: Mapping[int, int]
-    gone: Sequence[int]
+    deleted: Sequence[int]
 
 
 class _Changes:
-    """The rows that make the file say what the last entry on each object says."""
+    """The rows that apply the last entry of each object to the file."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         mains: dict[int, Row] = {}
         statuses: dict[int, Row] = {}
-        gone: dict[int, None] = {}
-        for happened, row, before in entries:
-            if happened is ChangeType.DELETED:
+        deleted: dict[int, None] = {}
+        for change_type, row, before in entries:
+            if change_type is ChangeType.DELETED:
                 mains.pop(row.number, None)
                 statuses.pop(row.number, None)
-                gone[row.number] = None
+                deleted[row.number] = None
                 continue
             if before is None or row.main is not before.main:
                 mains[row.number] = row
@@ -325,51 +329,51 @@ class _Changes:
         self.version = entries[-1].version
         self._mains = [_main_columns(row) for row in mains.values()]
         self._statuses = [_status_columns(row) for row in statuses.values()]
-        self._gone = list(gone)
-        self.checksums = _ChangedChecksums(_by_number(self._mains), _by_number(self._statuses), self._gone)
+        self._deleted = list(deleted)
+        self.checksums = _ChecksumChanges(_by_number(self._mains), _by_number(self._statuses), self._deleted)
 
     def statements(self) -> list[tuple[str, list[_Value]]]:
         statements = [*_insertions("objects", self._mains), *_insertions("statuses", self._statuses)]
-        if self._gone:
+        if self._deleted:
             statements += [
-                *_deletions("objects", self._gone),
-                *_deletions("statuses", self._gone),
+                *_deletions("objects", self._deleted),
+                *_deletions("statuses", self._deleted),
                 ("UPDATE progress SET version = ?", [self.version]),
             ]
         return statements
 
 
 def _by_number(rows: Sequence[tuple[Any, ...]]) -> dict[int, int]:
-    """The last column of each row, its checksum, by the first."""
+    """Returns number -> checksum: the first and last column."""
     return {row[0]: row[-1] for row in rows}
 
 
 def _main_columns(row: Row) -> tuple[_Value, ...]:
     number, version, resource, main = row.number, row.version, row.resource, row.main
-    return number, version, resource, main, checksum_of(number, version, resource, main)
+    return number, version, resource, main, row_checksum(number, version, resource, main)
 
 
 def _status_columns(row: Row) -> tuple[_Value, ...]:
     number, version, status = row.number, row.version, row.status
-    return number, version, status, checksum_of(number, version, OF_STATUS, status)
+    return number, version, status, row_checksum(number, version, STATUS_RESOURCE, status)
 
 
 def _insertions(table: str, rows: Sequence[tuple[_Value, ...]]) -> Iterator[tuple[str, list[_Value]]]:
-    for first in range(0, len(rows), _ROWS_AT_ONCE):
-        some = rows[first : first + _ROWS_AT_ONCE]
-        marks = ", ".join(["(" + ", ".join("?" * len(some[0])) + ")"] * len(some))
-        yield f"INSERT OR REPLACE INTO {table} VALUES {marks}", [*chain.from_iterable(some)]  # noqa: S608  our names
+    for first in range(0, len(rows), _MAX_ROWS_PER_STATEMENT):
+        batch = rows[first : first + _MAX_ROWS_PER_STATEMENT]
+        placeholders = ", ".join(["(" + ", ".join("?" * len(batch[0])) + ")"] * len(batch))
+        yield f"INSERT OR REPLACE INTO {table} VALUES {placeholders}", [*chain.from_iterable(batch)]  # noqa: S608  our names
 
 
 def _deletions(table: str, numbers: Sequence[int]) -> Iterator[tuple[str, list[_Value]]]:
-    for first in range(0, len(numbers), _ROWS_AT_ONCE):
-        some = numbers[first : first + _ROWS_AT_ONCE]
-        marks = ", ".join("?" * len(some))
-        yield f"DELETE FROM {table} WHERE number IN ({marks})", [*some]  # noqa: S608  our names
+    for first in range(0, len(numbers), _MAX_ROWS_PER_STATEMENT):
+        batch = numbers[first : first + _MAX_ROWS_PER_STATEMENT]
+        placeholders = ", ".join("?" * len(batch))
+        yield f"DELETE FROM {table} WHERE number IN ({placeholders})", [*batch]  # noqa: S608  our names
 
 
 def create(path: Path, rows: Sequence[Row]) -> None:
-    """Creates a database of these rows, which no launcher uses yet. Raises sqlite3.Error."""
+    """Creates a database with these rows. Raises sqlite3.Error."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         migrate(connection)

@@ -1,4 +1,4 @@
-"""The port over one SQLite file: everything acknowledged survives a crash."""
+"""Store in a SQLite file: every acknowledged write survives a crash."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Self
 
 from launcher.core.errors import LauncherError, OutcomeUnknown, StoreCorrupted, Unavailable
-from launcher.store import strategy
+from launcher.core.pods.observed_pod import is_deleted
 from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.embedded.rows import Entry, Row
 from launcher.store.embedded.sqlite_file import Database
 from launcher.store.embedded.watch_cache import WatchCache
 from launcher.store.interface import ChangeType, Key, Version
 
-#: Bytes by which an object may grow on a full disk: enough to stop a Framework, and to mark it for deletion.
+#: Bytes by which an object may grow on a full disk: enough to stop a Framework or to mark it for deletion.
 _SMALL_GROWTH_BYTES = 1024
 
 _CLOSED = "the store is closed"
@@ -23,19 +23,19 @@ _CLOSED = "the store is closed"
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """Writes that are committed together, and those who wait for that."""
+    """Writes that are committed together, and their waiters."""
 
     entries: list[Entry] = field(default_factory=list)
-    waiting: list["asyncio.Future[LauncherError | None]"] = field(default_factory=list)
+    waiters: list["asyncio.Future[LauncherError | None]"] = field(default_factory=list)
 
     def outcome(self, loop: asyncio.AbstractEventLoop) -> "asyncio.Future[LauncherError | None]":
-        """What comes of it: None, or what went wrong. Each asks for one of their own, and may cancel it."""
+        """Returns a future with the result: None or the error. Each caller gets its own and may cancel it."""
         future = loop.create_future()
-        self.waiting.append(future)
+        self.waiters.append(future)
         return future
 
-    def settle(self, error: LauncherError | None) -> None:
-        for future in self.waiting:
+    def resolve(self, error: LauncherError | None) -> None:
+        for future in self.waiters:
             if not future.done():
                 future.set_result(error)
 
@@ -44,14 +44,14 @@ class SqliteStore(EmbeddedStore):
     """
     Objects in one file, and in memory for reading.
 
-    Writes are decided here, one after the other, each on the state that those before it will have made. They gather in
-    a batch while a thread commits the one before; only what is committed is shown and acknowledged. The history begins
-    anew with every start: to keep it in the file, every object would have to be written twice.
+    Writes are computed in order, each on the state that the earlier ones will produce. They are collected in a batch
+    while a thread commits the previous one; only committed writes are published and acknowledged. The watch cache is
+    empty after a restart: to persist it, every object would have to be written twice.
     """
 
     @classmethod
     async def open(cls, path: Path, *, clock: Callable[[], float], new_uid: Callable[[], str]) -> Self:
-        """The store in that file, made if there is none. Raises StoreCorrupted, Unavailable."""
+        """Opens or creates the store. Raises StoreCorrupted, Unavailable."""
         thread = ThreadPoolExecutor(1, "store")
         loop = asyncio.get_running_loop()
         try:
@@ -71,140 +71,139 @@ class SqliteStore(EmbeddedStore):
         clock: Callable[[], float],
         new_uid: Callable[[], str],
     ) -> None:
-        """*thread* alone may use *database*, whose content *version* and *rows* are."""
+        """Only *thread* may use *database*; *version* and *rows* are its content."""
         super().__init__(clock, new_uid, WatchCache(version))
         for row in rows:
             self._table.put(row)
         self._database = database
         self._thread = thread
         self._loop = asyncio.get_running_loop()
-        #: The version of the last write that was taken.
-        self._taken = self.version
-        #: Of the objects with writes under way, the batch and the last of those writes.
-        self._under_way: dict[tuple[str, Key], tuple[_Batch, Entry]] = {}
-        self._gathering = _Batch()
+        #: The version of the last accepted write.
+        self._last_version = self.version
+        #: For objects with uncommitted writes, the batch and the last write.
+        self._uncommitted: dict[tuple[str, Key], tuple[_Batch, Entry]] = {}
+        self._next_batch = _Batch()
         self._committing: _Batch | None = None
-        #: Writes of which nobody knows whether they are in the file.
-        self._unconfirmed: list[Entry] = []
-        self._clearing = asyncio.Lock()
+        #: Writes that may or may not be in the file.
+        self._unknown_outcome: list[Entry] = []
+        self._resolving = asyncio.Lock()
         self._closed = False
 
     async def close(self) -> None:
-        """Return when every write taken has been answered and the file is left alone."""
+        """Waits until all accepted writes are resolved, and closes the file."""
         if self._closed:
             return
         self._closed = True
-        while (batch := self._committing) is not None or (batch := self._gathering).entries:
+        while (batch := self._committing) is not None or (batch := self._next_batch).entries:
             await batch.outcome(self._loop)
-        self._history.end(_CLOSED)
+        self._watch_cache.close(_CLOSED)
         await self._loop.run_in_executor(self._thread, self._database.close)
         self._thread.shutdown(wait=False)
 
     async def check(self) -> None:
-        """A check for ``/readyz``. Raises Unavailable when writes cannot be stored."""
+        """Readiness check. Raises Unavailable if writes cannot be stored."""
         self._database.check_files()
 
     async def check_disk(self) -> None:
-        """A check for ``/readyz``. Raises Unavailable when the disk has no room, or cannot be written to."""
+        """Readiness check. Raises Unavailable if the disk is full or read-only."""
         self._database.reserve.check()
 
-    async def _ready(self) -> None:
-        if self._unconfirmed:
-            async with self._clearing:
-                await self._clear_doubt()
+    async def _wait_until_ready(self) -> None:
+        if self._unknown_outcome:
+            async with self._resolving:
+                await self._resolve_unknown_outcome()
         if self._closed:
             raise Unavailable(_CLOSED)
 
     def _latest(self, resource: str, key: Key) -> Row | None:
-        found = self._under_way.get((resource, key))
-        if found is None:
+        uncommitted = self._uncommitted.get((resource, key))
+        if uncommitted is None:
             return self._table.get(resource, key)
-        _, entry = found
-        return None if entry.happened is ChangeType.DELETED else entry.row
+        _, entry = uncommitted
+        return None if entry.type is ChangeType.DELETED else entry.row
 
     def _next_version(self) -> Version:
-        return self._taken + 1
+        return self._last_version + 1
 
     async def _save(self, entry: Entry) -> None:
         if _grows(entry):
             self._database.reserve.check()
-        batch = self._gathering
+        batch = self._next_batch
         if self._committing is None and not batch.entries:
-            # Not at once: others who are ready to run may have writes that can share the disk's one turn.
+            # Deferred: other ready tasks may add writes to the same commit.
             self._loop.call_soon(self._commit)
         batch.entries.append(entry)
-        self._taken = entry.version
-        self._under_way[entry.row.resource, entry.row.key] = (batch, entry)
+        self._last_version = entry.version
+        self._uncommitted[entry.row.resource, entry.row.key] = (batch, entry)
         _raise_if(await batch.outcome(self._loop))
 
     async def _wait_committed(self, resource: str, key: Key) -> None:
-        if found := self._under_way.get((resource, key)):
-            _raise_if(await found[0].outcome(self._loop))
+        if uncommitted := self._uncommitted.get((resource, key)):
+            _raise_if(await uncommitted[0].outcome(self._loop))
 
     def _commit(self) -> None:
-        """Hand what has gathered to the thread."""
-        if not self._gathering.entries:
+        """Starts the commit of the next batch."""
+        if not self._next_batch.entries:
             return
-        batch, self._gathering = self._gathering, _Batch()
+        batch, self._next_batch = self._next_batch, _Batch()
         self._committing = batch
-        done = self._loop.run_in_executor(self._thread, self._database.commit, batch.entries)
-        done.add_done_callback(lambda done: self._committed(batch, done))
+        commit = self._loop.run_in_executor(self._thread, self._database.commit, batch.entries)
+        commit.add_done_callback(lambda commit: self._committed(batch, commit))
 
-    def _committed(self, batch: _Batch, done: "asyncio.Future[None]") -> None:
+    def _committed(self, batch: _Batch, commit: "asyncio.Future[None]") -> None:
         self._committing = None
-        match done.exception():
+        match commit.exception():
             case None:
-                self._show_all(batch.entries)
-                batch.settle(None)
+                self._publish_all(batch.entries)
+                batch.resolve(None)
                 self._commit()
             case OutcomeUnknown() as error:
-                self._unconfirmed = batch.entries
+                self._unknown_outcome = batch.entries
                 self._give_up(batch, error)
             case LauncherError() as error:
                 self._give_up(batch, error)
             case error:
-                self._unconfirmed = batch.entries
-                self._give_up(batch, OutcomeUnknown(f"the write broke off: {error!r}"))
+                self._unknown_outcome = batch.entries
+                self._give_up(batch, OutcomeUnknown(f"the write failed: {error!r}"))
 
-    def _show_all(self, entries: list[Entry]) -> None:
+    def _publish_all(self, entries: list[Entry]) -> None:
         for entry in entries:
             self._publish(entry)
-        # What gathers meanwhile is all that is under way now.
-        self._under_way = {
-            (entry.row.resource, entry.row.key): (self._gathering, entry) for entry in self._gathering.entries
+        # Only writes of the next batch are uncommitted now.
+        self._uncommitted = {
+            (entry.row.resource, entry.row.key): (self._next_batch, entry)
+            for entry in self._next_batch.entries
         }
 
     def _give_up(self, batch: _Batch, error: LauncherError) -> None:
-        """Back to what is committed: the batch never was, nor what was built on it."""
-        built_on_it, self._gathering = self._gathering, _Batch()
-        self._under_way.clear()
-        batch.settle(error)
-        built_on_it.settle(Unavailable(f"a write before this one failed: {error}"))
+        """Reverts to the committed state: fails the batch and all writes based on it."""
+        built_on_it, self._next_batch = self._next_batch, _Batch()
+        self._uncommitted.clear()
+        batch.resolve(error)
+        built_on_it.resolve(Unavailable(f"a write before this one failed: {error}"))
 
-    async def _clear_doubt(self) -> None:
-        """Find out whether the doubtful writes are in the file. Raises Unavailable while that cannot be done."""
-        if self._unconfirmed:
+    async def _resolve_unknown_outcome(self) -> None:
+        """Determines whether writes with unknown outcome are in the file. Raises Unavailable while it cannot."""
+        if self._unknown_outcome:
             try:
                 version = await self._loop.run_in_executor(self._thread, self._database.version)
             except LauncherError as error:
                 raise Unavailable(
                     f"{error}; nothing can be written until the last writes are known"
                 ) from error
-            entries, self._unconfirmed = self._unconfirmed, []
+            entries, self._unknown_outcome = self._unknown_outcome, []
             if version >= entries[-1].version:
-                self._show_all(entries)
+                self._publish_all(entries)
 
 
 def _grows(entry: Entry) -> bool:
-    """Whether the write needs room that a full disk does not have. What is being deleted always may change."""
-    if entry.happened is ChangeType.ADDED:
+    """Whether the write needs space that a full disk does not have. Objects being deleted may always change."""
+    if entry.type is ChangeType.ADDED:
         return True
     before, row = entry.before, entry.row
-    if entry.happened is ChangeType.DELETED or before is None or row.main is before.main:
+    if entry.type is ChangeType.DELETED or before is None or row.main is before.main:
         return False
-    return len(row.main) > len(before.main) + _SMALL_GROWTH_BYTES and not strategy.is_being_deleted(
-        row.object()
-    )
+    return len(row.main) > len(before.main) + _SMALL_GROWTH_BYTES and not is_deleted(row.object())
 
 
 def _read(path: Path) -> tuple[Database, Version, list[Row]]:
@@ -213,7 +212,7 @@ def _read(path: Path) -> tuple[Database, Version, list[Row]]:
         return database, database.version(), list(database.rows())
     except (ValueError, KeyError, TypeError) as error:
         database.close()
-        raise StoreCorrupted(f"{path} holds what no launcher wrote: {error!r}") from error
+        raise StoreCorrupted(f"{path} has content that no launcher wrote: {error!r}") from error
     except BaseException:
         database.close()
         raise
@@ -221,5 +220,5 @@ def _read(path: Path) -> tuple[Database, Version, list[Row]]:
 
 def _raise_if(error: LauncherError | None) -> None:
     if error is not None:
-        # Its own for each, since an exception collects the traces of all who raise it.
+        # A new exception for each caller, because exceptions accumulate tracebacks.
         raise type(error)(str(error)) from error

@@ -1,4 +1,4 @@
-"""The latest changes, and those who follow them."""
+"""Watch cache: the latest changes, and the watchers."""
 
 import asyncio
 from bisect import bisect_right
@@ -14,20 +14,20 @@ from launcher.store.embedded.rows import Entry, Row
 from launcher.store.interface import Change, ChangeType, Object, ResourceKind, Version
 from launcher.store.selectors import Selector
 
-#: Some minutes of a busy store; a follower who is further behind lists again.
-MOST_ENTRIES = 20_000
-MOST_BYTES = 64 * 1024 * 1024
-#: Changes that may wait for one follower as values; beyond that it reads them from the history, at its own pace.
-_MOST_WAITING = 1_000
-_CHUNK = 256
-#: Seconds before its end at which a follower gets a last bookmark.
-_LAST_BOOKMARK = 2.0
-#: The version of a store in which nothing has happened. Not 0, which for clients means any version.
-EMPTY = 1
+#: A few minutes of a busy store. A watcher further behind has to list again.
+MAX_ENTRIES = 20_000
+MAX_BYTES = 64 * 1024 * 1024
+#: Changes queued per watcher. Beyond that it reads them from the cache, at its own pace.
+_MAX_QUEUED = 1_000
+_READ_CHUNK = 256
+#: Seconds before its end at which a watch gets a last bookmark.
+_LAST_BOOKMARK_SECONDS = 2.0
+#: The version of an empty store. Not 0, which means any version to clients.
+INITIAL_VERSION = 1
 
 
 class _CachedChange:
-    """An entry, read at most once for all who are told of it."""
+    """An entry, parsed at most once for all watchers."""
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
@@ -38,55 +38,59 @@ class _CachedChange:
 
     @cached_property
     def before(self) -> Object:
-        """The object as it was, with the version of the change."""
+        """The object before the change, with the version of the change."""
         assert self.entry.before is not None
         return self.entry.before.object(self.entry.version)
 
-    def seen(self, where: Selector) -> Change | None:
-        """The change as it looks to somebody who sees only what matches; None when there is nothing to see."""
+    def visible_to(self, selector: Selector) -> Change | None:
+        """Returns the change for a watcher with this selector, or None if it does not concern it."""
         entry = self.entry
-        if not where.labels and not where.fields:
-            return Change(entry.happened, self.now, entry.version)
-        stays = entry.happened is not ChangeType.DELETED
-        was = entry.before is not None and self._matches(where, entry.before, "before")
-        matches = (stays or was) and self._matches(where, entry.row, "now")
-        if matches and stays:
-            return Change(ChangeType.MODIFIED if was else ChangeType.ADDED, self.now, entry.version)
-        if was:
+        if not selector.labels and not selector.fields:
+            return Change(entry.type, self.now, entry.version)
+        exists = entry.type is not ChangeType.DELETED
+        matched_before = entry.before is not None and self._matches(selector, entry.before, "before")
+        matches = (exists or matched_before) and self._matches(selector, entry.row, "now")
+        if matches and exists:
+            return Change(
+                ChangeType.MODIFIED if matched_before else ChangeType.ADDED, self.now, entry.version
+            )
+        if matched_before:
             return Change(ChangeType.DELETED, self.now if matches else self.before, entry.version)
         return None
 
-    def _matches(self, where: Selector, row: Row, side: str) -> bool:
-        if not where.matches_labels(row.labels):
+    def _matches(self, selector: Selector, row: Row, state: str) -> bool:
+        if not selector.matches_labels(row.labels):
             return False
-        return not where.fields or where.matches_fields(getattr(self, side))
+        return not selector.fields or selector.matches_fields(getattr(self, state))
 
 
 class _Watcher:
-    """Somebody who is told of changes as they happen, unless too many wait for them already."""
+    """A watch. Changes are queued as they happen, unless too many are queued already."""
 
-    def __init__(self, kind: ResourceKind, namespace: str | None, where: Selector, reached: Version) -> None:
+    def __init__(
+        self, kind: ResourceKind, namespace: str | None, selector: Selector, reached: Version
+    ) -> None:
         self.kind = kind
         self.namespace = namespace
-        self.where = where
-        #: All changes up to this one have been passed on, or were nothing to see here.
+        self.selector = selector
+        #: All changes up to this version have been delivered or do not concern this watcher.
         self.reached = reached
-        #: Whether changes are put into *waiting* as they happen; else they are read from the history.
-        self.live = False
-        self.waiting: deque[Change] = deque()
+        #: Whether changes are added to *queued*; otherwise they are read from the cache.
+        self.is_live = False
+        self.queued: deque[Change] = deque()
         self._wake: asyncio.Future[None] | None = None
 
-    def tell(self, told: _CachedChange) -> None:
-        if len(self.waiting) >= _MOST_WAITING:
-            self.reached = self.waiting[0].version - 1
-            self.waiting.clear()
-            self.live = False
-        elif told.entry.version > self.reached and (change := told.seen(self.where)) is not None:
-            self.waiting.append(change)
+    def notify(self, cached: _CachedChange) -> None:
+        if len(self.queued) >= _MAX_QUEUED:
+            self.reached = self.queued[0].version - 1
+            self.queued.clear()
+            self.is_live = False
+        elif cached.entry.version > self.reached and (change := cached.visible_to(self.selector)) is not None:
+            self.queued.append(change)
             self.wake()
 
     def take(self) -> Change:
-        change = self.waiting.popleft()
+        change = self.queued.popleft()
         self.reached = change.version
         return change
 
@@ -95,10 +99,10 @@ class _Watcher:
             self._wake.set_result(None)
 
     async def wait(self, seconds: float | None) -> None:
-        """Return when something waits, or after so many seconds."""
+        """Waits until a change is queued, or *seconds* have passed."""
         loop = asyncio.get_running_loop()
         self._wake = loop.create_future()
-        # Cheaper than a timeout: thousands wait like this, and each change wakes them all.
+        # Cheaper than a timeout: thousands of watchers wait, and each change wakes all of them.
         timer = None if seconds is None else loop.call_later(seconds, self.wake)
         try:
             await self._wake
@@ -106,36 +110,36 @@ class _Watcher:
             if timer is not None:
                 timer.cancel()
 
-    def sees(self, entry: Entry) -> Change | None:
+    def visible(self, entry: Entry) -> Change | None:
         if entry.row.resource != self.kind.resource or self.namespace not in (None, entry.row.key[0]):
             return None
-        return _CachedChange(entry).seen(self.where)
+        return _CachedChange(entry).visible_to(self.selector)
 
     def bookmark(self, version: Version) -> Change:
-        # Whoever began ahead of us has been promised nothing older.
+        # A watch that started at a later version must not get an older one.
         version = max(version, self.reached)
         metadata = {"resourceVersion": str(version)}
         obj = {"apiVersion": self.kind.api_version, "kind": self.kind.kind, "metadata": metadata}
         return Change(ChangeType.BOOKMARK, obj, version)
 
 
-class _Times:
-    """When a follower is due a bookmark, and when it has to go."""
+class _WatchTimer:
+    """Times of a watch's bookmarks and its end."""
 
     def __init__(self, now: float, seconds: float | None, bookmark_every: float | None) -> None:
         self._end = now + seconds if seconds is not None else inf
         self._every = bookmark_every or inf
         self._due = now + self._every
-        # So that whoever comes back begins where this one ended.
-        self._last = self._end - _LAST_BOOKMARK
+        # So that the next watch starts where this one ended.
+        self._last = self._end - _LAST_BOOKMARK_SECONDS
         if self._every == inf or self._last <= now:
             self._last = inf
 
-    def over(self, now: float) -> bool:
+    def is_expired(self, now: float) -> bool:
         return now >= self._end
 
     def bookmark_due(self, now: float) -> bool:
-        """Whether there is one due; then it counts as given."""
+        """Whether a bookmark is due; then it counts as sent."""
         if now < self._due and now < self._last:
             return False
         self._due = now + self._every
@@ -143,138 +147,138 @@ class _Times:
             self._last = inf
         return True
 
-    def pause(self, now: float) -> float | None:
-        """Seconds until the next thing to do; None for never."""
-        moment = min(self._due, self._last, self._end)
-        return None if moment == inf else max(moment - now, 0.0)
+    def seconds_until_next(self, now: float) -> float | None:
+        """Returns seconds until the next bookmark or the end; None for never."""
+        due = min(self._due, self._last, self._end)
+        return None if due == inf else max(due - now, 0.0)
 
 
 class WatchCache:
-    """Every change after version *start*, as far back as the bounds allow."""
+    """All changes after version *start*, within the limits."""
 
     def __init__(
         self,
         start: Version = 0,
         *,
-        most_entries: int = MOST_ENTRIES,
-        most_bytes: int = MOST_BYTES,
+        max_entries: int = MAX_ENTRIES,
+        max_bytes: int = MAX_BYTES,
         bookmark_every: float = 60.0,
     ) -> None:
-        #: All changes after this one are known.
+        #: All changes after this version are available.
         self.start = start
         #: The last change.
-        self.version = max(start, EMPTY)
-        self._most_entries = most_entries
-        self._most_bytes = most_bytes
+        self.version = max(start, INITIAL_VERSION)
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
         self._bookmark_every = bookmark_every
         self._entries: deque[Entry] = deque()
         self._bytes = 0
-        # Dicts for sets: they keep their order, so that a run can be repeated exactly.
-        self._followers: dict[tuple[str, str | None], dict[_Watcher, None]] = {}
-        self._ended: str | None = None
-        self._awaited: dict[asyncio.Future[None], Version] = {}
+        # Dicts instead of sets: their order is deterministic, so that runs can be repeated.
+        self._watchers: dict[tuple[str, str | None], dict[_Watcher, None]] = {}
+        self._closed_reason: str | None = None
+        self._waiters: dict[asyncio.Future[None], Version] = {}
 
     def add(self, entry: Entry) -> None:
-        """Remember the change, and tell those who follow; nobody is waited for."""
+        """Adds a change and queues it for watchers, without waiting."""
         row = entry.row
         self._entries.append(entry)
         self._bytes += row.size
         self.version = row.version
-        while len(self._entries) > self._most_entries or self._bytes > self._most_bytes:
-            forgotten = self._entries.popleft()
-            self._bytes -= forgotten.row.size
-            self.start = forgotten.version
-        if self._awaited:
-            self._tell_reached()
-        if self._followers and (followers := self._following(row)):
-            told = _CachedChange(entry)
-            for follower in followers:
-                follower.tell(told)
+        while len(self._entries) > self._max_entries or self._bytes > self._max_bytes:
+            evicted = self._entries.popleft()
+            self._bytes -= evicted.row.size
+            self.start = evicted.version
+        if self._waiters:
+            self._notify_waiters()
+        if self._watchers and (watchers := self._live_watchers(row)):
+            cached = _CachedChange(entry)
+            for watcher in watchers:
+                watcher.notify(cached)
 
-    def _following(self, row: Row) -> list[_Watcher]:
-        places = ((row.resource, None), (row.resource, row.key[0]))
-        return [follower for place in places for follower in self._followers.get(place, ()) if follower.live]
+    def _live_watchers(self, row: Row) -> list[_Watcher]:
+        scopes = ((row.resource, None), (row.resource, row.key[0]))
+        return [watcher for scope in scopes for watcher in self._watchers.get(scope, ()) if watcher.is_live]
 
-    async def reached(self, version: Version) -> None:
-        """Return when that version has been added."""
+    async def wait_for_version(self, version: Version) -> None:
+        """Waits until that version has been added."""
         if self.version < version:
-            reached = asyncio.get_running_loop().create_future()
-            self._awaited[reached] = version
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters[waiter] = version
             try:
-                await reached
+                await waiter
             finally:
-                del self._awaited[reached]
+                del self._waiters[waiter]
 
-    def _tell_reached(self) -> None:
-        for reached, version in self._awaited.items():
-            if self.version >= version and not reached.done():
-                reached.set_result(None)
+    def _notify_waiters(self) -> None:
+        for waiter, version in self._waiters.items():
+            if self.version >= version and not waiter.done():
+                waiter.set_result(None)
 
-    def since(self, version: Version) -> list[Entry] | None:
-        """Every change after *version*, the first of them first; None when some are not known, or not yet."""
+    def entries_since(self, version: Version) -> list[Entry] | None:
+        """Returns all changes after *version* in order; None if some are not available or not yet."""
         if not self.start <= version <= self.version:
             return None
         first = bisect_right(self._entries, version, key=attrgetter("version"))
         return list(islice(self._entries, first, None))
 
-    def end(self, why: str) -> None:
-        """Every follower hears what has happened so far, then Unavailable with *why*."""
-        self._ended = why
-        for followers in self._followers.values():
-            for follower in followers:
-                follower.wake()
+    def close(self, reason: str) -> None:
+        """Ends all watches: they deliver the changes so far and then raise Unavailable with *reason*."""
+        self._closed_reason = reason
+        for watchers in self._watchers.values():
+            for watcher in watchers:
+                watcher.wake()
 
-    async def follow(
+    async def watch(
         self,
         kind: ResourceKind,
         namespace: str | None,
-        where: Selector,
+        selector: Selector,
         since: Version,
         *,
         bookmarks: bool,
         seconds: float | None = None,
     ) -> AsyncGenerator[Change, None]:
-        """Every change after *since* that can be seen there. Raises Expired when some are forgotten."""
-        follower = _Watcher(kind, namespace, where, since)
-        place = (kind.resource, namespace)
-        self._followers.setdefault(place, {})[follower] = None
+        """Yields every matching change after *since*. Raises Expired if some are no longer available."""
+        watcher = _Watcher(kind, namespace, selector, since)
+        scope = (kind.resource, namespace)
+        self._watchers.setdefault(scope, {})[watcher] = None
         clock = asyncio.get_running_loop().time
-        times = _Times(clock(), seconds, self._bookmark_every if bookmarks else None)
+        timer = _WatchTimer(clock(), seconds, self._bookmark_every if bookmarks else None)
         try:
             while True:
-                for change in self._missed(follower):
+                for change in self._missed_changes(watcher):
                     yield change
-                # From here to the first wait nothing else runs, so nothing can happen unseen.
-                follower.live = True
-                while follower.live:
-                    if times.over(clock()):
+                # Nothing else runs from here to the first await, so no change can be missed.
+                watcher.is_live = True
+                while watcher.is_live:
+                    if timer.is_expired(clock()):
                         return
-                    if follower.waiting:
-                        yield follower.take()
-                    elif self._ended is not None:
-                        raise Unavailable(self._ended)
-                    elif times.bookmark_due(clock()):
-                        yield follower.bookmark(self.version)
+                    if watcher.queued:
+                        yield watcher.take()
+                    elif self._closed_reason is not None:
+                        raise Unavailable(self._closed_reason)
+                    elif timer.bookmark_due(clock()):
+                        yield watcher.bookmark(self.version)
                     else:
-                        await follower.wait(times.pause(clock()))
+                        await watcher.wait(timer.seconds_until_next(clock()))
         finally:
-            del self._followers[place][follower]
-            if not self._followers[place]:
-                del self._followers[place]
+            del self._watchers[scope][watcher]
+            if not self._watchers[scope]:
+                del self._watchers[scope]
 
-    def _missed(self, follower: _Watcher) -> Iterator[Change]:
-        """What the follower has not heard yet, read bit by bit while the history goes on."""
-        while entries := self._after(follower.reached):
+    def _missed_changes(self, watcher: _Watcher) -> Iterator[Change]:
+        """Yields changes that the watcher has not received, in chunks, while new ones may be added."""
+        while entries := self._entries_after(watcher.reached):
             for entry in entries:
-                follower.reached = entry.version
-                if (change := follower.sees(entry)) is not None:
+                watcher.reached = entry.version
+                if (change := watcher.visible(entry)) is not None:
                     yield change
 
-    def _after(self, version: Version) -> list[Entry]:
-        """Some of the changes after *version*, the first of them first."""
+    def _entries_after(self, version: Version) -> list[Entry]:
+        """Returns the next chunk of changes after *version*, in order."""
         if version < self.start:
             raise Expired(
                 f"version {version} is too old: changes are known from version {self.start} on; list again"
             )
         first = bisect_right(self._entries, version, key=attrgetter("version"))
-        return [self._entries[i] for i in range(first, min(first + _CHUNK, len(self._entries)))]
+        return [self._entries[i] for i in range(first, min(first + _READ_CHUNK, len(self._entries)))]

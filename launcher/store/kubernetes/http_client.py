@@ -1,61 +1,56 @@
-"""JSON over HTTP to one API server: calls, and streams that stay open."""
+"""JSON client of one API server: calls, and streams that stay open."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
 import orjson
-from yarl import URL
 
 from launcher.core.errors import OutcomeUnknown, TooLarge, Unavailable
 from launcher.store.interface import Object
-from launcher.store.kubernetes.api_errors import refusal, to_error
+from launcher.store.kubernetes.api_errors import error_response, to_error
+from launcher.store.kubernetes.api_server_session import TRANSPORT_ERRORS, ApiServerSession
 from launcher.store.kubernetes.cluster_config import ClusterConfig
 
-#: They stand last in the metadata of what is built in, right before the spec. Within a string every quotation mark has
-#: a backslash before it, so nothing that a user writes looks like these.
-_MANAGERS, _SPEC = b',"managedFields":[', b'"spec":{'
+#: In built-in objects managedFields is the last field of the metadata, right before the spec. Quotation marks within
+#: strings are escaped, so no text of a user matches these.
+_MANAGED_FIELDS, _SPEC = b',"managedFields":[', b'"spec":{'
 
 
 def strip_managed_fields(text: bytes) -> bytes:
-    """*text* of one object, shorter where that is easily had; it says the same of all but them."""
+    """Returns the JSON of an object without its managedFields, if they can be removed without parsing it."""
     spec = text.find(_SPEC)
-    begin = text.find(_MANAGERS, 0, spec) if spec > 0 else -1
+    begin = text.find(_MANAGED_FIELDS, 0, spec) if spec > 0 else -1
     if begin < 0 or text[spec - 3 : spec] != b"]},":
         return text
     return text[:begin] + text[spec - 2 :]
 
 
-log = logging.getLogger(__name__)
-
-#: The API server reads no more of a body.
-MOST_BYTES = 3 * 1024 * 1024
-#: A larger body is sent piece by piece, so that others get their turn.
-_AT_ONCE = 2**20
-#: Seconds for which a stream is left alone after each piece; what comes first is told at once.
-_BREATH = 0.1
-#: Certificates on disk are looked at this often, in seconds.
-_LOOK_AGAIN = 10.0
+#: The request size limit of the API server.
+MAX_BODY_BYTES = 3 * 1024 * 1024
+#: A larger body is sent in chunks, so that the event loop runs other tasks in between.
+_CHUNKED_BODY_BYTES = 2**20
+#: Seconds for which a stream is not read after each chunk; the first chunk is returned at once.
+_COALESCE_SECONDS = 0.1
+_READ_BUFFER_BYTES = 2**18
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "framework-launcher"}
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long to wait, in seconds."""
+    """Timeouts in seconds."""
 
     connect: float = 10.0
-    #: A whole call; the API server itself gives up on one after 60.
+    #: Of a whole call; the API server times out after 60.
     call: float = 65.0
-    #: Silence on a stream. Bookmarks come every minute or so: whoever is silent for longer is not there any more.
+    #: Without data on a stream. Bookmarks arrive about every minute.
     silence: float = 90.0
 
 
-PATIENCE = Timeouts()
+DEFAULT_TIMEOUTS = Timeouts()
 
 #: An object, or the operations of a patch.
 Body = Object | list[Object]
@@ -63,217 +58,169 @@ Body = Object | list[Object]
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One request. *changes* says whether it would leave a trace."""
+    """One request. *mutates* is False for reads and dry runs."""
 
     method: str
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     body: Body | None = None
-    media: str = "application/json"
+    content_type: str = "application/json"
     mutates: bool = True
 
     @classmethod
-    def reading(cls, path: str, query: Mapping[str, str]) -> "ApiRequest":
+    def get(cls, path: str, query: Mapping[str, str]) -> "ApiRequest":
         return cls("GET", path, query, mutates=False)
+
+    @property
+    def path_and_query(self) -> str:
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
 
 class ApiServerClient:
     """
-    Speaks with one API server.
+    Client of one API server, with the launcher's credentials.
 
-    A call either gives the server's answer or raises one of our errors. Nothing that could change anything is sent
-    twice: when its answer is lost, that is OutcomeUnknown.
+    A call returns the server's response or raises one of our errors. Requests that mutate are never sent twice: if the
+    response is lost, OutcomeUnknown is raised.
     """
 
-    def __init__(self, access: ClusterConfig, connections: int, patience: Timeouts) -> None:
-        """Up to so many *connections* for calls; every stream has one of its own. Needs a running loop."""
-        self._access = access
-        self._calls = _session(access, connections, aiohttp.ClientTimeout(patience.call, patience.connect))
-        self._streams = _session(
-            access, 0, aiohttp.ClientTimeout(None, patience.connect, sock_read=patience.silence)
+    def __init__(self, config: ClusterConfig, connections: int, timeouts: Timeouts) -> None:
+        """Calls share up to *connections*; every stream has its own. Needs a running event loop."""
+        self._credentials = config.credentials
+        self._calls = ApiServerSession(
+            config,
+            config.tls,
+            name=config.url,
+            connections=connections,
+            timeout=aiohttp.ClientTimeout(timeouts.call, timeouts.connect),
+            read_bufsize=_READ_BUFFER_BYTES,
+            headers=_HEADERS,
         )
-        self._look_again = 0.0
-        self._fixed: dict[str, Any] = {"allow_redirects": False, "proxy": access.proxy}
-        if access.tls is not None and access.tls.server_name:
-            self._fixed["server_hostname"] = access.tls.server_name
+        self._streams = ApiServerSession(
+            config,
+            config.tls,
+            name=config.url,
+            connections=0,
+            timeout=aiohttp.ClientTimeout(None, timeouts.connect, sock_read=timeouts.silence),
+            read_bufsize=_READ_BUFFER_BYTES,
+            headers=_HEADERS,
+        )
 
     async def close(self) -> None:
-        """Let go of every connection; streams that are being read end."""
+        """Closes all connections; open streams end."""
         await self._calls.close()
         await self._streams.close()
 
-    async def call(self, call: ApiRequest) -> Object:
-        """The answer, read."""
-        body = None if call.body is None else _encoded(call.body)
-        try:
-            status, headers, text = await self._answered(call, body)
-        except _NEVER_SENT as error:
-            raise self._unreachable(error) from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            if call.mutates:
-                raise OutcomeUnknown(
-                    f"{call.method} {call.path}: its answer was lost: {_say(error)}"
-                ) from error
-            raise self._unreachable(error) from error
+    async def call(self, request: ApiRequest) -> Object:
+        """Returns the parsed response."""
+        body = None if request.body is None else _encode(request.body)
+        authorization = await self._credentials.header()
+        status, headers, text = await self._send(request, body, authorization)
+        if status == 401 and await self._credentials.refresh(authorization):
+            status, headers, text = await self._send(request, body, await self._credentials.header())
         if status >= 300:
-            raise to_error(refusal(status, text, headers.get("Retry-After")), changes=call.mutates)
-        return _read(text, call)
+            response = error_response(status, text, headers.get("Retry-After"))
+            raise to_error(response, mutates=request.mutates)
+        return _parse(text, request)
 
-    async def _answered(self, call: ApiRequest, body: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """As ``_once``; asked again with other credentials if these are refused, and after a break if it only reads."""
-        authorization = await self._authorization()
-        try:
-            answer = await self._once(call, body, authorization)
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-            # Most likely a connection that was closed while nobody used it.
-            if call.mutates or isinstance(error, _NEVER_SENT):
-                raise
-            answer = await self._once(call, body, authorization)
-        if answer[0] == 401 and await self._access.credentials.renewed(authorization):
-            answer = await self._once(call, body, await self._authorization())
-        return answer
-
-    async def _once(
-        self, call: ApiRequest, body: bytes | None, authorization: str | None
+    async def _send(
+        self, request: ApiRequest, body: bytes | None, authorization: str | None
     ) -> tuple[int, Mapping[str, str], bytes]:
-        headers = _headers(authorization, call.media if body is not None else None)
-        data = BytesIO(body) if body is not None and len(body) > _AT_ONCE else body
-        async with self._calls.request(
-            call.method, self._url(call), data=data, headers=headers, **self._fixed
-        ) as response:
-            return response.status, response.headers, await response.read()
-
-    async def stream(self, call: ApiRequest) -> AsyncGenerator[bytes, None]:
-        """
-        The answer as it comes, until the server ends it, is silent for too long, or is gone.
-
-        Raises Unavailable, or what the server says, when it does not begin.
-        """
-        response = await self._begun(call)
+        response = await self._calls.request(
+            request.method,
+            request.path_and_query,
+            mutates=request.mutates,
+            headers=_headers(authorization, request.content_type if body is not None else None),
+            data=BytesIO(body) if body is not None and len(body) > _CHUNKED_BODY_BYTES else body,
+        )
         try:
-            while piece := await _piece(response):
-                yield piece
+            async with response:
+                return response.status, response.headers, await response.read()
+        except TRANSPORT_ERRORS as error:
+            raise self._calls.to_error(
+                error, request.method, request.path, mutates=request.mutates
+            ) from error
+
+    async def stream(self, request: ApiRequest) -> AsyncGenerator[bytes, None]:
+        """
+        Yields the response in chunks until the server closes it, sends nothing for too long, or the connection breaks.
+
+        Raises Unavailable or the server's error if the stream does not start.
+        """
+        response = await self._open_stream(request)
+        try:
+            while chunk := await _next_chunk(response):
+                yield chunk
                 await _coalesce_reads(response)
         finally:
             response.close()
 
-    async def _begun(self, call: ApiRequest) -> aiohttp.ClientResponse:
-        try:
-            authorization = await self._authorization()
-            response = await self._open(call, authorization)
-            if response.status == 401 and await self._access.credentials.renewed(authorization):
-                response.close()
-                response = await self._open(call, await self._authorization())
-            if response.status >= 300:
+    async def _open_stream(self, request: ApiRequest) -> aiohttp.ClientResponse:
+        authorization = await self._credentials.header()
+        response = await self._request_stream(request, authorization)
+        if response.status == 401 and await self._credentials.refresh(authorization):
+            response.close()
+            response = await self._request_stream(request, await self._credentials.header())
+        if response.status >= 300:
+            try:
                 text = await response.read()
-                told = refusal(response.status, text, response.headers.get("Retry-After"))
-                raise to_error(told, changes=False)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._unreachable(error) from error
+            except TRANSPORT_ERRORS as error:
+                raise self._streams.to_error(error, request.method, request.path, mutates=False) from error
+            failure = error_response(response.status, text, response.headers.get("Retry-After"))
+            raise to_error(failure, mutates=False)
         return response
 
-    async def _open(self, call: ApiRequest, authorization: str | None) -> aiohttp.ClientResponse:
-        headers = _headers(authorization, None)
-        return await self._streams.request(call.method, self._url(call), headers=headers, **self._fixed)
-
-    async def _authorization(self) -> str | None:
-        now = asyncio.get_running_loop().time()
-        if now >= self._look_again and self._access.tls is not None:
-            self._look_again = now + _LOOK_AGAIN
-            try:
-                self._access.tls.refresh()
-            except OSError as error:
-                log.warning("certificates not read", extra={"why": str(error)})
-        return await self._access.credentials.header()
-
-    def _url(self, call: ApiRequest) -> URL:
-        query = f"?{urlencode(call.query)}" if call.query else ""
-        return URL(f"{self._access.url}{call.path}{query}", encoded=True)
-
-    def _unreachable(self, error: BaseException) -> Unavailable:
-        return Unavailable(f"{self._access.url} cannot be reached: {_say(error)}")
-
-
-#: No byte of the request can have got through.
-_NEVER_SENT = (
-    aiohttp.ClientConnectorError,
-    aiohttp.ConnectionTimeoutError,
-    aiohttp.ClientHttpProxyError,
-)
+    async def _request_stream(self, request: ApiRequest, authorization: str | None) -> aiohttp.ClientResponse:
+        return await self._streams.request(
+            request.method, request.path_and_query, mutates=False, headers=_headers(authorization, None)
+        )
 
 
 async def _coalesce_reads(response: aiohttp.ClientResponse) -> None:
-    """Let what comes on this stream gather for a moment: one by one, it costs several times as much to take in."""
+    """Pauses reading for a moment: parsing several events at once is several times cheaper."""
     transport = response.connection.transport if response.connection is not None else None
     if not isinstance(transport, asyncio.Transport):
-        return  # it is over, and what is left of it is here already
+        return  # closed; the rest has been received
     transport.pause_reading()
     try:
-        await asyncio.sleep(_BREATH)
+        await asyncio.sleep(_COALESCE_SECONDS)
     finally:
         transport.resume_reading()
 
 
-async def _piece(response: aiohttp.ClientResponse) -> bytes:
-    """What comes next; nothing at the end, however it came: whoever reads a stream goes on with another."""
+async def _next_chunk(response: aiohttp.ClientResponse) -> bytes:
+    """Returns the next chunk, empty at the end. Errors count as the end: the caller opens another stream."""
     try:
         return await response.content.readany()
-    except (aiohttp.ClientError, TimeoutError, OSError, RuntimeError):
-        # The last is what aiohttp raises for a connection that was closed between two reads.
+    except (*TRANSPORT_ERRORS, RuntimeError):
+        # aiohttp raises RuntimeError for a connection that was closed between two reads.
         return b""
 
 
-def _session(
-    access: ClusterConfig, connections: int, timeout: aiohttp.ClientTimeout
-) -> aiohttp.ClientSession:
-    session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=connections,
-            ssl=access.tls.context if access.tls is not None else True,
-            # Less than after which an API server closes an idle connection.
-            keepalive_timeout=30.0,
-        ),
-        headers=_HEADERS,
-        timeout=timeout,
-        read_bufsize=2**18,
-        cookie_jar=aiohttp.DummyCookieJar(),
-    )
-    # By itself it sends a PUT or a DELETE again whose answer was lost, and a write of ours that got through would come
-    # back as a conflict with somebody else. There is no other switch.
-    session._retry_connection = False  # noqa: SLF001
-    return session
-
-
-def _headers(authorization: str | None, media: str | None) -> dict[str, str]:
+def _headers(authorization: str | None, content_type: str | None) -> dict[str, str]:
     headers = {}
     if authorization is not None:
         headers["Authorization"] = authorization
-    if media is not None:
-        headers["Content-Type"] = media
+    if content_type is not None:
+        headers["Content-Type"] = content_type
     return headers
 
 
-def _encoded(body: Body) -> bytes:
+def _encode(body: Body) -> bytes:
     text = orjson.dumps(body)
-    if len(text) > MOST_BYTES:
-        raise TooLarge(
-            f"the request has {len(text)} bytes, and the API server takes {MOST_BYTES} at the most"
-        )
+    if len(text) > MAX_BODY_BYTES:
+        raise TooLarge(f"the request has {len(text)} bytes; the limit of the API server is {MAX_BODY_BYTES}")
     return text
 
 
-def _read(text: bytes, call: ApiRequest) -> Object:
+def _parse(text: bytes, request: ApiRequest) -> Object:
     try:
-        # Whoever writes gets one object back; of a list, only the first would be shorter.
-        answer = orjson.loads(strip_managed_fields(text) if call.mutates else text)
+        # Writes return one object; of a list only the first item would be stripped.
+        response = orjson.loads(strip_managed_fields(text) if request.mutates else text)
     except orjson.JSONDecodeError:
-        answer = None
-    if not isinstance(answer, dict):
-        # A proxy's page, perhaps; whether the API server was ever asked is not known.
-        message = f"{call.method} {call.path}: the answer is no JSON object"
-        raise OutcomeUnknown(message) if call.mutates else Unavailable(message)
-    return answer
-
-
-def _say(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+        response = None
+    if not isinstance(response, dict):
+        # Possibly a page of a proxy; whether the API server received the request is not known.
+        message = f"{request.method} {request.path}: the response is not a JSON object"
+        raise OutcomeUnknown(message) if request.mutates else Unavailable(message)
+    return response

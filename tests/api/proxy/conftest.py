@@ -1,4 +1,4 @@
-"""A front door to a stand-in for a cluster, whose launcher has credentials that nobody may get hold of."""
+"""A proxy to a fake API server; the launcher has credentials that must not be used for callers."""
 
 from collections.abc import AsyncIterator
 
@@ -6,21 +6,21 @@ import pytest
 
 from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
-from tests.api.proxy.doors import Door, door_to
-from tests.api.proxy.upstream import ApiServer, api_server
+from tests.api.proxy.fake_api_server import FakeApiServer, run_fake_api_server
+from tests.api.proxy.proxies import ProxyClient, run_proxy
 
-OWN = "Bearer of-the-launcher"
+LAUNCHER_CREDENTIALS = "Bearer of-the-launcher"
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[ApiServer]:
-    """The stand-in."""
-    async with api_server() as server:
+async def cluster() -> AsyncIterator[FakeApiServer]:
+    """The fake API server."""
+    async with run_fake_api_server() as server:
         yield server
 
 
 @pytest.fixture
-async def door(cluster: ApiServer) -> AsyncIterator[Door]:
-    """The way to it."""
-    async with door_to(ClusterConfig(cluster.url, FixedHeader(OWN))) as running:
+async def proxy(cluster: FakeApiServer) -> AsyncIterator[ProxyClient]:
+    """A client of the proxy."""
+    async with run_proxy(ClusterConfig(cluster.url, FixedHeader(LAUNCHER_CREDENTIALS))) as running:
         yield running

@@ -1,4 +1,4 @@
-"""Frameworks that come through the front door: checked, completed, and sent on as JSON."""
+"""Frameworks in the proxy: validated, defaulted, and forwarded as JSON."""
 
 from collections.abc import AsyncIterator
 
@@ -6,16 +6,16 @@ import pytest
 import yaml
 from aiohttp import web
 
-from launcher.core.defaults import defaulted
-from launcher.core.validation.admission_policy import Policy
+from launcher.core.defaults import with_defaults
+from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
+from tests import builders
 from tests.api.client import APPLY, JSON, YAML
-from tests.api.proxy.conftest import OWN
-from tests.api.proxy.doors import Door, door_to
-from tests.api.proxy.upstream import ApiServer
+from tests.api.proxy.conftest import LAUNCHER_CREDENTIALS
+from tests.api.proxy.fake_api_server import FakeApiServer
+from tests.api.proxy.proxies import ProxyClient, run_proxy
 from tests.api.samples import ALL, A, B, Json, framework, with_spec
-from tests.core import manifests
 
 _MISSPELT = (
     '299 - "unknown field \\"spec.taskRoles[0].task.pod.spec.containers[0].olumeMounts\\"; '
@@ -31,17 +31,17 @@ def misspelt() -> Json:
 
 def placed(obj: Json) -> Json:
     """As the API server gets it."""
-    complete = defaulted(obj)
+    complete = with_defaults(obj)
     complete["metadata"]["namespace"] = "default"
     complete["spec"]["replicas"] = complete["spec"]["taskRoles"][0]["taskNumber"]
     return complete
 
 
 @pytest.mark.parametrize("path", [B, f"{B}/", B.replace("frameworks", "%66rameworks"), f"{B}?dryRun=All"])
-async def test_a_new_framework_is_sent_on_with_its_defaults(
-    door: Door, cluster: ApiServer, path: str
+async def test_a_new_framework_is_forwarded_with_its_defaults(
+    proxy: ProxyClient, cluster: FakeApiServer, path: str
 ) -> None:
-    answer = await door.post(path, framework())
+    answer = await proxy.post(path, framework())
 
     assert answer.status == 200
     assert cluster.last.path == path
@@ -49,65 +49,69 @@ async def test_a_new_framework_is_sent_on_with_its_defaults(
     assert cluster.last.headers["Content-Type"] == JSON
 
 
-async def test_so_is_one_in_the_place_of_another(door: Door, cluster: ApiServer) -> None:
+async def test_a_replaced_framework_is_forwarded_with_its_defaults(
+    proxy: ProxyClient, cluster: FakeApiServer
+) -> None:
     given = framework(resourceVersion="7", uid="u")
 
-    await door.put(A, given)
+    await proxy.put(A, given)
 
     assert cluster.last.json() == placed(given)
 
 
 @pytest.mark.parametrize("media", [YAML, "application/x-yaml", "text/yaml; charset=utf-8"])
-async def test_yaml_is_sent_on_as_json(door: Door, cluster: ApiServer, media: str) -> None:
-    await door.post(B, yaml.safe_dump(framework()), media)
+async def test_yaml_is_forwarded_as_json(proxy: ProxyClient, cluster: FakeApiServer, media: str) -> None:
+    await proxy.post(B, yaml.safe_dump(framework()), media)
 
     assert cluster.last.json() == placed(framework())
     assert cluster.last.headers["Content-Type"] == JSON
 
 
-async def test_a_large_framework_is_read_like_a_small_one(door: Door, cluster: ApiServer) -> None:
+async def test_a_large_framework_is_validated_like_a_small_one(
+    proxy: ProxyClient, cluster: FakeApiServer
+) -> None:
     large = framework(annotations={"much": "x" * 100_000})
 
-    await door.post(B, yaml.safe_dump(large), YAML)
+    await proxy.post(B, yaml.safe_dump(large), YAML)
 
     assert cluster.last.json() == placed(large)
 
 
-async def test_what_the_checks_find_stands_beside_what_the_api_server_says(
-    door: Door, cluster: ApiServer
+async def test_warnings_of_the_proxy_are_added_to_those_of_the_api_server(
+    proxy: ProxyClient, cluster: FakeApiServer
 ) -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.json_response({}, status=201, headers={"Warning": '299 - "theirs"'})
 
     cluster.answer = answer
-    answered = await door.post(B, misspelt())
+    answered = await proxy.post(B, misspelt())
 
     assert (answered.status, answered.warnings) == (201, ['299 - "theirs"', _MISSPELT])
-    # The pod template is the user's own: another release of Kubernetes may know the field.
+    # A newer release of Kubernetes may define the field of the pod template.
     containers = cluster.last.json()["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["containers"]
     assert "olumeMounts" in containers[0]
 
 
-async def test_what_the_webhook_has_said_already_is_not_said_twice(door: Door, cluster: ApiServer) -> None:
+async def test_a_warning_of_the_webhook_is_not_repeated(proxy: ProxyClient, cluster: FakeApiServer) -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.json_response({}, headers={"Warning": _MISSPELT})
 
     cluster.answer = answer
 
-    assert (await door.post(B, misspelt())).warnings == [_MISSPELT]
+    assert (await proxy.post(B, misspelt())).warnings == [_MISSPELT]
 
 
-async def test_unknown_fields_are_warned_of_refused_or_passed_over_as_asked(
-    door: Door, cluster: ApiServer
+async def test_unknown_fields_are_handled_as_fieldvalidation_requests(
+    proxy: ProxyClient, cluster: FakeApiServer
 ) -> None:
-    strict = await door.post(f"{B}?fieldValidation=Strict", misspelt())
-    ignored = await door.post(f"{B}?fieldValidation=Ignore", misspelt())
-    odd = await door.post(f"{B}?fieldValidation=Odd", misspelt())
+    strict = await proxy.post(f"{B}?fieldValidation=Strict", misspelt())
+    ignored = await proxy.post(f"{B}?fieldValidation=Ignore", misspelt())
+    odd = await proxy.post(f"{B}?fieldValidation=Odd", misspelt())
 
-    assert "olumeMounts" in strict.refused(400, "BadRequest")["message"]
+    assert "olumeMounts" in strict.failure(400, "BadRequest")["message"]
     assert (ignored.status, ignored.warnings) == (200, [])
-    odd.refused(422, "Invalid")
-    assert len(cluster.asked) == 1
+    odd.failure(422, "Invalid")
+    assert len(cluster.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -124,7 +128,7 @@ async def test_unknown_fields_are_warned_of_refused_or_passed_over_as_asked(
             "application/x-www-form-urlencoded",
             415,
             "UnsupportedMediaType",
-            id="curl was told no type",
+            id="the default type of curl",
         ),
         pytest.param(b"x" * (3 * 2**20 + 1), YAML, 413, "RequestEntityTooLarge", id="it is too large"),
         pytest.param(
@@ -140,27 +144,29 @@ async def test_unknown_fields_are_warned_of_refused_or_passed_over_as_asked(
         ),
     ],
 )
-async def test_what_cannot_be_a_framework_never_reaches_the_api_server(
-    door: Door, cluster: ApiServer, body: Json | bytes, media: str, code: int, reason: str
+async def test_an_invalid_framework_is_not_forwarded(
+    proxy: ProxyClient, cluster: FakeApiServer, body: Json | bytes, media: str, code: int, reason: str
 ) -> None:
-    (await door.post(B, body, media)).refused(code, reason)
+    (await proxy.post(B, body, media)).failure(code, reason)
 
-    assert cluster.asked == []
-
-
-async def test_a_refusal_names_the_framework_and_the_field(door: Door) -> None:
-    told = (await door.post(B, with_spec(framework("mnist"), executionType="Go"))).refused(422, "Invalid")
-
-    assert told["details"]["name"] == "mnist"
-    assert told["details"]["causes"][0]["field"] == "spec.executionType"
+    assert cluster.requests == []
 
 
-async def test_a_name_that_differs_from_the_address_is_the_greater_mistake(door: Door) -> None:
+async def test_an_error_names_the_framework_and_the_field(proxy: ProxyClient) -> None:
+    reported = (await proxy.post(B, with_spec(framework("mnist"), executionType="Go"))).failure(
+        422, "Invalid"
+    )
+
+    assert reported["details"]["name"] == "mnist"
+    assert reported["details"]["causes"][0]["field"] == "spec.executionType"
+
+
+async def test_a_name_that_differs_from_the_url_is_reported_first(proxy: ProxyClient) -> None:
     wrong = with_spec(framework("b"), executionType="Go")
 
-    told = (await door.put(A, wrong)).refused(400, "BadRequest")
+    reported = (await proxy.put(A, wrong)).failure(400, "BadRequest")
 
-    assert "metadata.name" in told["message"]
+    assert "does not match the name on the URL" in reported["message"]
 
 
 @pytest.mark.parametrize(
@@ -175,33 +181,35 @@ async def test_a_name_that_differs_from_the_address_is_the_greater_mistake(door:
         pytest.param("POST", B.replace("launcher.", "frameworkcontroller."), id="another group"),
     ],
 )
-async def test_what_is_no_whole_framework_is_the_api_servers_to_judge(
-    door: Door, cluster: ApiServer, method: str, path: str
+async def test_patches_and_subresources_are_not_validated(
+    proxy: ProxyClient, cluster: FakeApiServer, method: str, path: str
 ) -> None:
-    await door.call(method, path, b"{odd", JSON)
+    await proxy.call(method, path, b"{odd", JSON)
 
     assert cluster.last.body == b"{odd"
 
 
-async def test_an_apply_is_the_api_servers_to_judge(door: Door, cluster: ApiServer) -> None:
-    await door.patch(f"{A}?fieldManager=me", b"kind: Odd", APPLY)
+async def test_an_apply_is_forwarded_unchanged(proxy: ProxyClient, cluster: FakeApiServer) -> None:
+    await proxy.patch(f"{A}?fieldManager=me", b"kind: Odd", APPLY)
 
     assert cluster.last.body == b"kind: Odd"
 
 
 @pytest.fixture
-async def strict_door(cluster: ApiServer) -> AsyncIterator[Door]:
-    """Of an admin who allows no host network."""
-    policy = Policy(host_network=False)
-    async with door_to(ClusterConfig(cluster.url, FixedHeader(OWN)), policy=policy) as running:
+async def strict_door(cluster: FakeApiServer) -> AsyncIterator[ProxyClient]:
+    """A policy that forbids the host network."""
+    policy = AdmissionPolicy(host_network=False)
+    async with run_proxy(
+        ClusterConfig(cluster.url, FixedHeader(LAUNCHER_CREDENTIALS)), policy=policy
+    ) as running:
         yield running
 
 
-async def test_the_admins_policy_holds(strict_door: Door, cluster: ApiServer) -> None:
-    asking = manifests.a_framework(name="a")
+async def test_the_admission_policy_is_enforced(strict_door: ProxyClient, cluster: FakeApiServer) -> None:
+    asking = builders.a_framework(name="a")
     asking["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["hostNetwork"] = True
 
-    told = (await strict_door.post(B, asking)).refused(422, "Invalid")
+    reported = (await strict_door.post(B, asking)).failure(422, "Invalid")
 
-    assert "hostNetwork" in told["message"]
-    assert cluster.asked == []
+    assert "hostNetwork" in reported["message"]
+    assert cluster.requests == []

@@ -1,4 +1,4 @@
-"""FrameworkController's name for Frameworks at the front door to a cluster that has but the first."""
+"""FrameworkController's API group in a proxy to a cluster that has only the launcher's group."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,9 +10,9 @@ from aiohttp import web
 from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.client import APPLY, MERGE, YAML
-from tests.api.proxy.conftest import OWN
-from tests.api.proxy.doors import Door, door_to
-from tests.api.proxy.upstream import ApiServer
+from tests.api.proxy.conftest import LAUNCHER_CREDENTIALS
+from tests.api.proxy.fake_api_server import FakeApiServer
+from tests.api.proxy.proxies import ProxyClient, run_proxy
 from tests.api.samples import A, B, Json, framework
 
 FIRST, SECOND = "launcher.microsoft.com", "frameworkcontroller.microsoft.com"
@@ -25,13 +25,15 @@ def second(path: str) -> str:
 
 
 @pytest.fixture
-async def aliased(cluster: ApiServer) -> AsyncIterator[Door]:
-    """A front door that has been told to serve the second name."""
-    async with door_to(ClusterConfig(cluster.url, FixedHeader(OWN)), second_name=True) as running:
+async def aliased(cluster: FakeApiServer) -> AsyncIterator[ProxyClient]:
+    """A proxy that serves the alias group."""
+    async with run_proxy(
+        ClusterConfig(cluster.url, FixedHeader(LAUNCHER_CREDENTIALS)), api_group_alias=True
+    ) as running:
         yield running
 
 
-def answering(cluster: ApiServer, value: Json, content_type: str = "application/json") -> None:
+def answering(cluster: FakeApiServer, value: Json, content_type: str = "application/json") -> None:
     async def answer(_: web.Request) -> web.StreamResponse:
         return web.Response(
             body=orjson.dumps(value), headers={"Content-Type": content_type, "ETag": '"from-upstream"'}
@@ -40,18 +42,18 @@ def answering(cluster: ApiServer, value: Json, content_type: str = "application/
     cluster.answer = answer
 
 
-async def test_unless_it_is_asked_for_the_name_is_the_clusters_own_matter(
-    door: Door, cluster: ApiServer
+async def test_the_alias_group_is_forwarded_unchanged_unless_it_is_enabled(
+    proxy: ProxyClient, cluster: FakeApiServer
 ) -> None:
     sent = {**framework(), "apiVersion": VERSION, "spec": {"anything": 1}}
 
-    await door.post(second(B), sent)
+    await proxy.post(second(B), sent)
 
     assert (cluster.last.path, cluster.last.json()) == (second(B), sent)
 
 
-async def test_a_new_framework_goes_on_by_its_first_name_and_checked(
-    aliased: Door, cluster: ApiServer
+async def test_a_new_framework_is_validated_and_forwarded_in_the_launchers_group(
+    aliased: ProxyClient, cluster: FakeApiServer
 ) -> None:
     answering(cluster, {**framework(), "metadata": {"name": "a", "uid": "u"}})
 
@@ -64,19 +66,19 @@ async def test_a_new_framework_goes_on_by_its_first_name_and_checked(
     assert answer.json() == {**framework(), "apiVersion": VERSION, "metadata": {"name": "a", "uid": "u"}}
 
 
-async def test_what_is_wrong_with_it_is_told_under_the_name_that_was_used(
-    aliased: Door, cluster: ApiServer
-) -> None:
+async def test_errors_have_the_alias_group(aliased: ProxyClient, cluster: FakeApiServer) -> None:
     bad = {**framework(), "apiVersion": VERSION, "spec": {"executionType": "Begin"}}
 
-    told = (await aliased.post(second(B), bad)).refused(422, "Invalid")
+    reported = (await aliased.post(second(B), bad)).failure(422, "Invalid")
 
-    assert told["details"]["group"] == SECOND
-    assert cluster.asked == []
+    assert reported["details"]["group"] == SECOND
+    assert cluster.requests == []
 
 
 @pytest.mark.parametrize("path", [A, f"{A}?x=a%2Fb", A.replace("frameworks", "%66rameworks"), f"{A}/"])
-async def test_paths_are_read_as_the_cluster_reads_them(aliased: Door, cluster: ApiServer, path: str) -> None:
+async def test_encoded_paths_are_decoded_as_in_kube_apiserver(
+    aliased: ProxyClient, cluster: FakeApiServer, path: str
+) -> None:
     answering(cluster, framework())
 
     answer = await aliased.get(second(path))
@@ -85,7 +87,9 @@ async def test_paths_are_read_as_the_cluster_reads_them(aliased: Door, cluster: 
     assert cluster.last.path == path.replace("%66", "f").rstrip("/")
 
 
-async def test_patches_and_options_go_on_by_the_first_name(aliased: Door, cluster: ApiServer) -> None:
+async def test_patches_and_options_are_forwarded_in_the_launchers_group(
+    aliased: ProxyClient, cluster: FakeApiServer
+) -> None:
     answering(cluster, framework())
     body = f"apiVersion: {VERSION}\nkind: Framework\nspec:\n  description: x\n"
 
@@ -95,13 +99,13 @@ async def test_patches_and_options_go_on_by_the_first_name(aliased: Door, cluste
     merged = cluster.last
     await aliased.delete(second(A), {"apiVersion": VERSION, "kind": "DeleteOptions"})
 
-    assert applied.body.decode().startswith(f"apiVersion: {FIRST}/v1\n")
+    assert applied.json()["apiVersion"] == f"{FIRST}/v1"
     assert applied.headers["Content-Type"] == APPLY
     assert merged.json() == {"spec": {"executionType": "Stop"}}
     assert cluster.last.json()["apiVersion"] == f"{FIRST}/v1"
 
 
-async def test_only_what_can_be_renamed_is_asked_for(aliased: Door, cluster: ApiServer) -> None:
+async def test_only_convertible_responses_are_requested(aliased: ProxyClient, cluster: FakeApiServer) -> None:
     accept = (
         "application/vnd.kubernetes.protobuf, application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
     )
@@ -109,13 +113,13 @@ async def test_only_what_can_be_renamed_is_asked_for(aliased: Door, cluster: Api
     await aliased.get(second(B), accept, Accept_Encoding="gzip", If_None_Match='"x"')
     await aliased.get(second(B), YAML)
 
-    first, last = (each.headers for each in cluster.asked)
+    first, last = (each.headers for each in cluster.requests)
     assert first["Accept"] == "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
     assert (first["Accept-Encoding"], "If-None-Match" in first) == ("identity", False)
     assert last["Accept"] == "application/json"
 
 
-async def test_a_list_is_renamed_whole(aliased: Door, cluster: ApiServer) -> None:
+async def test_all_objects_of_a_list_are_converted(aliased: ProxyClient, cluster: FakeApiServer) -> None:
     answering(cluster, {"apiVersion": f"{FIRST}/v1", "kind": "FrameworkList", "items": [framework()]})
 
     answer = await aliased.get(second(B))
@@ -124,17 +128,20 @@ async def test_a_list_is_renamed_whole(aliased: Door, cluster: ApiServer) -> Non
     assert "ETag" not in answer.headers
 
 
-async def test_so_is_a_no(aliased: Door, cluster: ApiServer) -> None:
+async def test_a_status_of_a_failure_is_converted(aliased: ProxyClient, cluster: FakeApiServer) -> None:
     status = {"kind": "Status", "message": f'frameworks.{FIRST} "a" not found', "details": {"group": FIRST}}
     answering(cluster, status)
 
-    told = (await aliased.get(second(A))).json()
+    reported = (await aliased.get(second(A))).json()
 
-    assert (told["message"], told["details"]["group"]) == (f'frameworks.{SECOND} "a" not found', SECOND)
+    assert (reported["message"], reported["details"]["group"]) == (
+        f'frameworks.{SECOND} "a" not found',
+        SECOND,
+    )
 
 
-async def test_a_watch_is_renamed_as_it_comes_wherever_its_pieces_end(
-    aliased: Door, cluster: ApiServer
+async def test_a_watch_is_converted_line_by_line_across_chunks(
+    aliased: ProxyClient, cluster: FakeApiServer
 ) -> None:
     event = orjson.dumps({"type": "ADDED", "object": framework()}) + b"\n"
 
@@ -157,8 +164,8 @@ async def test_a_watch_is_renamed_as_it_comes_wherever_its_pieces_end(
     assert first == last == {"type": "ADDED", "object": {**framework(), "apiVersion": VERSION}}
 
 
-async def test_a_watch_of_one_object_by_the_deprecated_path_is_renamed_line_by_line(
-    aliased: Door, cluster: ApiServer
+async def test_a_watch_by_the_deprecated_path_is_converted_line_by_line(
+    aliased: ProxyClient, cluster: FakeApiServer
 ) -> None:
     event = orjson.dumps({"type": "ADDED", "object": framework()}) + b"\n"
 
@@ -182,9 +189,7 @@ async def test_a_watch_of_one_object_by_the_deprecated_path_is_renamed_line_by_l
 RESOURCE = {"name": "frameworks", "kind": "Framework", "shortNames": ["fw"], "categories": ["all"]}
 
 
-async def test_the_groups_are_told_with_the_second_name_behind_them(
-    aliased: Door, cluster: ApiServer
-) -> None:
+async def test_the_alias_is_the_last_group_of_discovery(aliased: ProxyClient, cluster: FakeApiServer) -> None:
     version = {"groupVersion": f"{FIRST}/v1", "version": "v1"}
     ours = {"name": FIRST, "versions": [version], "preferredVersion": version}
     answering(cluster, {"kind": "APIGroupList", "groups": [{"name": SECOND}, {"name": "apps"}, ours]})
@@ -195,7 +200,7 @@ async def test_the_groups_are_told_with_the_second_name_behind_them(
     assert groups[2]["preferredVersion"] == {"groupVersion": VERSION, "version": "v1"}
 
 
-async def test_in_either_form_of_discovery(aliased: Door, cluster: ApiServer) -> None:
+async def test_the_alias_is_in_aggregated_discovery(aliased: ProxyClient, cluster: FakeApiServer) -> None:
     kind = {"group": FIRST, "version": "v1", "kind": "Framework"}
     resource = {"resource": "frameworks", "responseKind": kind, "shortNames": ["fw"], "categories": ["all"]}
     item = {"metadata": {"name": FIRST}, "versions": [{"version": "v1", "resources": [resource]}]}
@@ -211,17 +216,21 @@ async def test_in_either_form_of_discovery(aliased: Door, cluster: ApiServer) ->
     ]
 
 
-async def test_its_resources_have_no_short_names(aliased: Door, cluster: ApiServer) -> None:
+async def test_resources_of_the_alias_have_no_short_names(
+    aliased: ProxyClient, cluster: FakeApiServer
+) -> None:
     answering(cluster, {"kind": "APIResourceList", "groupVersion": f"{FIRST}/v1", "resources": [RESOURCE]})
 
-    told = (await aliased.get(f"/apis/{VERSION}")).json()
+    reported = (await aliased.get(f"/apis/{VERSION}")).json()
 
     assert cluster.last.path == f"/apis/{FIRST}/v1"
-    assert told["groupVersion"] == VERSION
-    assert told["resources"] == [{"name": "frameworks", "kind": "Framework"}]
+    assert reported["groupVersion"] == VERSION
+    assert reported["resources"] == [{"name": "frameworks", "kind": "Framework"}]
 
 
-async def test_its_description_is_that_of_the_first_name(aliased: Door, cluster: ApiServer) -> None:
+async def test_the_openapi_document_of_the_alias_is_converted(
+    aliased: ProxyClient, cluster: FakeApiServer
+) -> None:
     url = f"/openapi/v3/apis/{FIRST}/v1?hash=x"
     answering(cluster, {"paths": {f"apis/{FIRST}/v1": {"serverRelativeURL": url}}})
     index = (await aliased.get("/openapi/v3")).json()["paths"]
@@ -238,7 +247,9 @@ async def test_its_description_is_that_of_the_first_name(aliased: Door, cluster:
 @pytest.mark.parametrize(
     "path", ["/api/v1/pods", f"/apis/{FIRST}/v1", f"/apis/{SECOND}er/v1", "/apis/apps/v1"]
 )
-async def test_everything_else_is_left_as_it_is(aliased: Door, cluster: ApiServer, path: str) -> None:
+async def test_other_paths_are_forwarded_unchanged(
+    aliased: ProxyClient, cluster: FakeApiServer, path: str
+) -> None:
     answering(cluster, {"x": FIRST, "apiVersion": f"{FIRST}/v1"})
 
     answer = await aliased.get(path)

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 from aiohttp import web
 
-from tests.api.proxy.doors import TOKEN, Door
-from tests.api.proxy.upstream import ApiServer
+from tests.api.proxy.fake_api_server import FakeApiServer
+from tests.api.proxy.proxies import TOKEN, ProxyClient
+from tests.api.resources.test_job_owned import EXPECTED, OWNER
 from tests.api.samples import A, B, framework
-from tests.api.test_job_owned import EXPECTED, OWNER
 
 
 def api_server_with(status: int) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -23,32 +23,34 @@ def api_server_with(status: int) -> Callable[[web.Request], Awaitable[web.Respon
     return answer
 
 
-async def test_the_framework_is_read_as_the_caller_and_the_deletion_goes_on_with_a_warning(
-    door: Door, cluster: ApiServer
+async def test_the_framework_is_read_with_the_callers_credentials_before_its_deletion(
+    proxy: ProxyClient, cluster: FakeApiServer
 ) -> None:
     cluster.answer = api_server_with(200)
 
-    answer = await door.delete(A, {"propagationPolicy": "Background"})
+    answer = await proxy.delete(A, {"propagationPolicy": "Background"})
 
     assert (answer.status, answer.headers.getall("Warning")) == (200, [EXPECTED])
-    assert [(asked.method, asked.path) for asked in cluster.asked] == [("GET", A), ("DELETE", A)]
-    assert {asked.headers["Authorization"] for asked in cluster.asked} == {TOKEN}
-    assert (cluster.asked[0].body, cluster.last.json()) == (b"", {"propagationPolicy": "Background"})
+    assert [(requests.method, requests.path) for requests in cluster.requests] == [("GET", A), ("DELETE", A)]
+    assert {requests.headers["Authorization"] for requests in cluster.requests} == {TOKEN}
+    assert (cluster.requests[0].body, cluster.last.json()) == (b"", {"propagationPolicy": "Background"})
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])
-async def test_a_caller_that_may_not_read_it_deletes_it_without_a_warning(
-    door: Door, cluster: ApiServer, status: int
+async def test_a_caller_without_read_permission_gets_no_warning(
+    proxy: ProxyClient, cluster: FakeApiServer, status: int
 ) -> None:
     cluster.answer = api_server_with(status)
 
-    answer = await door.delete(A)
+    answer = await proxy.delete(A)
 
     assert (answer.status, "Warning" in answer.headers) == (200, False)
 
 
 @pytest.mark.parametrize("path", [B, "/api/v1/namespaces/default/pods/a"])
-async def test_nothing_is_read_for_other_deletions(door: Door, cluster: ApiServer, path: str) -> None:
-    await door.delete(path)
+async def test_nothing_is_read_for_other_deletions(
+    proxy: ProxyClient, cluster: FakeApiServer, path: str
+) -> None:
+    await proxy.delete(path)
 
-    assert [asked.method for asked in cluster.asked] == ["DELETE"]
+    assert [requests.method for requests in cluster.requests] == ["DELETE"]

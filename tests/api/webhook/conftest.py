@@ -9,22 +9,22 @@ import pytest
 from aiohttp import web
 
 from launcher.api.http.server import make_runner
-from launcher.api.http.status import errors_as_status
+from launcher.api.middleware.error_responses import errors_as_status
 from launcher.api.webhook.handler import Webhook
-from launcher.core.validation.admission_policy import Policy
-from tests.api.client import Answer, Client
+from launcher.core.validation.admission_policy import AdmissionPolicy
+from tests.api.client import Client, HttpResponse
 
 Json = dict[str, Any]
 
 
-class Caller:
-    """A kube-apiserver, as far as the webhook knows."""
+class WebhookClient:
+    """A client that calls the webhook as kube-apiserver does."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def send(self, path: str, body: Any) -> Answer:
-        """Whatever comes back from there."""
+    async def send(self, path: str, body: Any) -> HttpResponse:
+        """Returns the response of the webhook."""
         return await self._client.post(f"/admission/{path}", body)
 
     async def validate(self, review: Json) -> Json:
@@ -37,16 +37,16 @@ class Caller:
     async def _response(self, path: str, review: Json) -> Json:
         answer = await self.send(path, review)
         assert answer.status == 200, answer.body
-        told = answer.json()
-        assert (told["apiVersion"], told["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
-        assert told["response"]["uid"] == review["request"]["uid"]
-        response: Json = told["response"]
+        published = answer.json()
+        assert (published["apiVersion"], published["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+        assert published["response"]["uid"] == review["request"]["uid"]
+        response: Json = published["response"]
         return response
 
 
 @asynccontextmanager
-async def calling(policy: Policy) -> AsyncIterator[Caller]:
-    """Who calls a webhook of that policy."""
+async def run_webhook(policy: AdmissionPolicy) -> AsyncIterator[WebhookClient]:
+    """Runs a webhook with that policy, and yields its client."""
     app = web.Application(middlewares=[errors_as_status])
     Webhook(policy).add_to(app)
     runner = make_runner(app, shutdown_timeout=0.1)
@@ -54,13 +54,13 @@ async def calling(policy: Policy) -> AsyncIterator[Caller]:
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         async with aiohttp.ClientSession() as session:
-            yield Caller(Client(session, f"http://127.0.0.1:{runner.addresses[0][1]}"))
+            yield WebhookClient(Client(session, f"http://127.0.0.1:{runner.addresses[0][1]}"))
     finally:
         await runner.cleanup()
 
 
 @pytest.fixture
-async def caller() -> AsyncIterator[Caller]:
-    """Who calls a webhook that allows everything."""
-    async with calling(Policy()) as caller:
-        yield caller
+async def webhook() -> AsyncIterator[WebhookClient]:
+    """A client of a webhook without a policy."""
+    async with run_webhook(AdmissionPolicy()) as webhook:
+        yield webhook

@@ -1,4 +1,4 @@
-"""What a client is shown who connects, without any connection."""
+"""TLS handshakes in memory."""
 
 import ssl
 
@@ -18,14 +18,14 @@ def shown(server: ssl.SSLContext, trusted: bytes | None = None, name: str | None
     if trusted is not None:
         client.load_verify_locations(cadata=trusted.decode())
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ours = client.wrap_bio(back, there, server_hostname=name)
+    own = client.wrap_bio(back, there, server_hostname=name)
     theirs = server.wrap_bio(there, back, server_side=True)
     for _ in range(4):
-        for side in (ours, theirs):
+        for side in (own, theirs):
             try:
                 side.do_handshake()
             except ssl.SSLWantReadError:
                 continue
-    der = ours.getpeercert(binary_form=True)
+    der = own.getpeercert(binary_form=True)
     assert der is not None, "the handshake has not come to its end"
     return x509.load_der_x509_certificate(der)

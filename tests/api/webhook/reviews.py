@@ -1,11 +1,11 @@
-"""AdmissionReviews as a kube-apiserver sends them, and what its answers come to."""
+"""AdmissionReviews as kube-apiserver sends them, and the patches in responses."""
 
 from base64 import b64decode
 from typing import Any
 
 import orjson
 
-from launcher.store.patch import operated
+from launcher.store.patch import apply_json_patch
 
 Json = dict[str, Any]
 
@@ -13,7 +13,7 @@ UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
 
 def a_request(obj: Json | None, old: Json | None = None, **fields: Any) -> Json:
-    """What is asked: a creation, or a change of *old*."""
+    """Returns the request of a review: a creation, or an update of *old*."""
     name = (obj or old or {}).get("metadata", {}).get("name", "")
     kind = {"group": "launcher.microsoft.com", "version": "v1", "kind": "Framework"}
     resource = {"group": "launcher.microsoft.com", "version": "v1", "resource": "frameworks"}
@@ -49,7 +49,7 @@ def options(validation: str, kind: str = "CreateOptions") -> Json:
 
 
 def patch_in(response: Json) -> list[Json]:
-    """The operations that an answer asks for."""
+    """Returns the JSON patch in a response."""
     if "patch" not in response:
         return []
     assert response["patchType"] == "JSONPatch"
@@ -58,6 +58,6 @@ def patch_in(response: Json) -> list[Json]:
 
 
 def applied(obj: Json, response: Json) -> Json:
-    """The object after what an answer asks for."""
-    patched: Json = operated(obj, patch_in(response))
-    return patched
+    """Returns the object with the JSON patch of a response."""
+    apply_patch: Json = apply_json_patch(obj, patch_in(response))
+    return apply_patch

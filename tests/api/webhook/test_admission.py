@@ -1,4 +1,4 @@
-"""JSON patches that are made, not sent."""
+"""JSON patches that the webhook computes."""
 
 import copy
 from typing import Any
@@ -6,25 +6,25 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from launcher.api.webhook.admission import difference
-from launcher.store.patch import operated
+from launcher.api.webhook.admission import json_patch
+from launcher.store.patch import apply_json_patch
 from tests.core.manifests import json_values
 
 
 @given(json_values, json_values)
-def test_a_difference_makes_the_one_out_of_the_other(old: Any, new: Any) -> None:
+def test_a_json_patch_converts_one_value_to_the_other(old: Any, new: Any) -> None:
     root = {"spec": old}
 
-    operations = list(difference(old, new, "/spec"))
+    operations = list(json_patch(old, new, "/spec"))
 
-    assert operated(root, operations) == {"spec": new}
+    assert apply_json_patch(root, operations) == {"spec": new}
 
 
 @given(json_values)
-def test_what_is_alike_has_no_difference(value: Any) -> None:
+def test_equal_values_have_an_empty_json_patch(value: Any) -> None:
     again = copy.deepcopy(value)
 
-    assert list(difference(value, again)) == []
+    assert list(json_patch(value, again)) == []
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,5 @@ def test_what_is_alike_has_no_difference(value: Any) -> None:
         ),
     ],
 )
-def test_a_difference_is_no_larger_than_it_has_to_be(old: Any, new: Any, operation: dict[str, Any]) -> None:
-    assert list(difference(old, new)) == [operation]
+def test_a_json_patch_is_minimal(old: Any, new: Any, operation: dict[str, Any]) -> None:
+    assert list(json_patch(old, new)) == [operation]

@@ -1,4 +1,4 @@
-"""The launcher's own certificate, kept by any number of replicas on a store in memory."""
+"""The serving certificate, managed by several replicas on a store in memory."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from launcher.api.webhook.certificate_manager import KEPT_IN, CertificateManager
+from launcher.api.webhook.certificate_manager import SECRET_NAME, CertificateManager
 from launcher.core.errors import Forbidden, LauncherError, Unavailable
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.interface import (
@@ -30,13 +30,13 @@ DAY = 86_400.0
 NAMESPACE = "launchers"
 
 
-class HurriedStore(MemoryStore):
+class ConflictingStore(MemoryStore):
     """As its parent, except that others get their turn before every call; and it may refuse."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__(clock, uids())
         self.refusal: Callable[[ResourceKind], Exception | None] = lambda _: None
-        #: How often it was told to change something.
+        #: The number of writes.
         self.writes = 0
 
     async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
@@ -59,15 +59,15 @@ class HurriedStore(MemoryStore):
             raise error
 
 
-class World:
-    """A cluster in which there is nothing but what a test puts there."""
+class CertificateHarness:
+    """A cluster with the objects of a test, and its clock."""
 
     def __init__(self, begin: float, *, ticking: bool = False) -> None:
-        """Its clock stands still, unless it is *ticking* with that of the event loop."""
+        """The clock stops unless it is *ticking* with the event loop."""
         self._begin, self._ticking = begin, ticking
-        #: Seconds that have gone by beside that.
+        #: Seconds that were added to the clock.
         self.waited = 0.0
-        self.store = HurriedStore(lambda: self.now)
+        self.store = ConflictingStore(lambda: self.now)
 
     @property
     def waiting(self) -> float:
@@ -78,19 +78,19 @@ class World:
     def now(self) -> float:
         return self._begin + self.waited + self.waiting
 
-    def keeper(self, *names: str, **others: Any) -> CertificateManager:
+    def manager(self, *names: str, **others: Any) -> CertificateManager:
         return CertificateManager(
-            self.store, NAMESPACE, names=names, clock=lambda: self.now, chance=lambda: 0.5, **others
+            self.store, NAMESPACE, names=names, clock=lambda: self.now, jitter=lambda: 0.5, **others
         )
 
     async def secret(self) -> Object:
-        return await self.store.get(SECRETS, NAMESPACE, KEPT_IN)
+        return await self.store.get(SECRETS, NAMESPACE, SECRET_NAME)
 
     async def kept(self, name: str) -> bytes:
         return b64decode((await self.secret())["data"][name])
 
     async def change(self, **data: str | None) -> None:
-        """Put *data* into the Secret behind everybody's back; ``tls_key`` is ``tls.key``."""
+        """Writes *data* to the Secret directly; ``tls_key`` is ``tls.key``."""
         secret = await self.secret()
         changed = secret["data"] | {name.replace("_", "."): value for name, value in data.items()}
         kept = {name: value for name, value in changed.items() if value is not None}
@@ -115,8 +115,8 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World(time.time())
+def harness() -> CertificateHarness:
+    return CertificateHarness(time.time())
 
 
 # One certificate for all.
@@ -133,59 +133,59 @@ def world() -> World:
         "127.0.0.1",
     ],
 )
-async def test_the_first_launcher_makes_a_certificate_that_its_clients_can_check(
-    world: World, name: str
-) -> None:
-    keeper = world.keeper("launcher.example.com", "127.0.0.1")
+async def test_the_first_launcher_creates_a_valid_certificate(harness: CertificateHarness, name: str) -> None:
+    manager = harness.manager("launcher.example.com", "127.0.0.1")
 
-    await keeper.prepare()
+    await manager.prepare()
 
-    shown(keeper.context, await world.kept("ca.crt"), name)
+    shown(manager.context, await harness.kept("ca.crt"), name)
     with pytest.raises(ssl.SSLCertVerificationError):
-        shown(keeper.context, await world.kept("ca.crt"), "kubernetes.default.svc")
+        shown(manager.context, await harness.kept("ca.crt"), "kubernetes.default.svc")
 
 
-async def test_it_is_kept_in_a_secret_of_the_launchers_own_namespace(world: World) -> None:
-    await world.keeper().prepare()
+async def test_the_certificate_is_stored_in_a_secret_of_the_launchers_namespace(
+    harness: CertificateHarness,
+) -> None:
+    await harness.manager().prepare()
 
-    secret = await world.secret()
+    secret = await harness.secret()
 
     assert secret["type"] == "kubernetes.io/tls"
     assert set(secret["data"]) == {"tls.crt", "tls.key", "ca.crt", "ca.key"}
 
 
-async def test_launchers_that_start_at_once_show_the_same_certificate(world: World) -> None:
-    keepers = [world.keeper() for _ in range(5)]
+async def test_launchers_that_start_together_use_the_same_certificate(harness: CertificateHarness) -> None:
+    keepers = [harness.manager() for _ in range(5)]
 
-    await asyncio.gather(*(keeper.look() for keeper in keepers))
+    await asyncio.gather(*(manager.reconcile() for manager in keepers))
 
-    assert len({shown(keeper.context) for keeper in keepers}) == 1
+    assert len({shown(manager.context) for manager in keepers}) == 1
 
 
-async def test_launchers_that_renew_at_once_show_the_same_certificate(world: World) -> None:
-    keepers = [world.keeper() for _ in range(5)]
-    await asyncio.gather(*(keeper.prepare() for keeper in keepers))
+async def test_launchers_that_rotate_together_use_the_same_certificate(harness: CertificateHarness) -> None:
+    keepers = [harness.manager() for _ in range(5)]
+    await asyncio.gather(*(manager.prepare() for manager in keepers))
     old = shown(keepers[0].context)
-    version = version_of(await world.secret())
-    world.waited += 61 * DAY
+    version = version_of(await harness.secret())
+    harness.waited += 61 * DAY
 
-    await asyncio.gather(*(keeper.look() for keeper in keepers))
+    await asyncio.gather(*(manager.reconcile() for manager in keepers))
 
-    assert {shown(keeper.context) for keeper in keepers} != {old}
-    assert len({shown(keeper.context) for keeper in keepers}) == 1
-    assert version_of(await world.secret()) == version + 1
+    assert {shown(manager.context) for manager in keepers} != {old}
+    assert len({shown(manager.context) for manager in keepers}) == 1
+    assert version_of(await harness.secret()) == version + 1
 
 
-async def test_a_look_that_finds_everything_well_writes_nothing(world: World) -> None:
-    keeper = world.keeper()
-    await world.configure(VALIDATING_WEBHOOKS)
-    await keeper.prepare()
-    await keeper.look()
-    writes = world.store.writes
+async def test_a_reconcile_of_a_valid_certificate_writes_nothing(harness: CertificateHarness) -> None:
+    manager = harness.manager()
+    await harness.configure(VALIDATING_WEBHOOKS)
+    await manager.prepare()
+    await manager.reconcile()
+    writes = harness.store.writes
 
-    await keeper.look()
+    await manager.reconcile()
 
-    assert world.store.writes == writes
+    assert harness.store.writes == writes
 
 
 # When something is wrong with it.
@@ -194,208 +194,212 @@ async def test_a_look_that_finds_everything_well_writes_nothing(world: World) ->
 @pytest.mark.parametrize(
     "damage",
     [
-        pytest.param({"tls_crt": b64encode(b"no PEM").decode()}, id="a certificate that is none"),
-        pytest.param({"tls_key": b64encode(b"no PEM").decode()}, id="a key that is none"),
+        pytest.param({"tls_crt": b64encode(b"no PEM").decode()}, id="an invalid certificate"),
+        pytest.param({"tls_key": b64encode(b"no PEM").decode()}, id="an invalid key"),
         pytest.param({"tls_key": "%%%"}, id="a key that is not even base64"),
         pytest.param({"tls_crt": None, "tls_key": None}, id="nothing"),
-        pytest.param({"tls_crt": None, "tls_key": None, "ca_crt": None, "ca_key": None}, id="nothing at all"),
+        pytest.param({"tls_crt": None, "tls_key": None, "ca_crt": None, "ca_key": None}, id="no data"),
     ],
 )
-async def test_a_damaged_certificate_is_replaced_with_a_word(
-    world: World, caplog: pytest.LogCaptureFixture, damage: dict[str, str | None]
+async def test_a_damaged_certificate_is_replaced_and_logged(
+    harness: CertificateHarness, caplog: pytest.LogCaptureFixture, damage: dict[str, str | None]
 ) -> None:
-    keeper = world.keeper()
-    await keeper.prepare()
-    await world.change(**damage)
+    manager = harness.manager()
+    await manager.prepare()
+    await harness.change(**damage)
 
     with caplog.at_level(logging.INFO):
-        await keeper.look()
+        await manager.reconcile()
 
-    shown(keeper.context, await world.kept("ca.crt"), "framework-launcher")
-    assert [line.levelname for line in caplog.records if line.message == "certificate renewed"] == ["WARNING"]
-
-
-async def test_a_key_of_another_certificate_is_replaced(world: World) -> None:
-    keeper = world.keeper()
-    await keeper.prepare()
-    authority_key = (await world.secret())["data"]["ca.key"]
-    await world.change(tls_key=authority_key)
-
-    await keeper.look()
-
-    shown(keeper.context, await world.kept("ca.crt"), "framework-launcher")
-    assert (await world.secret())["data"]["tls.key"] != authority_key
+    shown(manager.context, await harness.kept("ca.crt"), "framework-launcher")
+    assert [line.levelname for line in caplog.records if line.message == "certificate rotated"] == ["WARNING"]
 
 
-async def test_an_authority_without_its_key_is_trusted_until_its_successor_is_known(world: World) -> None:
-    keeper = world.keeper()
-    await keeper.prepare()
-    old = shown(keeper.context)
-    await world.change(ca_key=None)
+async def test_a_key_of_another_certificate_is_replaced(harness: CertificateHarness) -> None:
+    manager = harness.manager()
+    await manager.prepare()
+    authority_key = (await harness.secret())["data"]["ca.key"]
+    await harness.change(tls_key=authority_key)
 
-    await keeper.look()
+    await manager.reconcile()
 
-    assert (await world.kept("ca.crt")).count(b"BEGIN CERTIFICATE") == 2
-    assert shown(keeper.context, await world.kept("ca.crt"), "framework-launcher") == old
-
-
-async def test_a_deleted_secret_is_made_anew(world: World) -> None:
-    keeper = world.keeper()
-    await keeper.prepare()
-    old = shown(keeper.context)
-    await world.store.delete(SECRETS, NAMESPACE, KEPT_IN)
-
-    await keeper.look()
-
-    assert shown(keeper.context, await world.kept("ca.crt"), "framework-launcher") != old
+    shown(manager.context, await harness.kept("ca.crt"), "framework-launcher")
+    assert (await harness.secret())["data"]["tls.key"] != authority_key
 
 
-async def from_somebody_else(world: World) -> Object:
-    """A Secret that the launcher has not made, such as cert-manager's."""
-    other = World(time.time())
-    await other.keeper().prepare()
-    theirs = (await other.secret())["data"]
-    metadata = {"namespace": NAMESPACE, "name": "theirs"}
-    data = {name: theirs[name] for name in ("tls.crt", "tls.key", "ca.crt")}
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
-    return await world.store.create(SECRETS, secret)
-
-
-async def test_the_secret_of_somebody_else_is_followed_and_never_written(world: World) -> None:
-    theirs = await from_somebody_else(world)
-    authority = b64decode(theirs["data"]["ca.crt"])
-    await world.configure(VALIDATING_WEBHOOKS)
-    keeper = world.keeper("not-in-theirs.example.com", secret="theirs")
-
-    await keeper.prepare()
-    world.waited += 80 * DAY
-    await keeper.look()
-
-    assert await world.store.get(SECRETS, NAMESPACE, "theirs") == theirs
-    assert await world.bundles(VALIDATING_WEBHOOKS) == [authority] * 2
-    shown(keeper.context, authority, "framework-launcher")
-
-
-async def test_what_somebody_else_has_half_written_is_not_taken_up(
-    world: World, caplog: pytest.LogCaptureFixture
+async def test_an_authority_without_its_key_is_trusted_until_its_successor_is_published(
+    harness: CertificateHarness,
 ) -> None:
-    first = await from_somebody_else(world)
-    keeper = world.keeper(secret="theirs")
-    await keeper.prepare()
-    old = shown(keeper.context)
-    await world.store.delete(SECRETS, NAMESPACE, "theirs")
-    second = await from_somebody_else(world)
+    manager = harness.manager()
+    await manager.prepare()
+    old = shown(manager.context)
+    await harness.change(ca_key=None)
+
+    await manager.reconcile()
+
+    assert (await harness.kept("ca.crt")).count(b"BEGIN CERTIFICATE") == 2
+    assert shown(manager.context, await harness.kept("ca.crt"), "framework-launcher") == old
+
+
+async def test_a_deleted_secret_is_recreated(harness: CertificateHarness) -> None:
+    manager = harness.manager()
+    await manager.prepare()
+    old = shown(manager.context)
+    await harness.store.delete(SECRETS, NAMESPACE, SECRET_NAME)
+
+    await manager.reconcile()
+
+    assert shown(manager.context, await harness.kept("ca.crt"), "framework-launcher") != old
+
+
+async def secret_of_another_owner(harness: CertificateHarness) -> Object:
+    """A Secret of another owner, such as cert-manager."""
+    other = CertificateHarness(time.time())
+    await other.manager().prepare()
+    foreign = (await other.secret())["data"]
+    metadata = {"namespace": NAMESPACE, "name": "foreign"}
+    data = {name: foreign[name] for name in ("tls.crt", "tls.key", "ca.crt")}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+    return await harness.store.create(SECRETS, secret)
+
+
+async def test_a_secret_of_another_owner_is_loaded_and_never_written(harness: CertificateHarness) -> None:
+    foreign = await secret_of_another_owner(harness)
+    authority = b64decode(foreign["data"]["ca.crt"])
+    await harness.configure(VALIDATING_WEBHOOKS)
+    manager = harness.manager("not-in-foreign.example.com", secret="foreign")
+
+    await manager.prepare()
+    harness.waited += 80 * DAY
+    await manager.reconcile()
+
+    assert await harness.store.get(SECRETS, NAMESPACE, "foreign") == foreign
+    assert await harness.bundles(VALIDATING_WEBHOOKS) == [authority] * 2
+    shown(manager.context, authority, "framework-launcher")
+
+
+async def test_an_incomplete_secret_of_another_owner_is_not_loaded(
+    harness: CertificateHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = await secret_of_another_owner(harness)
+    manager = harness.manager(secret="foreign")
+    await manager.prepare()
+    old = shown(manager.context)
+    await harness.store.delete(SECRETS, NAMESPACE, "foreign")
+    second = await secret_of_another_owner(harness)
     half = {**second["data"], "tls.key": first["data"]["tls.key"]}
-    await world.store.update(SECRETS, {**second, "data": half})
+    await harness.store.update(SECRETS, {**second, "data": half})
 
-    await keeper.look()
+    await manager.reconcile()
 
-    assert shown(keeper.context) == old
-    assert any(line.message == "certificate cannot be used" for line in caplog.records)
+    assert shown(manager.context) == old
+    assert any(line.message == "certificate cannot be loaded" for line in caplog.records)
 
 
 # Telling kube-apiserver.
 
 
 @pytest.mark.parametrize("kind", [VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS])
-async def test_every_webhook_is_told_whom_to_trust(world: World, kind: ResourceKind) -> None:
-    await world.configure(kind)
-
-    await world.keeper().prepare()
-
-    assert await world.bundles(kind) == [await world.kept("ca.crt")] * 2
-
-
-async def test_what_was_told_is_followed_by_one_more_change(world: World) -> None:
-    """kube-apiserver may have missed it, and works with what it has until something changes."""
-    await world.configure(VALIDATING_WEBHOOKS)
-    keeper = world.keeper()
-    await keeper.prepare()
-    told = await world.store.get(VALIDATING_WEBHOOKS, "", "framework-launcher")
-
-    await keeper.look()
-
-    changed = await world.store.get(VALIDATING_WEBHOOKS, "", "framework-launcher")
-    assert version_of(changed) > version_of(told)
-    assert changed["webhooks"] == told["webhooks"]
-
-
-async def test_a_configuration_that_is_not_there_is_told_once(
-    world: World, caplog: pytest.LogCaptureFixture
+async def test_the_ca_bundle_is_published_to_every_webhook(
+    harness: CertificateHarness, kind: ResourceKind
 ) -> None:
-    keeper = world.keeper()
+    await harness.configure(kind)
+
+    await harness.manager().prepare()
+
+    assert await harness.bundles(kind) == [await harness.kept("ca.crt")] * 2
+
+
+async def test_a_published_ca_bundle_is_followed_by_a_second_update(harness: CertificateHarness) -> None:
+    """kube-apiserver may have missed it, and works with what it has until something changes."""
+    await harness.configure(VALIDATING_WEBHOOKS)
+    manager = harness.manager()
+    await manager.prepare()
+    published = await harness.store.get(VALIDATING_WEBHOOKS, "", "framework-launcher")
+
+    await manager.reconcile()
+
+    changed = await harness.store.get(VALIDATING_WEBHOOKS, "", "framework-launcher")
+    assert version_of(changed) > version_of(published)
+    assert changed["webhooks"] == published["webhooks"]
+
+
+async def test_a_missing_webhook_configuration_is_logged_once(
+    harness: CertificateHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = harness.manager()
 
     with caplog.at_level(logging.INFO):
-        await keeper.prepare()
-        await keeper.look()
+        await manager.prepare()
+        await manager.reconcile()
 
-    lines = [line for line in caplog.records if line.message == "no such webhook configuration"]
+    lines = [line for line in caplog.records if line.message == "webhook configuration not found"]
     assert len(lines) == 2
     assert all(line.levelname == "INFO" for line in lines)
 
 
-async def test_launchers_that_tell_at_once_agree(world: World) -> None:
-    await world.configure(VALIDATING_WEBHOOKS)
-    keepers = [world.keeper() for _ in range(5)]
+async def test_launchers_that_publish_together_agree(harness: CertificateHarness) -> None:
+    await harness.configure(VALIDATING_WEBHOOKS)
+    keepers = [harness.manager() for _ in range(5)]
 
-    await asyncio.gather(*(keeper.prepare() for keeper in keepers))
+    await asyncio.gather(*(manager.prepare() for manager in keepers))
 
-    assert await world.bundles(VALIDATING_WEBHOOKS) == [await world.kept("ca.crt")] * 2
-
-
-async def test_a_launcher_that_may_not_tell_serves_all_the_same(world: World) -> None:
-    await world.configure(VALIDATING_WEBHOOKS)
-    world.store.refusal = lambda kind: None if kind == SECRETS else Forbidden("not yours")
-    keeper = world.keeper()
-
-    await keeper.prepare()
-
-    shown(keeper.context, await world.kept("ca.crt"), "framework-launcher")
+    assert await harness.bundles(VALIDATING_WEBHOOKS) == [await harness.kept("ca.crt")] * 2
 
 
-async def test_a_new_authority_is_not_used_before_kube_apiserver_knows_it(world: World) -> None:
-    await world.configure(VALIDATING_WEBHOOKS)
-    keeper = world.keeper()
-    await keeper.prepare()
+async def test_a_launcher_without_permission_to_publish_still_serves(harness: CertificateHarness) -> None:
+    await harness.configure(VALIDATING_WEBHOOKS)
+    harness.store.refusal = lambda kind: None if kind == SECRETS else Forbidden("not yours")
+    manager = harness.manager()
+
+    await manager.prepare()
+
+    shown(manager.context, await harness.kept("ca.crt"), "framework-launcher")
+
+
+async def test_a_new_authority_is_not_used_before_it_is_published(harness: CertificateHarness) -> None:
+    await harness.configure(VALIDATING_WEBHOOKS)
+    manager = harness.manager()
+    await manager.prepare()
     for _ in range(121):  # to two thirds of ten years
-        world.waited += 20 * DAY
-        await keeper.look()
-    old_bundle, old = await world.kept("ca.crt"), shown(keeper.context)
+        harness.waited += 20 * DAY
+        await manager.reconcile()
+    old_bundle, old = await harness.kept("ca.crt"), shown(manager.context)
 
-    world.store.refusal = lambda kind: Forbidden("not now") if kind == VALIDATING_WEBHOOKS else None
-    world.waited += 20 * DAY
-    await keeper.look()
-    world.waited += 2 * DAY
-    await keeper.look()
-    while_untold = shown(keeper.context)
-    world.store.refusal = lambda _: None
-    await keeper.look()
+    harness.store.refusal = lambda kind: Forbidden("not now") if kind == VALIDATING_WEBHOOKS else None
+    harness.waited += 20 * DAY
+    await manager.reconcile()
+    harness.waited += 2 * DAY
+    await manager.reconcile()
+    while_untold = shown(manager.context)
+    harness.store.refusal = lambda _: None
+    await manager.reconcile()
 
-    new_bundle = await world.kept("ca.crt")
+    new_bundle = await harness.kept("ca.crt")
     assert while_untold == old
     assert new_bundle.count(b"BEGIN CERTIFICATE") == 2
     assert old_bundle in new_bundle
-    assert await world.bundles(VALIDATING_WEBHOOKS) == [new_bundle] * 2
-    assert shown(keeper.context).issuer != old.issuer
+    assert await harness.bundles(VALIDATING_WEBHOOKS) == [new_bundle] * 2
+    assert shown(manager.context).issuer != old.issuer
 
 
 # While it runs, in virtual time.
 
 
 def beside(
-    act: Callable[[World, CertificateManager], Coroutine[Any, Any, None]], *, age: float = 0.0
+    act: Callable[[CertificateHarness, CertificateManager], Coroutine[Any, Any, None]], *, age: float = 0.0
 ) -> None:
-    """Let *act* happen beside a keeper that runs, on a certificate of that age."""
+    """Runs *act* while a manager runs, with a certificate of that age."""
 
     async def play() -> None:
-        world = World(time.time(), ticking=True)
-        await world.keeper().prepare()
-        world.waited = age
-        keeper = world.keeper()
-        await keeper.prepare()
-        running = asyncio.create_task(keeper.run())
+        harness = CertificateHarness(time.time(), ticking=True)
+        await harness.manager().prepare()
+        harness.waited = age
+        manager = harness.manager()
+        await manager.prepare()
+        running = asyncio.create_task(manager.run())
         async with asyncio.timeout(2 * DAY):
-            await act(world, keeper)
+            await act(harness, manager)
         running.cancel()
         await asyncio.wait([running])
         assert running.cancelled()
@@ -403,89 +407,89 @@ def beside(
     run(play())
 
 
-def test_a_certificate_is_renewed_in_time() -> None:
-    async def act(world: World, keeper: CertificateManager) -> None:
-        old = shown(keeper.context)
+def test_a_certificate_is_rotated_in_time() -> None:
+    async def act(harness: CertificateHarness, manager: CertificateManager) -> None:
+        old = shown(manager.context)
 
         await asyncio.sleep(1.2 * DAY)
 
-        assert shown(keeper.context) != old
-        assert shown(keeper.context).not_valid_before_utc.timestamp() > world.now - 2 * DAY
+        assert shown(manager.context) != old
+        assert shown(manager.context).not_valid_before_utc.timestamp() > harness.now - 2 * DAY
 
     beside(act, age=59 * DAY)
 
 
-def test_what_one_launcher_renews_the_others_take_up_at_once() -> None:
-    async def act(world: World, keeper: CertificateManager) -> None:
+def test_a_certificate_rotated_by_one_launcher_is_loaded_by_the_others() -> None:
+    async def act(harness: CertificateHarness, manager: CertificateManager) -> None:
         await asyncio.sleep(1)
-        await world.change(tls_crt=None)
-        other = world.keeper()
+        await harness.change(tls_crt=None)
+        other = harness.manager()
 
-        await other.look()
+        await other.reconcile()
         await asyncio.sleep(1)
 
-        assert shown(keeper.context) == shown(other.context)
+        assert shown(manager.context) == shown(other.context)
 
     beside(act)
 
 
-def test_a_secret_that_was_deleted_is_there_again_at_once() -> None:
-    async def act(world: World, keeper: CertificateManager) -> None:
+def test_a_deleted_secret_is_recreated_at_once() -> None:
+    async def act(harness: CertificateHarness, manager: CertificateManager) -> None:
         await asyncio.sleep(1)
-        await world.store.delete(SECRETS, NAMESPACE, KEPT_IN)
+        await harness.store.delete(SECRETS, NAMESPACE, SECRET_NAME)
 
         await asyncio.sleep(1)
 
-        shown(keeper.context, await world.kept("ca.crt"), "framework-launcher")
+        shown(manager.context, await harness.kept("ca.crt"), "framework-launcher")
 
     beside(act)
 
 
 @pytest.mark.parametrize("kind", [VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS])
-def test_a_configuration_that_comes_later_is_told_at_once(kind: ResourceKind) -> None:
-    async def act(world: World, keeper: CertificateManager) -> None:
+def test_the_ca_bundle_is_published_to_a_configuration_that_is_created_later(kind: ResourceKind) -> None:
+    async def act(harness: CertificateHarness, manager: CertificateManager) -> None:
         await asyncio.sleep(1)
-        await world.configure(kind)
+        await harness.configure(kind)
 
         await asyncio.sleep(1)
 
-        assert await world.bundles(kind) == [await world.kept("ca.crt")] * 2
+        assert await harness.bundles(kind) == [await harness.kept("ca.crt")] * 2
 
     beside(act)
 
 
-def test_a_store_that_is_away_for_a_while_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
-    async def act(world: World, keeper: CertificateManager) -> None:
-        old = shown(keeper.context)
-        world.store.refusal = lambda _: Unavailable("nobody is there")
+def test_an_unavailable_store_is_retried(caplog: pytest.LogCaptureFixture) -> None:
+    async def act(harness: CertificateHarness, manager: CertificateManager) -> None:
+        old = shown(manager.context)
+        harness.store.refusal = lambda _: Unavailable("unreachable")
         await asyncio.sleep(0.6 * DAY)
-        world.store.refusal = lambda _: None
+        harness.store.refusal = lambda _: None
 
         await asyncio.sleep(600)
 
-        assert shown(keeper.context) != old
+        assert shown(manager.context) != old
 
     beside(act, age=59.5 * DAY)
 
-    assert any(line.message == "certificate not kept, trying again" for line in caplog.records)
+    assert any(line.message == "certificate reconcile failed, retrying" for line in caplog.records)
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        pytest.param(Unavailable("nobody is there"), id="nobody answers"),
+        pytest.param(Unavailable("unreachable"), id="unreachable"),
         pytest.param(Forbidden("secrets is forbidden"), id="rights are missing"),
     ],
 )
-def test_a_launcher_is_ready_as_soon_as_its_cluster_lets_it(error: LauncherError) -> None:
+def test_a_launcher_is_ready_as_soon_as_it_has_permissions(error: LauncherError) -> None:
     async def play() -> None:
-        world = World(time.time(), ticking=True)
-        world.store.refusal = lambda _: error if world.waiting < 60 else None
-        keeper = world.keeper()
+        harness = CertificateHarness(time.time(), ticking=True)
+        harness.store.refusal = lambda _: error if harness.waiting < 60 else None
+        manager = harness.manager()
 
-        await keeper.prepare()
+        await manager.prepare()
 
-        assert 60 <= world.waiting < 75
-        shown(keeper.context)
+        assert 60 <= harness.waiting < 75
+        shown(manager.context)
 
     run(play())

@@ -10,12 +10,13 @@ from launcher.core.manifest import parse_framework
 from launcher.core.parsing.decoder import MAX_BODY_BYTES, Media
 from launcher.core.parsing.yaml_reader import read_yaml
 from launcher.core.replicas import with_replicas
-from launcher.core.validation.admission_policy import Policy
+from launcher.core.validation.admission_policy import AdmissionPolicy
 from tests.api.conftest import Api
 from tests.api.samples import B
-from tests.api.webhook.conftest import Caller, calling
+from tests.api.webhook.conftest import WebhookClient, run_webhook
 from tests.api.webhook.reviews import a_review, applied, options, patch_in
-from tests.core.manifests import a_framework, a_pod, a_role, full_framework, samples
+from tests.builders import a_framework, a_pod_template, a_role
+from tests.core.manifests import full_framework, samples
 
 Json = dict[str, Any]
 
@@ -24,7 +25,7 @@ CYCLE = a_framework(
 )
 
 
-def defaulted(obj: Json) -> Json:
+def with_defaults(obj: Json) -> Json:
     return parse_framework(orjson.dumps(obj), media=Media.JSON).object
 
 
@@ -36,8 +37,8 @@ def changed(obj: Json, **metadata: Any) -> Json:
 # Validating.
 
 
-async def test_a_good_framework_is_let_in_without_a_word(caller: Caller) -> None:
-    response = await caller.validate(a_review(defaulted(a_framework())))
+async def test_a_valid_framework_is_allowed_without_warnings(webhook: WebhookClient) -> None:
+    response = await webhook.validate(a_review(with_defaults(a_framework())))
 
     assert response["allowed"] is True
     assert response.keys() == {"uid", "allowed"}
@@ -48,32 +49,34 @@ async def test_a_good_framework_is_let_in_without_a_word(caller: Caller) -> None
     [
         pytest.param(CYCLE, "Strict", id="a rule of the launcher's"),
         pytest.param(a_framework(a_role(tasks=-1), a_role("UPPER")), "Warn", id="two wrong shapes"),
-        pytest.param(a_framework(a_role(pod=a_pod(olumes=[]))), "Strict", id="an unknown field, strictly"),
+        pytest.param(
+            a_framework(a_role(pod=a_pod_template(olumes=[]))), "Strict", id="an unknown field, strictly"
+        ),
         pytest.param({**a_framework(), "metadata": {"labels": {}}}, "Warn", id="no name"),
         pytest.param({**a_framework(), "metadata": {"name": "a", "labels": 7}}, "Warn", id="bad metadata"),
     ],
 )
-async def test_a_refusal_is_the_one_that_our_own_api_gives(
-    caller: Caller, api: Api, spoilt: Json, validation: str
+async def test_a_denial_has_the_status_of_local_mode(
+    webhook: WebhookClient, api: Api, spoilt: Json, validation: str
 ) -> None:
-    ours = (await api.post(f"{B}?fieldValidation={validation}", spoilt)).json()
+    own = (await api.post(f"{B}?fieldValidation={validation}", spoilt)).json()
 
-    response = await caller.validate(a_review(spoilt, options=options(validation)))
+    response = await webhook.validate(a_review(spoilt, options=options(validation)))
 
     assert response["allowed"] is False
-    assert response["status"] == ours
-    assert ours["code"] >= 400
+    assert response["status"] == own
+    assert own["code"] >= 400
 
 
-async def test_what_the_admin_forbids_is_refused(caller: Caller) -> None:
-    wish = a_framework(a_role(pod=a_pod(hostNetwork=True)))
+async def test_the_admission_policy_is_enforced_by_the_webhook(webhook: WebhookClient) -> None:
+    desired = a_framework(a_role(pod=a_pod_template(hostNetwork=True)))
 
-    async with calling(Policy(host_network=False)) as strict:
-        refused = await strict.validate(a_review(wish))
-    allowed = await caller.validate(a_review(wish))
+    async with run_webhook(AdmissionPolicy(host_network=False)) as strict:
+        failure = await strict.validate(a_review(desired))
+    allowed = await webhook.validate(a_review(desired))
 
-    assert refused["status"]["reason"] == "Invalid"
-    assert refused["status"]["details"]["causes"][0]["field"].endswith("hostNetwork")
+    assert failure["status"]["reason"] == "Invalid"
+    assert failure["status"]["details"]["causes"][0]["field"].endswith("hostNetwork")
     assert allowed["allowed"] is True
 
 
@@ -81,57 +84,59 @@ async def test_what_the_admin_forbids_is_refused(caller: Caller) -> None:
     ("validation", "warned"),
     [pytest.param("Warn", True, id="as most clients"), pytest.param("Ignore", False, id="if not unwanted")],
 )
-async def test_unknown_fields_of_a_pod_are_told(caller: Caller, validation: str, warned: bool) -> None:
-    wish = defaulted(a_framework(a_role(pod=a_pod(olumes=[]))))
+async def test_unknown_fields_of_a_pod_are_reported(
+    webhook: WebhookClient, validation: str, warned: bool
+) -> None:
+    desired = with_defaults(a_framework(a_role(pod=a_pod_template(olumes=[]))))
 
-    response = await caller.validate(a_review(wish, options=options(validation)))
+    response = await webhook.validate(a_review(desired, options=options(validation)))
 
     assert response["allowed"] is True
     assert any("olumes" in text for text in response.get("warnings", [])) is warned
 
 
-async def test_warnings_are_no_longer_than_kubernetes_passes_on(caller: Caller) -> None:
-    pods = a_pod(**{f"{number}\n{'x' * 300}": 0 for number in range(50)})
+async def test_warnings_are_limited_as_in_kubernetes(webhook: WebhookClient) -> None:
+    pods = a_pod_template(**{f"{number}\n{'x' * 300}": 0 for number in range(50)})
 
-    response = await caller.validate(a_review(defaulted(a_framework(a_role(pod=pods)))))
+    response = await webhook.validate(a_review(with_defaults(a_framework(a_role(pod=pods)))))
 
     assert len(response["warnings"]) > 1
     assert sum(map(len, response["warnings"])) <= 4096
     assert all(text.isprintable() and len(text) <= 256 for text in response["warnings"])
 
 
-async def test_a_change_that_is_not_allowed_is_refused(caller: Caller) -> None:
-    stopped, started = (defaulted(a_framework(executionType=wish)) for wish in ("Stop", "Start"))
+async def test_a_change_that_is_not_allowed_is_denied(webhook: WebhookClient) -> None:
+    stopped, started = (with_defaults(a_framework(executionType=desired)) for desired in ("Stop", "Start"))
 
-    response = await caller.validate(a_review(started, stopped))
+    response = await webhook.validate(a_review(started, stopped))
 
     assert response["status"]["code"] == 422
     assert response["status"]["details"]["causes"][0]["field"] == "spec.executionType"
 
 
-async def test_what_was_accepted_before_is_not_told_again(caller: Caller) -> None:
-    old = defaulted(a_framework(a_role(pod=a_pod(olumes=[]))))
+async def test_warnings_about_the_old_object_are_not_repeated(webhook: WebhookClient) -> None:
+    old = with_defaults(a_framework(a_role(pod=a_pod_template(olumes=[]))))
     new = {**old, "spec": {**old["spec"], "description": "new"}}
 
-    response = await caller.validate(a_review(new, old, options=options("Strict", "UpdateOptions")))
+    response = await webhook.validate(a_review(new, old, options=options("Strict", "UpdateOptions")))
 
     assert response["allowed"] is True
     assert "warnings" not in response
 
 
-async def test_of_a_patch_unknown_fields_are_told_as_our_api_tells_them(caller: Caller) -> None:
-    old = defaulted(a_framework())
-    new = defaulted(a_framework(a_role(pod=a_pod(olumes=[]))))
+async def test_unknown_fields_of_a_patch_are_reported_as_in_local_mode(webhook: WebhookClient) -> None:
+    old = with_defaults(a_framework())
+    new = with_defaults(a_framework(a_role(pod=a_pod_template(olumes=[]))))
     force = {**options("Strict", "PatchOptions"), "force": True}
 
-    patched = await caller.validate(a_review(new, old, options=options("Strict", "PatchOptions")))
-    forced = await caller.validate(a_review(new, old, options=force))
+    patched = await webhook.validate(a_review(new, old, options=options("Strict", "PatchOptions")))
+    forced = await webhook.validate(a_review(new, old, options=force))
 
     assert (patched["status"]["code"], patched["status"]["reason"]) == (422, "Invalid")
     assert (forced["status"]["code"], forced["status"]["reason"]) == (400, "BadRequest")
 
 
-# Objects that got in while nobody looked.
+# Objects that were stored while the webhook was unavailable.
 
 
 SPOILT: list[Any] = [
@@ -143,34 +148,36 @@ SPOILT: list[Any] = [
 
 @pytest.mark.parametrize("spoilt", SPOILT)
 @pytest.mark.parametrize("path", ["validate", "mutate"])
-async def test_metadata_of_a_spoilt_framework_can_be_changed(caller: Caller, spoilt: Json, path: str) -> None:
+async def test_the_metadata_of_an_invalid_framework_can_be_changed(
+    webhook: WebhookClient, spoilt: Json, path: str
+) -> None:
     held = changed(spoilt, finalizers=["example.com/hold"], labels={"old": "1"})
 
-    answer = await caller.send(path, a_review(changed(spoilt), held))
+    answer = await webhook.send(path, a_review(changed(spoilt), held))
 
     assert answer.json()["response"].keys() == {"uid", "allowed"}
     assert answer.json()["response"]["allowed"] is True
 
 
 @pytest.mark.parametrize("path", ["validate", "mutate"])
-async def test_whatever_is_being_deleted_may_change(caller: Caller, path: str) -> None:
+async def test_objects_being_deleted_may_change(webhook: WebhookClient, path: str) -> None:
     going = changed(CYCLE, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["example.com/hold"])
 
-    answer = await caller.send(path, a_review(going, a_framework()))
+    answer = await webhook.send(path, a_review(going, a_framework()))
 
     assert answer.json()["response"].keys() == {"uid", "allowed"}
     assert answer.json()["response"]["allowed"] is True
 
 
 @pytest.mark.parametrize("spoilt", SPOILT)
-async def test_a_spoilt_framework_can_be_mended_and_not_be_spoilt_otherwise(
-    caller: Caller, spoilt: Json
+async def test_an_invalid_framework_can_be_corrected_but_not_changed_otherwise(
+    webhook: WebhookClient, spoilt: Json
 ) -> None:
     other = changed(CYCLE)
     other["spec"]["description"] = "still no good"
 
-    mended = await caller.validate(a_review(defaulted(a_framework()), spoilt))
-    worse = await caller.validate(a_review(other, spoilt))
+    mended = await webhook.validate(a_review(with_defaults(a_framework()), spoilt))
+    worse = await webhook.validate(a_review(other, spoilt))
 
     assert mended["allowed"] is True
     assert worse["allowed"] is False
@@ -186,8 +193,10 @@ async def test_a_spoilt_framework_can_be_mended_and_not_be_spoilt_otherwise(
     ],
 )
 @pytest.mark.parametrize("path", ["validate", "mutate"])
-async def test_what_is_not_ours_passes(caller: Caller, path: str, fields: Json) -> None:
-    answer = await caller.send(path, a_review(CYCLE, a_framework(), **fields))
+async def test_other_operations_and_subresources_are_allowed(
+    webhook: WebhookClient, path: str, fields: Json
+) -> None:
+    answer = await webhook.send(path, a_review(CYCLE, a_framework(), **fields))
 
     assert answer.json()["response"]["allowed"] is True
     assert "patch" not in answer.json()["response"]
@@ -197,83 +206,83 @@ async def test_what_is_not_ours_passes(caller: Caller, path: str, fields: Json) 
 
 
 @pytest.mark.parametrize("sample", [pytest.param(text, id=name) for name, text in samples()])
-async def test_every_sample_gets_its_defaults_once(caller: Caller, sample: bytes) -> None:
+async def test_every_sample_gets_its_defaults_once(webhook: WebhookClient, sample: bytes) -> None:
     bare = read_yaml(sample.decode()).value
 
-    first = await caller.mutate(a_review(bare))
+    first = await webhook.mutate(a_review(bare))
     whole = applied(bare, first)
-    again = await caller.mutate(a_review(whole))
+    again = await webhook.mutate(a_review(whole))
 
     assert whole["spec"] == with_replicas(parse_framework(sample, media=Media.YAML).object)["spec"]
     assert patch_in(first) != []
     assert patch_in(again) == []
 
 
-async def test_defaults_are_those_of_our_own_api(caller: Caller, api: Api) -> None:
-    wish = full_framework()
-    ours = (await api.post(B, wish)).json()
+async def test_defaults_are_those_of_local_mode(webhook: WebhookClient, api: Api) -> None:
+    desired = full_framework()
+    own = (await api.post(B, desired)).json()
 
-    response = await caller.mutate(a_review(wish))
+    response = await webhook.mutate(a_review(desired))
 
-    assert applied(wish, response)["spec"] == ours["spec"]
+    assert applied(desired, response)["spec"] == own["spec"]
 
 
-async def test_whatever_came_along_as_a_status_makes_no_difference(caller: Caller) -> None:
-    wish = a_framework()
+async def test_the_status_of_a_reviewed_object_is_ignored(webhook: WebhookClient) -> None:
+    desired = a_framework()
 
-    plain = await caller.mutate(a_review(wish))
-    with_status = await caller.mutate(a_review({**wish, "status": "strange"}))
+    plain = await webhook.mutate(a_review(desired))
+    with_status = await webhook.mutate(a_review({**desired, "status": "strange"}))
 
     assert with_status == plain
     assert patch_in(plain) != []
 
 
-async def test_only_what_is_missing_is_patched(caller: Caller) -> None:
-    wish = defaulted(a_framework(a_role(), a_role("ps")))
-    wish["metadata"] |= {"creationTimestamp": None, "managedFields": [{"manager": "kubectl"}]}
-    del wish["spec"]["taskRoles"][1]["background"]
+async def test_only_missing_defaults_are_patched(webhook: WebhookClient) -> None:
+    desired = with_defaults(a_framework(a_role(), a_role("ps")))
+    desired["metadata"] |= {"creationTimestamp": None, "managedFields": [{"manager": "kubectl"}]}
+    del desired["spec"]["taskRoles"][1]["background"]
 
-    response = await caller.mutate(a_review(wish))
+    response = await webhook.mutate(a_review(desired))
 
     assert patch_in(response) == [{"op": "add", "path": "/spec/taskRoles/1/background", "value": False}]
 
 
-async def test_a_framework_that_can_be_scaled_says_how_many_tasks_it_has(caller: Caller) -> None:
-    one, two = defaulted(a_framework(a_role(tasks=3))), defaulted(a_framework(a_role(), a_role("ps")))
+async def test_replicas_are_set_for_a_framework_with_one_role(webhook: WebhookClient) -> None:
+    one, two = with_defaults(a_framework(a_role(tasks=3))), with_defaults(a_framework(a_role(), a_role("ps")))
 
-    single = await caller.mutate(a_review(one))
-    double = await caller.mutate(a_review(two))
+    single = await webhook.mutate(a_review(one))
+    double = await webhook.mutate(a_review(two))
 
     assert patch_in(single) == [{"op": "add", "path": "/spec/replicas", "value": 3}]
     assert patch_in(double) == []
 
 
-async def test_a_scale_follows_who_changes_the_number_of_tasks(caller: Caller) -> None:
-    old, new = (defaulted(a_framework(a_role(tasks=tasks), replicas=3)) for tasks in (3, 5))
+async def test_replicas_follow_a_change_of_the_number_of_tasks(webhook: WebhookClient) -> None:
+    old, new = (with_defaults(a_framework(a_role(tasks=tasks), replicas=3)) for tasks in (3, 5))
 
-    response = await caller.mutate(a_review(new, old))
+    response = await webhook.mutate(a_review(new, old))
 
     assert patch_in(response) == [{"op": "replace", "path": "/spec/replicas", "value": 5}]
 
 
-async def test_what_a_default_hides_is_told_before(caller: Caller) -> None:
+async def test_warnings_about_defaulted_fields_are_reported_by_mutate(webhook: WebhookClient) -> None:
     role = a_role(frameworkAttemptCompletionPolicy={"minFailedTaskCount": 0})
 
-    response = await caller.mutate(a_review(a_framework(role)))
+    response = await webhook.mutate(a_review(a_framework(role)))
 
     assert len(response["warnings"]) == 1
     assert "0 is read as -1" in response["warnings"][0]
 
 
 @pytest.mark.parametrize("spoilt", [CYCLE, {**a_framework(), "spec": {"taskRoles": "none"}}])
-async def test_defaults_refuse_nothing(caller: Caller, spoilt: Json) -> None:
-    response = await caller.mutate(a_review(spoilt))
+async def test_mutate_denies_nothing(webhook: WebhookClient, spoilt: Json) -> None:
+    response = await webhook.mutate(a_review(spoilt))
 
     assert response["allowed"] is True
 
 
-async def test_a_dry_run_is_answered_like_any_other(caller: Caller) -> None:
-    answers = [await caller.mutate(a_review(a_framework(), dryRun=dry)) for dry in (False, True)]
+async def test_a_dry_run_is_reviewed_like_any_other_request(webhook: WebhookClient) -> None:
+    answers = [await webhook.mutate(a_review(a_framework(), dryRun=dry)) for dry in (False, True)]
 
     assert answers[0] == answers[1]
 
@@ -284,8 +293,8 @@ async def test_a_dry_run_is_answered_like_any_other(caller: Caller) -> None:
 @pytest.mark.parametrize(
     ("body", "code", "word"),
     [
-        pytest.param(b"", 400, "no JSON", id="nothing"),
-        pytest.param(b"{", 400, "no JSON", id="half of it"),
+        pytest.param(b"", 400, "not valid JSON", id="nothing"),
+        pytest.param(b"{", 400, "not valid JSON", id="half of it"),
         pytest.param(b"[]", 400, "AdmissionReview", id="a list"),
         pytest.param(orjson.dumps(a_framework()), 400, "AdmissionReview", id="the object itself"),
         pytest.param(
@@ -302,32 +311,32 @@ async def test_a_dry_run_is_answered_like_any_other(caller: Caller) -> None:
     ],
 )
 @pytest.mark.parametrize("path", ["validate", "mutate"])
-async def test_what_is_no_review_is_refused_with_a_word(
-    caller: Caller, path: str, body: bytes, code: int, word: str
+async def test_a_malformed_review_is_rejected_with_the_reason(
+    webhook: WebhookClient, path: str, body: bytes, code: int, word: str
 ) -> None:
-    answer = await caller.send(path, body)
+    answer = await webhook.send(path, body)
 
     assert answer.status == code
     assert word in answer.json()["message"]
 
 
-async def test_two_objects_of_the_largest_size_fit_into_a_review(caller: Caller) -> None:
+async def test_two_objects_of_the_largest_size_fit_into_a_review(webhook: WebhookClient) -> None:
     large = a_framework(a_role(), description="x" * (MAX_BODY_BYTES - 2000))
 
-    response = await caller.validate(a_review(large, changed(large)))
+    response = await webhook.validate(a_review(large, changed(large)))
 
     assert response["allowed"] is True
 
 
 @pytest.mark.parametrize("depth", [300, 1000])
-async def test_an_object_without_a_bottom_is_refused(caller: Caller, depth: int) -> None:
+async def test_a_too_deeply_nested_object_is_denied(webhook: WebhookClient, depth: int) -> None:
     # Written by hand: what writes JSON here does not go so deep.
     deep = b'{"a":' * depth + b"1" + b"}" * depth
     body = orjson.dumps(a_review(a_framework(description=0), a_framework(description=0)))
     body = body.replace(b'"description":0', b'"description":' + deep)
 
-    validated = (await caller.send("validate", body.replace(b"1}", b"2}", 1))).json()
-    mutated = (await caller.send("mutate", body.replace(b"1}", b"2}", 1))).json()
+    validated = (await webhook.send("validate", body.replace(b"1}", b"2}", 1))).json()
+    mutated = (await webhook.send("mutate", body.replace(b"1}", b"2}", 1))).json()
 
     assert validated["response"]["status"]["code"] == 400
     assert mutated["response"]["allowed"] is True

@@ -1,4 +1,4 @@
-"""What is to be run: so many tasks in so many groups, as Frameworks, as Jobs, or as nothing but pods."""
+"""Loads: a number of tasks in groups, as Frameworks, as Jobs, or as plain pods."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """*groups* Frameworks of *roles* roles each, which have *each* tasks."""
+    """*groups* Frameworks with *roles* roles of *each* tasks."""
 
     name: str
     groups: int
@@ -55,7 +55,7 @@ class Load:
         ]
 
     def pods(self, namespace: str) -> Iterator[Object]:
-        """The very pods that the launcher would make of the Frameworks, but nobody's."""
+        """The pods that the launcher would create for the Frameworks, without an owner."""
         for obj in self.frameworks(namespace):
             framework = Framework(
                 name=FrameworkName(obj["metadata"]["name"]),
@@ -68,7 +68,7 @@ class Load:
             for template in compile_templates(framework, 0).values():
                 for index in range(self.each):
                     pod = template.pod(index, 0, 0)
-                    # Pods whose owner is not there would be deleted; those with this label are the launcher's to watch.
+                    # Pods with a missing owner would be deleted, and the launcher watches pods with this label.
                     del pod["metadata"]["ownerReferences"]
                     pod["metadata"]["labels"]["bare"] = pod["metadata"]["labels"].pop(
                         PodIdentityKey.FRAMEWORK_NAME
@@ -90,9 +90,9 @@ class Load:
         }
 
     def _pod(self) -> Object:
-        says = {"launcher.test/ends": "succeeded"} if self.ends else {}
+        annotations = {"launcher.test/ends": "succeeded"} if self.ends else {}
         container = {"name": "main", "image": "busybox", "command": ["sh", "-c", "work"]}
         return {
-            "metadata": {"annotations": says},
+            "metadata": {"annotations": annotations},
             "spec": {"restartPolicy": "Never", "containers": [container]},
         }

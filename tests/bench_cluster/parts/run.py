@@ -1,56 +1,56 @@
-"""How one load went."""
+"""The measurements of one run of a load."""
 
 from dataclasses import dataclass
 
 from tests.bench_cluster.parts.loads import Load
-from tests.bench_cluster.parts.trail import Trail
+from tests.bench_cluster.parts.request_trace import RequestTrace
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of a load in one way, from the submission of its first object on."""
+    """One run of a load by one creator; times count from the submission of its first object."""
 
     load: Load
-    trail: Trail
-    #: Of the controller's process: seconds of processor time, and the most bytes of memory.
+    trace: RequestTrace
+    #: Of the controller's process: CPU seconds, and peak memory in bytes.
     processor: float
     memory: int
 
     @property
     def creation(self) -> float:
-        """Pods that were created per second."""
-        return self.load.tasks / (max(self.trail.created) - self._began)
+        """Created pods per second."""
+        return self.load.tasks / (max(self.trace.created) - self._start)
 
     @property
     def running(self) -> float:
-        """Pods that came to run per second."""
-        return self.load.tasks / (max(self.trail.running.values()) - self._began)
+        """Pods that reached Running per second."""
+        return self.load.tasks / (max(self.trace.running.values()) - self._start)
 
     @property
     def completion(self) -> float:
-        """Seconds until the controller had stored that all is over."""
-        return self.trail.saved - self._began
+        """Seconds until the controller's last status write."""
+        return self.trace.saved - self._start
 
     @property
     def requests(self) -> float:
-        """How many the controller made for each task."""
-        return self.trail.requests / self.load.tasks
+        """Requests of the controller per task."""
+        return self.trace.requests / self.load.tasks
 
     @property
     def conflicts(self) -> int:
-        """How often the controller was told that a status was not what it took it for."""
+        """The number of status updates of the controller with a conflict."""
         return sum(
             count
-            for (_, kind, status), count in self.trail.asked.items()
+            for (_, kind, status), count in self.trace.counts.items()
             if status == 409 and kind.endswith("/status")
         )
 
     @property
     def cost(self) -> float:
-        """Seconds of processor time for a thousand tasks."""
+        """CPU seconds for a thousand tasks."""
         return self.processor / self.load.tasks * 1000
 
     @property
-    def _began(self) -> float:
-        assert self.trail.began is not None
-        return self.trail.began
+    def _start(self) -> float:
+        assert self.trace.start is not None
+        return self.trace.start

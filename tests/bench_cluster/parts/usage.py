@@ -1,16 +1,16 @@
-"""What a process has used of the machine, as the kernel counts it."""
+"""The memory usage of a process, from the kernel."""
 
 import re
 from pathlib import Path
 
 
-def forget_peak(pid: int) -> None:
-    """Let the peak of its memory be what it has now."""
+def reset_peak_memory(pid: int) -> None:
+    """Resets the peak memory of the process to its current memory."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
-def peak(pid: int) -> int:
-    """The most bytes of memory that it had at one time."""
+def peak_memory(pid: int) -> int:
+    """The peak memory of the process in bytes."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found is not None
     return int(found[1]) * 1024

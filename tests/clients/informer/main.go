@@ -1,5 +1,5 @@
-// Informer keeps a copy of the Frameworks of one namespace, as every controller written in Go does, and tells what
-// it sees: one JSON object per line, until its standard input ends.
+// Informer caches the Frameworks of one namespace, as every controller written in Go does, and prints its events and
+// requests, one JSON object per line, until its standard input is closed.
 package main
 
 import (
@@ -27,70 +27,70 @@ var frameworks = schema.GroupVersionResource{
 	Group: "launcher.microsoft.com", Version: "v1", Resource: "frameworks",
 }
 
-// line is one thing that the informer saw or did.
-type line struct {
-	Happened string   `json:"happened"`
-	Name     string   `json:"name,omitempty"`
-	Kind     string   `json:"kind,omitempty"`
-	Version  string   `json:"version,omitempty"`
-	State    string   `json:"state,omitempty"`
-	Names    []string `json:"names,omitempty"`
-	Query    string   `json:"query,omitempty"`
+// event is a change of a Framework, the end of the initial sync, or a request.
+type event struct {
+	Type    string   `json:"type"`
+	Name    string   `json:"name,omitempty"`
+	Kind    string   `json:"kind,omitempty"`
+	Version string   `json:"version,omitempty"`
+	State   string   `json:"state,omitempty"`
+	Names   []string `json:"names,omitempty"`
+	Query   string   `json:"query,omitempty"`
 }
 
-// teller writes whole lines, whoever calls.
-type teller struct {
+// eventWriter prints events; it is safe for concurrent use.
+type eventWriter struct {
 	mutex sync.Mutex
 	lines *json.Encoder
 }
 
-func (t *teller) tell(what line) {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	if err := t.lines.Encode(what); err != nil {
-		os.Exit(1) // nobody reads any more
+func (w *eventWriter) write(e event) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if err := w.lines.Encode(e); err != nil {
+		os.Exit(1) // standard output is closed
 	}
 }
 
-func (t *teller) tellOf(happened string, obj any) {
-	if last, gone := obj.(cache.DeletedFinalStateUnknown); gone {
-		obj = last.Obj
+func (w *eventWriter) writeChange(changeType string, obj any) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
 	}
 	framework := obj.(*unstructured.Unstructured)
 	state, _, _ := unstructured.NestedString(framework.Object, "status", "state")
-	t.tell(line{
-		Happened: happened,
-		Name:     framework.GetName(),
-		Kind:     framework.GetKind(),
-		Version:  framework.GetResourceVersion(),
-		State:    state,
+	w.write(event{
+		Type:    changeType,
+		Name:    framework.GetName(),
+		Kind:    framework.GetKind(),
+		Version: framework.GetResourceVersion(),
+		State:   state,
 	})
 }
 
-// told is a transport that tells of every request.
-type told struct {
-	teller *teller
+// loggingTransport prints every request.
+type loggingTransport struct {
+	writer *eventWriter
 	next   http.RoundTripper
 }
 
-func (t told) RoundTrip(request *http.Request) (*http.Response, error) {
-	t.teller.tell(line{Happened: "request", Query: request.URL.RawQuery})
+func (t loggingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	t.writer.write(event{Type: "request", Query: request.URL.RawQuery})
 	return t.next.RoundTrip(request)
 }
 
 func main() {
-	server := flag.String("server", "http://127.0.0.1:8080", "where the launcher listens")
-	namespace := flag.String("namespace", "default", "whose Frameworks to follow")
+	server := flag.String("server", "http://127.0.0.1:8080", "the URL of the launcher")
+	namespace := flag.String("namespace", "default", "the namespace of the Frameworks")
 	flag.Parse()
-	if err := follow(*server, *namespace); err != nil {
+	if err := run(*server, *namespace); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// informerOf is what a dynamic informer factory makes, without the typed clients that come along with one: those
-// take a minute to compile.
-func informerOf(client dynamic.Interface, resource dynamic.ResourceInterface) cache.SharedIndexInformer {
+// newInformer returns the informer of a dynamic informer factory, without the typed clients that the factory imports:
+// those take a minute to compile.
+func newInformer(client dynamic.Interface, resource dynamic.ResourceInterface) cache.SharedIndexInformer {
 	calls := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return resource.List(ctx, options)
@@ -104,21 +104,21 @@ func informerOf(client dynamic.Interface, resource dynamic.ResourceInterface) ca
 	)
 }
 
-// follow tells what happens in the namespace until standard input ends.
-func follow(server, namespace string) error {
-	teller := &teller{lines: json.NewEncoder(os.Stdout)}
+// run prints the events of the namespace until standard input is closed.
+func run(server, namespace string) error {
+	writer := &eventWriter{lines: json.NewEncoder(os.Stdout)}
 	client, err := dynamic.NewForConfig(&rest.Config{
 		Host:          server,
-		WrapTransport: func(next http.RoundTripper) http.RoundTripper { return told{teller, next} },
+		WrapTransport: func(next http.RoundTripper) http.RoundTripper { return loggingTransport{writer, next} },
 	})
 	if err != nil {
 		return err
 	}
-	informer := informerOf(client, client.Resource(frameworks).Namespace(namespace))
+	informer := newInformer(client, client.Resource(frameworks).Namespace(namespace))
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { teller.tellOf("added", obj) },
-		UpdateFunc: func(_, obj any) { teller.tellOf("updated", obj) },
-		DeleteFunc: func(obj any) { teller.tellOf("deleted", obj) },
+		AddFunc:    func(obj any) { writer.writeChange("added", obj) },
+		UpdateFunc: func(_, obj any) { writer.writeChange("updated", obj) },
+		DeleteFunc: func(obj any) { writer.writeChange("deleted", obj) },
 	})
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func follow(server, namespace string) error {
 	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 		return fmt.Errorf("not synced: %w", ctx.Err())
 	}
-	teller.tell(line{Happened: "synced", Names: informer.GetStore().ListKeys()})
+	writer.write(event{Type: "synced", Names: informer.GetStore().ListKeys()})
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }

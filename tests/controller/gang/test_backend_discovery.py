@@ -1,4 +1,4 @@
-"""Who places a gang is found out from what the API server serves."""
+"""The gang backend is discovered from the API groups of the cluster."""
 
 from typing import Any
 
@@ -10,37 +10,37 @@ from launcher.controller.gang.backend_discovery import (
     Backend,
     BackendDiscovery,
     BuiltinBackend,
-    choice,
+    choose_backend,
 )
 from launcher.core.errors import InvalidObject, NotServed
 from launcher.store.interface import Object
-from tests.controller.gang.builders import wanted
-from tests.core.manifests import a_pod, a_role
+from tests.builders import a_pod_template, a_role
+from tests.controller.gang.builders import a_gang_request
 
-#: Group and version, and what is served there.
+#: The resources of each group and version.
 Api = dict[str, list[str]]
 
 _CLASSES: Api = {"scheduling.k8s.io/v1": ["priorityclasses"]}
 _VOLCANO: Api = {"scheduling.volcano.sh/v1beta1": ["podgroups", "podgroups/status", "queues"]}
-_PLUGINS: Api = {"scheduling.x-k8s.io/v1alpha1": ["elasticquotas", "podgroups"]}
-_BETA: Api = {"scheduling.k8s.io/v1beta1": ["podgroups", "workloads"]}
-_SECOND: Api = {"scheduling.k8s.io/v1alpha2": ["podgroups", "workloads"]}
-_FIRST: Api = {"scheduling.k8s.io/v1alpha1": ["workloads"]}
+_SCHEDULER_PLUGINS: Api = {"scheduling.x-k8s.io/v1alpha1": ["elasticquotas", "podgroups"]}
+_NATIVE_V1BETA1: Api = {"scheduling.k8s.io/v1beta1": ["podgroups", "workloads"]}
+_NATIVE_V1ALPHA2: Api = {"scheduling.k8s.io/v1alpha2": ["podgroups", "workloads"]}
+_NATIVE_V1ALPHA1: Api = {"scheduling.k8s.io/v1alpha1": ["workloads"]}
 _KUEUE: Api = {
     "kueue.x-k8s.io/v1beta2": ["localqueues", "workloads"],
     "kueue.x-k8s.io/v1beta1": ["localqueues", "workloads"],
 }
 
 
-class Server:
-    """An API server, as far as it is asked what it serves."""
+class DiscoveryServer:
+    """The discovery endpoints of an API server."""
 
     def __init__(self, api: Api) -> None:
         self.api = _CLASSES | api
-        self.asked: list[str] = []
+        self.paths: list[str] = []
 
-    async def answer(self, path: str) -> Object:
-        self.asked.append(path)
+    async def discover(self, path: str) -> Object:
+        self.paths.append(path)
         if path == "/apis":
             groups: dict[str, list[Any]] = {}
             for name in self.api:
@@ -61,176 +61,200 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("api", "found"),
+    ("api", "expected"),
     [
-        pytest.param({}, AvailableBackends(), id="a plain cluster has nobody"),
-        pytest.param(_VOLCANO, AvailableBackends((volcano.SHAPE,)), id="Volcano"),
-        pytest.param(_PLUGINS, AvailableBackends((scheduler_plugins.SHAPE,)), id="scheduler-plugins"),
-        pytest.param(_FIRST, AvailableBackends((native.FIRST,)), id="Kubernetes 1.35"),
-        pytest.param(_SECOND, AvailableBackends((native.SECOND,)), id="Kubernetes 1.36"),
-        pytest.param(_BETA, AvailableBackends((native.BETA,)), id="Kubernetes 1.37"),
+        pytest.param({}, AvailableBackends(), id="a plain cluster has none"),
+        pytest.param(_VOLCANO, AvailableBackends((volcano.BACKEND,)), id="Volcano"),
+        pytest.param(
+            _SCHEDULER_PLUGINS, AvailableBackends((scheduler_plugins.BACKEND,)), id="scheduler-plugins"
+        ),
+        pytest.param(_NATIVE_V1ALPHA1, AvailableBackends((native.V1ALPHA1,)), id="Kubernetes 1.35"),
+        pytest.param(_NATIVE_V1ALPHA2, AvailableBackends((native.V1ALPHA2,)), id="Kubernetes 1.36"),
+        pytest.param(_NATIVE_V1BETA1, AvailableBackends((native.V1BETA1,)), id="Kubernetes 1.37"),
         pytest.param(
             {"scheduling.k8s.io/v1beta1": ["priorityclasses"]},
             AvailableBackends(),
             id="an old version of PriorityClass",
         ),
         pytest.param(
-            _FIRST | _SECOND | _BETA, AvailableBackends((native.BETA,)), id="the newest of several shapes"
+            _NATIVE_V1ALPHA1 | _NATIVE_V1ALPHA2 | _NATIVE_V1BETA1,
+            AvailableBackends((native.V1BETA1,)),
+            id="the newest of several native versions",
         ),
-        pytest.param(_KUEUE, AvailableBackends((), "v1beta2"), id="Kueue, by the version that it prefers"),
+        pytest.param(_KUEUE, AvailableBackends((), "v1beta2"), id="Kueue, with its preferred version"),
         pytest.param(
             {"scheduling.volcano.sh/v1beta1": ["queues"]},
             AvailableBackends(),
-            id="a group without the kind that is needed",
+            id="a group without the required resource",
         ),
         pytest.param(
-            _SECOND | _KUEUE | _PLUGINS | _VOLCANO,
-            AvailableBackends((native.SECOND, volcano.SHAPE, scheduler_plugins.SHAPE), "v1beta2"),
-            id="all of them, in the order in which they are taken",
+            _NATIVE_V1ALPHA2 | _KUEUE | _SCHEDULER_PLUGINS | _VOLCANO,
+            AvailableBackends((native.V1ALPHA2, volcano.BACKEND, scheduler_plugins.BACKEND), "v1beta2"),
+            id="all backends, in the order of preference",
         ),
     ],
 )
-async def test_what_can_place_gangs_is_found_by_its_kinds(api: Api, found: AvailableBackends) -> None:
-    assert await BackendDiscovery(Server(api).answer, Clock()).served() == found
+async def test_backends_are_discovered_by_their_resources(api: Api, expected: AvailableBackends) -> None:
+    discovery = BackendDiscovery(DiscoveryServer(api).discover, Clock())
+
+    assert await discovery.available_backends() == expected
 
 
-async def test_what_was_found_counts_for_some_minutes() -> None:
-    server, clock = Server({}), Clock()
-    finder = BackendDiscovery(server.answer, clock)
-    await finder.served()
-    asked = len(server.asked)
+async def test_a_discovery_is_cached_for_five_minutes() -> None:
+    server, clock = DiscoveryServer({}), Clock()
+    discovery = BackendDiscovery(server.discover, clock)
+    await discovery.available_backends()
+    requests = len(server.paths)
     server.api |= _VOLCANO
 
     clock.now += 299
-    assert await finder.served() == AvailableBackends()
-    assert len(server.asked) == asked
+    assert await discovery.available_backends() == AvailableBackends()
+    assert len(server.paths) == requests
 
     clock.now += 2
-    assert await finder.served() == AvailableBackends((volcano.SHAPE,))
+    assert await discovery.available_backends() == AvailableBackends((volcano.BACKEND,))
 
 
-async def test_what_turned_out_to_be_gone_is_looked_for_again_at_once() -> None:
-    server = Server(_VOLCANO)
-    finder = BackendDiscovery(server.answer, Clock())
-    await finder.served()
-    server.api = _PLUGINS
+async def test_backends_are_discovered_again_after_an_invalidation() -> None:
+    server = DiscoveryServer(_VOLCANO)
+    discovery = BackendDiscovery(server.discover, Clock())
+    await discovery.available_backends()
+    server.api = _SCHEDULER_PLUGINS
 
-    finder.forget()
+    discovery.invalidate()
 
-    assert await finder.served() == AvailableBackends((scheduler_plugins.SHAPE,))
+    assert await discovery.available_backends() == AvailableBackends((scheduler_plugins.BACKEND,))
 
 
-async def test_a_group_that_goes_while_it_is_asked_about_is_not_there() -> None:
-    server = Server(_VOLCANO)
-    listed = await server.answer("/apis")
+async def test_a_group_that_is_removed_during_the_discovery_is_not_available() -> None:
+    server = DiscoveryServer(_VOLCANO)
+    groups = await server.discover("/apis")
 
-    async def answer(path: str) -> Object:
+    async def discover(path: str) -> Object:
         if path == "/apis":
-            return listed
+            return groups
         raise NotServed(path)
 
-    assert await BackendDiscovery(answer, Clock()).served() == AvailableBackends()
+    assert await BackendDiscovery(discover, Clock()).available_backends() == AvailableBackends()
 
 
-_ALL = AvailableBackends((native.SECOND, volcano.SHAPE, scheduler_plugins.SHAPE), "v1beta2")
-_NO_KUEUE = AvailableBackends(_ALL.shapes)
+_ALL = AvailableBackends((native.V1ALPHA2, volcano.BACKEND, scheduler_plugins.BACKEND), "v1beta2")
+_NO_KUEUE = AvailableBackends(_ALL.pod_groups)
 
 
 @pytest.mark.parametrize(
-    ("served", "scheduler", "queue", "chosen"),
+    ("available", "scheduler", "queue", "expected"),
     [
-        pytest.param(_ALL, "", "", native.SECOND, id="Kubernetes itself before the others"),
+        pytest.param(_ALL, "", "", native.V1ALPHA2, id="Kubernetes itself is preferred"),
         pytest.param(
-            AvailableBackends(_ALL.shapes[1:]), "", "", volcano.SHAPE, id="Volcano before scheduler-plugins"
+            AvailableBackends(_ALL.pod_groups[1:]),
+            "",
+            "",
+            volcano.BACKEND,
+            id="Volcano is preferred to scheduler-plugins",
         ),
         pytest.param(
-            AvailableBackends((scheduler_plugins.SHAPE,)),
+            AvailableBackends((scheduler_plugins.BACKEND,)),
             "",
             "",
-            scheduler_plugins.SHAPE,
+            scheduler_plugins.BACKEND,
             id="scheduler-plugins",
         ),
-        pytest.param(AvailableBackends(), "", "", BuiltinBackend.GATES, id="nobody but us"),
+        pytest.param(
+            AvailableBackends(), "", "", BuiltinBackend.GATES, id="scheduling gates without another backend"
+        ),
         pytest.param(
             AvailableBackends((), "v1beta2"),
             "",
             "",
             BuiltinBackend.GATES,
-            id="Kueue is nothing without a queue",
+            id="Kueue is not used without a queue",
         ),
-        pytest.param(_ALL, "", "q", BuiltinBackend.KUEUE, id="a queue is one of Kueue's where it is there"),
-        pytest.param(_NO_KUEUE, "", "q", volcano.SHAPE, id="else one of Volcano's"),
-        pytest.param(_ALL, "volcano", "q", volcano.SHAPE, id="that of pods for Volcano is Volcano's"),
+        pytest.param(_ALL, "", "q", BuiltinBackend.KUEUE, id="a queue is one of Kueue if it is installed"),
+        pytest.param(_NO_KUEUE, "", "q", volcano.BACKEND, id="otherwise one of Volcano"),
         pytest.param(
-            _ALL, "coscheduler", "", scheduler_plugins.SHAPE, id="an unknown scheduler has the plugin"
+            _ALL,
+            "volcano",
+            "q",
+            volcano.BACKEND,
+            id="the queue of pods with Volcano's scheduler is one of Volcano",
         ),
         pytest.param(
-            AvailableBackends((volcano.SHAPE,)),
+            _ALL,
+            "coscheduler",
+            "",
+            scheduler_plugins.BACKEND,
+            id="an unknown scheduler is assumed to have the plugin",
+        ),
+        pytest.param(
+            AvailableBackends((volcano.BACKEND,)),
             "mine",
             "",
             BuiltinBackend.GATES,
-            id="an unknown one is not Volcano",
+            id="an unknown scheduler is not Volcano",
         ),
-        pytest.param(_ALL, "default-scheduler", "", native.SECOND, id="the default one is Kubernetes' own"),
         pytest.param(
-            AvailableBackends((volcano.SHAPE, scheduler_plugins.SHAPE)),
+            _ALL, "default-scheduler", "", native.V1ALPHA2, id="the default scheduler is Kubernetes' own"
+        ),
+        pytest.param(
+            AvailableBackends((volcano.BACKEND, scheduler_plugins.BACKEND)),
             "default-scheduler",
             "",
-            scheduler_plugins.SHAPE,
-            id="or one with the plugin built in",
+            scheduler_plugins.BACKEND,
+            id="the default scheduler may have the plugin",
         ),
         pytest.param(
-            AvailableBackends((scheduler_plugins.SHAPE,)),
+            AvailableBackends((scheduler_plugins.BACKEND,)),
             "volcano",
             "",
-            scheduler_plugins.SHAPE,
-            id="a name of Volcano without Volcano",
+            scheduler_plugins.BACKEND,
+            id="Volcano's scheduler name without Volcano",
         ),
     ],
 )
-def test_the_pods_scheduler_and_the_queue_decide(
-    served: AvailableBackends, scheduler: str, queue: str, chosen: Backend
+def test_the_backend_is_chosen_by_scheduler_name_and_queue(
+    available: AvailableBackends, scheduler: str, queue: str, expected: Backend
 ) -> None:
-    pod = a_pod(**({"schedulerName": scheduler} if scheduler else {}))
-    gang = wanted(a_role(pod=pod), gang={"queue": queue} if queue else {})
+    pod = a_pod_template(**({"schedulerName": scheduler} if scheduler else {}))
+    gang = a_gang_request(a_role(pod=pod), gang={"queue": queue} if queue else {})
 
-    assert choice(gang, served, queue) == chosen
+    assert choose_backend(gang, available, queue) == expected
 
 
 @pytest.mark.parametrize(
-    ("served", "scheduler", "told"),
+    ("available", "scheduler", "message"),
     [
         pytest.param(
-            AvailableBackends((native.SECOND,)),
+            AvailableBackends((native.V1ALPHA2,)),
             "",
-            "no queues (looked for localqueues.kueue.x-k8s.io and podgroups.scheduling.volcano.sh)",
-            id="nothing has queues",
+            "neither localqueues.kueue.x-k8s.io nor podgroups.scheduling.volcano.sh",
+            id="no backend has queues",
         ),
         pytest.param(
-            AvailableBackends((volcano.SHAPE,)),
+            AvailableBackends((volcano.BACKEND,)),
             "mine",
-            "with schedulerName mine the pods do not go to",
-            id="not for these pods",
+            "pods with schedulerName mine do not use",
+            id="Volcano has queues but not for this scheduler",
         ),
     ],
 )
-def test_a_queue_that_nobody_has_is_refused_with_what_was_looked_for(
-    served: AvailableBackends, scheduler: str, told: str
+def test_a_queue_is_rejected_if_no_backend_has_queues(
+    available: AvailableBackends, scheduler: str, message: str
 ) -> None:
-    pod = a_pod(**({"schedulerName": scheduler} if scheduler else {}))
+    pod = a_pod_template(**({"schedulerName": scheduler} if scheduler else {}))
 
-    with pytest.raises(InvalidObject) as refused:
-        choice(wanted(a_role(pod=pod), gang={"queue": "q"}), served, "q")
+    with pytest.raises(InvalidObject) as raised:
+        choose_backend(a_gang_request(a_role(pod=pod), gang={"queue": "q"}), available, "q")
 
-    assert refused.value.errors[0].field == "spec.gang.queue"
-    assert told in str(refused.value)
+    assert raised.value.errors[0].field == "spec.gang.queue"
+    assert message in str(raised.value)
 
 
-def test_a_gang_goes_on_with_who_places_it_even_if_another_would_be_chosen_now() -> None:
-    assert _ALL.by_name("kubernetes") is native.SECOND
+def test_the_backend_of_an_existing_gang_is_found_by_its_name() -> None:
+    assert _ALL.by_name("kubernetes") is native.V1ALPHA2
     assert _ALL.by_name("gates") is BuiltinBackend.GATES
     assert _ALL.by_name("kueue") is BuiltinBackend.KUEUE
-    with pytest.raises(NotServed, match="placed by volcano, which this cluster does not have any more"):
+    with pytest.raises(NotServed, match="scheduled by volcano, which is no longer installed"):
         AvailableBackends().by_name("volcano")
     with pytest.raises(NotServed):
         AvailableBackends().by_name("kueue")

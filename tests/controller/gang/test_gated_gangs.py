@@ -1,162 +1,175 @@
-"""Pods behind a gate: what they carry, and whose turn it is."""
+"""Pods with the scheduling gate: their labels and annotations, and the order of admission."""
 
 from typing import Any
 
-from launcher.controller.gang.gang_request import BACKEND_LABEL, GangRequest
-from launcher.controller.gang.gated_gangs import GANG, GATE, LEAST, GatedGangs, extras, is_gated, without_gate
+from launcher.controller.gang.gang_request import GangRequest
+from launcher.controller.gang.gated_gangs import (
+    GATE,
+    GatedGangs,
+    gate_removal,
+    is_gated,
+    pod_overlays,
+)
+from launcher.core.names import BACKEND_LABEL, GANG_ANNOTATION, GANG_MIN_ANNOTATION
 from launcher.store.interface import Object, key_of
-from tests.controller.gang.builders import a_gang, pods_of, read, wanted
-from tests.core.manifests import a_pod, a_role
+from tests.builders import a_pod_template, a_role
+from tests.controller.gang.builders import a_gang, a_gang_request, parse_framework, pods_of
 
-_FIRST = "2026-01-01T00:00:00Z"
-_THEN = "2026-01-01T00:00:10Z"
+_EARLIER = "2026-01-01T00:00:00Z"
+_LATER = "2026-01-01T00:00:10Z"
 
 
-def _pods(name: str = "mnist", tasks: int = 2, *, created: str = _FIRST, attempt: int = 0) -> list[Object]:
-    """The pods of a gang as the API server shows them."""
-    framework = read(a_gang(a_role(tasks=tasks), name=name, uid=f"uid-of-{name}"))
-    made = pods_of(framework, extras(GangRequest(framework, attempt)), attempt)
-    for number, pod in enumerate(made):
+def _pods(name: str = "mnist", tasks: int = 2, *, created: str = _EARLIER, attempt: int = 0) -> list[Object]:
+    """The stored pods of a gang."""
+    framework = parse_framework(a_gang(a_role(tasks=tasks), name=name, uid=f"uid-of-{name}"))
+    pods = pods_of(framework, pod_overlays(GangRequest(framework, attempt)), attempt)
+    for number, pod in enumerate(pods):
         meta = {"uid": f"{name}-{attempt}-{number}", "creationTimestamp": created, "resourceVersion": "1"}
         pod["metadata"] |= meta
-    return made
+    return pods
 
 
-def _line(*pods: Object) -> GatedGangs:
-    line = GatedGangs()
+def _observe(*pods: Object) -> GatedGangs:
+    gangs = GatedGangs()
     for pod in pods:
-        line.see(key_of(pod), pod)
-    return line
+        gangs.upsert(key_of(pod), pod)
+    return gangs
 
 
-def _open(pod: Object, **more: Any) -> Object:
+def _admitted(pod: Object, **fields: Any) -> Object:
+    """The pod without gates, and with these fields of its spec."""
     spec = {name: value for name, value in pod["spec"].items() if name != "schedulingGates"}
-    return {**pod, "spec": {**spec, **more}}
+    return {**pod, "spec": {**spec, **fields}}
 
 
-def _frameworks(parties: list[Any]) -> list[str]:
-    return [party.framework for party in parties]
+def _frameworks(gangs: list[Any]) -> list[str]:
+    return [gang.framework for gang in gangs]
 
 
-def test_every_pod_has_the_gate_and_says_which_gang_it_is_of() -> None:
-    first, again = _pods()[0], _pods(attempt=1)[0]
+def test_every_pod_has_the_gate_and_the_annotations_of_its_gang() -> None:
+    first, retried = _pods()[0], _pods(attempt=1)[0]
 
     assert first["spec"]["schedulingGates"] == [{"name": GATE}]
     assert first["metadata"]["labels"][BACKEND_LABEL] == "gates"
-    assert first["metadata"]["annotations"][LEAST] == "2"
-    assert first["metadata"]["annotations"][GANG] != again["metadata"]["annotations"][GANG]
+    assert first["metadata"]["annotations"][GANG_MIN_ANNOTATION] == "2"
+    gang_ids = {pod["metadata"]["annotations"][GANG_ANNOTATION] for pod in (first, retried)}
+    assert len(gang_ids) == 2
 
 
-def test_a_pod_that_names_its_node_has_no_gate_since_no_scheduler_looks_at_it() -> None:
-    gang = wanted(a_role("ps", 1, pod=a_pod(nodeName="n")), a_role("worker", 2))
+def test_a_pod_with_a_node_name_gets_no_gate() -> None:
+    request = a_gang_request(a_role("ps", 1, pod=a_pod_template(nodeName="n")), a_role("worker", 2))
 
-    given = extras(gang)
+    overlays = pod_overlays(request)
 
-    assert set(given) == {"worker"}
-    assert given[gang.roles[1].name].annotations[LEAST] == "2"
+    assert set(overlays) == {"worker"}
+    assert overlays[request.roles[1].name].annotations[GANG_MIN_ANNOTATION] == "2"
 
 
-def test_only_our_gate_goes() -> None:
+def test_gates_of_other_controllers_are_not_removed() -> None:
     pod = _pods()[0]
-    pod["spec"]["schedulingGates"].append({"name": "of.somebody/else"})
+    pod["spec"]["schedulingGates"].append({"name": "example.com/quota"})
 
-    change = without_gate(pod)
+    patch = gate_removal(pod)
 
     assert is_gated(pod)
-    assert change["spec"] == {"schedulingGates": [{"name": "of.somebody/else"}]}
-    assert change["metadata"] == {"uid": "mnist-0-0", "resourceVersion": "1"}
-    assert without_gate(_pods()[1])["spec"] == {"schedulingGates": None}
+    assert patch["spec"] == {"schedulingGates": [{"name": "example.com/quota"}]}
+    assert patch["metadata"] == {"uid": "mnist-0-0", "resourceVersion": "1"}
+    assert gate_removal(_pods()[1])["spec"] == {"schedulingGates": None}
 
 
-def test_a_gang_waits_for_room_when_all_of_it_is_there() -> None:
-    one, other = _pods()
-    line = _line(one)
-    assert line.waiting() == []
-    assert _frameworks(line.incomplete()) == ["mnist"]
+def test_a_gang_waits_for_capacity_once_all_its_pods_exist() -> None:
+    first, second = _pods()
+    gangs = _observe(first)
+    assert gangs.waiting() == []
+    assert _frameworks(gangs.incomplete()) == ["mnist"]
 
-    line.see(key_of(other), other)
+    gangs.upsert(key_of(second), second)
 
-    assert _frameworks(line.waiting()) == ["mnist"]
-    assert line.incomplete() == []
-
-
-def test_the_oldest_is_first_and_of_equals_the_one_that_was_seen_first() -> None:
-    line = _line(*_pods("b", created=_THEN), *_pods("c", created=_FIRST), *_pods("a", created=_THEN))
-
-    assert _frameworks(line.waiting()) == ["c", "b", "a"]
+    assert _frameworks(gangs.waiting()) == ["mnist"]
+    assert gangs.incomplete() == []
 
 
-def test_whose_gang_was_let_through_follows_it() -> None:
-    one, other = _pods()
-    for through in (_open(one), _open(one, nodeName="n"), {**_open(one), "status": {"phase": "Succeeded"}}):
-        line = _line(through, other)
+def test_the_oldest_gang_is_first_and_ties_are_resolved_by_the_order_of_observation() -> None:
+    gangs = _observe(*_pods("b", created=_LATER), *_pods("c", created=_EARLIER), *_pods("a", created=_LATER))
 
-        assert _frameworks(line.followers()) == ["mnist"]
-        assert line.waiting() == []
+    assert _frameworks(gangs.waiting()) == ["c", "b", "a"]
 
 
-def test_who_was_let_through_and_has_no_node_takes_room() -> None:
-    one, other = _pods()
+def test_a_gated_pod_of_an_admitted_gang_is_admitted_first() -> None:
+    first, second = _pods()
+    for pod in (
+        _admitted(first),
+        _admitted(first, nodeName="n"),
+        {**_admitted(first), "status": {"phase": "Succeeded"}},
+    ):
+        gangs = _observe(pod, second)
 
-    line = _line(_open(one), _open(other, nodeName="n"))
-
-    assert [pod["metadata"]["name"] for pod in line.going()] == ["mnist-worker-0"]
-
-
-def test_an_earlier_attempt_says_nothing_of_this_one() -> None:
-    old = [{**_open(pod), "status": {"phase": "Failed"}} for pod in _pods(tasks=1)]
-
-    line = _line(*old, *_pods(tasks=1, attempt=1))
-
-    assert line.followers() == []
-    assert [party.attempt for party in line.waiting()] == [1]
+        assert _frameworks(gangs.partially_admitted()) == ["mnist"]
+        assert gangs.waiting() == []
 
 
-def test_a_pod_that_is_being_deleted_behind_its_gate_is_not_waited_for() -> None:
-    one, other = _pods()
-    line = _line(one, other)
-    going = {**other, "metadata": {**other["metadata"], "deletionTimestamp": _THEN}}
+def test_admitted_pods_without_a_node_reserve_capacity() -> None:
+    first, second = _pods()
 
-    line.see(key_of(other), going)
+    gangs = _observe(_admitted(first), _admitted(second, nodeName="n"))
 
-    assert line.waiting() == []
-    assert [party.has_lost for party in line.incomplete()] == [True]
+    assert [pod["metadata"]["name"] for pod in gangs.released_pods()] == ["mnist-worker-0"]
 
 
-def test_a_gang_that_is_gone_is_forgotten() -> None:
-    one, other = _pods()
-    line = _line(one, other)
+def test_pods_of_an_earlier_attempt_do_not_admit_a_gang() -> None:
+    old = [{**_admitted(pod), "status": {"phase": "Failed"}} for pod in _pods(tasks=1)]
 
-    line.lose(key_of(one))
-    line.lose(key_of(other))
-    line.lose(key_of(other))
+    gangs = _observe(*old, *_pods(tasks=1, attempt=1))
 
-    assert (line.waiting(), line.incomplete(), line.followers()) == ([], [], [])
+    assert gangs.partially_admitted() == []
+    assert [gang.attempt for gang in gangs.waiting()] == [1]
 
 
-def test_a_pod_in_the_place_of_one_of_an_earlier_attempt_is_not_the_other() -> None:
-    line = _line(*_pods(tasks=1))
+def test_a_gated_pod_that_is_being_deleted_is_removed_from_its_gang() -> None:
+    first, second = _pods()
+    gangs = _observe(first, second)
+    deleted = {**second, "metadata": {**second["metadata"], "deletionTimestamp": _LATER}}
 
-    (later,) = _pods(tasks=1, attempt=1)
-    line.see(key_of(later), later)
+    gangs.upsert(key_of(second), deleted)
 
-    assert [party.attempt for party in line.waiting()] == [1]
+    assert gangs.waiting() == []
+    assert [gang.has_lost_pod for gang in gangs.incomplete()] == [True]
 
 
-def test_what_was_told_is_remembered_while_the_gang_is_there() -> None:
+def test_a_gang_without_pods_is_removed() -> None:
+    first, second = _pods()
+    gangs = _observe(first, second)
+
+    gangs.remove(key_of(first))
+    gangs.remove(key_of(second))
+    gangs.remove(key_of(second))
+
+    assert (gangs.waiting(), gangs.incomplete(), gangs.partially_admitted()) == ([], [], [])
+
+
+def test_a_pod_that_replaces_one_of_an_earlier_attempt_belongs_to_the_new_gang() -> None:
+    gangs = _observe(*_pods(tasks=1))
+
+    (replacement,) = _pods(tasks=1, attempt=1)
+    gangs.upsert(key_of(replacement), replacement)
+
+    assert [gang.attempt for gang in gangs.waiting()] == [1]
+
+
+def test_the_last_event_message_of_a_gang_is_stored_while_the_gang_exists() -> None:
     (pod,) = _pods(tasks=1)
-    line = _line(pod)
-    line.waiting()[0].told = "no room"
+    gangs = _observe(pod)
+    gangs.waiting()[0].last_message = "no capacity"
 
-    line.see(key_of(pod), {**pod, "metadata": {**pod["metadata"], "resourceVersion": "2"}})
+    gangs.upsert(key_of(pod), {**pod, "metadata": {**pod["metadata"], "resourceVersion": "2"}})
 
-    assert line.waiting()[0].told == "no room"
+    assert gangs.waiting()[0].last_message == "no capacity"
 
 
-def test_the_framework_is_whom_events_are_about() -> None:
-    (party,) = _line(*_pods()).waiting()
+def test_events_refer_to_the_framework() -> None:
+    (gang,) = _observe(*_pods()).waiting()
 
-    assert party.owner() == {
+    assert gang.framework_reference() == {
         "apiVersion": "launcher.microsoft.com/v1",
         "kind": "Framework",
         "metadata": {"namespace": "default", "name": "mnist", "uid": "uid-of-mnist"},

@@ -1,4 +1,4 @@
-"""One run: a workload, a kind of trouble and a seed, from which everything else follows exactly."""
+"""One run of the simulation, which is determined by a workload, a disruption and a seed."""
 
 import asyncio
 import logging
@@ -11,54 +11,56 @@ from launcher.controller.framework_controller import FrameworkController
 from launcher.core.planning.options import PlannerOptions
 from launcher.store.interface import FRAMEWORKS, PODS
 from tests.controller.simulation import virtual_time
-from tests.controller.simulation.audit import Auditor, Broken
-from tests.controller.simulation.cluster import Cluster, SimulatedStore
+from tests.controller.simulation.audit import Auditor, InvariantViolation
+from tests.controller.simulation.cluster import SimulatedCluster, SimulatedStore
 from tests.controller.simulation.faults import FaultyStore
-from tests.controller.simulation.scenes import KINDS, WORKLOADS, Scene
+from tests.controller.simulation.scenarios import DISRUPTIONS, WORKLOADS, Scenario
 
-#: Everything ends within this many seconds of virtual time after the last trouble: retries wait up to 15 minutes each.
-_LONGEST = 6 * 3600.0
+#: All Frameworks complete within this virtual time after the last disruption: retries wait up to 15 minutes each.
+_TIMEOUT_SECONDS = 6 * 3600.0
 
 
 @dataclass(frozen=True)
 class Case:
-    """What identifies a run."""
+    """The identity of a run."""
 
     workload: str
-    kind: str
+    disruption: str
     seed: int
 
     def __str__(self) -> str:
-        """As it is given to ``make simulate`` to see it again."""
-        return f"{self.workload}/{self.kind}/{self.seed}"
+        """The CASE argument of ``make simulate``."""
+        return f"{self.workload}/{self.disruption}/{self.seed}"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to: the final version of the store and the clock tell two runs apart."""
+    """The final version of the store and the final time, by which runs are compared."""
 
     version: int
     seconds: float
 
 
 def run(case: Case) -> Outcome:
-    """Play the case. Raises Broken when a promise was."""
-    return virtual_time.run(_play(case))
+    """Runs the case. Raises InvariantViolation."""
+    return virtual_time.run(_run(case))
 
 
-async def _play(case: Case) -> Outcome:
+async def _run(case: Case) -> Outcome:
     random = Random(str(case))
     store = SimulatedStore(random)
     auditor = Auditor()
     failures: list[Exception] = []
-    store.audit = _catching(auditor, failures)
-    kind, workload = KINDS[case.kind], WORKLOADS[case.workload]
-    faults = replace(kind.faults, old_pages={})
-    rules = PlannerOptions()
+    store.audit = _recording(auditor, failures)
+    disruption, workload = DISRUPTIONS[case.disruption], WORKLOADS[case.workload]
+    faults = replace(disruption.faults, old_pages={})
+    options = PlannerOptions()
 
     def start_controller() -> Callable[[], Awaitable[None]]:
         faulty = FaultyStore(store, faults, random)
-        controller = FrameworkController(faulty, clock=store.clock, chance=random.random, rules=rules)
+        controller = FrameworkController(
+            faulty, clock=store.clock, jitter=random.random, planner_options=options
+        )
         task = asyncio.get_running_loop().create_task(controller.run())
 
         async def stop() -> None:
@@ -68,49 +70,51 @@ async def _play(case: Case) -> Outcome:
 
         return stop
 
-    cluster = Cluster(store, random, workload.fate(random))
+    cluster = SimulatedCluster(store, random, workload.outcome(random))
     nodes = asyncio.get_running_loop().create_task(cluster.run())
-    scene = Scene(store, cluster, random, faults, start_controller, start_controller())
+    scenario = Scenario(store, cluster, random, faults, start_controller, start_controller())
     for framework in workload.frameworks(random):
         await store.create(FRAMEWORKS, framework)
-    await kind.happens(scene)
+    await disruption.run(scenario)
     await asyncio.sleep(60.0)
-    faults.over = True
-    await _until_rest(store, failures)
-    await scene.stop_controller()
+    faults.disabled = True
+    await _wait_for_completion(store, failures)
+    await scenario.stop_controller()
     nodes.cancel()
     if failures:
         raise failures[0]
-    if not kind.calls_come_late and any(story.late for story in auditor.stories.values()):
-        raise Broken("a pod was created for a try that was over or had its pod, though no call came late")
+    if not disruption.calls_are_late and any(pod.created_late for pod in auditor.pods.values()):
+        raise InvariantViolation(
+            "a pod was created for a completed attempt, or for one with a pod, although no call was late"
+        )
     frameworks, pods = await store.list(FRAMEWORKS), await store.list(PODS)
-    auditor.check_end(list(frameworks.items), list(pods.items), store.clock(), rules)
+    auditor.check_end(list(frameworks.items), list(pods.items), store.clock(), options)
     return Outcome(pods.version, asyncio.get_running_loop().time())
 
 
-def _catching(auditor: Auditor, failures: list[Exception]) -> Callable[..., None]:
-    """A broken promise is remembered, not thrown at whoever happened to write."""
+def _recording(auditor: Auditor, failures: list[Exception]) -> Callable[..., None]:
+    """Returns an audit hook that appends violations to *failures* instead of raising them in the writer."""
 
-    def audit(*what: object) -> None:
+    def audit(*args: object) -> None:
         try:
-            auditor(*what)  # type: ignore[arg-type]  # handed through
-        except Broken as broken:
-            failures.append(broken)
+            auditor(*args)  # type: ignore[arg-type]  # forwarded
+        except InvariantViolation as violation:
+            failures.append(violation)
 
     return audit
 
 
-async def _until_rest(store: SimulatedStore, failures: list[Exception]) -> None:
-    """Until every Framework has ended or gone, and all that was left of them is cleaned up."""
-    deadline = asyncio.get_running_loop().time() + _LONGEST
+async def _wait_for_completion(store: SimulatedStore, failures: list[Exception]) -> None:
+    """Waits until every Framework is completed or deleted, and its pods are cleaned up."""
+    deadline = asyncio.get_running_loop().time() + _TIMEOUT_SECONDS
     while asyncio.get_running_loop().time() < deadline and not failures:
         await asyncio.sleep(20.0)
         frameworks = (await store.list(FRAMEWORKS)).items
         if all((obj.get("status") or {}).get("state") == "Completed" for obj in frameworks):
-            await asyncio.sleep(120.0)  # for what came late, and for the garbage collector
+            await asyncio.sleep(120.0)  # for late calls and the garbage collector
             return
 
 
-def quiet() -> None:
-    """The launcher's own log says nothing: troubles are what a simulation is for."""
+def disable_logging() -> None:
+    """Disables the launcher's log: faults are expected in a simulation."""
     logging.getLogger("launcher").setLevel(logging.CRITICAL + 1)

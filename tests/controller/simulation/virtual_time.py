@@ -1,4 +1,4 @@
-"""An event loop in which nobody waits: when nothing is ready, the clock jumps to whatever comes next."""
+"""An event loop in virtual time: when nothing is ready, its clock advances to the next timer."""
 
 import asyncio
 import selectors
@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Stuck(AssertionError):
-    """Nothing is ready and nothing is to come: whoever is still waiting waits for ever."""
+class DeadlockError(AssertionError):
+    """Nothing is ready and no timer is set, so the pending tasks would wait forever."""
 
 
 class _Selector(selectors.SelectSelector):
-    """Instead of waiting for files, moves the clock."""
+    """Advances the clock instead of waiting for files."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,36 +21,36 @@ class _Selector(selectors.SelectSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
-            raise Stuck
+            raise DeadlockError
         self.time += max(0.0, timeout)
         return []
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Runs coroutines in virtual time: a day takes as long as what happens in it."""
+    """Runs coroutines in virtual time: waiting takes no real time."""
 
     def __init__(self) -> None:
-        self._moving = _Selector()
-        super().__init__(self._moving)
+        self._clock_selector = _Selector()
+        super().__init__(self._clock_selector)
 
     def time(self) -> float:
-        return self._moving.time
+        return self._clock_selector.time
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """What *main* returns, in virtual time."""
+    """Runs *main* in virtual time and returns its result."""
     loop = VirtualLoop()
     try:
         return loop.run_until_complete(main)
     finally:
         for task in asyncio.all_tasks(loop):
             task.cancel()
-        loop.run_until_complete(_pause())
+        loop.run_until_complete(_finish_cancelled())
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
 
-async def _pause() -> None:
-    """Lets those who were cancelled come to their end."""
+async def _finish_cancelled() -> None:
+    """Lets cancelled tasks finish."""
     for _ in range(10):
         await asyncio.sleep(0)

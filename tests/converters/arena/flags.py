@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.converters.arena.flag_values import FlagValues
-from launcher.converters.arena.framework import Submitted, submitted
+from launcher.converters.arena.framework import ArenaConversion, convert
 from launcher.converters.arena.job_spec import JobEnvironment
 from launcher.core.errors import InvalidObject
 from launcher.core.framework import Framework
@@ -19,16 +19,18 @@ Value = str | int | bool | Sequence[str]
 AROUND = JobEnvironment(user="joe", number=123)
 
 
-def submit(around: JobEnvironment = AROUND, command: str = "python main.py", /, **flags: Value) -> Submitted:
+def submit(
+    around: JobEnvironment = AROUND, command: str = "python main.py", /, **flags: Value
+) -> ArenaConversion:
     """What becomes of the flags, with ``_`` for ``-``; it is a Framework that the launcher takes."""
     values: dict[str, Value] = {"name": "tf", "image": "tf:1"}
     values.update({name.replace("_", "-"): value for name, value in flags.items()})
-    found = submitted(FlagValues(values), command, around)
+    found = convert(FlagValues(values), command, around)
     validate_framework(found.framework, strict=True)
     return found
 
 
-def distributed(around: JobEnvironment = AROUND, /, **flags: Value) -> Submitted:
+def distributed(around: JobEnvironment = AROUND, /, **flags: Value) -> ArenaConversion:
     """The same for two workers and a parameter server."""
     return submit(around, **{"workers": 2, "ps": 1, **flags})
 
@@ -44,36 +46,36 @@ def problems(
     return []
 
 
-def roles(found: Submitted) -> dict[str, Json]:
+def roles(found: ArenaConversion) -> dict[str, Json]:
     return {role["name"]: role for role in found.framework["spec"]["taskRoles"]}
 
 
-def services(found: Submitted) -> dict[str, Json]:
+def services(found: ArenaConversion) -> dict[str, Json]:
     """The Services that the launcher will make for the job."""
     framework = found.framework
     name = FrameworkName(framework["metadata"]["name"])
     return services_of(Framework(name, "default", "uid", 1, spec_from_json(framework["spec"])))
 
 
-def pod(found: Submitted, role: str) -> Json:
+def pod(found: ArenaConversion, role: str) -> Json:
     """The pod template of the role."""
     template: Json = roles(found)[role]["task"]["pod"]
     return template
 
 
-def container(found: Submitted, role: str) -> Json:
+def container(found: ArenaConversion, role: str) -> Json:
     first: Json = pod(found, role)["spec"]["containers"][0]
     return first
 
 
-def env(found: Submitted, role: str) -> Mapping[str, str]:
+def env(found: ArenaConversion, role: str) -> Mapping[str, str]:
     return {each["name"]: each["value"] for each in container(found, role)["env"]}
 
 
-def volumes(found: Submitted, role: str) -> dict[str, Json]:
+def volumes(found: ArenaConversion, role: str) -> dict[str, Json]:
     return {each["name"]: each for each in pod(found, role)["spec"]["volumes"]}
 
 
-def mounts(found: Submitted, role: str) -> dict[str, str]:
+def mounts(found: ArenaConversion, role: str) -> dict[str, str]:
     """Where each volume is."""
     return {each["name"]: each["mountPath"] for each in container(found, role)["volumeMounts"]}

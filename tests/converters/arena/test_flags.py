@@ -52,14 +52,14 @@ def test_cpu_and_memory_are_requests_and_limits_unless_limits_are_named() -> Non
         assert problem.startswith(f'--{flag.replace("_", "-")}: Invalid value: "much"')
 
 
-def test_everything_wrong_is_told_at_once() -> None:
+def test_all_errors_of_flags_are_reported_at_once() -> None:
     found = problems(name="A", image="", env=["X"], gpus=-1, model_name="m")
 
     flags = [problem.partition(":")[0] for problem in found]
     assert flags == ["--model-name", "--name", "--gpus", "--env", "--image"]
 
 
-def test_a_job_without_a_command_is_refused() -> None:
+def test_a_job_without_a_command_is_rejected() -> None:
     (problem,) = problems(AROUND, "")
 
     assert problem.startswith("COMMAND: Required value")
@@ -83,7 +83,7 @@ def test_a_flag_is_a_field_of_every_pod(flags: dict[str, Value], field: str, val
     assert [pod(found, role)["spec"][field] for role in roles(found)] == [value, value]
 
 
-def test_pull_secrets_of_the_config_file_are_for_those_who_give_none() -> None:
+def test_pull_secrets_of_the_config_file_are_the_default() -> None:
     around = JobEnvironment("joe", {"imagePullSecrets": "a, b"})
 
     assert pod(submit(around), "chief")["spec"]["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
@@ -112,7 +112,7 @@ def test_a_job_in_the_queue_is_held() -> None:
 
     assert found.framework["spec"]["executionType"] == "Create"
     assert found.framework["metadata"]["annotations"]["scheduling.x-k8s.io/suspend"] == "true"
-    assert "--queue: it is not begun until somebody starts it: launcher start NAME" in found.notes
+    assert "--queue: the job starts with: launcher start NAME" in found.notes
 
 
 def test_marks_of_the_user_are_on_the_job_and_its_pods_beside_those_of_arena() -> None:
@@ -132,7 +132,7 @@ def test_marks_of_the_user_are_on_the_job_and_its_pods_beside_those_of_arena() -
 def test_marks_that_arena_sets_itself_cannot_be_given(flags: dict[str, Value]) -> None:
     (problem,) = problems(**flags)
 
-    assert "is set by arena itself" in problem
+    assert "is set by arena" in problem
 
 
 def test_files_of_a_directory_are_a_config_map_and_stand_beside_what_is_there() -> None:
@@ -177,14 +177,14 @@ def test_workers_are_spread_or_packed(
     assert "affinity" not in pod(found, "ps")["spec"]
 
 
-def test_affinity_of_workers_that_serve_nobody_has_no_effect_and_that_is_told() -> None:
+def test_affinity_of_workers_without_parameter_servers_has_no_effect_and_a_note() -> None:
     found = submit(workers=2, worker_affinity_policy="spread")
 
     assert "affinity" not in pod(found, "worker")["spec"]
     assert any(note.startswith("--worker-affinity-policy: ") for note in found.notes)
 
 
-def test_instances_that_are_told_of_each_other_have_services_of_their_names() -> None:
+def test_instances_with_tf_config_have_services() -> None:
     found = distributed(worker_port=1000, ps_port=2000)
 
     made = services(found)
@@ -216,12 +216,12 @@ def test_scripts_find_the_master_by_its_label(
     assert first == (annotation and f"{annotation}training.kubeflow.org/job-role=master")
 
 
-def test_retries_were_never_heeded_and_that_is_told() -> None:
+def test_the_retry_flag_is_ignored_with_a_note() -> None:
     assert any(note.startswith("--retry: ") for note in submit(retry=3).notes)
 
 
 @pytest.mark.parametrize("name", FLAGS)
-def test_every_flag_changes_something_or_is_told_of(name: str) -> None:
+def test_every_flag_has_an_effect_or_a_note(name: str) -> None:
     around = JobEnvironment("joe", files={"/f": b"x"}, number=123)
     base: dict[str, Value] = {"chief": True, "evaluator": True, "workers": 2, "ps": 1, "tensorboard": True}
     base |= {"sync-mode": "git", "sync-source": "a.git"}
@@ -254,7 +254,7 @@ def test_every_flag_changes_something_or_is_told_of(name: str) -> None:
         FlagType.TEXT: "7",
         FlagType.NUMBER: 7,
         FlagType.SWITCH: True,
-        FlagType.EACH: ["x=7"],
+        FlagType.REPEATED: ["x=7"],
     }
     value = telling.get(name, usual[FLAGS[name].kind])
 

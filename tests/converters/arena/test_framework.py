@@ -42,18 +42,18 @@ def test_14_the_roles_of_a_job_its_gpus_and_its_tensorboard() -> None:
 
 
 @pytest.mark.parametrize("chief", [pytest.param(False, id="15"), pytest.param(True, id="16 with a chief")])
-def test_one_worker_alone_is_a_chief_without_tf_config_and_that_is_told(chief: bool) -> None:
+def test_a_single_worker_is_a_chief_without_tf_config_and_a_note(chief: bool) -> None:
     found = submit(workers=1, chief=chief)
 
     assert {name: role["taskNumber"] for name, role in roles(found).items()} == {"chief": 1}
     assert "TF_CONFIG" not in env(found, "chief")
     assert env(found, "chief")["workers"] == "1"
     assert found.framework["metadata"]["annotations"]["arena.kubeflow.org/disable-tf-config"] == "true"
-    assert "is run as tf-chief-0" in found.notes[0]
-    assert ("beside the chief" in found.notes[0]) is chief
+    assert "runs as tf-chief-0" in found.notes[0]
+    assert ("besides the chief" in found.notes[0]) is chief
 
 
-def test_one_worker_and_an_evaluator_are_not_told_of_each_other_either() -> None:
+def test_one_worker_and_an_evaluator_have_no_tf_config() -> None:
     found = submit(evaluator=True, env=["TF_CONFIG=mine"])
 
     assert list(roles(found)) == ["chief", "evaluator"]
@@ -71,14 +71,14 @@ def test_17_gpus_are_for_workers_and_parameter_servers_see_none() -> None:
     assert found.framework["metadata"]["annotations"]["requestGPUsOfJobOwner"] == "2"
 
 
-def test_18_a_job_without_worker_and_chief_is_refused() -> None:
+def test_18_a_job_without_worker_and_chief_is_rejected() -> None:
     (problem,) = problems(workers=0, ps=1)
 
-    assert problem == "--workers: Invalid value: 0: there has to be a worker, or a chief (--chief)"
+    assert problem == "--workers: Invalid value: 0: must be at least 1, unless there is a chief (--chief)"
 
 
 @pytest.mark.parametrize("name", ["n" * 50, "Tf", "a_b", "-a", "a-", ""])
-def test_19_a_name_that_cannot_be_is_refused(name: str) -> None:
+def test_19_an_invalid_name_is_rejected(name: str) -> None:
     (problem,) = problems(name=name)
 
     assert problem.startswith("--name: ")
@@ -124,7 +124,7 @@ def test_code_comes_by_rsync_into_the_working_directory() -> None:
         pytest.param({"sync_source": "z"}, "--sync-source", id="no mode"),
     ],
 )
-def test_21_code_from_nowhere_is_refused(flags: dict[str, Value], flag: str) -> None:
+def test_21_code_without_a_source_is_rejected(flags: dict[str, Value], flag: str) -> None:
     (problem,) = problems(**flags)
 
     assert problem.startswith(f"{flag}: ")
@@ -169,11 +169,11 @@ def test_tensorboard_is_no_instance_of_the_job() -> None:
     found = distributed(tensorboard=True)
 
     assert "tf-job-name" not in pod(found, "tensorboard")["metadata"]["labels"]
-    assert any(note.startswith("--tensorboard: it ends with the job") for note in found.notes)
+    assert any(note.startswith("--tensorboard: stops with the job") for note in found.notes)
 
 
 def test_24_claims_are_mounted_once_and_not_everywhere() -> None:
-    assert problems(data=["a:/x", "a:/y"]) == ['--data: Duplicate value: "a": a claim can be mounted once']
+    assert problems(data=["a:/x", "a:/y"]) == ['--data: Duplicate value: "a": a claim may be mounted once']
     for entry in ("a:/", "a", "a:x", ":/x", "a:/x:ro"):
         (problem,) = problems(data=[entry])
         assert problem.startswith(f'--data: Invalid value: "{entry}"')
@@ -209,7 +209,7 @@ def test_26_taints_are_put_up_with(entries: list[str], tolerations: list[Json]) 
 
 
 @pytest.mark.parametrize("entry", ["bad", "k=v:Never,Equal", "k=v:NoSchedule,Like", "k=v:NoSchedule"])
-def test_26_a_toleration_that_is_none_is_refused(entry: str) -> None:
+def test_26_an_invalid_toleration_is_rejected(entry: str) -> None:
     (problem,) = problems(toleration=[entry])
 
     assert problem.startswith("--toleration: ")
@@ -222,9 +222,9 @@ def test_27_the_selector_of_a_role_replaces_that_of_all() -> None:
     assert pod(found, "worker")["spec"]["nodeSelector"] == {"a": "1"}
 
 
-def test_28_variables_are_split_at_the_first_equals_sign_and_refused_without() -> None:
+def test_28_variables_are_split_at_the_first_equals_sign_and_rejected_without() -> None:
     assert env(submit(env=["A=b=c"]), "chief")["A"] == "b=c"
-    assert problems(env=["A=b=c", "X"]) == ['--env: Invalid value: "X": write it as NAME=VALUE']
+    assert problems(env=["A=b=c", "X"]) == ['--env: Invalid value: "X": must be NAME=VALUE']
 
 
 def test_29_ports_that_are_left_open_are_the_first_free_ones() -> None:
@@ -280,7 +280,7 @@ def test_29_when_no_port_is_free_they_have_to_be_named() -> None:
         ({"ps": 1, "ps_affinity_policy": "near"}, "--ps-affinity-policy"),
     ],
 )
-def test_30_words_that_are_not_known_are_refused(flags: dict[str, Value], flag: str) -> None:
+def test_30_unknown_words_are_rejected(flags: dict[str, Value], flag: str) -> None:
     (problem,) = problems(**flags)
 
     assert problem.startswith(f"{flag}: Unsupported value")
@@ -296,7 +296,7 @@ def test_31_durations_are_whole_seconds() -> None:
 
 
 @pytest.mark.parametrize("text", ["-1s", "5", "1h2", "soon"])
-def test_31_a_duration_that_is_none_is_refused(text: str) -> None:
+def test_31_an_invalid_duration_is_rejected(text: str) -> None:
     (problem,) = problems(running_timeout=text)
 
     assert problem.startswith(f'--running-timeout: Invalid value: "{text}"')
@@ -316,7 +316,7 @@ def test_32_a_gang_is_all_instances_and_carries_the_labels_of_arena() -> None:
 def test_33_gpus_are_no_devices() -> None:
     (problem,) = problems(gpus=1, device=[f"{GPU}=1"])
 
-    assert problem == f"--device: Forbidden: {GPU} is what --gpus is for: write --gpus=1"
+    assert problem == f"--device: Forbidden: use --gpus=1 for {GPU}"
 
 
 def test_devices_are_limits_and_then_gpus_are_not_hidden() -> None:

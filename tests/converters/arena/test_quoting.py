@@ -29,7 +29,7 @@ def test_a_quoted_command_is_the_text_inside_its_quotes(command: str, expected: 
 
 
 @pytest.mark.parametrize("command", ["''", '""', "' '"])
-def test_quotes_without_a_command_are_refused(command: str) -> None:
+def test_quotes_without_a_command_are_rejected(command: str) -> None:
     assert [
         problem for problem in problems(AROUND, command, name="a", image="i") if problem.startswith("COMMAND")
     ]

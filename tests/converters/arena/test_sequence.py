@@ -29,14 +29,14 @@ def test_a_sequence_is_an_annotation_of_the_job_and_every_pod_and_the_order_of_c
     ("written", "role"),
     [pytest.param("w,x", '"x"', id="4 no role"), pytest.param("w,p,", '""', id="5 a comma at the end")],
 )
-def test_an_unknown_role_is_refused_by_name(written: str, role: str) -> None:
+def test_an_unknown_role_is_rejected_by_name(written: str, role: str) -> None:
     (problem,) = problems(role_sequence=written)
 
-    assert problem.startswith(f"--role-sequence: Invalid value: {role}: there is no such role")
-    assert problem.endswith("there are Worker (w), PS (p), Chief (c), Evaluator (e)")
+    assert problem.startswith(f"--role-sequence: Invalid value: {role}: no such role")
+    assert problem.endswith("must be one of Worker (w), PS (p), Chief (c), Evaluator (e)")
 
 
-def test_6_without_a_flag_the_config_file_says_it() -> None:
+def test_6_without_the_flag_the_config_file_is_used() -> None:
     around = JobEnvironment("joe", read_config("# mine\ntfjob_role_sequence = w,p,c,e\n"))
 
     found = distributed(around)
@@ -45,13 +45,13 @@ def test_6_without_a_flag_the_config_file_says_it() -> None:
     assert found.framework["spec"]["roleSequence"] == ["worker", "ps"]
 
 
-def test_a_mistake_in_the_config_file_is_told_as_one_of_the_config_file() -> None:
+def test_an_error_in_the_config_file_names_the_config_file() -> None:
     (problem,) = problems(JobEnvironment("joe", {"tfjob_role_sequence": "w,x"}))
 
     assert problem.startswith("tfjob_role_sequence of the config file: ")
 
 
-def test_7_the_flag_stands_over_the_config_file() -> None:
+def test_7_the_flag_overrides_the_config_file() -> None:
     found = distributed(JobEnvironment("joe", {"tfjob_role_sequence": "w,p,c,e"}), role_sequence="c,w")
 
     assert found.framework["metadata"]["annotations"]["job-role-sequence"] == "Chief,Worker"
@@ -71,11 +71,11 @@ def test_9_roles_that_are_not_listed_follow_as_they_are_declared() -> None:
     assert list(roles(found)) == ["ps", "worker", "chief"]
 
 
-def test_10_a_role_that_the_job_has_not_is_passed_over_with_a_note() -> None:
+def test_10_a_role_that_the_job_does_not_have_is_ignored_with_a_note() -> None:
     found = distributed(role_sequence="e,w,p")
 
     assert found.framework["spec"]["roleSequence"] == ["worker", "ps"]
-    assert "role sequence: the job has no Evaluator, which is passed over" in found.notes
+    assert "role sequence: the job has no Evaluator; ignored" in found.notes
 
 
 def test_a_role_that_is_listed_twice_stays_so_in_the_annotation_and_is_created_once() -> None:

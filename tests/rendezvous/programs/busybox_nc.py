@@ -1,7 +1,7 @@
 """
-The nc of busybox, as far as the programs for users' containers use it: whether something listens on a port.
+A fake of the nc of busybox with the options that the programs of users' containers use.
 
-It stands in for the real one, as ``busybox_wget`` does. Nothing of the project is imported.
+It runs as a separate program and imports nothing of the project, like ``busybox_wget``.
 """
 
 import getopt
@@ -18,15 +18,15 @@ Usage: nc [OPTIONS] HOST PORT  - connect
 """
 
 
-def main(words: list[str]) -> None:
+def main(args: list[str]) -> None:
     try:
-        options, (host, port) = getopt.getopt(words, "w:z")
+        options, (host, port) = getopt.getopt(args, "w:z")
     except (getopt.GetoptError, ValueError) as error:
         sys.exit(f"nc: {error}\n{USAGE}")
-    given = dict(options)
-    assert "-z" in given, "nothing is sent or received"
+    values = dict(options)
+    assert "-z" in values, "without -z it would wait for data"
     try:
-        socket.create_connection((host, int(port)), float(given.get("-w", "60"))).close()
+        socket.create_connection((host, int(port)), float(values.get("-w", "60"))).close()
     except OSError as error:
         sys.exit(f"nc: can't connect to remote host ({host}): {error}")
 

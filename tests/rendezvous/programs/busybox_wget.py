@@ -1,8 +1,8 @@
 """
-The wget of busybox, as far as the programs for users' containers use it: its options, messages and exit codes.
+A fake of the wget of busybox with the options, messages and exit codes that the programs of users' containers use.
 
-It stands in for the real one, which not every machine has. ``make test-node`` runs the programs in real busybox images.
-It is a program of its own: nothing of the project is imported.
+Not every machine has the real one; ``make test-node`` runs the programs in real busybox images. It runs as a separate
+program and imports nothing of the project.
 """
 
 import getopt
@@ -26,22 +26,22 @@ Retrieve files via HTTP or FTP
 """
 
 
-def main(words: list[str]) -> None:
+def main(args: list[str]) -> None:
     try:
         options, (url,) = getopt.getopt(
-            words, "cqSO:o:Y:P:U:T:", ["header=", "spider", "post-data=", "post-file="]
+            args, "cqSO:o:Y:P:U:T:", ["header=", "spider", "post-data=", "post-file="]
         )
     except (getopt.GetoptError, ValueError) as error:
         sys.exit(f"wget: {error}\n{USAGE}")
-    given = dict(options)
+    values = dict(options)
     address = urlsplit(url)
     host, port = address.hostname or "", address.port or 80
-    if given.get("-Y") != "off" and os.environ.get("http_proxy"):
+    if values.get("-Y") != "off" and os.environ.get("http_proxy"):
         proxy = urlsplit(os.environ["http_proxy"])
         host, port = proxy.hostname or "", proxy.port or 80
     headers = dict(value.split(": ", 1) for name, value in options if name == "--header")
     print(f"Connecting to {host}:{port} ({host}:{port})", file=sys.stderr)
-    seconds = float(given.get("-T", "900"))
+    seconds = float(values.get("-T", "900"))
     connection = http.client.HTTPConnection(host, port, timeout=seconds)
     try:
         connection.request("GET", f"{address.path}?{address.query}", headers=headers)
@@ -57,7 +57,7 @@ def main(words: list[str]) -> None:
         sys.exit("wget: error getting response")
     except OSError as error:
         sys.exit(f"wget: can't connect to remote host ({host}): {error.strerror}")
-    with open(given["-O"], "wb") as file:
+    with open(values["-O"], "wb") as file:
         file.write(body)
 
 

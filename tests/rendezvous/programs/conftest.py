@@ -7,12 +7,12 @@ from typing import Protocol
 
 import pytest
 
+from tests.rendezvous.programs.fake_launcher import FakeLauncher, FakeResponse, run_fake_launcher
 from tests.rendezvous.programs.image import SHELLS, Image, an_image
-from tests.rendezvous.programs.pretended import Answer, Pretended, pretended
 
 
-class Pretend(Protocol):
-    def __call__(self, *answers: Answer, tls: bool = False) -> Pretended: ...
+class StartLauncher(Protocol):
+    def __call__(self, *responses: FakeResponse, tls: bool = False) -> FakeLauncher: ...
 
 
 class MakeImage(Protocol):
@@ -20,19 +20,19 @@ class MakeImage(Protocol):
 
 
 @pytest.fixture
-def pretend() -> Iterator[Pretend]:
-    """Let there be a launcher with these answers until the test is over."""
+def start_launcher() -> Iterator[StartLauncher]:
+    """Starts a launcher with these responses, which runs until the end of the test."""
     with ExitStack() as stack:
-        yield lambda *answers, tls=False: stack.enter_context(pretended(*answers, tls=tls))
+        yield lambda *responses, tls=False: stack.enter_context(run_fake_launcher(*responses, tls=tls))
 
 
 @pytest.fixture
-def image(tmp_path: Path) -> MakeImage:
-    """An image with these tools."""
+def make_image(tmp_path: Path) -> MakeImage:
+    """Creates an image with these tools."""
     return lambda *tools, shell="sh": an_image(tmp_path / "image", *tools, shell=shell)
 
 
 @pytest.fixture(params=SHELLS)
 def shell(request: pytest.FixtureRequest) -> str:
-    """Each of the shells in turn."""
+    """Each of the shells."""
     return str(request.param)

@@ -1,44 +1,41 @@
-"""An image with a shell and a few tools: a search path on which there is nothing else."""
+"""A fake image with a shell and a few tools: a search path that contains nothing else."""
 
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-#: What every image with a shell has.
+from tests.eventually import TIMEOUT_SECONDS
+
+#: The tools of every image with a shell.
 _BASE = ("cat", "chmod", "date", "env", "grep", "mkdir", "mktemp", "mv", "rm", "sed", "sleep", "sort", "true")
-#: The shells that programs are run by: this machine's own, and bash. ``make test-node`` runs them by busybox's, too.
+#: The shells of this machine that run the programs. ``make test-node`` runs them with that of busybox, too.
 SHELLS = ("sh", "bash")
-#: What can ask the launcher.
-ASKERS = ("curl", "python3", "wget", "busybox wget")
-#: Seconds that a program may take: far more than it does, even on a busy machine.
-PATIENCE = 60.0
+#: The tools that send requests to the launcher.
+HTTP_CLIENTS = ("curl", "python3", "wget", "busybox wget")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Image:
-    """Where programs are run."""
+    """A shell, its search path and its working directory."""
 
-    shell: Sequence[str]
+    shell: Path
     path: Path
     directory: Path
-    environment: dict[str, str] = field(default_factory=dict)
 
-    def start(self, script: str, *words: str, **variables: str) -> subprocess.Popen[str]:
-        """The shell, just started on the script, as ``sh -c`` has it."""
+    def start(self, script: str, *args: str, **variables: str) -> subprocess.Popen[str]:
+        """Starts the shell with ``-c``."""
         return subprocess.Popen(
-            [*self.shell, "-c", script, *words],
+            [self.shell, "-c", script, *args],
             env={
                 "PATH": str(self.path),
-                # Nobody answers there: a program that goes that way comes to nothing.
+                # Nothing listens there: programs must not use a proxy.
                 "http_proxy": "http://127.0.0.1:9",
                 "https_proxy": "http://127.0.0.1:9",
-                **self.environment,
                 **variables,
             },
             cwd=self.directory,
@@ -47,52 +44,44 @@ class Image:
             text=True,
         )
 
-    def run(self, script: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """How it ended."""
-        with self.start(script, *words, **variables) as process:
+    def run(self, script: str, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Runs the shell with ``-c``."""
+        with self.start(script, *args, **variables) as process:
             try:
-                out, err = process.communicate(timeout=PATIENCE)
+                stdout, stderr = process.communicate(timeout=TIMEOUT_SECONDS)
             finally:
                 process.kill()
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
 
-def an_image(
-    directory: Path, *tools: str, shell: str = "sh", environment: Mapping[str, str] | None = None
-) -> Image:
-    """An image with these tools; a test that needs one which is not on this machine is left out, and says so."""
-    path, work = directory / "bin", directory / "work"
+def an_image(directory: Path, *tools: str, shell: str = "sh") -> Image:
+    """An image with these tools. Skips the test, with a message, if this machine does not have one of them."""
+    path, work_dir = directory / "bin", directory / "work"
     path.mkdir(parents=True)
-    work.mkdir()
-    _put(path, "sh", found(shell))
-    for tool in _BASE:
-        _put(path, tool, found(tool))
-    for tool in tools:
+    work_dir.mkdir()
+    (path / "sh").symlink_to(_find(shell))
+    for tool in (*_BASE, *tools):
         if tool == "python3":
-            _put(path, tool, Path(sys.executable).resolve())
+            (path / tool).symlink_to(Path(sys.executable).resolve())
         elif tool.startswith("busybox "):
-            _put_stand_in(path, tool.removeprefix("busybox "))
+            _install_fake(path, tool.removeprefix("busybox "))
         else:
-            _put(path, tool, found(tool))
-    return Image((str(found(shell)),), path, work, dict(environment or {}))
+            (path / tool).symlink_to(_find(tool))
+    return Image(_find(shell), path, work_dir)
 
 
-def found(tool: str) -> Path:
-    """Where it is on this machine."""
-    place = shutil.which(tool, path=os.environ["PATH"])
-    if place is None:
+def _find(tool: str) -> Path:
+    """The path of a tool of this machine."""
+    path = shutil.which(tool, path=os.environ["PATH"])
+    if path is None:
         pytest.skip(f"{tool} is not on this machine")
-    return Path(place).resolve()
+    return Path(path).resolve()
 
 
-def _put_stand_in(path: Path, name: str) -> None:
-    """Put in the stand-in for that tool of busybox; its interpreter has the tool's name in lists of processes."""
+def _install_fake(path: Path, name: str) -> None:
+    """Install the fake of a tool of busybox. Its interpreter has the name of the tool in lists of processes."""
     interpreter = path.parent / f"{name}-python"
     interpreter.symlink_to(Path(sys.executable).resolve())
     program = path / name
     program.write_text(f"#!{interpreter} -I\n{Path(__file__).with_name(f'busybox_{name}.py').read_text()}")
     program.chmod(0o755)
-
-
-def _put(path: Path, name: str, program: Path) -> None:
-    (path / name).symlink_to(program)

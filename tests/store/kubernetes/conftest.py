@@ -1,4 +1,4 @@
-"""A server that speaks as a cluster's API server does, and the store over it."""
+"""Stores over the launcher's own API, over a test's HTTP handler, and over a real API server."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -11,18 +11,18 @@ from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from launcher.store.kubernetes.http_client import Timeouts
 from launcher.store.kubernetes.kube_store import KubeStore
-from tests.api.conftest import memory_store, parts_of, serving
-from tests.store.kubernetes.proxy import Proxy, proxied
-from tests.store.kubernetes.quiet import Quiet, empty
+from tests.api.conftest import api_dependencies, memory_store, serving
+from tests.store.kubernetes.faulty_proxy import FaultyProxy, faulty_proxy
+from tests.store.kubernetes.real_api_server import BareApiServer, remove_all_objects
 
-#: Short enough for a test that waits to the end, long enough for a busy machine.
-PATIENCE = Timeouts(connect=5.0, call=5.0, silence=5.0)
+#: Short enough for tests that wait for them, long enough for a busy machine.
+TIMEOUTS = Timeouts(connect=5.0, call=5.0, silence=5.0)
 
 
 @asynccontextmanager
-async def opened(url: str, patience: Timeouts = PATIENCE) -> AsyncIterator[KubeStore]:
-    """A store over the server at *url*."""
-    store = await KubeStore.open(ClusterConfig(url, FixedHeader()), patience=patience)
+async def open_store(url: str, timeouts: Timeouts = TIMEOUTS) -> AsyncIterator[KubeStore]:
+    """A store that uses the server at *url*."""
+    store = await KubeStore.open(ClusterConfig(url, FixedHeader()), timeouts=timeouts)
     try:
         yield store
     finally:
@@ -30,56 +30,56 @@ async def opened(url: str, patience: Timeouts = PATIENCE) -> AsyncIterator[KubeS
 
 
 @pytest.fixture
-async def behind() -> MemoryStore:
-    """What stands behind the server, to be looked at past it."""
+async def backing_store() -> MemoryStore:
+    """The store of the server, for direct access."""
     return memory_store()
 
 
 @pytest.fixture
-async def line(behind: MemoryStore) -> AsyncIterator[Proxy]:
-    """The line to a server of ours: it answers as a cluster's, and is there in no time."""
-    async with serving(parts_of(behind)) as api, proxied(api.url) as proxy:
-        yield proxy
+async def proxy(backing_store: MemoryStore) -> AsyncIterator[FaultyProxy]:
+    """A proxy to the launcher's own API, which responds like kube-apiserver and starts quickly."""
+    async with serving(api_dependencies(backing_store)) as api, faulty_proxy(api.url) as to_api:
+        yield to_api
 
 
 @pytest.fixture
-async def kube(line: Proxy) -> AsyncIterator[KubeStore]:
-    """The store over that line."""
-    async with opened(line.url) as store:
+async def kube_store(proxy: FaultyProxy) -> AsyncIterator[KubeStore]:
+    """A store that uses the proxy."""
+    async with open_store(proxy.url) as store:
         yield store
 
 
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Answering = Callable[[Answer], AbstractAsyncContextManager[KubeStore]]
+HttpHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+ServedStore = Callable[[HttpHandler], AbstractAsyncContextManager[KubeStore]]
 
 
 @pytest.fixture
-def answering() -> Answering:
-    """A store over a server that answers everything with one function."""
+def served_by() -> ServedStore:
+    """Returns a store over a server whose handler is a function of the test."""
 
     @asynccontextmanager
-    async def answered(answer: Answer) -> AsyncIterator[KubeStore]:
+    async def served_store(handler: HttpHandler) -> AsyncIterator[KubeStore]:
         app = web.Application()
-        app.router.add_route("*", "/{path:.*}", answer)
+        app.router.add_route("*", "/{path:.*}", handler)
         runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", 0).start()
-            async with opened(f"http://127.0.0.1:{runner.addresses[0][1]}") as store:
+            async with open_store(f"http://127.0.0.1:{runner.addresses[0][1]}") as store:
                 yield store
         finally:
             await runner.cleanup()
 
-    return answered
+    return served_store
 
 
 @pytest.fixture
-async def cluster(quiet: Quiet) -> AsyncIterator[KubeStore]:
-    """The store over a real API server that knows what a Framework is."""
-    quiet.define_frameworks()
-    store = await KubeStore.open(quiet.access(), patience=PATIENCE)
+async def crd_store(bare_api_server: BareApiServer) -> AsyncIterator[KubeStore]:
+    """The store over a real API server with the CRD of Frameworks."""
+    bare_api_server.apply_framework_crd()
+    store = await KubeStore.open(bare_api_server.access(), timeouts=TIMEOUTS)
     try:
         yield store
     finally:
-        await empty(store)
+        await remove_all_objects(store)
         await store.close()

@@ -1,4 +1,4 @@
-"""What each answer of an API server means to the caller."""
+"""Error responses of an API server as errors of the launcher."""
 
 from typing import Any
 
@@ -21,19 +21,19 @@ from launcher.core.errors import (
     TooManyRequests,
     Unavailable,
 )
-from launcher.store.kubernetes.api_errors import refusal, to_error
+from launcher.store.kubernetes.api_errors import error_response, to_error
 
 NAMED = {"name": "mnist", "kind": "frameworks"}
 
 
-def refused(
+def error_for(
     code: int,
     reason: str = "",
     message: str = "the server's words",
     retry_after: str | None = None,
     **more: Any,
 ) -> LauncherError:
-    """What is raised for that answer to a write."""
+    """The error for this response to a write."""
     status = {
         "kind": "Status",
         "status": "Failure",
@@ -42,7 +42,7 @@ def refused(
         "code": code,
         **more,
     }
-    return to_error(refusal(code, orjson.dumps(status), retry_after), changes=True)
+    return to_error(error_response(code, orjson.dumps(status), retry_after), mutates=True)
 
 
 @pytest.mark.parametrize(
@@ -69,41 +69,41 @@ def refused(
         (302, "", {}, Unavailable),
     ],
 )
-def test_each_answer_is_one_error_in_the_servers_own_words(
+def test_each_error_response_becomes_one_error_with_the_servers_message(
     code: int, reason: str, details: dict[str, str], error: type[LauncherError]
 ) -> None:
-    raised = refused(code, reason, details=details)
+    raised = error_for(code, reason, details=details)
 
     assert type(raised) is error
     assert "the server's words" in str(raised)
 
 
 @pytest.mark.parametrize("code", [500, 502, 503, 504])
-def test_a_read_that_fails_has_changed_nothing(code: int) -> None:
-    assert type(to_error(refusal(code, b"", None), changes=False)) is Unavailable
+def test_a_failed_read_is_unavailable(code: int) -> None:
+    assert type(to_error(error_response(code, b"", None), mutates=False)) is Unavailable
 
 
-def test_a_server_that_has_not_begun_has_changed_nothing() -> None:
-    assert type(refused(503, "ServiceUnavailable", retry_after="5")) is Unavailable
+def test_a_write_that_the_server_did_not_start_is_unavailable() -> None:
+    assert type(error_for(503, "ServiceUnavailable", retry_after="5")) is Unavailable
 
 
-def test_a_webhook_that_cannot_be_asked_has_let_nothing_through() -> None:
-    words = 'Internal error occurred: failed calling webhook "x": connection refused'
+def test_an_unreachable_webhook_means_nothing_was_stored() -> None:
+    message = 'Internal error occurred: failed calling webhook "x": connection refused'
 
-    assert type(refused(500, "InternalError", words)) is Unavailable
+    assert type(error_for(500, "InternalError", message)) is Unavailable
 
 
 def test_an_object_over_the_limit_of_etcd_is_too_large() -> None:
-    assert type(refused(500, "", "etcdserver: request is too large")) is TooLarge
+    assert type(error_for(500, "", "etcdserver: request is too large")) is TooLarge
 
 
-def test_a_pause_that_is_asked_for_is_passed_on() -> None:
-    by_header = refused(429, "TooManyRequests", retry_after="7")
-    by_body = refused(429, "TooManyRequests", details={"retryAfterSeconds": 3})
-    unsaid = refused(429, "TooManyRequests")
+def test_retry_after_is_returned() -> None:
+    by_header = error_for(429, "TooManyRequests", retry_after="7")
+    by_body = error_for(429, "TooManyRequests", details={"retryAfterSeconds": 3})
+    without = error_for(429, "TooManyRequests")
 
     assert [
-        error.retry_after for error in (by_header, by_body, unsaid) if isinstance(error, TooManyRequests)
+        error.retry_after for error in (by_header, by_body, without) if isinstance(error, TooManyRequests)
     ] == [
         7.0,
         3.0,
@@ -111,13 +111,13 @@ def test_a_pause_that_is_asked_for_is_passed_on() -> None:
     ]
 
 
-def test_every_broken_rule_is_told_with_its_field() -> None:
+def test_every_cause_is_reported_with_its_field() -> None:
     causes = [
         {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.containers"},
         {"reason": "FieldValueInvalid", "message": 'Invalid value: "A": no', "field": "metadata.name"},
     ]
 
-    raised = refused(422, "Invalid", details={"causes": causes})
+    raised = error_for(422, "Invalid", details={"causes": causes})
 
     assert isinstance(raised, InvalidObject)
     assert raised.errors == (
@@ -126,16 +126,16 @@ def test_every_broken_rule_is_told_with_its_field() -> None:
     )
 
 
-def test_a_list_that_expired_can_go_on_with_the_token_that_comes_along() -> None:
-    raised = refused(410, "Expired", metadata={"continue": "next"})
+def test_an_expired_list_has_a_token_to_continue_with() -> None:
+    raised = error_for(410, "Expired", metadata={"continue": "next"})
 
     assert isinstance(raised, Expired)
     assert raised.token == "next"
 
 
 @pytest.mark.parametrize("body", [b"<html>Bad gateway</html>", b"", b"[]", b"\xff\xfe", b'{"kind":"Pod"}'])
-def test_an_answer_that_is_no_status_is_told_all_the_same(body: bytes) -> None:
-    raised = to_error(refusal(502, body, "soon"), changes=True)
+def test_a_response_without_a_status_keeps_its_text(body: bytes) -> None:
+    raised = to_error(error_response(502, body, "soon"), mutates=True)
 
     assert type(raised) is OutcomeUnknown
     assert str(raised)

@@ -1,4 +1,4 @@
-"""Who the launcher is to a cluster, as that changes."""
+"""Credentials for a cluster: fixed, from a file, and from a plugin."""
 
 import asyncio
 import os
@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from launcher.core.errors import Unavailable
-from launcher.store.kubernetes.credentials import FixedHeader, Issued, Plugin, TokenFile
+from launcher.store.kubernetes.credentials import CredentialPlugin, FixedHeader, IssuedCredentials, TokenFile
 
 
-async def test_what_is_fixed_stays_and_is_not_to_be_had_otherwise() -> None:
+async def test_a_fixed_header_never_changes() -> None:
     assert await FixedHeader("Bearer a").header() == "Bearer a"
-    assert not await FixedHeader("Bearer a").renewed("Bearer a")
+    assert not await FixedHeader("Bearer a").refresh("Bearer a")
     assert await FixedHeader().header() is None
 
 
@@ -28,7 +28,7 @@ async def test_a_token_is_read_again_when_its_file_changes(tmp_path: Path) -> No
     assert await token.header() == "Bearer second"
 
 
-async def test_a_token_whose_file_is_away_for_a_moment_is_still_used(tmp_path: Path) -> None:
+async def test_a_token_is_used_while_its_file_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first")
     token = TokenFile(file)
@@ -44,7 +44,7 @@ async def test_a_token_whose_file_is_away_for_a_moment_is_still_used(tmp_path: P
 
 
 @pytest.mark.parametrize("content", [None, "", "\n"])
-async def test_without_any_token_nothing_is_sent(tmp_path: Path, content: str | None) -> None:
+async def test_an_empty_token_file_sends_no_header(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "token").write_text(content)
 
@@ -52,84 +52,86 @@ async def test_without_any_token_nothing_is_sent(tmp_path: Path, content: str | 
         await TokenFile(tmp_path / "token").header()
 
 
-async def test_a_refused_token_is_replaced_only_by_another(tmp_path: Path) -> None:
+async def test_a_rejected_token_is_replaced_only_by_another(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first")
     token = TokenFile(file)
 
-    assert not await token.renewed("Bearer first")
-    assert await token.renewed("Bearer older")
+    assert not await token.refresh("Bearer first")
+    assert await token.refresh("Bearer older")
 
 
-class Issuer:
-    """A plugin whose answers are numbered; the clock is the test's."""
+class FakePlugin:
+    """A plugin whose tokens are numbered, with a clock of the test."""
 
     def __init__(self, lasts: float | None) -> None:
         self.now, self.asked, self._lasts = 1000.0, 0, lasts
         self.broken = False
-        self.plugin = Plugin(self._issue, lambda: self.now)
+        self.plugin = CredentialPlugin(self._issue, lambda: self.now)
 
-    async def _issue(self) -> Issued:
+    async def _issue(self) -> IssuedCredentials:
         self.asked += 1
         await asyncio.sleep(0)
         if self.broken:
             raise Unavailable("broken")
-        return Issued(f"Bearer {self.asked}", None if self._lasts is None else self.now + self._lasts)
+        return IssuedCredentials(
+            f"Bearer {self.asked}", None if self._lasts is None else self.now + self._lasts
+        )
 
 
-async def test_a_plugin_is_asked_once_by_all_who_need_it_and_again_before_it_runs_out() -> None:
-    issuer = Issuer(lasts=600)
+async def test_a_plugin_runs_once_for_concurrent_calls_and_again_before_expiry() -> None:
+    plugin = FakePlugin(lasts=600)
 
-    first = await asyncio.gather(*(issuer.plugin.header() for _ in range(5)))
-    issuer.now += 530
-    before = await issuer.plugin.header()
-    issuer.now += 20
-    await asyncio.gather(*(issuer.plugin.header() for _ in range(5)))
+    first = await asyncio.gather(*(plugin.plugin.header() for _ in range(5)))
+    plugin.now += 530
+    before = await plugin.plugin.header()
+    plugin.now += 20
+    await asyncio.gather(*(plugin.plugin.header() for _ in range(5)))
 
     assert first == ["Bearer 1"] * 5
     assert before == "Bearer 1"
-    assert await issuer.plugin.header() == "Bearer 2"
-    assert issuer.asked == 2
+    assert await plugin.plugin.header() == "Bearer 2"
+    assert plugin.asked == 2
 
 
-async def test_a_plugin_whose_answers_never_last_is_not_asked_all_the_time() -> None:
-    issuer = Issuer(lasts=5)
+async def test_a_plugin_with_short_lived_tokens_is_rate_limited() -> None:
+    plugin = FakePlugin(lasts=5)
 
     for _ in range(5):
-        await issuer.plugin.header()
-        issuer.now += 1
+        await plugin.plugin.header()
+        plugin.now += 1
 
-    assert issuer.asked == 1
-
-
-async def test_a_plugin_is_asked_when_its_answer_is_refused_and_then_not_at_once_again() -> None:
-    issuer = Issuer(lasts=None)
-    refused = await issuer.plugin.header()
-
-    issuer.now += 3600
-    renewed = await asyncio.gather(*(issuer.plugin.renewed(refused) for _ in range(5)))
-    at_once = await issuer.plugin.renewed("Bearer 2")
-
-    assert renewed == [True] * 5
-    assert await issuer.plugin.header() == "Bearer 2"
-    assert not at_once
-    assert issuer.asked == 2
+    assert plugin.asked == 1
 
 
-async def test_what_a_plugin_gave_is_used_to_the_end_when_it_gives_no_more() -> None:
-    issuer = Issuer(lasts=600)
-    await issuer.plugin.header()
-    issuer.broken = True
+async def test_a_plugin_runs_again_after_a_rejection_with_a_rate_limit() -> None:
+    plugin = FakePlugin(lasts=None)
+    rejected = await plugin.plugin.header()
 
-    issuer.now += 590
+    plugin.now += 3600
+    refresh = await asyncio.gather(*(plugin.plugin.refresh(rejected) for _ in range(5)))
+    immediately = await plugin.plugin.refresh("Bearer 2")
 
-    assert await issuer.plugin.header() == "Bearer 1"
-    assert issuer.asked == 2
+    assert refresh == [True] * 5
+    assert await plugin.plugin.header() == "Bearer 2"
+    assert not immediately
+    assert plugin.asked == 2
 
 
-async def test_a_plugin_that_gives_nothing_at_all_says_so() -> None:
-    issuer = Issuer(lasts=600)
-    issuer.broken = True
+async def test_issued_credentials_are_used_while_the_plugin_fails() -> None:
+    plugin = FakePlugin(lasts=600)
+    await plugin.plugin.header()
+    plugin.broken = True
+
+    plugin.now += 590
+
+    assert await plugin.plugin.header() == "Bearer 1"
+    assert plugin.asked == 2
+
+
+async def test_a_plugin_that_never_succeeds_is_unavailable() -> None:
+    plugin = FakePlugin(lasts=600)
+    plugin.broken = True
 
     with pytest.raises(Unavailable, match="broken"):
-        await issuer.plugin.header()
+        await plugin.plugin.header()

@@ -1,4 +1,4 @@
-"""What is left out of an object before it is read, and what never is."""
+"""Removal of managed fields from the text of objects."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ _MANAGERS = [
         "fieldsV1": {"f:spec": {"f:containers": {'k:{"name":"main"}': {".": {}}}}},
     }
 ]
-#: As JSON would be if somebody put it into a string.
+#: JSON inside a string.
 _ODD = ',"managedFields":[]},"spec":{'
 _SPEC = {"containers": [{"name": "main", "env": [{"name": "odd", "value": _ODD}]}]}
 
 
-def test_an_object_that_is_built_in_is_read_without_its_field_managers() -> None:
+def test_managed_fields_of_built_in_objects_are_stripped() -> None:
     metadata = {"name": "p", "annotations": {"odd": _ODD}}
     event = {"type": "ADDED", "object": {"metadata": {**metadata, "managedFields": _MANAGERS}, "spec": _SPEC}}
 
@@ -32,28 +32,26 @@ def test_an_object_that_is_built_in_is_read_without_its_field_managers() -> None
 @pytest.mark.parametrize(
     "obj",
     [
-        pytest.param({"metadata": {"name": "p"}, "spec": _SPEC}, id="there are none"),
-        pytest.param(
-            {"metadata": {"name": "p", "managedFields": _MANAGERS}, "data": {}}, id="there is no spec"
-        ),
+        pytest.param({"metadata": {"name": "p"}, "spec": _SPEC}, id="no managed fields"),
+        pytest.param({"metadata": {"name": "p", "managedFields": _MANAGERS}, "data": {}}, id="no spec"),
         pytest.param(
             {
                 "metadata": {"managedFields": _MANAGERS, "name": "f", "uid": "u"},
                 "spec": {"pod": {"metadata": {"finalizers": ["a"]}, "spec": _SPEC}},
             },
-            id="they stand elsewhere, as in a custom resource",
+            id="in another position, as in a custom resource",
         ),
         pytest.param(
             {
                 "metadata": {"name": "f", "finalizers": ["a"]},
                 "spec": {"pod": {"metadata": {"name": "p", "managedFields": _MANAGERS}, "spec": _SPEC}},
             },
-            id="they are a template's",
+            id="of a template",
         ),
-        pytest.param({"kind": "Status", "message": _ODD}, id="it is no object at all"),
+        pytest.param({"kind": "Status", "message": _ODD}, id="not an object"),
     ],
 )
-def test_whatever_looks_otherwise_is_left_as_it_is(obj: dict[str, Any]) -> None:
+def test_other_texts_are_not_changed(obj: dict[str, Any]) -> None:
     text = orjson.dumps(obj)
 
     assert strip_managed_fields(text) == text

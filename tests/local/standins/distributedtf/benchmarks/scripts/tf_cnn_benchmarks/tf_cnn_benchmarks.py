@@ -1,4 +1,4 @@
-"""Stands for distributed training: checks what it is given, and that workers and parameter servers reach each other."""
+"""Replaces distributed training: checks its arguments, and connects workers with parameter servers."""
 
 import argparse
 import os
@@ -6,11 +6,11 @@ import socket
 import sys
 import time
 
-PATIENCE = 60
+TIMEOUT_SECONDS = 60
 
 
 def addresses(text: str) -> "list[tuple[str, int]]":
-    """``10.0.0.1:46866,…`` as pairs; ends the program when one is none."""
+    """Parses ``10.0.0.1:46866,…`` into pairs; exits if one is invalid."""
     found = []
     for part in text.split(","):
         host, _, port = part.rpartition(":")
@@ -22,34 +22,34 @@ def addresses(text: str) -> "list[tuple[str, int]]":
     return found
 
 
-def serve(own: "tuple[str, int]", workers: int) -> None:
-    """Until every worker has said that it is done."""
-    with socket.create_server(own) as server:
-        server.settimeout(PATIENCE)
+def serve(own_address: "tuple[str, int]", workers: int) -> None:
+    """Serves until every worker has reported its end."""
+    with socket.create_server(own_address) as server:
+        server.settimeout(TIMEOUT_SECONDS)
         done: set[str] = set()
         while len(done) < workers:
             connection, _ = server.accept()
             with connection:
-                connection.settimeout(PATIENCE)
+                connection.settimeout(TIMEOUT_SECONDS)
                 done.add(connection.makefile().readline())
                 connection.sendall(b"thanks\n")
 
 
-def reach(server: "tuple[str, int]", own: str) -> socket.socket:
-    """A connection from this worker's own address, as soon as somebody listens there."""
-    ends = time.monotonic() + PATIENCE
-    while time.monotonic() < ends:
+def connect(server: "tuple[str, int]", own_address: str) -> socket.socket:
+    """Connects from this worker's own address, with retries until the server listens."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while time.monotonic() < deadline:
         try:
-            return socket.create_connection(server, PATIENCE, source_address=(own, 0))
+            return socket.create_connection(server, TIMEOUT_SECONDS, source_address=(own_address, 0))
         except ConnectionRefusedError:
             time.sleep(0.1)
-    sys.exit(f"nobody listens on {server}")
+    sys.exit(f"no server listens on {server}")
 
 
-def work(own: "tuple[str, int]", servers: "list[tuple[str, int]]", index: int) -> None:
-    """Tell every server."""
+def work(own_address: "tuple[str, int]", servers: "list[tuple[str, int]]", index: int) -> None:
+    """Reports the end of this worker to every server."""
     for server in servers:
-        with reach(server, own[0]) as connection:
+        with connect(server, own_address[0]) as connection:
             connection.sendall(f"worker {index} is done\n".encode())
             if connection.makefile().readline() != "thanks\n":
                 sys.exit(f"{server} did not answer")
@@ -70,12 +70,12 @@ parser.add_argument("--ps_hosts", type=addresses, required=True)
 parser.add_argument("--worker_hosts", type=addresses, required=True)
 parser.add_argument("--job_name", choices=("worker", "ps"), required=True)
 parser.add_argument("--task_index", type=int, required=True)
-given = parser.parse_args()
+arguments = parser.parse_args()
 
-if given.data_dir and os.listdir(given.data_dir) != ["data_batch_1"]:
-    sys.exit(f"there is no data in {given.data_dir}")
-if given.job_name == "ps":
-    serve(given.ps_hosts[given.task_index], len(given.worker_hosts))
+if arguments.data_dir and os.listdir(arguments.data_dir) != ["data_batch_1"]:
+    sys.exit(f"no data in {arguments.data_dir}")
+if arguments.job_name == "ps":
+    serve(arguments.ps_hosts[arguments.task_index], len(arguments.worker_hosts))
 else:
-    work(given.worker_hosts[given.task_index], given.ps_hosts, given.task_index)
-print(f"{given.job_name} {given.task_index} has done its part")
+    work(arguments.worker_hosts[arguments.task_index], arguments.ps_hosts, arguments.task_index)
+print(f"{arguments.job_name} {arguments.task_index} has done its part")

@@ -1,0 +1,136 @@
+"""The diagnosis subresource on Kubernetes: all objects are read with the caller's credentials."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+import orjson
+from aiohttp import hdrs, web
+from multidict import CIMultiDict
+
+from launcher.api.http.content_negotiation import Representation, negotiate_format
+from launcher.api.http.responses import respond
+from launcher.api.http.status import set_error_target, status_response
+from launcher.api.proxy.admission import check_path
+from launcher.api.proxy.upstream import Upstream
+from launcher.api.resources.diagnosis import task_selector
+from launcher.core.diagnosis.diagnosis_json import diagnosis_to_json
+from launcher.core.diagnosis.inputs import DiagnosisInput, diagnosable_framework
+from launcher.core.errors import LauncherError, NotFound, Unavailable
+from launcher.core.json_access import as_list, as_object, text
+from launcher.core.names import PodIdentityKey
+from launcher.core.validation.names import name_fault, namespace_fault
+from launcher.store.interface import FRAMEWORKS
+
+PATH = f"/apis/{FRAMEWORKS.group}/{FRAMEWORKS.version}/namespaces/{{namespace}}/{FRAMEWORKS.plural}/{{name}}/diagnosis"
+
+#: Returns the upstream for a request, with the caller's credentials in the headers. Raises HTTPUnauthorized.
+Authenticate = Callable[[web.Request, CIMultiDict[str]], Upstream]
+Headers = Callable[[web.Request], CIMultiDict[str]]
+Json = dict[str, Any]
+
+_OBJECT_ONLY = frozenset({Representation.OBJECT})
+_READ_SECONDS = 20.0
+_PAGE_SIZE = 500
+#: Objects of one resource that are read: the pods of the largest Framework, and as many events.
+_MAX_PAGES = 21
+
+
+class ProxyDiagnosis:
+    """Handles ``GET …/frameworks/{name}/diagnosis``."""
+
+    def __init__(self, authenticate: Authenticate, headers: Headers) -> None:
+        """*headers* returns the headers of a request that are forwarded."""
+        self._authenticate, self._headers = authenticate, headers
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """
+        Returns the findings for the Framework, or the API server's error if the caller cannot read it.
+
+        Other resources that the caller cannot read are listed as missing evidence.
+        """
+        check_path(request)
+        response_format = negotiate_format(request, _OBJECT_ONLY)
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        set_error_target(request, FRAMEWORKS, name)
+        if name_fault(name) or namespace_fault(namespace):
+            raise NotFound(f'{FRAMEWORKS.resource} "{name}" not found')
+        headers = _read_headers(self._headers(request))
+        reader = _Reader(self._authenticate(request, headers), headers)
+        status, framework = await reader.get(request.rel_url.raw_path.removesuffix("/diagnosis"))
+        if status != HTTPStatus.OK:
+            return status_response(request, status, framework)
+        selector = task_selector(request.query, framework)
+        labels = {"labelSelector": f"{PodIdentityKey.FRAMEWORK_NAME}={name}"}
+        inside = f"/api/v1/namespaces/{namespace}"
+        pods, nodes, events, quotas = await asyncio.gather(
+            reader.list(f"{inside}/pods", labels),
+            reader.list("/api/v1/nodes"),
+            reader.list(f"{inside}/events"),
+            reader.list(f"{inside}/resourcequotas"),
+        )
+        source = DiagnosisInput(
+            framework,
+            diagnosable_framework(framework),
+            pods or (),
+            nodes,
+            events or (),
+            int(time.time()),
+            quotas or (),
+        )
+        result = await asyncio.to_thread(diagnosis_to_json, source, selector, reader.missing)
+        return await respond(request, response_format, result)
+
+
+class _Reader:
+    """Reads from the API server, and records what cannot be read."""
+
+    def __init__(self, upstream: Upstream, headers: CIMultiDict[str]) -> None:
+        self._upstream, self._headers = upstream, headers
+        self.missing: list[Mapping[str, str]] = []
+
+    async def get(self, path: str) -> tuple[int, Json]:
+        """Returns the status code and the object, or the Status of an error. Raises Unavailable."""
+        try:
+            async with (
+                asyncio.timeout(_READ_SECONDS),
+                self._upstream.answer("GET", path, self._headers.copy()) as answer,
+            ):
+                return answer.status, as_object(orjson.loads(await answer.read()))
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise Unavailable("no response from the API server") from error
+
+    async def list(self, path: str, parameters: Mapping[str, str] | None = None) -> Sequence[Json] | None:
+        """Returns all objects; None, and a record in ``missing``, if they cannot be read."""
+        resource, items, token = path.rpartition("/")[2], list[Json](), ""
+        for _ in range(_MAX_PAGES):
+            query = {**(parameters or {}), "limit": str(_PAGE_SIZE), **({"continue": token} if token else {})}
+            try:
+                status, page = await self.get(f"{path}?{urlencode(query)}")
+            except LauncherError as error:
+                self._add_missing(resource, str(error))
+                return None
+            if status != HTTPStatus.OK:
+                self._add_missing(resource, text(page.get("message")) or f"HTTP status {status}")
+                return None
+            items += as_list(page.get("items"))
+            token = text(as_object(page.get("metadata")).get("continue"))
+            if not token:
+                return items
+        self._add_missing(resource, f"only the first {len(items)} objects were read")
+        return items
+
+    def _add_missing(self, resource: str, reason: str) -> None:
+        self.missing.append({"resource": resource, "reason": reason})
+
+
+def _read_headers(headers: CIMultiDict[str]) -> CIMultiDict[str]:
+    """Returns *headers* for requests of JSON."""
+    for name in (hdrs.CONTENT_TYPE, hdrs.CONTENT_LENGTH, hdrs.IF_NONE_MATCH):
+        headers.popall(name, None)
+    headers[hdrs.ACCEPT], headers[hdrs.ACCEPT_ENCODING] = "application/json", "identity"
+    return headers

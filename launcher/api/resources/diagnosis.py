@@ -1,0 +1,74 @@
+"""The diagnosis subresource: why a Framework or its tasks do not run."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from aiohttp import web
+
+from launcher.api.http.content_negotiation import Representation, negotiate_format
+from launcher.api.http.responses import respond
+from launcher.api.system_endpoints import Health
+from launcher.core.diagnosis.diagnosis import DiagnosisScope
+from launcher.core.diagnosis.diagnosis_json import diagnosis_to_json
+from launcher.core.diagnosis.inputs import DiagnosisInput, LauncherState, diagnosable_framework
+from launcher.core.errors import BadRequest, NotFound
+from launcher.core.json_access import as_list, as_object
+from launcher.core.names import PodIdentityKey
+from launcher.store.interface import EVENTS, FRAMEWORKS, NODES, PODS, Object, Store
+from launcher.store.selectors import Selector
+
+_OBJECT_ONLY = frozenset({Representation.OBJECT})
+#: The readiness check that fails when the disk is almost full.
+_DISK_CHECK = "disk"
+
+
+class DiagnosisHandler:
+    """Handles ``GET …/frameworks/{name}/diagnosis`` in local mode. *clock* returns seconds since 1970."""
+
+    def __init__(self, store: Store, health: Health, clock: Callable[[], float]) -> None:
+        self._store, self._health, self._clock = store, health, clock
+
+    async def get(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
+        """Returns the findings for the Framework, or for the tasks that ``role`` and ``index`` select."""
+        response_format = negotiate_format(request, _OBJECT_ONLY)
+        framework = await self._store.get(FRAMEWORKS, namespace, name)
+        selector = task_selector(request.query, framework)
+        pods = await self._store.list(
+            PODS, namespace, Selector.for_labels({PodIdentityKey.FRAMEWORK_NAME: name})
+        )
+        nodes = await self._store.list(NODES)
+        events = await self._store.list(EVENTS, namespace)
+        source = DiagnosisInput(
+            framework,
+            diagnosable_framework(framework),
+            pods.items,
+            nodes.items,
+            events.items,
+            int(self._clock()),
+            launcher=LauncherState(disk_full=await self._health.failure(_DISK_CHECK)),
+        )
+        # In a thread, since it takes some milliseconds for thousands of tasks.
+        result = await asyncio.to_thread(diagnosis_to_json, source, selector)
+        return await respond(request, response_format, result)
+
+
+def task_selector(query: Mapping[str, str], framework: Object) -> DiagnosisScope | None:
+    """Returns the selected tasks; None for all. Raises BadRequest, or NotFound for a role that does not exist."""
+    role, index = query.get("role"), query.get("index")
+    if role is None and index is None:
+        return None
+    if not role:
+        raise BadRequest("role: is required with index, and must not be empty")
+    roles = [
+        as_object(each).get("name") for each in as_list(as_object(framework.get("spec")).get("taskRoles"))
+    ]
+    if role not in roles:
+        raise NotFound(
+            f'role "{role}" not found in Framework "{framework["metadata"]["name"]}"; it has: '
+            + (", ".join(map(str, roles)) or "none")
+        )
+    if index is None:
+        return DiagnosisScope(role)
+    if not index.isascii() or not index.isdecimal():
+        raise BadRequest(f"index: {index!r} must be the index of a task, such as 0")
+    return DiagnosisScope(role, int(index))

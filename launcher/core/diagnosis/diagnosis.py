@@ -1,0 +1,376 @@
+"""
+Diagnosis: why a Framework or its tasks are not where their user expects them. Returns findings, most important first.
+
+Every task is reduced to a *symptom*: the function that explains it and the few values that decide the result. Each
+distinct symptom is explained once, for the first task that has it, so the cost per task is that of a dictionary entry.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from launcher.core.diagnosis import causes
+from launcher.core.diagnosis.admission import (
+    explain_blocked_creation,
+    explain_creation,
+    explain_invalid_spec,
+    is_creation_error,
+)
+from launcher.core.diagnosis.containers import (
+    CONSEQUENCES,
+    explain_creating,
+    explain_failed,
+    explain_init,
+    explain_restarted,
+    explain_unready,
+    explain_waiting,
+    is_sidecar,
+)
+from launcher.core.diagnosis.finding import Finding, Problem, Severity, Waiting, counted
+from launcher.core.diagnosis.images import WAITING_REASONS
+from launcher.core.diagnosis.inputs import Context, DiagnosisInput, Json, TaskView
+from launcher.core.diagnosis.launcher_health import explain_launcher, explain_malformed, explain_unreadable
+from launcher.core.diagnosis.lifecycle import explain_framework, explain_terminating, is_overdue
+from launcher.core.diagnosis.nodes import explain_node
+from launcher.core.diagnosis.retries import (
+    explain_exhausted,
+    explain_framework_backoff,
+    explain_previous_pod,
+    explain_task_backoff,
+)
+from launcher.core.diagnosis.scheduling import explain_gang, explain_unconsidered, explain_unscheduled
+from launcher.core.diagnosis.start_order import explain_sequence, explain_start_after
+from launcher.core.names import pod_name
+from launcher.core.planning import messages
+from launcher.core.planning.messages import task_name
+from launcher.core.spec import RoleName
+from launcher.core.status import State, TaskStatus
+from launcher.core.timestamps import Time, parse_rfc3339
+
+#: Tasks of one finding that are listed by name.
+MAX_TASK_NAMES: Final = 20
+#: A pod may take so long to be scheduled, started or removed before that is a finding.
+_TOLERANCE_SECONDS: Final = 10
+_SEVERITIES: Final = {severity: rank for rank, severity in enumerate(Severity)}
+_WAITING: Final = {waiting: rank for rank, waiting in enumerate(Waiting)}
+_STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
+
+#: Raised by the access to fields of wrong types. Pods come from other programs.
+_MALFORMED: Final = (TypeError, AttributeError, KeyError, IndexError, ValueError, StopIteration)
+
+#: The function that explains a symptom, and the values that decide its result.
+Symptom = tuple[Any, ...]
+Explain = Callable[[TaskView], Problem | None]
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosisScope:
+    """The tasks to diagnose: all of a role, or one."""
+
+    role: str
+    index: int | None = None
+
+    def matches(self, role: str, index: int) -> bool:
+        return self.role == role and self.index in (None, index)
+
+
+def diagnose(source: DiagnosisInput, selector: DiagnosisScope | None = None) -> tuple[Finding, ...]:
+    """Returns the findings, the most important first; none if nothing is wrong. *selector* limits the tasks."""
+    framework = source.framework
+    if framework is None:
+        return (_finding(explain_unreadable(source), (), 0),)
+    context = Context.of(source, framework)
+    found = [_finding(problem, (), 0) for problem in _framework_problems(context)]
+    culprit = _culprit(context)
+    found += _task_findings(context, selector, culprit)
+    found.sort(key=lambda finding: _rank(finding, culprit))
+    return tuple(found)
+
+
+class _Task(NamedTuple):
+    """A task by role and index."""
+
+    role: RoleName
+    task_index: int
+
+    @property
+    def name(self) -> str:
+        return task_name(self.role, self.task_index)
+
+
+def _framework_problems(context: Context) -> Iterator[Problem]:
+    yield from explain_launcher(context)
+    yield from explain_framework(context)
+    for explain in (explain_invalid_spec, explain_gang, explain_framework_backoff, explain_exhausted):
+        if (problem := explain(context)) is not None:
+            yield problem
+
+
+def _task_findings(
+    context: Context, selector: DiagnosisScope | None, culprit: "_Task | None"
+) -> list[Finding]:
+    """Explains each distinct symptom once; symptoms with the same result become one finding."""
+    folded: dict[tuple[str, str, bool], tuple[Problem, list[_Task]]] = {}
+    first: list[Finding] = []
+    total = context.total_tasks
+    for symptom, tasks in _symptoms(context, selector).items():
+        explain: Explain = symptom[0]
+        if culprit in tasks:
+            tasks.remove(culprit)
+            problem = _explained(explain, _view(context, culprit))
+            if problem is not None:
+                first.append(_finding(problem, (culprit,), total))
+        if not tasks:
+            continue
+        if (problem := _explained(explain, _view(context, tasks[0]))) is not None:
+            key = problem.cause.id, problem.text, explain is explain_failed
+            folded.setdefault(key, (problem, []))[1].extend(tasks)
+    if first and culprit is not None:
+        return [*first, *_secondary(context, culprit, folded)]
+    return [_finding(problem, tasks, total) for problem, tasks in folded.values()]
+
+
+def _explained(explain: Explain, view: TaskView) -> Problem | None:
+    try:
+        return explain(view)
+    except _MALFORMED:
+        return explain_malformed(view)
+
+
+def _secondary(
+    context: Context, culprit: _Task, folded: Mapping[tuple[str, str, bool], tuple[Problem, list[_Task]]]
+) -> Iterator[Finding]:
+    """Failures after the first one, in one finding; other problems as they are."""
+    failed: list[_Task] = []
+    kinds: dict[str, int] = {}
+    for (_, _, has_failed), (problem, tasks) in folded.items():
+        if not has_failed or problem.cause is causes.START_UNREACHABLE:
+            yield _finding(problem, tasks, context.total_tasks)
+            continue
+        failed += tasks
+        kinds[problem.text] = kinds.get(problem.text, 0) + len(tasks)
+    if failed:
+        most = max(kinds, key=lambda text: kinds[text])
+        others = f" (and {counted(len(kinds) - 1, 'other kind')})" if len(kinds) > 1 else ""
+        problem = Problem(
+            causes.SECONDARY_FAILURES,
+            f"failed after {culprit.name}: {most}{others}",
+            f"correct {culprit.name} first; these failures often follow from it",
+        )
+        yield _finding(problem, failed, context.total_tasks)
+
+
+def _culprit(context: Context) -> _Task | None:
+    """
+    The first task that failed; None if none failed.
+
+    Of several in the same second it is the one that completed the attempt, or else one whose pod failed, since others
+    may follow from it.
+    """
+    status = context.framework.status
+    if status is None:
+        return None
+    trigger = status.attempt.trigger
+    decided = (trigger.role, trigger.index) if trigger is not None else None
+    failed = (
+        (
+            task.attempt.completion_time or 0,
+            (role.name, task.index) != decided,
+            task.attempt.completion is not None and task.attempt.completion.pod is None,
+            role.name,
+            task.index,
+        )
+        for role in status.roles
+        for task in role.tasks
+        if task.state is State.COMPLETED and _has_failed(task)
+    )
+    first = min(failed, default=None)
+    return _Task(first[3], first[4]) if first is not None else None
+
+
+def _has_failed(task: TaskStatus) -> bool:
+    completion = task.attempt.completion
+    return completion is not None and completion.failed and completion.code not in CONSEQUENCES
+
+
+def _symptoms(context: Context, selector: DiagnosisScope | None) -> dict[Symptom, list[_Task]]:
+    """The tasks by symptom; tasks in order have none."""
+    status = context.framework.status
+    found: dict[Symptom, list[_Task]] = {}
+    if status is None:
+        return found
+    gang_unplaced = explain_gang(context) is not None
+    known_nodes = frozenset(node.name for node in context.nodes) if context.nodes else None
+    is_deleted = context.framework.deleting
+    examiner = _Examiner(
+        context.now, frozenset(context.unready_nodes), known_nodes, gang_unplaced=gang_unplaced
+    )
+    framework, pods = context.framework.name, context.pods
+    for role in status.roles:
+        name = role.name
+        for task in role.tasks:
+            if selector is not None and not selector.matches(name, task.index):
+                continue
+            pod = pods.get(pod_name(framework, name, task.index))
+            if is_deleted and (pod is None or "deletionTimestamp" not in pod["metadata"]):
+                continue  # that its pods end is what was requested
+            try:
+                symptom = examiner.task(name, task, pod)
+                if symptom is not None:
+                    found.setdefault(symptom, []).append(_Task(name, task.index))
+            except _MALFORMED:
+                found.setdefault((explain_malformed, name), []).append(_Task(name, task.index))
+    return found
+
+
+class _Examiner:
+    """Finds the symptom of a task. Called for every task, so it only reads what decides."""
+
+    def __init__(
+        self,
+        now: Time,
+        unready_nodes: frozenset[str],
+        known_nodes: frozenset[str] | None,
+        *,
+        gang_unplaced: bool,
+    ) -> None:
+        self._now, self._unready, self._known = now, unready_nodes, known_nodes
+        self._gang_unplaced = gang_unplaced
+
+    def task(self, role: RoleName, task: TaskStatus, pod: Json | None) -> Symptom | None:
+        completion, state = task.attempt.completion, task.state
+        if pod is not None and "deletionTimestamp" in pod["metadata"]:
+            return self._deleted_pod(role, pod)
+        if completion is not None and completion.failed:
+            if completion.code in CONSEQUENCES:
+                return None
+            if state is State.COMPLETED:
+                return explain_failed, role, completion.code, completion.phrase
+            if task.retry.delay is not None:
+                return explain_task_backoff, role, completion.code, completion.phrase
+            return None
+        if state is State.CREATION_PENDING:
+            return self._creation(role, task)
+        return self._pod(role, pod) if pod is not None and state is not State.COMPLETED else None
+
+    def _deleted_pod(self, role: RoleName, pod: Json) -> Symptom | None:
+        if not is_overdue(pod, self._now, _TOLERANCE_SECONDS):
+            return None
+        return explain_terminating, role, tuple(pod["metadata"].get("finalizers") or ())
+
+    def _creation(self, role: RoleName, task: TaskStatus) -> Symptom | None:
+        message = task.message
+        if message == messages.WAITING_FOR_PREVIOUS_POD:
+            return explain_previous_pod, role
+        if message.endswith("(startAfter)."):
+            return explain_start_after, role, message
+        if message.endswith("(roleSequence)."):
+            return explain_sequence, role, message
+        if is_creation_error(message):
+            return _explain_creation_message, role, message
+        return explain_blocked_creation, role
+
+    def _pod(self, role: RoleName, pod: Json) -> Symptom | None:
+        status, node = pod.get("status") or {}, (pod.get("spec") or {}).get("nodeName")
+        if node is None:
+            return self._unscheduled(role, pod, status)
+        if node in self._unready or (self._known is not None and node not in self._known):
+            return explain_node, role, node
+        if status.get("phase") == "Running":
+            return _running(role, status.get("containerStatuses") or ())
+        for container in status.get("initContainerStatuses") or ():
+            if (symptom := self._starting(role, pod, container, is_init=True)) is not None:
+                return symptom
+        for container in status.get("containerStatuses") or ():
+            if (symptom := self._starting(role, pod, container, is_init=False)) is not None:
+                return symptom
+        return None
+
+    def _unscheduled(self, role: RoleName, pod: Json, status: Json) -> Symptom | None:
+        for condition in status.get("conditions") or ():
+            if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+                if self._gang_unplaced:
+                    return None
+                return explain_unscheduled, role, condition.get("reason"), condition.get("message")
+        return (explain_unconsidered, role) if self._is_old(pod) else None
+
+    def _starting(self, role: RoleName, pod: Json, container: Json, *, is_init: bool) -> Symptom | None:
+        state = container.get("state") or {}
+        if "running" in state:
+            if is_init and self._is_old(pod) and not is_sidecar(pod, container.get("name")):
+                return explain_init, role, container.get("name")
+            return _restarted(role, container)
+        if "waiting" not in state:
+            return None
+        waiting = state["waiting"] or {}
+        reason, message = waiting.get("reason") or "", waiting.get("message") or ""
+        if reason in _STARTING and not message:
+            # A container that waits for an earlier one has nothing to explain.
+            return (explain_creating, role) if self._is_old(pod) else None
+        if reason in WAITING_REASONS or reason in _STARTING:
+            return explain_waiting, role, reason, message
+        return explain_waiting, role, container.get("name"), reason, _last_exit_code(container)
+
+    def _is_old(self, pod: Json) -> bool:
+        created = pod["metadata"].get("creationTimestamp")
+        return created is not None and self._now - parse_rfc3339(created) > _TOLERANCE_SECONDS
+
+
+def _explain_creation_message(view: TaskView) -> Problem | None:
+    return explain_creation(view, view.task.message)
+
+
+def _running(role: RoleName, containers: Sequence[Json]) -> Symptom | None:
+    for container in containers:
+        if container.get("ready") and not container.get("restartCount"):
+            continue
+        state = container.get("state") or {}
+        if "waiting" in state:
+            reason = (state["waiting"] or {}).get("reason") or ""
+            return explain_waiting, role, container.get("name"), reason, _last_exit_code(container)
+        if (symptom := _restarted(role, container)) is not None:
+            return symptom
+        if "running" in state and not container.get("ready"):
+            return explain_unready, role, container.get("name")
+    return None
+
+
+def _restarted(role: RoleName, container: Json) -> Symptom | None:
+    code = _last_exit_code(container)
+    return (explain_restarted, role, container.get("name"), code) if code else None
+
+
+def _last_exit_code(container: Json) -> int:
+    code: int = ((container.get("lastState") or {}).get("terminated") or {}).get("exitCode") or 0
+    return code
+
+
+def _view(context: Context, task: _Task) -> TaskView:
+    status = context.framework.status
+    role = status.role(task.role) if status is not None else None
+    assert role is not None, "symptoms are those of tasks in the status"
+    return context.view(role, role.tasks[task.task_index])
+
+
+def _finding(problem: Problem, tasks: Sequence[_Task], total: int) -> Finding:
+    if not tasks:
+        summary = problem.text
+    elif len(tasks) == 1:
+        summary = f"{tasks[0].name}: {problem.text}"
+    else:
+        summary = f"{len(tasks)} of {total} tasks: {problem.text}"
+    return Finding(
+        problem.cause,
+        summary,
+        problem.next_step,
+        problem.evidence,
+        len(tasks),
+        tuple(task.name for task in tasks[:MAX_TASK_NAMES]),
+    )
+
+
+def _rank(finding: Finding, culprit: _Task | None) -> tuple[bool, int, int, int, str]:
+    """The culprit first, then by severity, by whether waiting helps, and by the number of tasks."""
+    is_culprit = culprit is not None and finding.task_names == (culprit.name,)
+    cause = finding.cause
+    return not is_culprit, _SEVERITIES[cause.severity], _WAITING[cause.waiting], -finding.tasks, cause.id

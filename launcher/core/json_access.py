@@ -1,0 +1,18 @@
+"""Access to JSON that has not been validated: a part of another type is read as an empty one."""
+
+from typing import Any
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else an empty object."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """The value if it is a list, else an empty list."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: Any) -> str:
+    """The value if it is a string, else an empty string."""
+    return value if isinstance(value, str) else ""

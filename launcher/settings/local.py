@@ -1,0 +1,172 @@
+"""
+Settings of local mode.
+
+Flags override environment variables, which override the config file. All three use the same names: ``--tls-cert``,
+``LAUNCHER_TLS_CERT``, ``tls-cert:``. Only this package reads them.
+"""
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from launcher.core.failures.spec_parser import Rule
+from launcher.core.quantity import quantity
+from launcher.core.validation.admission_policy import AdmissionPolicy
+from launcher.node.logs.log_budget import LogBudgets
+from launcher.node.node_spec import NodeSpec
+from launcher.settings.sources import SettingSources, TlsFiles
+from launcher.settings.values import (
+    DEFAULT_LISTEN,
+    InvalidSetting,
+    absolute_path,
+    is_loopback,
+    parse_address,
+    parse_directories,
+    parse_node_specs,
+    parse_unix_socket,
+    parse_url,
+    read_token,
+)
+
+#: A smaller budget would be less than one log file of a container.
+MIN_LOG_BUDGET_BYTES = 1024 * 1024
+#: Settings of Kubernetes mode only.
+KUBERNETES_ONLY = ("tls-secret", "client-ca", "kubeconfig", "context")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of local mode."""
+
+    host: str
+    port: int
+    data: Path
+    nodes: tuple[NodeSpec, ...]
+    #: Directories mounted over the root file system, by image.
+    images: Mapping[str, Path] = field(default_factory=dict)
+    #: Directories used for ``server:/path``.
+    nfs: Mapping[str, Path] = field(default_factory=dict)
+    #: Directories used for persistent volume claims, by name.
+    claims: Mapping[str, Path] = field(default_factory=dict)
+    token: str | None = None
+    tls: TlsFiles | None = None
+    #: Host names that clients may use besides the address.
+    hosts: tuple[str, ...] = ()
+    policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
+    #: Failure rules of the admin, evaluated before the built-in ones.
+    failure_rules: tuple[Rule, ...] = ()
+    #: PATH of the launcher's user, appended to that of containers.
+    path: str = ""
+    #: URL of the launcher for pods; empty: the listening address.
+    discovery_url: str = ""
+    #: Unix socket instead of an address; *host* is then the name that clients send.
+    unix_socket: Path | None = None
+    #: Credential files and directories, and the unix socket: hidden from containers.
+    credentials: tuple[Path, ...] = ()
+    log_budgets: LogBudgets = field(default_factory=LogBudgets)
+
+
+def exposure_error(listen_host: str, *, token: bool, tls: bool) -> str | None:
+    """Returns why the server must not listen there, and how to fix it, or None."""
+    if is_loopback(listen_host) or (token and tls):
+        return None
+    missing = " and ".join(
+        description for description, is_set in (("a token", token), ("TLS", tls)) if not is_set
+    )
+    return (
+        f"{listen_host or 'every address'} can be reached from other machines, and every client of the server can run "
+        f"commands here: set {missing}, or listen on 127.0.0.1"
+    )
+
+
+def settings_from(flags: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
+    """
+    Returns the settings of local mode.
+
+    *flags* are values by name, None or empty if not set. Raises InvalidSetting for the first invalid one.
+    """
+    sources = SettingSources(flags, environment)
+    sources.reject(KUBERNETES_ONLY, "requires --kubernetes; without it, pods run on this machine")
+    if sources.is_enabled("metrics-auth"):
+        raise InvalidSetting(
+            f"{sources.source('metrics-auth')}: requires --kubernetes; in local mode --token-file protects all requests"
+        )
+    listen = sources.one("listen") or DEFAULT_LISTEN
+    unix_socket = parse_unix_socket(sources.source("listen"), listen)
+    host, port = ("localhost", 0) if unix_socket else parse_address(sources.source("listen"), listen)
+    token_file = sources.secret_file("token-file")
+    token = read_token(sources.source("token-file"), token_file) if token_file else None
+    tls = sources.tls()
+    if tls and unix_socket:
+        raise InvalidSetting("tls-cert: not supported with a unix socket; remove one of them")
+    if reason := exposure_error(host, token=token is not None, tls=tls is not None):
+        raise InvalidSetting(reason)
+    data_path = sources.one("data")
+    data = absolute_path(sources.source("data"), data_path) if data_path else default_data(environment)
+    return Settings(
+        host=host,
+        port=port,
+        data=Path(os.path.realpath(data)),
+        nodes=parse_node_specs(sources.source("node"), sources.several("node")),
+        images=parse_directories(sources.source("image"), "image", sources.several("image")),
+        nfs=parse_directories(sources.source("nfs"), "nfs", sources.several("nfs")),
+        claims=parse_directories(sources.source("claim"), "claim", sources.several("claim")),
+        token=token,
+        tls=tls,
+        hosts=sources.hosts(),
+        policy=sources.policy(),
+        failure_rules=sources.failure_rules(),
+        path=environment.get("PATH", ""),
+        discovery_url=parse_url(sources.source("discovery-url"), sources.one("discovery-url") or ""),
+        unix_socket=unix_socket,
+        credentials=(*sources.credentials(), *([unix_socket] if unix_socket else [])),
+        log_budgets=_log_budgets(sources),
+    )
+
+
+def for_run(
+    data: Path, nodes: Sequence[str], images: Sequence[str], nfs: Sequence[str], claims: Sequence[str] = ()
+) -> Settings:
+    """Returns settings for one Framework: any free port, and a random token."""
+    return Settings(
+        host="127.0.0.1",
+        port=0,
+        data=data.absolute(),
+        nodes=parse_node_specs("node", nodes),
+        images=parse_directories("image", "image", images),
+        nfs=parse_directories("nfs", "nfs", nfs),
+        claims=parse_directories("claim", "claim", claims),
+        token=secrets.token_urlsafe(32),
+        path=os.environ.get("PATH", ""),
+    )
+
+
+def default_data(environment: Mapping[str, str]) -> Path:
+    """Returns the default data directory. Raises InvalidSetting if the user has no home directory."""
+    base = environment.get("XDG_DATA_HOME") or "~/.local/share"
+    return absolute_path("data", base) / "framework-launcher"
+
+
+def _log_budgets(sources: SettingSources) -> LogBudgets:
+    default = LogBudgets()
+    return LogBudgets(
+        _bytes(sources, "log-budget", default.total, MIN_LOG_BUDGET_BYTES),
+        _bytes(sources, "log-budget-framework", default.framework, MIN_LOG_BUDGET_BYTES),
+        _bytes(sources, "log-disk-reserve", default.reserve, 0),
+    )
+
+
+def _bytes(sources: SettingSources, name: str, default: int, minimum: int) -> int:
+    text = sources.one(name)
+    if text is None:
+        return default
+    try:
+        amount = int(quantity(text))
+    except ValueError as error:
+        raise InvalidSetting(f"{sources.source(name)}: {error}") from error
+    if amount < minimum:
+        raise InvalidSetting(f"{sources.source(name)}: {text} is less than the minimum, {minimum} bytes")
+    return amount

@@ -1,0 +1,98 @@
+"""The cost of a diagnosis at 10,000 tasks, and per task compared with a small Framework."""
+
+import gc
+from collections.abc import Callable
+from statistics import median
+from time import process_time
+
+from launcher.core.diagnosis.diagnosis import diagnose
+from launcher.core.diagnosis.inputs import DiagnosisInput
+from launcher.core.status import State
+from tests.bench import Row, row
+from tests.core.diagnosis.situations import (
+    WORKER,
+    Json,
+    a_failed_task,
+    a_pod,
+    a_role,
+    a_situation,
+    a_status,
+    a_task,
+    an_exit,
+    last_exit,
+    unschedulable,
+    waiting,
+)
+
+TASKS, YARDSTICK = 10_000, 100
+GOAL_MILLISECONDS = 50
+GOAL_RATIO = 1.2
+ROUNDS = 9
+
+
+def running(tasks: int) -> DiagnosisInput:
+    container: Json = {"name": "main", "ready": True, "restartCount": 0, "state": {"running": {}}}
+    pods = [a_pod(index, phase="Running", containerStatuses=[container]) for index in range(tasks)]
+    return _situation(tasks, State.RUNNING, pods)
+
+
+def unscheduled(tasks: int) -> DiagnosisInput:
+    message = "0/1 nodes are available: 1 Insufficient cpu."
+    return _situation(tasks, State.PREPARING, [unschedulable(message, index=index) for index in range(tasks)])
+
+
+def crashing(tasks: int) -> DiagnosisInput:
+    """Every pod has its own message."""
+    pods = [
+        waiting(
+            "CrashLoopBackOff",
+            f"back-off 40s restarting failed container=main pod=mnist-worker-{index}_default({index})",
+            index=index,
+            lastState=last_exit(1 + index % 3, message=f"task {index} failed"),
+        )
+        for index in range(tasks)
+    ]
+    return _situation(tasks, State.PREPARING, pods)
+
+
+def failed(tasks: int) -> DiagnosisInput:
+    ends = [a_failed_task(index, an_exit(1 + index % 3, message=f"task {index}")) for index in range(tasks)]
+    return a_situation(a_status(ends), roles=[a_role(WORKER, tasks)])
+
+
+def _situation(tasks: int, state: State, pods: list[Json]) -> DiagnosisInput:
+    status = a_status([a_task(index, state) for index in range(tasks)])
+    return a_situation(status, *pods, roles=[a_role(WORKER, tasks)])
+
+
+def rows() -> list[Row]:
+    """Measures in turns and returns medians, so that other load on the machine affects all alike."""
+    cases = {"running": running, "unschedulable": unscheduled, "crashing": crashing, "failed": failed}
+    return [each for name, case in cases.items() for each in _figures(name, case)]
+
+
+def _figures(name: str, case: Callable[[int], DiagnosisInput]) -> list[Row]:
+    large, small = case(TASKS), case(YARDSTICK)
+    seconds: list[float] = []
+    ratios: list[float] = []
+    for _ in range(ROUNDS):
+        gc.collect()
+        cost = _seconds(large, 1)
+        seconds.append(cost)
+        ratios.append((cost / TASKS) / (_seconds(small, TASKS // YARDSTICK) / TASKS))
+    return [
+        row(f"diagnosis: {TASKS:,} {name} tasks", median(seconds) * 1e3, "ms", at_most=GOAL_MILLISECONDS),
+        row(
+            f"diagnosis: cost per {name} task at {TASKS:,} tasks, compared with {YARDSTICK}",
+            median(ratios),
+            "ratio",
+            at_most=GOAL_RATIO,
+        ),
+    ]
+
+
+def _seconds(source: DiagnosisInput, repeats: int) -> float:
+    begun = process_time()
+    for _ in range(repeats):
+        diagnose(source)
+    return process_time() - begun

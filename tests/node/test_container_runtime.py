@@ -1,0 +1,112 @@
+"""The contract of Runtime, held by the fake runtime and by the process runtime."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from time import time
+
+import pytest
+
+from launcher.node.container_runtime import ContainerConfig, ContainerRun, RunId, Runtime, StartFailed
+from launcher.node.runtime.process_runtime import ProcessRuntime
+from tests.node.fake_runtime import FakeRuntime
+
+LIMIT = 20.0
+ONE = RunId("11111111-2222-4333-8444-555555555555.main.0")
+
+
+@pytest.fixture(params=["fake", "process"])
+async def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Runtime]:
+    if request.param == "fake":
+        yield FakeRuntime(time)
+        return
+    processes = await ProcessRuntime.open(tmp_path / "data", images={}, clock=time)
+    yield processes
+    await processes.close(stop_shim=True)
+
+
+def a_config(tmp_path: Path, *argv: str, run: RunId = ONE) -> ContainerConfig:
+    return ContainerConfig(run, "", argv, {"PATH": "/usr/bin:/bin"}, tmp_path / "logs" / "0.log")
+
+
+async def ended(runtime: Runtime, run: RunId = ONE) -> ContainerRun:
+    """Waits until the end of the run is reported, and returns it."""
+    async with asyncio.timeout(LIMIT):
+        ends = runtime.exits()
+        if runtime.runs()[run].ended is None:
+            async for one in ends:
+                if one.id == run:
+                    break
+    return runtime.runs()[run]
+
+
+async def test_a_run_ends_with_its_exit_code(runtime: Runtime, tmp_path: Path) -> None:
+    run = await runtime.start(a_config(tmp_path, "sh", "-c", "sleep 0.2; exit 7"))
+    done = await ended(runtime)
+
+    assert (run.id, run.started) == (done.id, done.started)
+    assert done.ended is not None
+    assert done.ended.exit_code == 7
+    assert abs(done.ended.finished_at - time()) < LIMIT
+
+
+async def test_a_repeated_start_starts_nothing(runtime: Runtime, tmp_path: Path) -> None:
+    first = await runtime.start(a_config(tmp_path, "sleep", "30"))
+    second = await runtime.start(a_config(tmp_path, "sleep", "30"))
+    await runtime.signal(ONE, signal.SIGKILL)
+    done = await ended(runtime)
+    third = await runtime.start(a_config(tmp_path, "sleep", "30"))
+
+    assert first == second
+    assert third == done
+
+
+async def test_sigterm_ends_a_run(runtime: Runtime, tmp_path: Path) -> None:
+    await runtime.start(a_config(tmp_path, "sleep", "30"))
+    await runtime.signal(ONE, signal.SIGTERM)
+    done = await ended(runtime)
+
+    assert done.ended is not None
+    assert done.ended.exit_code == 143
+
+
+async def test_sigkill_ends_a_run_that_ignores_sigterm(runtime: Runtime, tmp_path: Path) -> None:
+    await runtime.start(a_config(tmp_path, "sh", "-c", "trap '' TERM; sleep 30"))
+    await runtime.signal(ONE, signal.SIGTERM)
+    await runtime.signal(ONE, signal.SIGKILL)
+    done = await ended(runtime)
+
+    assert done.ended is not None
+    assert done.ended.exit_code in (137, 143)
+
+
+async def test_a_missing_program_leaves_no_run(runtime: Runtime, tmp_path: Path) -> None:
+    with pytest.raises(StartFailed) as refused:
+        await runtime.start(a_config(tmp_path, "no-such-program"))
+
+    assert refused.value.reason == "StartError"
+    assert "executable file not found" in str(refused.value)
+    assert ONE not in runtime.runs()
+
+
+async def test_a_command_can_be_executed(runtime: Runtime, tmp_path: Path) -> None:
+    await runtime.start(a_config(tmp_path, "sleep", "30"))
+
+    good, _ = await runtime.execute(ONE, ["true"], timeout_seconds=LIMIT)
+    bad, _ = await runtime.execute(ONE, ["false"], timeout_seconds=LIMIT)
+    late, _ = await runtime.execute(ONE, ["sleep", "30"], timeout_seconds=0.2)
+    await runtime.signal(ONE, signal.SIGKILL)
+    await ended(runtime)
+    never, _ = await runtime.execute(ONE, ["true"], timeout_seconds=LIMIT)
+
+    assert (good, bad, late, never) == (0, 1, 124, 126)
+
+
+async def test_a_removed_run_does_not_exist(runtime: Runtime, tmp_path: Path) -> None:
+    await runtime.start(a_config(tmp_path, "true"))
+    await ended(runtime)
+    await runtime.remove(ONE)
+    await runtime.remove(ONE)
+
+    assert ONE not in runtime.runs()

@@ -1,0 +1,48 @@
+"""Imports are at the top of a module, where a reader and the import contracts see them."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import launcher
+
+PACKAGE = Path(launcher.__file__).parent
+#: Modules that are imported inside a function, because importing them takes much time or memory and few need them.
+DEFERRED = {
+    # jsonschema, to explain why an object is invalid.
+    "core/validation/schema.py": {"launcher.core.validation.schema_explainer"},
+    # kubernetes_asyncio, to read a kubeconfig.
+    "wiring/kubernetes.py": {"launcher.store.kubernetes.kubeconfig"},
+}
+
+
+def function_imports(tree: ast.Module) -> Iterator[str]:
+    """The modules that functions of *tree* import."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Import):
+                    yield from (alias.name for alias in node.names)
+                elif isinstance(node, ast.ImportFrom):
+                    yield node.module or ""
+
+
+def test_only_slow_modules_that_few_need_are_imported_inside_a_function() -> None:
+    found = {
+        str(path.relative_to(PACKAGE)): imports
+        for path in PACKAGE.rglob("*.py")
+        if (imports := set(function_imports(ast.parse(path.read_text()))))
+    }
+
+    assert found == DEFERRED
+
+
+def test_annotations_do_not_need_imports_of_their_own() -> None:
+    users = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        # The shim does not import typing, which would double its memory.
+        if "TYPE_CHECKING" in path.read_text() and path.parent != PACKAGE / "node" / "shim"
+    }
+
+    assert users == {"core/validation/schema.py"}

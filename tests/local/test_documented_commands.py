@@ -15,26 +15,40 @@ from tests.local.conftest import Serve
 from tests.local.documented_commands import Shell, blocks, command
 from tests.local.server import PODS, Server, ended
 
-#: Resolves every address of TF_CONFIG. Parameter servers and evaluators run until they are stopped.
-TRAINER = """\
-import json, os, socket, sys, time
+#: Resolves every address of TF_CONFIG, then waits until all tasks have done so: the name of a completed pod no longer
+#: resolves. Parameter servers and evaluators run until they are stopped.
+_TRAINER = """\
+import json, os, pathlib, socket, sys, time
 config = json.loads(os.environ["TF_CONFIG"])
 task = config["task"]
+deadline = time.monotonic() + 50
+def wait(condition, *arguments):
+    while not condition(*arguments):
+        assert time.monotonic() < deadline, arguments
+        time.sleep(0.1)
 def resolved(address):
     try:
         return socket.getaddrinfo(*address.split(":"))
     except OSError:
         return None
-deadline = time.monotonic() + 30
 for addresses in config["cluster"].values():
     for address in addresses:
-        while not resolved(address):
-            assert time.monotonic() < deadline, address
-            time.sleep(0.1)
+        wait(resolved, address)
+reported = pathlib.Path("REPORTED")
+reported.mkdir(exist_ok=True)
+(reported / f"{task['type']}-{task['index']}").touch()
+for role, addresses in config["cluster"].items():
+    for index in range(len(addresses)):
+        wait((reported / f"{role}-{index}").exists)
 print(task["type"], task["index"], *sys.argv[1:], flush=True)
 while task["type"] in ("ps", "evaluator"):
     time.sleep(0.1)
 """
+
+
+def trainer(tmp_path: Path) -> str:
+    """The text of the program, whose tasks wait for each other by files in *tmp_path*."""
+    return _TRAINER.replace("REPORTED", str(tmp_path / "reported"))
 
 
 def program(path: Path, text: str) -> None:
@@ -66,7 +80,7 @@ def test_an_arena_job_with_a_role_sequence_runs(serve: Serve, tmp_path: Path) ->
     flags = []
     for number, image in enumerate(sorted(images)):
         root = tmp_path / f"image{number}"
-        program(root / "app/main.py", TRAINER)
+        program(root / "app/main.py", trainer(tmp_path))
         program(root / "usr/local/bin/tensorboard", "#!/bin/sh\nexec sleep 1000\n")
         flags.append(f"--image={image}={root}")
     server = serve(*flags, "--node=gpus,nvidia.com/gpu=4")
@@ -123,7 +137,7 @@ def test_an_arena_job_with_code_from_git_runs(serve: Serve, tmp_path: Path) -> N
         tmp_path / "git/git-sync",
         "#!/bin/sh\n"
         'main="$GIT_SYNC_ROOT/$GIT_SYNC_DEST/tfjob/docker/v1alpha2/distributed-mnist/main.py"\n'
-        f'mkdir -p "${{main%/*}}"\ncat > "$main" <<\'EOF\'\n{TRAINER}EOF\n',
+        f'mkdir -p "${{main%/*}}"\ncat > "$main" <<\'EOF\'\n{trainer(tmp_path)}EOF\n',
     )
     (tmp_path / "empty").mkdir()
     server = serve(
@@ -144,7 +158,7 @@ def test_an_arena_job_with_code_from_git_runs(serve: Serve, tmp_path: Path) -> N
 def test_a_simpletfjob_template_runs_on_its_machines(serve: Serve, tmp_path: Path) -> None:
     template, printed = blocks("002", "yaml")
     share = tmp_path / "share"
-    program(share / "tensorflow/mnist/mnist_cnn.py", TRAINER)
+    program(share / "tensorflow/mnist/mnist_cnn.py", trainer(tmp_path))
     (tmp_path / "empty").mkdir()
     server = serve(
         *(f"--node={name},ip=127.0.0.{at}" for at, name in enumerate(("h10", "h100", "h14"), 51)),

@@ -81,17 +81,16 @@ def _definitions() -> Iterator[tuple[str, str]]:
         if (path := COMPONENTS / component / "crd.yaml").exists():
             found[f"{component}-crd.yaml"] = (path, switch)
     for name, (path, switch) in found.items():
-        text = yaml.safe_dump(_crd(path), sort_keys=False, width=110, allow_unicode=True)
+        text = yaml.safe_dump_all(_crds(path), sort_keys=False, width=110, allow_unicode=True)
         yield f"files/{name}", _HEAD + text
         included = f'{{{{ .Files.Get "files/{name}" }}}}'
         yield f"templates/{name}", f"{{{{- if {switch} }}}}\n{included}\n{{{{- end }}}}\n"
 
 
-def _crd(path: Path) -> Object:
-    """The definition, which Helm upgrades but never deletes, since that would delete all objects of its kind."""
-    (crd,) = read(path)
-    metadata = {**crd["metadata"], "annotations": {"helm.sh/resource-policy": "keep"}}
-    return {**crd, "metadata": metadata}
+def _crds(path: Path) -> list[Object]:
+    """The definitions, which Helm upgrades but never deletes, since that would delete all objects of their kinds."""
+    kept = {"annotations": {"helm.sh/resource-policy": "keep"}}
+    return [{**crd, "metadata": {**crd["metadata"], **kept}} for crd in read(path)]
 
 
 def _templates() -> Iterator[tuple[str, str]]:

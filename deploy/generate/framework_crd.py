@@ -1,9 +1,9 @@
 """
-The CustomResourceDefinition of Frameworks, generated from their JSON schema.
+The CustomResourceDefinitions of Frameworks and FrameworkAttempts, generated from their JSON schema.
 
-It covers types, bounds, defaults and immutable values; rules over several fields are validated by the launcher.
-Nothing is pruned from pod templates, which may be of any release of Kubernetes, nor from the status, which may be of
-any release of the launcher.
+That of Frameworks covers types, bounds, defaults and immutable values; rules over several fields are validated by the
+launcher. Nothing is pruned from pod templates, which may be of any release of Kubernetes, nor from the status, which
+may be of any release of the launcher.
 
 The scale subresource uses ``spec.replicas``, the number of tasks of a Framework with one role: see ``core.replicas``.
 """
@@ -88,40 +88,59 @@ _SCALE: Schema = {
 
 def crd_text() -> str:
     """The content of ``deploy/kubernetes/base/crd.yaml``."""
-    return _HEAD + yaml_text(framework_crd())
+    return _HEAD + "---\n".join(yaml_text(crd) for crd in (framework_crd(), framework_attempt_crd()))
 
 
 def framework_crd() -> Schema:
-    """The whole definition, as one would apply it."""
+    """The definition of Frameworks, as one would apply it."""
+    names = {
+        "plural": "frameworks",
+        "singular": "framework",
+        "kind": "Framework",
+        "listKind": "FrameworkList",
+        "shortNames": ["fw"],
+        "categories": ["all"],
+    }
+    version = {
+        "schema": {"openAPIV3Schema": _framework()},
+        "subresources": {"status": {}, "scale": _SCALE},
+        "selectableFields": [{"jsonPath": ".spec.executionType"}, {"jsonPath": ".status.state"}],
+        "additionalPrinterColumns": _COLUMNS,
+    }
+    return _definition(names, version)
+
+
+def framework_attempt_crd() -> Schema:
+    """The definition of FrameworkAttempts. The launcher writes them once; nothing in them is pruned."""
+    names = {
+        "plural": "frameworkattempts",
+        "singular": "frameworkattempt",
+        "kind": "FrameworkAttempt",
+        "listKind": "FrameworkAttemptList",
+        "shortNames": ["fwa"],
+    }
+    attempt = _status_schema(framework_schema()["$defs"]["FrameworkAttempt"])
+    schema = {
+        **attempt,
+        "properties": {**_HEAD_FIELDS, "metadata": {"type": "object"}, **attempt["properties"]},
+    }
+    version = {"schema": {"openAPIV3Schema": schema}, "additionalPrinterColumns": _ATTEMPT_COLUMNS}
+    return _definition(names, version)
+
+
+def _definition(names: Schema, version: Schema) -> Schema:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": f"frameworks.{_GROUP}",
+            "name": f"{names['plural']}.{_GROUP}",
             "labels": {"app.kubernetes.io/name": "framework-launcher"},
         },
         "spec": {
             "group": _GROUP,
-            "names": {
-                "plural": "frameworks",
-                "singular": "framework",
-                "kind": "Framework",
-                "listKind": "FrameworkList",
-                "shortNames": ["fw"],
-                "categories": ["all"],
-            },
+            "names": names,
             "scope": "Namespaced",
-            "versions": [
-                {
-                    "name": _VERSION,
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": _framework()},
-                    "subresources": {"status": {}, "scale": _SCALE},
-                    "selectableFields": [{"jsonPath": ".spec.executionType"}, {"jsonPath": ".status.state"}],
-                    "additionalPrinterColumns": _COLUMNS,
-                }
-            ],
+            "versions": [{"name": _VERSION, "served": True, "storage": True, **version}],
         },
     }
 
@@ -153,6 +172,22 @@ _COLUMNS = [
     _column("Message", ".status.message", "Why it is in this state.", wide=True),
 ]
 
+_ATTEMPT_COLUMNS = [
+    _column("Framework", ".frameworkName", "The Framework."),
+    _column("Attempt", ".attempt", "The number of the attempt, from 1.", "integer"),
+    _column("Result", ".attemptStatus.completionStatus.type.name", "How the attempt ended."),
+    _column("Counted", ".counted", "Whether the retry counts towards maxRetryCount.", "boolean"),
+    _column("Completed", ".attemptStatus.completionTime", "How long ago the attempt completed.", "date"),
+    _column("Message", ".message", "Why the attempt completed.", wide=True),
+]
+_HEAD_FIELDS: Schema = {
+    "apiVersion": {
+        "type": "string",
+        "description": "The group and version of the API that the object is written for.",
+    },
+    "kind": {"type": "string", "description": "The kind of the object."},
+}
+
 
 def _framework() -> Schema:
     schema = framework_schema()
@@ -163,11 +198,7 @@ def _framework() -> Schema:
         "description": schema["description"],
         "required": ["spec"],
         "properties": {
-            "apiVersion": {
-                "type": "string",
-                "description": "The group and version of the API that the object is written for.",
-            },
-            "kind": {"type": "string", "description": "What the object is: a Framework."},
+            **_HEAD_FIELDS,
             # A definition may not specify more of the metadata.
             "metadata": {
                 "type": "object",

@@ -8,6 +8,7 @@ from launcher.job_kinds.job_kind import JOB_KINDS, JobKind
 from launcher.store.interface import (
     CONFIG_MAPS,
     EVENTS,
+    FRAMEWORK_ATTEMPTS,
     FRAMEWORKS,
     NAMESPACES,
     NODES,
@@ -105,6 +106,9 @@ API_RESOURCES: tuple[ApiResource, ...] = (
         ("fw",),
         ("all",),
         subresources=(_DIAGNOSIS, *_scale_and_status(FRAMEWORKS)),
+    ),
+    ApiResource(
+        FRAMEWORK_ATTEMPTS, "frameworkattempt", ("fwa",), verbs=("delete", "deletecollection", *_READ)
     ),
     ApiResource(CONFIG_MAPS, "configmap", ("cm",)),
     ApiResource(EVENTS, "event", ("ev",), verbs=("create", *_READ, "patch")),

@@ -7,6 +7,7 @@ role's last task is killed, to show a retry.
 
 import heapq
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from textwrap import fill
 from typing import Any
@@ -46,8 +47,9 @@ class _Simulation:
     """A planner, the pods that it has created, and their future states."""
 
     def __init__(self, framework: Framework) -> None:
-        self._framework = framework
-        self._planner = Planner(framework, PlannerOptions())
+        # There is no store for the records of attempts.
+        self._framework = replace(framework, spec=replace(framework.spec, attempt_history_limit=0))
+        self._planner = Planner(self._framework, PlannerOptions())
         self._now = _START_TIME
         self._numbers = count(1)
         self._pods: dict[PodName, Json] = {}

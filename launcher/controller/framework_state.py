@@ -6,12 +6,13 @@ from dataclasses import replace
 from launcher.controller.attempt_hook import AttemptHook, pod_overlays
 from launcher.controller.retry_state import RetryState
 from launcher.controller.status_writer import StatusWriter
+from launcher.core.attempt_record import framework_attempt_to_json
 from launcher.core.completion_codes import Completion
 from launcher.core.errors import FieldError
 from launcher.core.events import ObjectEvent, framework_reference
 from launcher.core.framework import Framework
 from launcher.core.names import BACKEND_LABEL
-from launcher.core.planning.actions import CreatePod
+from launcher.core.planning.actions import CreatePod, RecordAttempt
 from launcher.core.planning.gang import is_placed, is_unplaced
 from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.planner import Planner, PlanResult
@@ -45,6 +46,8 @@ class FrameworkState:
         self.key: Key = key_of(obj)
         self.retry = RetryState()
         self.writer = StatusWriter(obj)
+        #: The id of the attempt whose FrameworkAttempt is stored.
+        self._recorded_attempt: int | None = None
         self._templates: dict[RoleName, PodTemplate] = {}
         #: The attempt and generation that the templates are for; for a gang also its completed tasks and placement.
         self._prepared_for: tuple[int, int, int, bool] | None = None
@@ -157,7 +160,18 @@ class FrameworkState:
 
     def plan(self, now: float, *, jitter: float = 0.0, pods_are_live: bool = False) -> PlanResult:
         """Runs one planning pass."""
-        return self._planner.plan(now, jitter=jitter, pods_are_live=pods_are_live)
+        return self._planner.plan(
+            now, jitter=jitter, pods_are_live=pods_are_live, recorded_attempt=self._recorded_attempt
+        )
+
+    def attempt_record(self, action: RecordAttempt) -> Object:
+        """Returns the FrameworkAttempt of the completed attempt, to be stored."""
+        return framework_attempt_to_json(self.framework, self._planner.status(), action)
+
+    def attempt_recorded(self) -> None:
+        """Records that the FrameworkAttempt is stored: the next attempt may start."""
+        self._recorded_attempt = self._planner.attempt
+        self._planner.enqueue_all()
 
     def requeue_task(self, name: PodName) -> None:
         """Plans the task of that pod again in the next pass."""

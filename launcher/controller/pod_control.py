@@ -5,12 +5,14 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from launcher.controller.attempt_hook import AttemptHook
+from launcher.controller.attempt_recorder import AttemptRecorder
 from launcher.controller.framework_state import FrameworkState
 from launcher.core.errors import (
     AlreadyExists,
     Conflict,
     LauncherError,
     NotFound,
+    NotServed,
     OutcomeUnknown,
     TooManyRequests,
     Unavailable,
@@ -19,7 +21,14 @@ from launcher.core.events import ObjectEvent
 from launcher.core.failures.classifier import creation_failure
 from launcher.core.names import PodIdentityKey, pod_name
 from launcher.core.planning import messages
-from launcher.core.planning.actions import Action, CreatePod, DeleteFramework, DeletePod, ListPodsLive
+from launcher.core.planning.actions import (
+    Action,
+    CreatePod,
+    DeleteFramework,
+    DeletePod,
+    ListPodsLive,
+    RecordAttempt,
+)
 from launcher.core.pods.observed_pod import is_deleted, pod_from_json
 from launcher.core.spec import PodName
 from launcher.store.informer import Informer
@@ -43,6 +52,7 @@ class PodControl:
         self, store: Store, pods: Informer, max_calls: int, hooks: Sequence[AttemptHook] = ()
     ) -> None:
         self._store, self._pods, self._hooks = store, pods, hooks
+        self._attempts = AttemptRecorder(store)
         self._max_calls = max_calls
         self._slots = asyncio.Semaphore(max_calls)
         #: On the event loop's clock: no calls before this time, as the store requested with Retry-After.
@@ -143,6 +153,8 @@ class PodControl:
                 await self._delete(state, action)
             case DeleteFramework():
                 await self._delete_framework(state)
+            case RecordAttempt():
+                await self._record_attempt(state, action)
             case ListPodsLive():
                 raise ValueError("ListPodsLive is not executed by PodControl")
 
@@ -224,6 +236,25 @@ class PodControl:
             log.info("framework not deleted", extra={"framework": state.key, "error": str(error)})
             self.apply_retry_after(state, error)
             state.retry.retry_reconcile()
+
+    async def _record_attempt(self, state: FrameworkState, action: RecordAttempt) -> None:
+        """Stores the completed attempt. One that cannot be stored is reported, and does not prevent the retry."""
+        try:
+            await self._attempts.record(state.framework, state.attempt_record(action))
+        except NotServed as error:
+            self._report_unrecorded(state, error)
+        except Unavailable as error:
+            log.info("attempt not recorded", extra={"framework": state.key, "error": str(error)})
+            self.apply_retry_after(state, error)
+            state.retry.retry_reconcile()
+            return
+        except LauncherError as error:
+            self._report_unrecorded(state, error)
+        state.attempt_recorded()
+
+    @staticmethod
+    def _report_unrecorded(state: FrameworkState, error: LauncherError) -> None:
+        state.add_event(ObjectEvent("AttemptNotRecorded", messages.attempt_not_recorded(error), warning=True))
 
     def _add_creation_event(self, state: FrameworkState, action: CreatePod, error: LauncherError) -> None:
         """Adds an event for the first pod of a role; none for an overloaded store, which would get another request."""

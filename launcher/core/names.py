@@ -85,6 +85,11 @@ def config_map_name(framework: FrameworkName) -> str:
     return f"{framework}-attempt"
 
 
+def attempt_record_name(framework: FrameworkName, number: int) -> str:
+    """``mnist-1``: the name of the FrameworkAttempt of an attempt, counted from 1."""
+    return f"{framework}-{number}"
+
+
 def role_selector(framework: FrameworkName, role: RoleName) -> str:
     """The label selector of the pods of this role."""
     return f"{PodIdentityKey.FRAMEWORK_NAME}={framework},{PodIdentityKey.TASKROLE_NAME}={role}"

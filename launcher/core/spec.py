@@ -118,6 +118,10 @@ class TaskRole:
     pod_failure_spec: tuple[Mapping[str, Any], ...] = ()
 
 
+#: Default of ``attemptHistoryLimit``.
+DEFAULT_ATTEMPT_HISTORY = 10
+
+
 @dataclass(frozen=True, slots=True)
 class FrameworkSpec:
     """The spec of a Framework."""
@@ -133,3 +137,5 @@ class FrameworkSpec:
     active_deadline_seconds: int | None = None
     ttl_seconds: int | None = None
     clean_pods: CleanPodPolicy = CleanPodPolicy.RUNNING
+    #: Maximum number of completed attempts that are kept as FrameworkAttempt objects.
+    attempt_history_limit: int = DEFAULT_ATTEMPT_HISTORY

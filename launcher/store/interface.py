@@ -56,6 +56,9 @@ class ResourceKind:
 
 
 FRAMEWORKS = ResourceKind("launcher.microsoft.com", "v1", "frameworks", "Framework")
+FRAMEWORK_ATTEMPTS = ResourceKind(
+    FRAMEWORKS.group, FRAMEWORKS.version, "frameworkattempts", "FrameworkAttempt"
+)
 PODS = ResourceKind("", "v1", "pods", "Pod")
 NODES = ResourceKind("", "v1", "nodes", "Node", namespaced=False)
 NAMESPACES = ResourceKind("", "v1", "namespaces", "Namespace", namespaced=False)

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from launcher.core.spec import DEFAULT_ATTEMPT_HISTORY
 from schemas.generate.parts import (
     INT32,
     INT64,
@@ -16,11 +17,11 @@ from schemas.generate.parts import (
     whole,
 )
 from schemas.generate.pod_schema import pod_definitions
-from schemas.generate.status_schema import status
+from schemas.generate.status_schema import framework_attempt, status
 
 SCHEMA_FILE = Path(__file__).parents[1] / "framework.schema.json"
-#: The name of the definition of the status.
-STATUS = "FrameworkStatus"
+#: The names of the definitions of the status, and of the record of an attempt.
+STATUS, ATTEMPT = "FrameworkStatus", "FrameworkAttempt"
 
 POSITIVE = {"minimum": 1, "maximum": INT32}
 ROLE_NAME = {"pattern": "^[a-z0-9]{1,63}$", "x-must": "must be 1 to 63 lower-case letters and digits"}
@@ -321,6 +322,13 @@ def spec() -> Schema:
                 "All",
                 default="Running",
             ),
+            "attemptHistoryLimit": whole(
+                "When the Framework is retried, the completed attempt becomes a FrameworkAttempt object; this many "
+                "are kept. 0 keeps none.",
+                minimum=0,
+                maximum=100,
+                default=DEFAULT_ATTEMPT_HISTORY,
+            ),
             "replicas": whole(
                 "The number of tasks of the only role, as kubectl scale and autoscalers set it. It overrides "
                 "taskNumber until taskNumber is changed. Not allowed with several roles.",
@@ -369,8 +377,8 @@ def framework() -> Schema:
 def schema_text() -> str:
     """The content of the file: the fields of a Framework indented, each definition of Kubernetes on one line."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", **framework(), "$defs": {}}
-    # Nothing refers to the status: clients cannot set it, so it is not validated.
-    definitions = {STATUS: status(), **pod_definitions()}
+    # Nothing refers to these: the launcher writes them, so they are not validated.
+    definitions = {STATUS: status(), ATTEMPT: framework_attempt(), **pod_definitions()}
     lines = [
         f"    {json.dumps(name)}: {json.dumps(definition, separators=(',', ':'), ensure_ascii=False)}"
         for name, definition in definitions.items()

@@ -170,12 +170,18 @@ def _completed_attempt() -> Schema:
             "exitCode": whole("The exit code of the container that failed."),
             "signal": whole("The signal that terminated that container."),
             "failureRule": text("The rule of a podFailureSpec that matched the pod."),
-            "counted": flag("Whether the retry counts towards maxRetryCount."),
-            "uncountedReason": text("Why it does not count."),
-            "retryReason": text("Why it was retried."),
-            "retriesLeft": _count("The number of counted retries that remained; absent: unlimited."),
+            **_retry_decision(),
         },
     )
+
+
+def _retry_decision() -> dict[str, Schema]:
+    return {
+        "counted": flag("Whether the retry counts towards maxRetryCount."),
+        "uncountedReason": text("Why it does not count."),
+        "retryReason": text("Why it was retried."),
+        "retriesLeft": _count("The number of counted retries that remained; absent: unlimited."),
+    }
 
 
 def _role() -> Schema:
@@ -227,18 +233,38 @@ def status() -> Schema:
             "transitionTime": text("When the state last changed."),
             "conditions": listing("The conditions, for kubectl wait --for=condition=…", _condition()),
             "retryPolicyStatus": _retries("the Framework"),
-            "attemptStatus": thing(
-                "The current or the last attempt.",
-                {
-                    "id": _count("The number of the attempt, from 0."),
-                    **_times("the attempt"),
-                    "instanceUID": text("Its unique id."),
-                    "configMapName": text("The name of FrameworkController's ConfigMap; none is created."),
-                    "configMapUID": text("The uid of that ConfigMap; none is created."),
-                    "completionStatus": _end(trigger=_trigger()),
-                    "rescaleCount": _count("How often the number of tasks was changed."),
-                    "taskRoleStatuses": listing("The roles.", _role()),
-                },
+            "attemptStatus": _attempt_status("The current or the last attempt."),
+        },
+    )
+
+
+def _attempt_status(description: str) -> Schema:
+    return thing(
+        description,
+        {
+            "id": _count("The number of the attempt, from 0."),
+            **_times("the attempt"),
+            "instanceUID": text("Its unique id."),
+            "configMapName": text("The name of FrameworkController's ConfigMap; none is created."),
+            "configMapUID": text("The uid of that ConfigMap; none is created."),
+            "completionStatus": _end(trigger=_trigger()),
+            "rescaleCount": _count("How often the number of tasks was changed."),
+            "taskRoleStatuses": listing("The roles.", _role()),
+        },
+    )
+
+
+def framework_attempt() -> Schema:
+    """The schema of a FrameworkAttempt, without its metadata."""
+    return thing(
+        "A completed attempt of a Framework that was retried, written by the launcher.",
+        {
+            "frameworkName": text("The Framework."),
+            "attempt": _count("The number of the attempt, from 1."),
+            "message": text("Why the attempt completed."),
+            **_retry_decision(),
+            "attemptStatus": _attempt_status(
+                "The attempt with its tasks, as in the status of the Framework."
             ),
         },
     )

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from launcher.store.interface import FRAMEWORKS, PODS, ResourceKind
+from launcher.store.interface import FRAMEWORK_ATTEMPTS, FRAMEWORKS, PODS, ResourceKind
 from tests.builders import Json
 from tests.cluster.controlplane import ControlPlane
 
@@ -42,7 +42,10 @@ class History:
         end = self._write_marker()
         kinds = {
             f"/registry/{PODS.plural}/{self._namespace}/": PODS,
-            f"/registry/{FRAMEWORKS.group}/{FRAMEWORKS.plural}/{self._namespace}/": FRAMEWORKS,
+            **{
+                f"/registry/{kind.group}/{kind.plural}/{self._namespace}/": kind
+                for kind in (FRAMEWORKS, FRAMEWORK_ATTEMPTS)
+            },
         }
         writes = []
         for event in self._events(end):

@@ -117,6 +117,7 @@ def full_framework() -> Json:
         },
         activeDeadlineSeconds=86400,
         ttlSecondsAfterFinished=60,
+        attemptHistoryLimit=5,
         cleanPodPolicy="All",
     )
 

@@ -11,6 +11,7 @@ from launcher.job_kinds.schema import spec_schema, status_schema
 from launcher.store.interface import (
     CONFIG_MAPS,
     EVENTS,
+    FRAMEWORK_ATTEMPTS,
     FRAMEWORKS,
     NAMESPACES,
     NODES,
@@ -32,8 +33,8 @@ _IN_META = frozenset(
     }
 )
 _LIST_META = f"{_META}.ListMeta"
-#: The definition that is part of the Framework's own.
-_STATUS = "FrameworkStatus"
+#: Definitions that are parts of others.
+_STATUS, _ATTEMPT = "FrameworkStatus", "FrameworkAttempt"
 SCALE = "io.k8s.api.autoscaling.v1.Scale"
 DIAGNOSIS = "com.microsoft.launcher.v1.Diagnosis"
 _INT32 = 2**31 - 1
@@ -54,7 +55,7 @@ def list_name_of(kind: ResourceKind) -> str:
 def definitions(resources: Iterable[ApiResource], dialect: Dialect) -> dict[str, Schema]:
     """Returns the definition of each kind, of its list, and of all that they refer to, by name."""
     shared = framework_schema()["$defs"].items()
-    schemas = {_full_name(name): schema for name, schema in shared if name != _STATUS}
+    schemas = {_full_name(name): schema for name, schema in shared if name not in (_STATUS, _ATTEMPT)}
     schemas[_LIST_META] = _LIST_META_SCHEMA
     result = dialect.mixed() | {
         name: dialect.translated(_with_full_names(schema)) for name, schema in schemas.items()
@@ -98,6 +99,9 @@ def _with_full_names(schema: Any) -> Any:
 def _schema_of(kind: ResourceKind) -> Schema:
     if kind == FRAMEWORKS:
         return _framework()
+    if kind == FRAMEWORK_ATTEMPTS:
+        attempt = framework_schema()["$defs"][_ATTEMPT]
+        return _object({**_HEAD, **attempt["properties"]}, attempt["description"]) | _PRESERVE_UNKNOWN
     if (job_kind := job_kind_of(kind)) is not None:
         return _job(job_kind)
     description, fields = _CORE[kind]

@@ -14,6 +14,7 @@ from launcher.job_kinds.job_kind import job_kind_of
 from launcher.store.interface import (
     CONFIG_MAPS,
     EVENTS,
+    FRAMEWORK_ATTEMPTS,
     FRAMEWORKS,
     NAMESPACES,
     NODES,
@@ -75,6 +76,21 @@ def _framework(obj: Object, now: float) -> list[Cell]:
         retries if isinstance(retries, int) else 0,
         str(as_object(obj.get("spec")).get("executionType", "")),
         _text(status.get("message")),
+    ]
+
+
+def _framework_attempt(obj: Object, now: float) -> list[Cell]:
+    attempt = as_object(obj.get("attemptStatus"))
+    completion = as_object(attempt.get("completionStatus"))
+    completed = attempt.get("completionTime")
+    return [
+        obj["metadata"]["name"],
+        _text(obj.get("frameworkName")),
+        obj.get("attempt"),
+        _text(as_object(completion.get("type")).get("name")),
+        obj.get("counted"),
+        format_age(completed, now),
+        _text(obj.get("message")),
     ]
 
 
@@ -267,6 +283,18 @@ _SHAPES: Mapping[str, TableShape] = {
             ),
         ),
         _framework,
+    ),
+    FRAMEWORK_ATTEMPTS.kind: TableShape(
+        (
+            _NAME,
+            Column("Framework", "The Framework"),
+            Column("Attempt", "The number of the attempt, from 1", "integer"),
+            Column("Result", "How the attempt ended"),
+            Column("Counted", "Whether the retry counts towards maxRetryCount", "boolean"),
+            Column("Completed", "The time since the attempt completed", "date"),
+            *_wide(("Message", "Why the attempt completed")),
+        ),
+        _framework_attempt,
     ),
     PODS.kind: TableShape(
         (

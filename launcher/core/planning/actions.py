@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from launcher.core.planning.retry import Retry
 from launcher.core.spec import PodName, RoleName
 from launcher.core.status import State
 
@@ -37,7 +38,16 @@ class DeleteFramework:
     reason: str
 
 
-Action = CreatePod | DeletePod | ListPodsLive | DeleteFramework
+@dataclass(frozen=True, slots=True)
+class RecordAttempt:
+    """Store the completed attempt of the Framework as a FrameworkAttempt, before the next attempt replaces it."""
+
+    #: Why the attempt completed.
+    message: str
+    retry: Retry
+
+
+Action = CreatePod | DeletePod | ListPodsLive | DeleteFramework | RecordAttempt
 
 
 @dataclass(frozen=True, slots=True)

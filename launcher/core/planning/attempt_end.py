@@ -5,7 +5,7 @@ from dataclasses import replace
 from launcher.core.completion_codes import Code, Completion, completion_for
 from launcher.core.framework import Framework
 from launcher.core.planning import gang, messages, retry
-from launcher.core.planning.actions import DeleteFramework
+from launcher.core.planning.actions import DeleteFramework, RecordAttempt
 from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.plan_state import PlanState
 from launcher.core.spec import CleanPodPolicy, ExecutionType, FrameworkSpec
@@ -170,6 +170,8 @@ class AttemptEnd:
             self.is_deleting_all_pods = True
             self._state.tasks.enqueue_all()
             return True
+        if self._record_attempt(decision):
+            return False
         if not (pods_are_live and self._is_completion_saved):
             self._state.request_live_pods()
             return False
@@ -184,6 +186,17 @@ class AttemptEnd:
         status.drop_condition(gang.GANG_PLACED)
         status.transition_to(State.CREATION_PENDING, messages.attempt_started(decision.reason, description))
         self._state.create_tasks(status.retry.total)
+        return True
+
+    def _record_attempt(self, decision: retry.Retry) -> bool:
+        """Requests the record of this attempt. Returns False if it exists, or none is kept."""
+        status = self._state.status
+        completion = status.attempt.completion
+        limit = self._state.spec.attempt_history_limit
+        if not limit or self._state.recorded_attempt == status.attempt.id or completion is None:
+            return False
+        message = _completion_message(status.attempt, self._describe_completion(completion), "")
+        self._state.actions.append(RecordAttempt(message, decision))
         return True
 
     def _finish_instead_of_retry(self, code: Code, reason: str) -> bool:

@@ -187,6 +187,10 @@ def attempt_completed(reason: str) -> str:
     return f"Attempt completed. {reason}"
 
 
+def attempt_not_recorded(error: Exception) -> str:
+    return f"The completed attempt is not kept as a FrameworkAttempt: {error}"
+
+
 def ttl_expired(seconds: int) -> str:
     return f"ttlSecondsAfterFinished ({seconds}) expired"
 

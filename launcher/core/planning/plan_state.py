@@ -22,6 +22,8 @@ class PlanState:
         self.builder: StatusBuilder | None = None
         #: Actions of the current pass, in addition to those of its tasks.
         self.actions: list[Action] = []
+        #: The id of the attempt whose FrameworkAttempt is stored.
+        self.recorded_attempt: int | None = None
         #: Times at which another pass is needed.
         self.requeue_times: list[Time] = []
 

@@ -64,17 +64,19 @@ def plan(
     options: PlannerOptions | None = None,
     jitter: float = 0.0,
     pods_are_live: bool = False,
+    recorded_attempt: int | None = None,
 ) -> Plan:
     """
     Returns the plan for *framework* with its *pods*.
 
     *jitter* in [0, 1) selects random delays. *pods_are_live*: the pods were just listed from the store, not taken from
     a cache. Only then does an attempt complete whose pods may exist unobserved, and only then does the next one start.
+    *recorded_attempt* is the id of the attempt whose FrameworkAttempt is stored: the next one starts after that.
     """
     planner = Planner(framework, options or PlannerOptions())
     for pod in pods:
         planner.observe_pod(pod)
-    result = planner.plan(now, jitter=jitter, pods_are_live=pods_are_live)
+    result = planner.plan(now, jitter=jitter, pods_are_live=pods_are_live, recorded_attempt=recorded_attempt)
     return Plan(planner.status(), result.actions, result.requeue_at)
 
 
@@ -187,8 +189,16 @@ class Planner:
             self._status.status, roles=tuple(role.to_status() for role in self._tasks.roles.values())
         )
 
-    def plan(self, now: float, *, jitter: float = 0.0, pods_are_live: bool = False) -> PlanResult:
+    def plan(
+        self,
+        now: float,
+        *,
+        jitter: float = 0.0,
+        pods_are_live: bool = False,
+        recorded_attempt: int | None = None,
+    ) -> PlanResult:
         """Plans all queued tasks, then the Framework. The arguments are those of ``plan``."""
+        self._state.recorded_attempt = recorded_attempt
         self._tasks.actions.clear()
         self._state.actions.clear()
         self._state.requeue_times.clear()

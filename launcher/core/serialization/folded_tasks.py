@@ -39,8 +39,9 @@ _T = TypeVar("_T", bound=Hashable)
 class TaskFolder:
     """Folds the tasks of one Framework, role by role, with one size limit for texts."""
 
-    def __init__(self, attempt_started: Time) -> None:
-        self._attempt_started = attempt_started
+    def __init__(self, attempt_started: Time, *, has_pod_uids: bool = False) -> None:
+        """With *has_pod_uids*, entries have the uids of the pods, by which their logs are found."""
+        self._attempt_started, self._has_pod_uids = attempt_started, has_pod_uids
         self._remaining_bytes = MAX_TEXT_BYTES
 
     def fold(self, tasks: Sequence[TaskStatus]) -> dict[str, Any]:
@@ -72,6 +73,8 @@ class TaskFolder:
         texts = self._within_limit([task.message for task in tasks], _text_size, _no_text)
         if any(texts):
             entry["message"] = _shared_or_positions(texts, messages, str)
+        if self._has_pod_uids:
+            entry["podUID"] = _column([task.attempt.pod_uid for task in tasks])
         if any(task.incarnation for task in tasks):
             entry["incarnation"] = _column([task.incarnation for task in tasks])
         if any(task.retry != NO_RETRIES for task in tasks):

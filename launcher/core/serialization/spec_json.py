@@ -12,6 +12,7 @@ from launcher.core.replicas import tasks_of_roles
 from launcher.core.role_order import annotated_sequence, complete_sequence
 from launcher.core.serialization import index_ranges
 from launcher.core.spec import (
+    DEFAULT_ATTEMPT_HISTORY,
     CleanPodPolicy,
     CompletionPolicy,
     Discovery,
@@ -58,6 +59,7 @@ def spec_from_json(spec: Mapping[str, Any], annotations: Mapping[str, Any] | Non
         active_deadline_seconds=_count(spec.get("activeDeadlineSeconds")),
         ttl_seconds=_count(spec.get("ttlSecondsAfterFinished")),
         clean_pods=CleanPodPolicy(spec.get("cleanPodPolicy") or CleanPodPolicy.RUNNING),
+        attempt_history_limit=_attempt_history_limit(spec.get("attemptHistoryLimit")),
     )
 
 
@@ -74,6 +76,7 @@ def spec_to_json(spec: FrameworkSpec) -> Json:
             "activeDeadlineSeconds": spec.active_deadline_seconds,
             "ttlSecondsAfterFinished": spec.ttl_seconds,
             "cleanPodPolicy": spec.clean_pods.value,
+            "attemptHistoryLimit": spec.attempt_history_limit,
             "taskRoles": [_role_to_json(role) for role in spec.roles],
         }
     )
@@ -231,6 +234,10 @@ def _sequence(
         role.name: [after.role for after in role.start_after] for role in roles
     }
     return tuple(map(RoleName, complete_sequence(named, waits)))
+
+
+def _attempt_history_limit(value: float | None) -> int:
+    return DEFAULT_ATTEMPT_HISTORY if value is None else int(value)
 
 
 def _count(value: float | None) -> int | None:

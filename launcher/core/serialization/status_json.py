@@ -49,10 +49,14 @@ REMARKABLE_ENTRY_BYTES = 350_000
 
 def status_to_json(status: FrameworkStatus, framework: FrameworkName, uid: str) -> dict[str, Any]:
     """The ``status`` of a Framework, as it is stored."""
-    serializer = _RoleSerializer(
-        framework, uid, status.attempt, sum(len(role.tasks) for role in status.roles)
-    )
-    return _to_json(status, framework, uid, serializer)
+    return _to_json(status, framework, uid, _serializer(status, framework, uid))
+
+
+def _serializer(
+    status: FrameworkStatus, framework: FrameworkName, uid: str, *, has_pod_uids: bool = False
+) -> "_RoleSerializer":
+    tasks = sum(len(role.tasks) for role in status.roles)
+    return _RoleSerializer(framework, uid, status.attempt, tasks, has_pod_uids=has_pod_uids)
 
 
 def listed_in_full(status: Mapping[str, Any], framework: FrameworkName, uid: str) -> Mapping[str, Any]:
@@ -70,7 +74,6 @@ def listed_in_full(status: Mapping[str, Any], framework: FrameworkName, uid: str
 def _to_json(
     status: FrameworkStatus, framework: FrameworkName, uid: str, serializer: "_RoleSerializer"
 ) -> dict[str, Any]:
-    attempt = status.attempt
     return {
         "observedGeneration": status.observed_generation,
         "state": status.state.value,
@@ -83,18 +86,35 @@ def _to_json(
         "transitionTime": format_rfc3339(status.transition_time),
         "conditions": [_condition_to_json(condition) for condition in status.conditions],
         "retryPolicyStatus": _retry_to_json(status.retry),
-        "attemptStatus": {
-            "id": attempt.id,
-            "startTime": format_rfc3339(attempt.start_time),
-            "runTime": format_optional(attempt.run_time),
-            "completionTime": format_optional(attempt.completion_time),
-            "instanceUID": names.instance_uid(attempt.id, names.attempt_uid(uid, attempt.id)),
-            "configMapName": names.config_map_name(framework),
-            "configMapUID": names.attempt_uid(uid, attempt.id),
-            "completionStatus": _end_to_json(attempt.completion, attempt.trigger),
-            "rescaleCount": attempt.rescales,
-            "taskRoleStatuses": [serializer.role(role) for role in status.roles],
-        },
+        "attemptStatus": _attempt_to_json(status, framework, uid, serializer),
+    }
+
+
+def attempt_status_to_json(status: FrameworkStatus, framework: FrameworkName, uid: str) -> dict[str, Any]:
+    """
+    ``status.attemptStatus``: the current attempt with its tasks, within the size limits of the status.
+
+    Folded tasks have the uids of their pods too: the attempt is recorded without the spec, so there is room for them.
+    """
+    serializer = _serializer(status, framework, uid, has_pod_uids=True)
+    return _attempt_to_json(status, framework, uid, serializer)
+
+
+def _attempt_to_json(
+    status: FrameworkStatus, framework: FrameworkName, uid: str, serializer: "_RoleSerializer"
+) -> dict[str, Any]:
+    attempt = status.attempt
+    return {
+        "id": attempt.id,
+        "startTime": format_rfc3339(attempt.start_time),
+        "runTime": format_optional(attempt.run_time),
+        "completionTime": format_optional(attempt.completion_time),
+        "instanceUID": names.instance_uid(attempt.id, names.attempt_uid(uid, attempt.id)),
+        "configMapName": names.config_map_name(framework),
+        "configMapUID": names.attempt_uid(uid, attempt.id),
+        "completionStatus": _end_to_json(attempt.completion, attempt.trigger),
+        "rescaleCount": attempt.rescales,
+        "taskRoleStatuses": [serializer.role(role) for role in status.roles],
     }
 
 
@@ -145,11 +165,19 @@ def _scale_to_json(roles: Sequence[RoleStatus], framework: FrameworkName) -> dic
 class _RoleSerializer:
     """Serializes roles, with full entries up to the size limit."""
 
-    def __init__(self, framework: FrameworkName, uid: str, attempt: FrameworkAttempt, tasks: int) -> None:
+    def __init__(
+        self,
+        framework: FrameworkName,
+        uid: str,
+        attempt: FrameworkAttempt,
+        tasks: int,
+        *,
+        has_pod_uids: bool = False,
+    ) -> None:
         self._framework, self._uid, self._attempt = framework, uid, attempt
         self._is_large = tasks > LISTED_IN_FULL
         self._remaining_bytes = REMARKABLE_ENTRY_BYTES if self._is_large else FULL_ENTRY_BYTES
-        self._folder = TaskFolder(attempt.start_time)
+        self._folder = TaskFolder(attempt.start_time, has_pod_uids=has_pod_uids)
 
     def role(self, role: RoleStatus) -> dict[str, Any]:
         """The entry of one role in ``taskRoleStatuses``."""

@@ -35,6 +35,7 @@ from launcher.node.garbage_collector.pod_gc import PodGarbageCollector
 from launcher.store.informer import EventHandlerFuncs, SharedInformers
 from launcher.store.interface import (
     CONFIG_MAPS,
+    FRAMEWORK_ATTEMPTS,
     FRAMEWORKS,
     NAMESPACES,
     NODES,
@@ -56,7 +57,7 @@ log = logging.getLogger(__name__)
 
 EVENT_TTL_SECONDS: Final = 3600.0
 _WORKERS: Final = 16
-_KINDS: Final = (FRAMEWORKS, PODS, SERVICES, CONFIG_MAPS, SECRETS)
+_KINDS: Final = (FRAMEWORKS, FRAMEWORK_ATTEMPTS, PODS, SERVICES, CONFIG_MAPS, SECRETS)
 
 
 class OwnerState(Enum):

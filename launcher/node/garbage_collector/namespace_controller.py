@@ -13,6 +13,7 @@ from launcher.node.garbage_collector.dependency_graph import COMPONENT
 from launcher.store.interface import (
     CONFIG_MAPS,
     EVENTS,
+    FRAMEWORK_ATTEMPTS,
     FRAMEWORKS,
     LEASES,
     NAMESPACES,
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 #: Frameworks first, because they would recreate what they own. Events last: deletions may record some.
 _DELETION_ORDER: Final = (
     FRAMEWORKS,
+    FRAMEWORK_ATTEMPTS,
     PODS,
     SERVICES,
     CONFIG_MAPS,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from launcher.core.completion_codes import Code
 from launcher.core.names import TaskIdentity
+from launcher.core.owner_references import controller_uid
 from launcher.core.planning.gang import GANG_PLACED, is_placed, is_unplaced
 from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.planner import plan
@@ -13,7 +14,7 @@ from launcher.core.pods.observed_pod import TERMINAL_PHASES, ObservedPod, pod_fr
 from launcher.core.serialization.framework_json import framework_from_json
 from launcher.core.spec import CleanPodPolicy, FrameworkSpec
 from launcher.core.status import FRAMEWORK_STEPS, TASK_STEPS, FrameworkStatus, State, TaskStatus
-from launcher.store.interface import FRAMEWORKS, PODS, Object
+from launcher.store.interface import FRAMEWORK_ATTEMPTS, FRAMEWORKS, PODS, Object
 
 Uid = str
 
@@ -46,6 +47,9 @@ class Auditor:
     specs: dict[Uid, FrameworkSpec] = field(default_factory=dict)
     pods: dict[Uid, PodRecord] = field(default_factory=dict)
     pods_by_framework: dict[Uid, list[Uid]] = field(default_factory=lambda: defaultdict(list))
+    #: By the uid of the Framework, the ids of all attempts that were recorded, and of those whose records exist.
+    recorded: dict[Uid, set[int]] = field(default_factory=lambda: defaultdict(set))
+    records: dict[Uid, set[int]] = field(default_factory=lambda: defaultdict(set))
     edited: set[Uid] = field(default_factory=set)
     deleted: set[Uid] = field(default_factory=set)
 
@@ -54,6 +58,25 @@ class Auditor:
             self._check_pod(deleted, obj)
         elif resource == FRAMEWORKS.resource:
             self._check_framework(deleted, obj)
+        elif resource == FRAMEWORK_ATTEMPTS.resource:
+            self._check_record(deleted, obj)
+
+    def _check_record(self, deleted: bool, obj: Object) -> None:
+        """Raises unless the record is that of an attempt whose completion is saved and that was not recorded yet."""
+        uid, attempt, name = controller_uid(obj), obj["attemptStatus"], obj["metadata"]["name"]
+        if deleted:
+            self.records[uid].discard(attempt["id"])
+            return
+        status = self.statuses.get(uid)
+        if status is None or attempt["id"] in self.recorded[uid]:
+            raise InvariantViolation(f"{name} was recorded before its Framework had a status, or twice")
+        completion = status.attempt.completion
+        if status.attempt.id != attempt["id"] or status.state is not State.ATTEMPT_COMPLETED:
+            raise InvariantViolation(f"{name} was recorded in attempt {status.attempt.id}, {status.state}")
+        if completion is None or completion.code != attempt["completionStatus"]["code"]:
+            raise InvariantViolation(f"{name} has another completion than the saved status: {completion}")
+        self.recorded[uid].add(attempt["id"])
+        self.records[uid].add(attempt["id"])
 
     def _check_pod(self, deleted: bool, obj: Object) -> None:
         pod = pod_from_json(obj)
@@ -115,6 +138,8 @@ class Auditor:
         self._check_pod_uids(framework.name, after)
         if before is not None and before != after:
             self._check_transition(framework.name, before, after)
+            if before.attempt.id < after.attempt.id and before.attempt.id not in self.recorded[uid]:
+                raise InvariantViolation(f"{framework.name} was retried before its attempt was recorded")
         if after.state in _COMPLETED_STATES and (before is None or before.state != after.state):
             self._check_no_pod_runs(framework.name, uid, after)
         self.statuses[uid] = after
@@ -207,6 +232,7 @@ class Auditor:
         self, frameworks: list[Object], pods: list[Object], now: float, options: PlannerOptions
     ) -> None:
         """Checks the final state."""
+        self._check_records()
         by_uid = {obj["metadata"]["uid"]: obj for obj in frameworks}
         missing = set(self.specs) - set(by_uid) - self.deleted
         if missing:
@@ -233,6 +259,13 @@ class Auditor:
         for pod in observed:
             if pod.owner and pod.owner not in by_uid:
                 raise InvariantViolation(f"pod {pod.name} has no owner")
+
+    def _check_records(self) -> None:
+        """Raises unless the records of the latest attempts of each Framework exist, and no others."""
+        for uid, recorded in self.recorded.items():
+            expected = set(sorted(recorded)[-self.specs[uid].attempt_history_limit :])
+            if uid not in self.deleted and self.records[uid] != expected:
+                raise InvariantViolation(f"records of attempts {self.records[uid]}, expected {expected}")
 
     def _check_completion(self, name: str, spec: FrameworkSpec, status: FrameworkStatus) -> None:
         """Computes the completion of the attempt from its tasks, independently of the planner."""

@@ -82,6 +82,7 @@ def _retry_storm(random: Random) -> list[Object]:
             a_role("b", 2, fancy=random.choice(fancy), retries=1),
             fancy=random.choice(fancy),
             retries=2,
+            attemptHistoryLimit=number + 1,
         )
         for number in range(3)
     ]

@@ -20,6 +20,7 @@ from launcher.core.planning.actions import (
     DeleteFramework,
     DeletePod,
     ListPodsLive,
+    RecordAttempt,
     StateTransition,
 )
 from launcher.core.planning.options import PlannerOptions
@@ -73,6 +74,9 @@ class PlannerHarness:
     #: Whether the Framework was deleted by the planner.
     is_deleted: bool = False
     #: Results of creations that are not yet reported to the planner.
+    #: The recorded attempts of the Framework since the last restart, by id.
+    records: dict[int, RecordAttempt] = field(default_factory=dict)
+    recorded_attempt: int | None = None
     _rejected: dict[PodName, Completion] = field(default_factory=dict)
     _delayed: dict[PodName, str] = field(default_factory=dict)
     #: Creations that are retried when time has passed.
@@ -172,6 +176,8 @@ class PlannerHarness:
         self._rejected.clear()
         self._delayed.clear()
         self._to_retry.clear()
+        self.records.clear()
+        self.recorded_attempt = None
 
     def add_pod(self, task: str, **metadata: str) -> None:
         """Stores a pod with the name of the task's pod, with these labels and annotations replaced."""
@@ -291,7 +297,9 @@ class PlannerHarness:
     def _plan_and_save(self) -> tuple[PlanResult, bool]:
         expected = self.plan()
         planner = self._notified_planner()
-        result = planner.plan(self.now, jitter=self.jitter, pods_are_live=True)
+        result = planner.plan(
+            self.now, jitter=self.jitter, pods_are_live=True, recorded_attempt=self.recorded_attempt
+        )
         self._rejected.clear()
         self._delayed.clear()
         assert _storable(planner.status(), self.framework) == _storable(expected.status, self.framework)
@@ -314,13 +322,24 @@ class PlannerHarness:
         if not (self._rejected or self._delayed):
             options, jitter = self.options, self.jitter
             return plan(
-                self.framework, pods, self.now, options=options, jitter=jitter, pods_are_live=pods_are_live
+                self.framework,
+                pods,
+                self.now,
+                options=options,
+                jitter=jitter,
+                pods_are_live=pods_are_live,
+                recorded_attempt=self.recorded_attempt,
             )
         planner = Planner(self.framework, self.options)
         for pod in pods:
             planner.observe_pod(pod)
         self._report_creations(planner)
-        result = planner.plan(self.now, jitter=self.jitter, pods_are_live=pods_are_live)
+        result = planner.plan(
+            self.now,
+            jitter=self.jitter,
+            pods_are_live=pods_are_live,
+            recorded_attempt=self.recorded_attempt,
+        )
         return Plan(planner.status(), result.actions, result.requeue_at)
 
     def _report_creations(self, planner: Planner) -> None:
@@ -365,6 +384,15 @@ class PlannerHarness:
                 pass  # here every plan uses the current pods
             case DeleteFramework():
                 self.is_deleted = True
+            case RecordAttempt():
+                self._record_attempt(action)
+
+    def _record_attempt(self, action: RecordAttempt) -> None:
+        assert self.framework.status is not None
+        number = self.framework.status.attempt.id
+        assert number not in self.records, "an attempt is recorded once unless the launcher restarts"
+        self.records[number] = action
+        self.recorded_attempt = number
 
     def _create(self, action: CreatePod) -> None:
         name = pod_name(self.framework.name, action.role, action.index)

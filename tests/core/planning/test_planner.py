@@ -291,10 +291,11 @@ def test_the_next_attempt_starts_only_after_a_live_list_shows_no_pods() -> None:
     harness = running_harness(a_role("w"), retry=(False, 1))
     harness.report_status("w0", a_terminated_status(1))
     harness.crash(executed=9)
+    harness.recorded_attempt = 0
 
     cached = harness.plan(pods_are_live=False)
     options = harness.options
-    live = plan(harness.framework, [], harness.now, options=options, pods_are_live=True)
+    live = plan(harness.framework, [], harness.now, options=options, pods_are_live=True, recorded_attempt=0)
 
     assert cached.actions == (ListPodsLive(),)
     assert (cached.status.attempt.id, live.status.attempt.id) == (0, 1)

@@ -89,7 +89,9 @@ def test_every_field_of_a_pod_is_described() -> None:
         if "description" not in part
     ]
     assert undescribed == []
-    assert set(DESCRIPTIONS) | UNDESCRIBED | {"FieldsV1", "FrameworkStatus"} == set(definitions)
+    assert set(DESCRIPTIONS) | UNDESCRIBED | {"FieldsV1", "FrameworkAttempt", "FrameworkStatus"} == set(
+        definitions
+    )
 
 
 def test_parsing_reads_exactly_the_fields_of_the_schema() -> None:

@@ -120,6 +120,7 @@ def framework_attempt_crd() -> Schema:
         "shortNames": ["fwa"],
     }
     attempt = _status_schema(framework_schema()["$defs"]["FrameworkAttempt"])
+    del attempt["nullable"]
     schema = {
         **attempt,
         "properties": {**_HEAD_FIELDS, "metadata": {"type": "object"}, **attempt["properties"]},

@@ -324,10 +324,9 @@ def spec() -> Schema:
             ),
             "attemptHistoryLimit": whole(
                 "When the Framework is retried, the completed attempt becomes a FrameworkAttempt object; this many "
-                "are kept. 0 keeps none.",
+                f"are kept. 0 keeps none. Default: {DEFAULT_ATTEMPT_HISTORY}.",
                 minimum=0,
                 maximum=100,
-                default=DEFAULT_ATTEMPT_HISTORY,
             ),
             "replicas": whole(
                 "The number of tasks of the only role, as kubectl scale and autoscalers set it. It overrides "

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import orjson
 import pytest
 import yaml
 
@@ -232,6 +233,23 @@ def _cause_all_requests(cluster: ControlPlane, ns: NamespaceClient) -> None:
     ns.until(lambda: ns.events("GangPending") or None, "the gang is pending")
     ns.kubectl("run", "anchor", "--image=busybox", "--restart=Never", "--labels=app=anchor")
     ns.wait_completed("together")
+    # A FrameworkAttempt of that name exists: the launcher reads its owner; later it deletes the oldest one.
+    attempt = {
+        "apiVersion": "launcher.microsoft.com/v1",
+        "kind": "FrameworkAttempt",
+        "metadata": {"name": "flaky-1"},
+    }
+    ns.kubectl("create", "-f", "-", stdin=orjson.dumps(attempt).decode())
+    policy = {"fancyRetryPolicy": False, "maxRetryCount": 2}
+    ns.submit(
+        a_framework(
+            a_role(tasks=1, pod=a_task_pod("failed")),
+            name="flaky",
+            retryPolicy=policy,
+            attemptHistoryLimit=1,
+        )
+    )
+    ns.wait_completed("flaky")
     # Deleted after its TTL.
     ns.submit(
         a_framework(a_role(tasks=1, pod=a_task_pod("succeeded")), name="brief", ttlSecondsAfterFinished=0)

@@ -20,11 +20,6 @@ class InMemoryLogs:
     def containers(self, namespace: str, pod: str, uid: str | None) -> Sequence[str]:
         return [key[2] for key in self._lines if key[0] == pod and uid in (None, key[1])]
 
-    def previous_uid(self, namespace: str, pod: str, uid: str | None) -> str | None:
-        uids = list(dict.fromkeys(key[1] for key in self._lines if key[0] == pod))
-        at = uids.index(uid) if uid in uids else len(uids) - (uid is None)
-        return uids[at - 1] if at > 0 else None
-
     async def read(
         self, namespace: str, pod: str, uid: str | None, container: str, options: PodLogOptions
     ) -> AsyncIterator[bytes]:

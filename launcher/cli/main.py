@@ -21,7 +21,7 @@ COMMANDS = (
     ("get", "get", "show a Framework and its tasks"),
     ("describe", "describe", "show details of a Framework: conditions, tasks and events"),
     ("why", "why", "explain why a Framework or its tasks do not run, or failed"),
-    ("attempts", "attempts", "list the attempts of a Framework's tasks and the retries left"),
+    ("attempts", "attempts", "list the attempts of a Framework and its tasks, and the retries left"),
     ("logs", "logs", "print the logs of a Framework's tasks"),
     ("events", "events", "list the events of a Framework and its pods, or of a namespace"),
     ("wait", "wait", "wait for a condition of a Framework"),

@@ -33,10 +33,6 @@ class PodLogReader(Protocol):
         """Returns the containers that have a log."""
         ...
 
-    def previous_uid(self, namespace: str, pod: str, uid: str | None) -> str | None:
-        """Returns the uid of the previous pod of that name, or None."""
-        ...
-
     def read(
         self, namespace: str, pod: str, uid: str | None, container: str, options: PodLogOptions
     ) -> AsyncIterator[bytes]:
@@ -54,8 +50,6 @@ class _LogRequest:
 
     container: str
     uid: str | None
-    #: Whether the log of the previous pod of that name is requested.
-    previous_pod: bool
     options: PodLogOptions
 
 
@@ -69,11 +63,6 @@ class PodLogHandler:
         """Returns the log, also of a deleted pod while it is retained; 204 before the pod is scheduled."""
         query = _parse_query(name, request.query, self._clock())
         pod = await self._pod(namespace, name, query.uid)
-        if query.previous_pod:
-            current = query.uid if pod is None else pod["metadata"]["uid"]
-            if (previous := self._logs.previous_uid(namespace, name, current)) is None:
-                raise BadRequest(f'previous pod "{name}" not found')
-            query, pod = replace(query, uid=previous), None
         if pod is None:
             container = self._container_of_deleted(namespace, name, query)
             uid, is_running = query.uid, False
@@ -211,9 +200,7 @@ def _parse_query(pod: str, query: Mapping[str, str], now: float) -> _LogRequest:
         tail_lines=tail,
         limit_bytes=limit,
     )
-    return _LogRequest(
-        query.get("container", ""), query.get("uid") or None, flag(query, "previousPod"), options
-    )
+    return _LogRequest(query.get("container", ""), query.get("uid") or None, options)
 
 
 def _integer(query: Mapping[str, str], name: str, minimum: int, errors: list[FieldError]) -> int | None:

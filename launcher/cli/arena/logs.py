@@ -32,7 +32,7 @@ def logs(args: argparse.Namespace) -> int:
         if args.follow:
             await LogFollower(api, args.name, selector, query, printer.write).run()
         else:
-            await print_logs(api, job.framework, selector, query, printer.write)
+            await print_logs(api, job.framework, selector.sources(job.framework), query, printer.write)
         return 0
 
     return run_with_client(args, work)

@@ -27,6 +27,7 @@ class ApiPath(NamedTuple):
 
 
 FRAMEWORKS = ApiPath("/apis/launcher.microsoft.com/v1", "frameworks")
+FRAMEWORK_ATTEMPTS = ApiPath(FRAMEWORKS.prefix, "frameworkattempts")
 PODS = ApiPath("/api/v1", "pods")
 EVENTS = ApiPath("/api/v1", "events")
 NODES = ApiPath("/api/v1", "nodes")

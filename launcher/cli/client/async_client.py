@@ -137,23 +137,21 @@ class AsyncApiClient:
 
     @asynccontextmanager
     async def log(
-        self, pod: str, parameters: Mapping[str, str], *, previous_pod: bool = False
+        self, pod: str, parameters: Mapping[str, str], *, exact_uid: bool = False
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """
-        The lines of a container's log, without their ends; with *previous_pod*, of the previous pod of that name.
+        The lines of a container's log, without their ends; with *exact_uid*, only of the pod with the uid requested.
 
         Raises NotFound, BadRequest when there is none.
         """
         path = PODS.path(self.namespace, pod, "log")
-        if previous_pod:
-            parameters = {**parameters, "previousPod": "true"}
         async with self._response("GET", path, parameters, timeout=_FOLLOW_TIMEOUT) as response:
             if response.status == _NO_CONTENT:
                 raise NotFound(f"{pod} is not scheduled to a node yet and has no logs")
-            if previous_pod and POD_UID_HEADER not in response.headers:
-                # A cluster ignores this parameter and returns the log of the current pod.
+            if exact_uid and response.headers.get(POD_UID_HEADER) != parameters["uid"]:
+                # kube-apiserver ignores the uid and returns the log of the current pod.
                 raise NotFound(
-                    f"the log of the previous pod {pod} no longer exists: the cluster deletes logs with their pods"
+                    f"the log of an earlier pod {pod} no longer exists: the cluster deletes logs with their pods"
                 )
             yield response_lines(response)
 

@@ -1,8 +1,9 @@
-"""``attempts``: the attempts of a Framework's tasks, and how many retries are left."""
+"""``attempts``: the attempts of a Framework and of its tasks, and how many retries are left."""
 
 import argparse
 import sys
 import time
+from typing import Any
 
 from launcher.cli.arguments import (
     add_name_argument,
@@ -10,14 +11,24 @@ from launcher.cli.arguments import (
     add_server_arguments,
     add_task_argument,
 )
-from launcher.cli.client.api_client import api_client
-from launcher.cli.client.api_path import FRAMEWORKS
+from launcher.cli.client.api_client import ApiClient, api_client
+from launcher.cli.client.api_path import FRAMEWORK_ATTEMPTS, FRAMEWORKS
 from launcher.cli.command import Command
 from launcher.cli.errors import CommandError
-from launcher.cli.output.attempt_table import ATTEMPT_HEADER, TaskAttempts, task_attempts
+from launcher.cli.output.attempt_table import (
+    ATTEMPT_HEADER,
+    FRAMEWORK_ATTEMPT_HEADER,
+    TaskAttempts,
+    framework_attempt_rows,
+    task_attempts,
+)
 from launcher.cli.output.formats import print_object
+from launcher.cli.output.framework_attempts import current_attempt, own_records
 from launcher.cli.output.tables import table_with_reasons
 from launcher.cli.output.terminal import width_of, wrapped
+from launcher.core.names import PodIdentityKey
+
+Json = dict[str, Any]
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,24 +40,41 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _attempts(args: argparse.Namespace) -> int:
     role, index = args.task or (None, None)
+    now = time.time()
     with api_client(args) as api:
         framework = api.get(FRAMEWORKS, args.name)
-    tasks = list(task_attempts(framework, role, index, time.time()))
+        records = _records(api, framework)
+    # Of all tasks only the current attempts of the Framework are listed, of selected ones all.
+    tasks = list(task_attempts(framework, role, index, now, records if role is not None else ()))
     if not tasks:
         selected = "tasks yet" if role is None else f"task {role}" + ("" if index is None else f"/{index}")
         raise CommandError(f"{args.name} has no {selected}")
     if args.output in ("json", "yaml"):
-        print_object({"tasks": [task.as_json() for task in tasks]}, args.output)
+        print_object({"frameworkAttempts": records, "tasks": [task.as_json() for task in tasks]}, args.output)
         return 0
-    _print_table(tasks, wide=args.output == "wide")
+    width = None if args.output == "wide" else width_of(sys.stdout)
+    if current_attempt(framework) > 1 and role is None:
+        rows = framework_attempt_rows(framework, records, now)
+        print(*table_with_reasons(FRAMEWORK_ATTEMPT_HEADER, rows, width), "", sep="\n")
+    _print_tasks(tasks, current_attempt(framework), width)
     return 0
 
 
-def _print_table(tasks: list[TaskAttempts], *, wide: bool) -> None:
+def _records(api: ApiClient, framework: Json) -> list[Json]:
+    """The FrameworkAttempts; none are requested for a Framework that was never retried."""
+    if current_attempt(framework) == 1:
+        return []
+    label = f"{PodIdentityKey.FRAMEWORK_NAME}={framework['metadata']['name']}"
+    return own_records(framework, api.list(FRAMEWORK_ATTEMPTS, labels=label))
+
+
+def _print_tasks(tasks: list[TaskAttempts], current: int, width: int | None) -> None:
+    """Prints all rows, and the retries of tasks in the current attempt of the Framework."""
     rows = [row for task in tasks for row in task.rows()]
-    for line in table_with_reasons(ATTEMPT_HEADER, rows, None if wide else width_of(sys.stdout)):
-        print(line)
-    retried = [task for task in tasks if task.history or task.dropped]
+    print(*table_with_reasons(ATTEMPT_HEADER, rows, width), sep="\n")
+    retried = [
+        task for task in tasks if (task.history or task.dropped) and task.framework_attempt in (None, current)
+    ]
     if retried:
         print()
     for task in retried:
@@ -59,6 +87,8 @@ COMMANDS = {
         _attempts,
         _add_arguments,
         example="launcher attempts mnist worker/0",
-        details="COUNTED is whether the retry after the attempt counts towards maxRetryCount.",
+        details="COUNTED is whether the retry after the attempt counts towards maxRetryCount. If the Framework was "
+        "retried, its own attempts are listed too, and ATTEMPT 2.1 is the first attempt of a task in the second one of "
+        "the Framework.",
     )
 }

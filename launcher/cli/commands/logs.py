@@ -1,6 +1,7 @@
 """``logs``: the logs of a Framework's tasks, as they are now or as they are written."""
 
 import argparse
+import re
 import time
 
 from launcher.cli.arguments import (
@@ -13,10 +14,13 @@ from launcher.cli.arguments import (
 from launcher.cli.client.api_path import FRAMEWORKS
 from launcher.cli.client.async_client import AsyncApiClient, run_with_client
 from launcher.cli.command import Command
+from launcher.cli.errors import UsageError
+from launcher.cli.logs.attempt_pods import AttemptPods
 from launcher.cli.logs.follower import LogFollower
-from launcher.cli.logs.log_sources import LogPrinter, LogQuery, TaskSelector
+from launcher.cli.logs.log_sources import LogPrinter, LogQuery, TaskSelector, WriteLine, matching_lines
 from launcher.cli.logs.reader import print_logs
 from launcher.cli.names import container_name
+from launcher.cli.output.framework_attempts import attempt_number
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +38,24 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--timestamps", action="store_true", help="print the time (UTC) of each line")
     parser.add_argument(
-        "-p", "--previous", action="store_true", help="the logs of the previous run or attempt"
+        "--grep",
+        type=_pattern,
+        metavar="REGEX",
+        help="of these lines, only those that match the regular expression",
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "-p",
+        "--previous",
+        action="store_true",
+        help="the logs before the last restart of the container, or else of the previous attempt",
+    )
+    which.add_argument(
+        "--attempt",
+        type=attempt_number,
+        metavar="ATTEMPT",
+        help="the logs of this attempt, as launcher attempts lists it: 2, or 1.2 (attempt 2 of the task in attempt 1 "
+        "of the Framework)",
     )
     parser.add_argument(
         "-c",
@@ -56,16 +77,32 @@ def _logs(args: argparse.Namespace) -> int:
         previous=args.previous,
     )
 
+    if args.follow and (args.previous or args.attempt):
+        raise UsageError("-f follows the current attempt; use it without --previous and --attempt")
+
     async def work(api: AsyncApiClient) -> int:
         framework = await api.get(FRAMEWORKS, args.name)
-        printer = LogPrinter(is_single=selector.is_single_source(framework))
+        sources = selector.sources(framework)
+        write: WriteLine = LogPrinter(is_single=len(sources) <= 1).write
+        if args.grep is not None:
+            write = matching_lines(write, args.grep, timestamps=query.timestamps)
         if args.follow:
-            await LogFollower(api, args.name, selector, query, printer.write).run()
-        else:
-            await print_logs(api, framework, selector, query, printer.write)
+            await LogFollower(api, args.name, selector, query, write).run()
+            return 0
+        if args.attempt is not None:
+            sources = await AttemptPods(api, framework).sources(sources, args.attempt)
+        await print_logs(api, framework, sources, query, write)
         return 0
 
     return run_with_client(args, work)
+
+
+def _pattern(text: str) -> re.Pattern[bytes]:
+    """A regular expression, for argparse."""
+    try:
+        return re.compile(text.encode())
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from error
 
 
 COMMANDS = {
@@ -73,7 +110,7 @@ COMMANDS = {
         _logs,
         _add_arguments,
         example="launcher logs mnist worker/0 -f --tail 20",
-        details="With several tasks, each line starts with the name of its task. Logs are kept until the Framework is "
-        "deleted, including those of deleted pods.",
+        details="With several tasks, each line starts with the name of its task; with --timestamps, the logs are "
+        "merged by time. Logs are kept until the Framework is deleted, including those of deleted pods.",
     )
 }

@@ -1,5 +1,6 @@
 """Which logs are printed, which part of each, and how."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ class LogSource:
     container: str
     #: Printed before its lines.
     label: str
+    #: The uid of the pod of an earlier attempt; empty: the current pod.
+    uid: str = ""
 
 
 #: Called with each line of a log, without its end.
@@ -39,6 +42,7 @@ class LogQuery:
     #: Seconds since 1970.
     since: float | None = None
     timestamps: bool = False
+    #: The run before the last restart of each container, or else the previous attempt.
     previous: bool = False
 
     @property
@@ -48,7 +52,6 @@ class LogQuery:
             "tailLines": None if self.tail is None else str(self.tail),
             "sinceTime": None if self.since is None else format_rfc3339(int(self.since)),
             "timestamps": "true" if self.timestamps else None,
-            "previous": "true" if self.previous else None,
         }
         return {name: value for name, value in parameters.items() if value is not None}
 
@@ -64,12 +67,14 @@ class TaskSelector:
     def includes(self, role: str, index: int) -> bool:
         return self.role in (None, role) and self.index in (None, index)
 
-    def is_single_source(self, framework: Json) -> bool:
-        """Whether at most one container is selected."""
-        return len(list(self.sources(framework))) <= 1
+    def sources(self, framework: Json) -> list[LogSource]:
+        """The selected containers, by role and index. Raises CommandError if what is selected does not exist."""
+        found = list(self._sources(framework))
+        if not found and self.container is not None:
+            raise CommandError(f"no task of {framework['metadata']['name']} has a container {self.container}")
+        return found
 
-    def sources(self, framework: Json) -> Iterator[LogSource]:
-        """The selected containers, by role and index. Raises CommandError for a role or task that does not exist."""
+    def _sources(self, framework: Json) -> Iterator[LogSource]:
         name, spec = framework["metadata"]["name"], framework["spec"]
         roles = spec.get("taskRoles") or ()
         numbers = zip(roles, tasks_of_roles(spec), strict=True)
@@ -100,6 +105,16 @@ class TaskSelector:
         for index in range(min(tasks, INDEXES_END)) if self.index is None else (self.index,):
             pod = pod_name(framework, name, index)
             yield from self.pod_sources(pod_spec, pod, f"{name}-{index}")
+
+
+def matching_lines(write: WriteLine, pattern: re.Pattern[bytes], *, timestamps: bool) -> WriteLine:
+    """Writes only lines that match *pattern*, apart from their times."""
+
+    def write_matching(source: LogSource, line: bytes) -> None:
+        if pattern.search(line.partition(b" ")[2] if timestamps else line):
+            write(source, line)
+
+    return write_matching
 
 
 class LogPrinter:

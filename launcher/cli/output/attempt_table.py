@@ -1,10 +1,11 @@
-"""The attempts of a Framework's tasks: one row per attempt, and the retries in words."""
+"""The attempts of a Framework and of its tasks: one row per attempt, and the retries in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from launcher.cli.output.framework_summary import attempt_text
-from launcher.cli.output.task_entries import role_entries
+from launcher.cli.output.framework_attempts import current_attempt
+from launcher.cli.output.framework_summary import attempt_text, message_of, state_of
+from launcher.cli.output.task_entries import attempt_entries
 from launcher.cli.output.task_table import task_state
 from launcher.cli.output.terminal import one_line
 from launcher.core import timestamps
@@ -12,7 +13,27 @@ from launcher.core.timestamps import parse_rfc3339
 
 Json = dict[str, Any]
 
+FRAMEWORK_ATTEMPT_HEADER = ("ATTEMPT", "STATE", "DURATION", "COUNTED", "REASON")
 ATTEMPT_HEADER = ("TASK", "ATTEMPT", "STATE", "NODE", "DURATION", "EXIT", "COUNTED", "REASON")
+
+
+def framework_attempt_rows(
+    framework: Json, records: Sequence[Json], now: float
+) -> list[tuple[str, str, str, str, str]]:
+    """The rows under FRAMEWORK_ATTEMPT_HEADER: the recorded attempts, then the current one."""
+    rows = [
+        (
+            str(record["attempt"]),
+            record["attemptStatus"]["completionStatus"]["type"]["name"],
+            _duration(record["attemptStatus"], now),
+            "yes" if record["counted"] else "no",
+            one_line(record["message"]),
+        )
+        for record in records
+    ]
+    attempt = (framework.get("status") or {}).get("attemptStatus") or {}
+    current = (_duration(attempt, now), "", message_of(framework))
+    return [*rows, (str(current_attempt(framework)), state_of(framework, now), *current)]
 
 
 class AttemptRow(NamedTuple):
@@ -32,8 +53,12 @@ class AttemptRow(NamedTuple):
 class TaskAttempts:
     """The attempts of one task."""
 
-    def __init__(self, role: str, entry: Json, policy: Json | None, now: float) -> None:
+    def __init__(
+        self, role: str, entry: Json, policy: Json | None, now: float, framework_attempt: int | None = None
+    ) -> None:
+        """*framework_attempt* is None if the Framework was never retried."""
         self._role, self._entry, self._policy, self._now = role, entry, policy or {}, now
+        self.framework_attempt = framework_attempt
         self.name = f"{role}-{entry['index']}"
         self.history: list[Json] = entry.get("attemptHistory") or []
         self._retried = int(entry["retryPolicyStatus"]["totalRetriedCount"])
@@ -46,6 +71,7 @@ class TaskAttempts:
     def as_json(self) -> Json:
         """The attempts as the status has them."""
         return {
+            **({} if self.framework_attempt is None else {"frameworkAttempt": self.framework_attempt}),
             "task": self.name,
             "droppedAttempts": self.dropped,
             "attempts": [*self.history, self._entry["attemptStatus"]],
@@ -56,10 +82,10 @@ class TaskAttempts:
         for attempt in self.history:
             yield AttemptRow(
                 self.name,
-                str(attempt["id"] + 1),
+                self._number(attempt["id"] + 1),
                 "Succeeded" if attempt["code"] == 0 else "Failed",
                 attempt.get("podNodeName") or "",
-                self._duration(attempt),
+                _duration(attempt, self._now),
                 str(attempt.get("exitCode", "")),
                 "yes" if attempt["counted"] else "no",
                 one_line(attempt["reason"]),
@@ -96,27 +122,42 @@ class TaskAttempts:
         code = (attempt.get("completionStatus") or {}).get("code", -1)
         return AttemptRow(
             self.name,
-            str(self._retried + 1),
+            self._number(self._retried + 1),
             task_state(self._entry, self._now),
             attempt.get("podNodeName") or "",
-            self._duration(attempt),
+            _duration(attempt, self._now),
             str(code) if code >= 0 else "",
             "",
             one_line(self._entry.get("message") or ""),
         )
 
-    def _duration(self, attempt: Json) -> str:
-        start, end = attempt.get("runTime") or attempt.get("startTime"), attempt.get("completionTime")
-        if not start:
-            return ""
-        return timestamps.age((parse_rfc3339(end) if end else self._now) - parse_rfc3339(start))
+    def _number(self, attempt: int) -> str:
+        """``2``, or ``1.2`` for attempt 2 of the task in attempt 1 of the Framework."""
+        return str(attempt) if self.framework_attempt is None else f"{self.framework_attempt}.{attempt}"
 
 
-def task_attempts(framework: Json, role: str | None, index: int | None, now: float) -> Iterator[TaskAttempts]:
-    """The attempts of the selected tasks, by role and index; None selects all."""
+def _duration(attempt: Json, now: float) -> str:
+    start, end = attempt.get("runTime") or attempt.get("startTime"), attempt.get("completionTime")
+    if not start:
+        return ""
+    return timestamps.age((parse_rfc3339(end) if end else now) - parse_rfc3339(start))
+
+
+def task_attempts(
+    framework: Json, role: str | None, index: int | None, now: float, records: Sequence[Json] = ()
+) -> Iterator[TaskAttempts]:
+    """
+    The attempts of the selected tasks, by role and index; None selects all.
+
+    *records* are the FrameworkAttempts whose tasks are listed before the current ones.
+    """
     roles = framework["spec"].get("taskRoles") or ()
     policies = {each["name"]: (each.get("task") or {}).get("retryPolicy") for each in roles}
-    for entries in role_entries(framework):
-        for entry in entries.tasks if role in (None, entries.name) else ():
-            if index in (None, entry["index"]):
-                yield TaskAttempts(entries.name, entry, policies.get(entries.name), now)
+    current = (framework.get("status") or {}).get("attemptStatus") or {}
+    is_retried = current_attempt(framework) > 1
+    for attempt in (*(record["attemptStatus"] for record in records), current):
+        number = int(attempt.get("id") or 0) + 1 if is_retried else None
+        for entries in attempt_entries(attempt):
+            for entry in entries.tasks if role in (None, entries.name) else ():
+                if index in (None, entry["index"]):
+                    yield TaskAttempts(entries.name, entry, policies.get(entries.name), now, number)

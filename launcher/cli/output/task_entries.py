@@ -25,7 +25,11 @@ class RoleEntries(NamedTuple):
 
 def role_entries(framework: Json) -> list[RoleEntries]:
     """The tasks of the current attempt, by role; none before there is a status."""
-    attempt = (framework.get("status") or {}).get("attemptStatus") or {}
+    return attempt_entries((framework.get("status") or {}).get("attemptStatus") or {})
+
+
+def attempt_entries(attempt: Json) -> list[RoleEntries]:
+    """The tasks of an attempt in a status or in a FrameworkAttempt, by role."""
     return [_role(role, attempt["startTime"]) for role in attempt.get("taskRoleStatuses") or ()]
 
 
@@ -50,9 +54,10 @@ def _expanded_tasks(role: Json, attempt_start: str) -> Iterator[Json]:
             _column(retry.get("accountableRetriedCount", 0), count),
             _column(retry.get("retryDelaySec"), count),
             _column(seconds.get("attemptCompletionTime"), count),
+            _column(entry.get("podUID"), count),
             strict=True,
         )
-        for index, message, completion, retries, accountable, delay, completed in rows:
+        for index, message, completion, retries, accountable, delay, completed, uid in rows:
             end = None if completed is None else format_rfc3339(parse_rfc3339(attempt_start) + completed)
             yield {
                 "index": index,
@@ -63,7 +68,7 @@ def _expanded_tasks(role: Json, attempt_start: str) -> Iterator[Json]:
                     "accountableRetriedCount": accountable,
                     "retryDelaySec": delay,
                 },
-                "attemptStatus": {"completionTime": end, "completionStatus": completion},
+                "attemptStatus": {"completionTime": end, "completionStatus": completion, "podUID": uid},
             }
 
 

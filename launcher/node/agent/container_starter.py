@@ -48,8 +48,6 @@ class ContainerStarter:
 
     async def prepare(self, pod: Object) -> PreparedVolumes:
         """Prepares the pod's volumes. Raises VolumeFailed."""
-        meta = pod["metadata"]
-        self._dependencies.logs.create_directory(meta["namespace"], meta["name"], meta["uid"])
         objects = await self._get_objects(pod, volume_references(pod))
         volumes = await self._dependencies.volumes.prepare(self._downward_api(pod), objects)
         remarks = [f'volume "{name}": {volume.remark}' for name, volume in volumes.items() if volume.remark]

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,22 +56,6 @@ class ContainerLogs:
                     remaining -= len(text)
                     if remaining <= 0:
                         return
-
-    def create_directory(self, namespace: str, pod: str, uid: str) -> None:
-        """Creates the pod's directory, so that ``previous_uid`` finds it even if it never writes a log."""
-        if all(map(is_file_name, (namespace, pod, uid))):
-            # Without it, only the order of the pods is lost.
-            with suppress(OSError):
-                (self._root / namespace / pod / uid).mkdir(parents=True, exist_ok=True)
-
-    def previous_uid(self, namespace: str, pod: str, uid: str | None) -> str | None:
-        """The uid of the pod of that name before *uid*; None for *uid* is the newest pod of that name."""
-        if not (is_file_name(namespace) and is_file_name(pod)):
-            return None
-        folder = self._root / namespace / pod
-        uids = sorted(_names(folder), key=lambda name: (folder / name).stat().st_mtime_ns)
-        index = uids.index(uid) if uid in uids else len(uids) - (uid is None)
-        return uids[index - 1] if index > 0 else None
 
     def tail(self, path: Path, lines: int, max_bytes: int) -> str:
         """The last *lines* of the log at *path*, and of those the last *max_bytes*; empty if there is none."""

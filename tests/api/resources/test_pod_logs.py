@@ -33,10 +33,6 @@ class RecordingLogs:
     def containers(self, namespace: str, pod: str, uid: str | None) -> Sequence[str]:
         return [container for name, whose, container in self.kept if (name, whose) == (pod, uid)]
 
-    def previous_uid(self, namespace: str, pod: str, uid: str | None) -> str | None:
-        uids = [whose for name, whose, _ in self.kept if name == pod]
-        return uids[uids.index(uid) - 1] if uid in uids[1:] else None
-
     async def read(
         self, namespace: str, pod: str, uid: str | None, container: str, options: PodLogOptions
     ) -> AsyncIterator[bytes]:

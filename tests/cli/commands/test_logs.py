@@ -80,17 +80,26 @@ def test_a_first_attempt_has_no_previous_log(mnist: InMemoryLauncher, capsys: Ca
     mnist.run("mnist-worker-0", "first try")
 
     assert main(["logs", "mnist", "worker/0", "-p"]) == 1
-    assert capsys.readouterr().err == 'previous pod "mnist-worker-0" not found\n'
+    expected = "worker-0 has no previous attempt; list them with: launcher attempts mnist\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_previous_logs_of_deleted_pods_are_not_available_on_a_cluster(
     served: Served, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     async def framework(_: web.Request) -> web.Response:
-        return web.json_response(a_framework(a_role(tasks=1)))
+        task = {
+            "index": 0,
+            "retryPolicyStatus": {"totalRetriedCount": 1},
+            "attemptHistory": [{"id": 0, "podUID": "first"}],
+            "attemptStatus": {"podUID": "second"},
+        }
+        roles = [{"name": "worker", "taskStatuses": [task]}]
+        status = {"attemptStatus": {"id": 0, "startTime": "2026-01-01T00:00:00Z", "taskRoleStatuses": roles}}
+        return web.json_response({**a_framework(a_role(tasks=1)), "status": status})
 
     async def log(request: web.Request) -> web.Response:
-        # As a kubelet responds, which does not support previousPod.
+        # As kube-apiserver responds, which ignores uid.
         if "previous" in request.query:
             status = {"kind": "Status", "code": 400, "reason": "BadRequest", "message": "previous not found"}
             return web.json_response(status, status=400)
@@ -104,7 +113,7 @@ def test_previous_logs_of_deleted_pods_are_not_available_on_a_cluster(
     assert main(["logs", "mnist", "-p"]) == 1
     printed_ = capsys.readouterr()
     assert printed_.out == ""
-    assert "the log of the previous pod mnist-worker-0 no longer exists" in printed_.err
+    assert "the log of an earlier pod mnist-worker-0 no longer exists" in printed_.err
 
 
 @pytest.mark.parametrize(

@@ -279,19 +279,6 @@ async def test_without_a_uid_the_newest_pod_of_the_name_is_read(logs: ContainerL
     assert logs.containers("ns", "pod", None) == ["main"]
 
 
-def test_the_previous_uid_includes_pods_without_logs(logs: ContainerLogs) -> None:
-    assert logs.previous_uid("ns", "pod", None) is None
-    for uid, age in (("b", 300), ("a", 200), ("c", 100)):
-        logs.create_directory("ns", "pod", uid)
-        folder = logs.path("ns", "pod", uid, "main", 0).parent.parent
-        os.utime(folder, (time.time() - age, time.time() - age))
-    a_writer(logs, uid="d").close(NOON)
-
-    assert [logs.previous_uid("ns", "pod", uid) for uid in ("b", "a", "c", "d")] == [None, "b", "a", "c"]
-    assert logs.previous_uid("ns", "pod", None) == "c"
-    assert logs.previous_uid("ns", "pod", "has no directory yet") == "d"
-
-
 @pytest.mark.parametrize("name", ["", ".", "..", "../ns", "a/b", "gone", "a\0b"])
 async def test_names_cannot_lead_out_of_the_log_directory(
     logs: ContainerLogs, tmp_path: Path, name: str

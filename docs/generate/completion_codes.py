@@ -31,6 +31,7 @@ MEANINGS: Mapping[Code, str] = {
     Code.GANG_TIMEOUT: "The tasks of the gang could not be placed together within `gang.timeoutSeconds`.",
     Code.POD_CREATION_TRANSIENT_ERROR: "The API server rejected the pod for now, for example because of a full quota.",
     Code.POD_CREATION_PERMANENT_ERROR: "The API server rejected the pod as invalid or forbidden: change the template.",
+    Code.POD_START_PERMANENT_ERROR: "The pod can never start (`failFast`): change it, or create what is missing.",
     Code.STOP_FRAMEWORK_REQUESTED: "A user stopped the Framework (`launcher stop`, or `executionType: Stop`).",
     Code.ACTIVE_DEADLINE_EXCEEDED: "The Framework ran for longer than `activeDeadlineSeconds`.",
     Code.FRAMEWORK_ATTEMPT_COMPLETION: "The task was ended because the attempt of its Framework had completed.",

@@ -44,6 +44,7 @@ class Code(IntEnum):
     GANG_TIMEOUT = -113
     POD_CREATION_TRANSIENT_ERROR = -120
     POD_CREATION_PERMANENT_ERROR = -200
+    POD_START_PERMANENT_ERROR = -201
     STOP_FRAMEWORK_REQUESTED = -210
     ACTIVE_DEADLINE_EXCEEDED = -211
     FRAMEWORK_ATTEMPT_COMPLETION = -220
@@ -74,6 +75,7 @@ PREDEFINED: Mapping[int, Meaning] = {
     Code.GANG_TIMEOUT: Meaning("GangTimeout", _TRANSIENT_CONFLICT),
     Code.POD_CREATION_TRANSIENT_ERROR: Meaning("PodCreationTransientError", _TRANSIENT),
     Code.POD_CREATION_PERMANENT_ERROR: Meaning("PodCreationPermanentError", _PERMANENT),
+    Code.POD_START_PERMANENT_ERROR: Meaning("PodStartPermanentError", _PERMANENT),
     Code.STOP_FRAMEWORK_REQUESTED: Meaning("StopFrameworkRequested", _PERMANENT),
     Code.ACTIVE_DEADLINE_EXCEEDED: Meaning("ActiveDeadlineExceeded", _PERMANENT),
     Code.FRAMEWORK_ATTEMPT_COMPLETION: Meaning("FrameworkAttemptCompletion", _PERMANENT),

@@ -8,13 +8,14 @@ rebuilt from the store after a restart.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from launcher.core.errors import LauncherError, NotFound
 from launcher.core.events import ObjectEvent
 from launcher.core.pods.observed_pod import has_terminated, node_name
+from launcher.core.pods.start_failure import EXCEEDS_CAPACITY
 from launcher.core.timestamps import format_rfc3339
 from launcher.scheduling.cluster_state import node_attributes
 from launcher.scheduling.engine import COMPONENT, Binding, SchedulingEngine
@@ -254,7 +255,9 @@ class Scheduler:
         condition = unscheduled.blocked_by
         if condition is None:
             message = self._engine.unschedulable_reason(key)
-            condition = ScheduledCondition("Unschedulable", message) if message is not None else None
+            if message is not None:
+                exceeds = self._engine.exceeds_capacity(key)
+                condition = ScheduledCondition("Unschedulable", message, exceeds)
         return condition if condition != unscheduled.view.condition else None
 
     async def _write_condition(self, key: Key) -> None:
@@ -263,17 +266,10 @@ class Scheduler:
         self._queued_conditions.discard(key)
         if unscheduled is None or condition is None:
             return
-        since = unscheduled.view.condition_since or format_rfc3339(int(self._clock()))
-        written = {
-            "type": POD_SCHEDULED,
-            "status": "False",
-            "reason": condition.reason,
-            "message": condition.message,
-            "lastTransitionTime": since,
-        }
+        conditions = _conditions(condition, unscheduled.view, format_rfc3339(int(self._clock())))
         change = {
             "metadata": {"resourceVersion": unscheduled.view.version},
-            "status": {"conditions": [*unscheduled.view.conditions, written]},
+            "status": {"conditions": conditions},
         }
         try:
             updated = await self._store.patch(PODS, *key, MergePatch(change), subresource="status")
@@ -286,6 +282,31 @@ class Scheduler:
         self._pods.upsert(updated)
         if condition != _GATED:
             self._events.record(updated, [ObjectEvent("FailedScheduling", condition.message, warning=True)])
+
+
+def _conditions(condition: ScheduledCondition, view: PodView, now: str) -> list[Mapping[str, Any]]:
+    """All conditions of the pod, with *condition*."""
+    written: list[Mapping[str, Any]] = [
+        *view.conditions,
+        {
+            "type": POD_SCHEDULED,
+            "status": "False",
+            "reason": condition.reason,
+            "message": condition.message,
+            "lastTransitionTime": view.condition_since or now,
+        },
+    ]
+    if condition.exceeds_capacity:
+        written.append(
+            {
+                "type": EXCEEDS_CAPACITY,
+                "status": "True",
+                "reason": "RequestsExceedNodes",
+                "message": condition.message,
+                "lastTransitionTime": view.exceeds_since or now,
+            }
+        )
+    return written
 
 
 def _scheduler_not_found(name: str) -> ObjectEvent:

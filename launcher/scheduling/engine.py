@@ -359,6 +359,16 @@ class SchedulingEngine:
         gang = self._gangs.gang(key) if key in self._pending else None
         return gang.message() if gang is not None else None
 
+    def exceeds_capacity(self, key: Key) -> bool:
+        """Whether the pending pod requests more of a resource than any node has, even if it were empty."""
+        queued, nodes = self._pending.get(key), self._cluster.nodes.values()
+        if queued is None or not nodes:
+            return False
+        return any(
+            amount > max(node.attributes.allocatable.get(name, 0) for node in nodes)
+            for name, amount in queued.pod.requirements.requests.items()
+        )
+
     def take_newly_rejected(self) -> Iterator[Key]:
         """Yields pods that were rejected for the first time since the last call."""
         rejected = [

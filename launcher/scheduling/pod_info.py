@@ -7,6 +7,7 @@ from typing import Any, Final
 from launcher.core.names import GANG_ANNOTATION, GANG_MIN_ANNOTATION
 from launcher.core.owner_references import controller_uid
 from launcher.core.pods.observed_pod import is_deleted
+from launcher.core.pods.start_failure import EXCEEDS_CAPACITY
 from launcher.core.timestamps import parse_rfc3339
 from launcher.scheduling.cluster_state import GangMembership, PodInfo
 from launcher.scheduling.pod_requirements import pod_requirements
@@ -27,6 +28,8 @@ class ScheduledCondition:
 
     reason: str
     message: str
+    #: No node could run the pod even if it were empty, which is a condition of its own.
+    exceeds_capacity: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,10 @@ class PodView:
     missing_scheduler: str
     #: The current PodScheduled condition, or None.
     condition: ScheduledCondition | None
-    #: Its lastTransitionTime, or empty.
+    #: The lastTransitionTime of PodScheduled, and of the condition that no node has the capacity, or empty.
     condition_since: str
-    #: All conditions except PodScheduled.
+    exceeds_since: str
+    #: All other conditions.
     conditions: Sequence[Mapping[str, Any]]
 
 
@@ -57,7 +61,10 @@ def needs_node(pod: Object) -> bool:
 def pod_view(pod: Object) -> PodView:
     meta, spec = pod["metadata"], pod["spec"]
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    condition = next((candidate for candidate in conditions if candidate.get("type") == POD_SCHEDULED), None)
+    condition, exceeds = (
+        next((candidate for candidate in conditions if candidate.get("type") == kind), None)
+        for kind in (POD_SCHEDULED, EXCEEDS_CAPACITY)
+    )
     scheduler = spec.get("schedulerName") or SCHEDULER_NAME
     return PodView(
         uid=meta["uid"],
@@ -66,11 +73,16 @@ def pod_view(pod: Object) -> PodView:
         priority=_priority(spec),
         created=parse_rfc3339(meta["creationTimestamp"]),
         missing_scheduler="" if scheduler == SCHEDULER_NAME else scheduler,
-        condition=ScheduledCondition(condition.get("reason") or "", condition.get("message") or "")
+        condition=ScheduledCondition(
+            condition.get("reason") or "", condition.get("message") or "", exceeds is not None
+        )
         if condition is not None
         else None,
         condition_since=(condition or {}).get("lastTransitionTime") or "",
-        conditions=[candidate for candidate in conditions if candidate is not condition],
+        exceeds_since=(exceeds or {}).get("lastTransitionTime") or "",
+        conditions=[
+            candidate for candidate in conditions if candidate is not condition and candidate is not exceeds
+        ],
     )
 
 

@@ -136,6 +136,12 @@ def task() -> Schema:
                 "A pod that is Pending for longer than this fails its attempt. Default: no limit.",
                 **POSITIVE,
             ),
+            "failFast": {
+                "description": "A pod that can never start fails its attempt as a permanent failure: an invalid image "
+                "name, a command that does not exist, a missing Secret or ConfigMap (after two minutes), or in local "
+                "mode a request that exceeds every node. false waits. Default: true.",
+                "type": ["boolean", "null"],
+            },
             "podFailureSpec": pod_failure_spec(),
             "pod": {
                 "description": "The pod of each task: metadata and spec, as in Kubernetes.",

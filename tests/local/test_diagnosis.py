@@ -36,7 +36,10 @@ class Situations:
         """A Framework with one role; *pod* are fields of the pod's spec, and ``container`` those of its container."""
         container = self.container(*command, **pod.pop("container", {}))
         spec = pod.pop("framework", {})
-        self.create(name, a_role(tasks=tasks, pod=a_pod_template(container, **pod), **(role or {})), **spec)
+        built = a_role(tasks=tasks, pod=a_pod_template(container, **pod), **(role or {}))
+        # The situation stays until its test has found the cause.
+        built["task"]["failFast"] = False
+        self.create(name, built, **spec)
 
     def container(self, *command: str, **fields: Any) -> Json:
         """A container that is ended with the server."""

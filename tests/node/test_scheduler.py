@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from launcher.core.errors import NotFound, Unavailable
+from launcher.core.pods.start_failure import EXCEEDS_CAPACITY
 from launcher.node.scheduler import Scheduler
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.event_recorder import EventRecorder
@@ -120,6 +121,24 @@ async def test_an_unschedulable_pod_gets_a_condition_and_an_event() -> None:
         "lastTransitionTime": "2023-11-14T22:13:20Z",
     }
     assert await events_about(store) == [("Warning", "FailedScheduling", message, "default-scheduler")]
+
+
+async def test_a_request_that_exceeds_every_node_is_a_condition_until_a_node_has_enough() -> None:
+    store = await with_nodes(node_json("n1", cpu=1), node_json("n2", cpu=2))
+    await store.create(PODS, pod_json("large", requests={"cpu": 4}))
+    await store.create(PODS, pod_json("full", requests={"cpu": 2}))
+    await store.create(PODS, pod_json("waits", requests={"cpu": 2}))
+
+    async with running(*scheduling(store)):
+        await eventually(lambda: has_condition(store, "Unschedulable", "large"))
+        pod = await pod_of(store, "large")
+        await eventually(lambda: has_condition(store, "Unschedulable", "waits"))
+        other = await pod_of(store, "waits")
+        await store.create(NODES, node_json("n3", cpu=8))
+        await eventually(lambda: is_bound(store, "large"))
+
+    assert EXCEEDS_CAPACITY in {condition["type"] for condition in pod["status"]["conditions"]}
+    assert EXCEEDS_CAPACITY not in {condition["type"] for condition in other["status"]["conditions"]}
 
 
 async def test_a_pending_pod_is_bound_when_a_node_is_added_or_a_pod_terminates() -> None:

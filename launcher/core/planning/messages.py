@@ -174,6 +174,10 @@ def pending_deadline(seconds: int, reason: str) -> str:
     )
 
 
+def start_failed(reason: str) -> str:
+    return f"the pod can never start: {reason.removesuffix('.')}"
+
+
 def active_deadline(seconds: int | None) -> str:
     return f"activeDeadlineSeconds ({seconds}) exceeded"
 

@@ -130,6 +130,18 @@ def _pod_observed(task: TaskStatus, pod: ObservedPod | None, context: RoleContex
 
 
 def _pod_not_terminated(task: TaskStatus, pod: ObservedPod, context: RoleContext) -> TaskUpdate:
+    failure = pod.start_failure
+    if failure is None or context.role is None or not context.role.fail_fast:
+        return _pod_may_start(task, pod, context)
+    if context.now >= failure.fails_at:
+        completion = completion_for(Code.POD_START_PERMANENT_ERROR, messages.start_failed(failure.reason))
+        return _complete_with_pod(_with_completion(task, completion, context), pod, context)
+    update = _pod_may_start(task, pod, context)
+    due = failure.fails_at if update.recheck_at is None else min(failure.fails_at, update.recheck_at)
+    return replace(update, recheck_at=due)
+
+
+def _pod_may_start(task: TaskStatus, pod: ObservedPod, context: RoleContext) -> TaskUpdate:
     if pod.phase == "Running" and task.state is not State.RUNNING:
         return _enter(task, State.RUNNING, context, "")
     if pod.phase == "Running":

@@ -7,6 +7,7 @@ from typing import Any
 from launcher.core.json_access import as_object
 from launcher.core.names import TaskIdentity, task_identity
 from launcher.core.owner_references import controller_uid
+from launcher.core.pods.start_failure import StartFailure, start_failure
 from launcher.core.spec import PodName
 from launcher.core.timestamps import Time, parse_rfc3339
 
@@ -39,6 +40,8 @@ class ObservedPod:
     deletion_stalled: bool = False
     #: Why the pod or one of its containers does not run, as reported by the cluster.
     pending_reason: str = ""
+    #: Why it can never start; None if it may.
+    start_failure: StartFailure | None = None
     #: ``pod.status`` of a terminated pod, for the failure classifier.
     terminal_status: Mapping[str, Any] | None = None
 
@@ -73,6 +76,8 @@ def pod_from_json(obj: Mapping[str, Any]) -> ObservedPod:
     meta = obj["metadata"]
     status = obj.get("status") or {}
     phase = status.get("phase") or "Pending"
+    created = parse_rfc3339(meta["creationTimestamp"])
+    pending_reason = _pending_reason(status) if phase in ("Pending", "Running") else ""
     return ObservedPod(
         name=PodName(meta["name"]),
         uid=meta["uid"],
@@ -80,14 +85,15 @@ def pod_from_json(obj: Mapping[str, Any]) -> ObservedPod:
         owner=controller_uid(obj),
         task=task_identity(obj),
         phase=phase,
-        created=parse_rfc3339(meta["creationTimestamp"]),
+        created=created,
         node=node_name(obj),
         ip=status.get("podIP"),
         host_ip=status.get("hostIP"),
         ready=_is_true(status, "Ready"),
         deletion_requested=_deletion_request_time(meta),
         deletion_stalled=meta.get("deletionGracePeriodSeconds") == 0 and not meta.get("finalizers"),
-        pending_reason=_pending_reason(status) if phase in ("Pending", "Running") else "",
+        pending_reason=pending_reason,
+        start_failure=start_failure(status, created) if pending_reason else None,
         terminal_status=status if phase in TERMINAL_PHASES else None,
     )
 

@@ -1,5 +1,7 @@
 """Deadlines, kept pods, retries, background roles, deletion and clocks in the planner."""
 
+from typing import Any
+
 import pytest
 
 from launcher.core.planning.actions import CreatePod, DeletePod, ListPodsLive
@@ -132,6 +134,61 @@ def test_a_pod_that_is_pending_past_its_deadline_fails() -> None:
     completion = harness.task("w0").attempt.completion
     assert completion is not None
     assert completion.diagnostics == "pendingDeadlineSeconds (60) exceeded (Unschedulable: 0/3 nodes)"
+
+
+# task.failFast.
+
+
+def an_invalid_image() -> dict[str, Any]:
+    waiting = {"reason": "InvalidImageName", "message": "couldn't parse image name"}
+    return {"phase": "Pending", "containerStatuses": [{"name": "c", "state": {"waiting": waiting}}]}
+
+
+def test_a_pod_that_can_never_start_fails_its_attempt_after_a_grace_and_is_deleted() -> None:
+    harness = new_harness(a_role("w", retry=(True, 5)))
+    harness.sync()
+    harness.report_status("w0", an_invalid_image())
+    harness.sync()
+
+    due = harness.plan().requeue_at
+    before = harness.task("w0").state
+    harness.advance(10)
+    harness.sync()
+
+    assert due == START + 10
+    assert before is State.PREPARING
+    completion = harness.task("w0").attempt.completion
+    assert completion is not None
+    assert (completion.code, completion.phrase) == (-201, "PodStartPermanentError")
+    assert "couldn't parse image name" in completion.diagnostics
+    assert harness.task_counters("w0") == (0, 0), "a permanent failure is not retried"
+    assert harness.existing_pods() == set()
+
+
+def test_without_fail_fast_a_pod_that_can_never_start_waits() -> None:
+    harness = new_harness(a_role("w", fail_fast=False))
+    harness.sync()
+    harness.report_status("w0", an_invalid_image())
+    harness.sync()
+
+    harness.advance(100_000)
+
+    assert harness.task("w0").state is State.PREPARING
+    assert harness.plan().requeue_at is None
+
+
+def test_a_pod_whose_missing_secret_is_created_in_time_does_not_fail() -> None:
+    harness = new_harness(a_role("w"))
+    harness.sync()
+    waiting = {"reason": "CreateContainerConfigError", "message": 'secret "s" not found'}
+    status = {"phase": "Pending", "containerStatuses": [{"name": "c", "state": {"waiting": waiting}}]}
+    harness.report_status("w0", status)
+    harness.advance(60)
+    harness.run_pods("w0")
+
+    harness.advance(1000)
+
+    assert harness.task("w0").state is State.RUNNING
 
 
 def test_a_pod_that_runs_before_its_pending_deadline_does_not_fail() -> None:

@@ -80,6 +80,8 @@ lock:  ## Resolve the newest versions of all dependencies into the lock files. N
 	  --upgrade --group build pyproject.toml -o requirements.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  -c requirements.lock --upgrade --group dev pyproject.toml -o requirements-dev.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --upgrade --group s3-server -o requirements-s3.lock
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Framework Launcher needs Python 3.11 or newer; name one with: make PYTHON=python3.12 …")'
@@ -91,8 +93,10 @@ $(VENV)/.runtime: $(VENV)/.made requirements.lock pyproject.toml
 	$(INSTALL) --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock requirements-s3.lock
 	$(INSTALL) --require-hashes -r requirements-dev.lock
+	$(PYTHON) -m venv $(VENV)/s3-server
+	$(VENV)/s3-server/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-s3.lock
 	touch $@
 
 clean:  ## Delete the virtual environment, build results and caches.

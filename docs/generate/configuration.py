@@ -7,7 +7,7 @@ from docs.generate.markdown import code, page, sentence, table
 from launcher.cli.commands import serve
 from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.settings.cluster import LOCAL_ONLY
-from launcher.settings.local import KUBERNETES_ONLY
+from launcher.settings.local import KUBERNETES_ONLY, LOG_ARCHIVE
 
 _INTRODUCTION = """\
 Every setting of `launcher serve` is a flag, an environment variable and a line of the config file,
@@ -59,7 +59,7 @@ def _variable(name: str) -> str:
 def _mode(name: str) -> str:
     if name in LOCAL_ONLY:
         return "local"
-    only_kubernetes = (*KUBERNETES_ONLY, "metrics-auth", "serve-frameworkcontroller")
+    only_kubernetes = (*KUBERNETES_ONLY, *LOG_ARCHIVE, "metrics-auth", "serve-frameworkcontroller")
     return "Kubernetes" if name in only_kubernetes else "both"
 
 

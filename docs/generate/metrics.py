@@ -7,8 +7,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from itertools import islice
 
 from docs.generate.markdown import code, page, sentence, table
+from launcher.api.middleware.metrics import CallbackCounter
+from launcher.controller.log_copier import LogArchiveCounts
+from launcher.wiring.log_archive import log_archive_metrics
 
 _INTRODUCTION = """\
 `GET /metrics` serves these metrics in the text format of Prometheus. A launcher with `--token-file`
@@ -18,9 +22,17 @@ Kubernetes](install-kubernetes.md#install-with-kustomize))."""
 
 #: Metrics that only local mode has.
 LOCAL_ONLY = frozenset({"launcher_log_bytes", "launcher_log_removed_bytes", "launcher_store_objects"})
-#: Metrics that only Kubernetes mode has: type and meaning.
-KUBERNETES_ONLY: Mapping[str, tuple[str, str]] = {
-    "launcher_leader": ("gauge", "1 on the replica that is the leader, 0 on the others."),
+#: Metrics that only Kubernetes mode has: type, labels and meaning.
+KUBERNETES_ONLY: Mapping[str, tuple[str, str, str]] = {
+    "launcher_leader": ("gauge", "", "1 on the replica that is the leader, 0 on the others."),
+    **{
+        metric.name: (
+            "counter" if isinstance(metric, CallbackCounter) else "gauge",
+            ", ".join(code(name) for labels, _ in islice(metric.samples(), 1) for name, _ in labels),
+            f"{metric.text} With `--log-archive` only.",
+        )
+        for metric in log_archive_metrics(LogArchiveCounts())
+    },
 }
 #: Labels of metrics that a new launcher may have no sample of.
 LABELS_WITHOUT_SAMPLES: Mapping[str, list[str]] = {
@@ -41,7 +53,7 @@ def metrics_page() -> str:
         name: (code(name), kinds[name], ", ".join(map(code, labels.get(name, ()))), sentence(meaning))
         for name, meaning in sorted(re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE))
     }
-    cluster = [(code(name), kind, "", meaning) for name, (kind, meaning) in KUBERNETES_ONLY.items()]
+    cluster = [(code(name), *row) for name, row in KUBERNETES_ONLY.items()]
     head = ("metric", "type", "labels", "meaning")
     return page(
         "Metrics reference",

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from launcher.controller.attempt_hook import AttemptHook
 from launcher.controller.framework_state import FrameworkState, Validator
+from launcher.controller.log_archiver import LogArchiver
+from launcher.controller.log_copier import ContainerLogCopier
 from launcher.controller.pod_control import PodControl
 from launcher.controller.retry_state import TIMER_TOLERANCE_SECONDS
 from launcher.core.errors import Conflict, LauncherError, NotFound, OutcomeUnknown
@@ -124,8 +126,13 @@ class FrameworkController:
         validate: Validator = validation_errors,
         hooks: Sequence[AttemptHook] = (),
         informers: SharedInformers | None = None,
+        log_copier: ContainerLogCopier | None = None,
     ) -> None:
-        """*validate* is the validation before pods are created, for objects that were stored without admission."""
+        """
+        *validate* is the validation before pods are created, for objects that were stored without admission.
+
+        With a *log_copier*, logs are archived before pods are deleted.
+        """
         self._validate = validate
         self._store, self._clock, self._jitter = store, clock, jitter
         self._planner_options = planner_options or PlannerOptions()
@@ -155,7 +162,18 @@ class FrameworkController:
             component=_COMPONENT,
         )
         self._events = EventRecorder(store, clock, interval=self._options.event_interval_seconds)
-        self._pod_control = PodControl(store, self._pods, self._options.max_calls, hooks)
+        self._log_archiver = None if log_copier is None else self._new_log_archiver(log_copier, informers)
+        self._pod_control = PodControl(store, self._pods, self._options.max_calls, hooks, self._log_archiver)
+
+    def _new_log_archiver(self, copier: ContainerLogCopier, informers: SharedInformers) -> LogArchiver:
+        archiver = LogArchiver(copier, record=self._events.record, on_deletable=self._on_pod_deletable)
+        informers.add_event_handler(
+            PODS,
+            EventHandlerFuncs(archiver.on_pod_upsert, archiver.on_pod_delete),
+            component="log-archiver",
+            selector=FRAMEWORK_PODS,
+        )
+        return archiver
 
     async def run(self) -> None:
         """
@@ -165,10 +183,11 @@ class FrameworkController:
         """
         async with asyncio.TaskGroup() as group:
             group.create_task(self._events.run())
-            informer_tasks = [group.create_task(self._own_informers.run())] if self._own_informers else []
+            helpers = [helper for helper in (self._own_informers, self._log_archiver) if helper is not None]
+            tasks = [group.create_task(helper.run()) for helper in helpers]
             await self._wait_for_first(self._pods.synced, self._stopping)
             await run_workers(self._queue, self.reconcile, self._options.workers)
-            for task in informer_tasks:
+            for task in tasks:
                 task.cancel()
             await self._save_all()
             self._events.close()
@@ -240,6 +259,12 @@ class FrameworkController:
         framework = self._pod_index.remove(key)
         state = self._states.get(framework) if framework is not None else None
         if framework is not None and state is not None and state.pod_deleted(PodName(key[1])):
+            self._queue.add(framework)
+
+    def _on_pod_deletable(self, framework: Key, pod: PodName) -> None:
+        state = self._states.get(framework)
+        if state is not None:
+            state.requeue_task(pod)
             self._queue.add(framework)
 
     # Reconciling.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from launcher.controller.attempt_hook import AttemptHook
 from launcher.controller.attempt_recorder import AttemptRecorder
 from launcher.controller.framework_state import FrameworkState
+from launcher.controller.log_archiver import LogArchiver
 from launcher.core.errors import (
     AlreadyExists,
     Conflict,
@@ -49,9 +50,14 @@ class PodControl:
     """
 
     def __init__(
-        self, store: Store, pods: Informer, max_calls: int, hooks: Sequence[AttemptHook] = ()
+        self,
+        store: Store,
+        pods: Informer,
+        max_calls: int,
+        hooks: Sequence[AttemptHook] = (),
+        log_archiver: LogArchiver | None = None,
     ) -> None:
-        self._store, self._pods, self._hooks = store, pods, hooks
+        self._store, self._pods, self._hooks, self._log_archiver = store, pods, hooks, log_archiver
         self._attempts = AttemptRecorder(store)
         self._max_calls = max_calls
         self._slots = asyncio.Semaphore(max_calls)
@@ -204,6 +210,8 @@ class PodControl:
         if self._is_paused(state):
             state.retry.retry_pod(action.name)
             return
+        if not self._is_deletable(state, action.name, action.uid):
+            return
         options = DeleteOptions(uid=action.uid, grace=0 if action.force else None)
         try:
             deleted = await self._store.delete(PODS, *key, options)
@@ -223,7 +231,16 @@ class PodControl:
             else:
                 self._pods.remove(key, version_of(deleted))
 
+    def _is_deletable(self, state: FrameworkState, name: PodName, uid: str) -> bool:
+        """Whether the logs of the pod are archived. If not, its task is planned again when they are, or in time."""
+        archiver = self._log_archiver
+        return archiver is None or archiver.is_deletable((state.key[0], name), uid)
+
     async def _delete_framework(self, state: FrameworkState) -> None:
+        pods = filter(None, map(state.pod, state.pod_names))
+        # All are checked, so that all are archived at the same time.
+        if [pod for pod in pods if not self._is_deletable(state, pod.name, pod.uid)]:
+            return
         # Of this version only: an edit since then may have set a longer ttlSecondsAfterFinished.
         options = DeleteOptions(
             uid=state.uid, version=state.writer.version, propagation=Propagation.FOREGROUND

@@ -13,6 +13,7 @@ from launcher.settings.values import (
     InvalidSetting,
     is_loopback,
     parse_address,
+    parse_archive_url,
     parse_unix_socket,
     parse_url,
 )
@@ -30,6 +31,10 @@ LOCAL_ONLY = (
     "log-disk-reserve",
 )
 
+#: A smaller tail would not contain a traceback; a larger one needs too much memory while logs are read.
+_MIN_TAIL_BYTES, _MAX_TAIL_BYTES = 4096, 64 * 1024 * 1024
+_MIN_ARCHIVE_TIMEOUT_SECONDS = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
@@ -45,6 +50,17 @@ class InPod:
 
     host: str
     port: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogArchiveSettings:
+    """The log archive."""
+
+    url: str
+    #: Of each container's log.
+    tail_bytes: int = 1024 * 1024
+    #: The longest time that the deletion of a pod waits for the archive.
+    timeout_seconds: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +85,7 @@ class ClusterSettings:
     metrics_auth: bool = False
     #: URL of the launcher for pods; empty: its Service, or the listening address outside of a cluster.
     discovery_url: str = ""
+    log_archive: LogArchiveSettings | None = None
 
 
 def cluster_exposure_error(listen_host: str, *, tls: bool) -> str | None:
@@ -118,6 +135,20 @@ def cluster_settings_from(flags: Mapping[str, Any], environment: Mapping[str, st
         frameworkcontroller=sources.is_enabled("serve-frameworkcontroller"),
         metrics_auth=sources.is_enabled("metrics-auth"),
         discovery_url=parse_url(sources.source("discovery-url"), sources.one("discovery-url") or ""),
+        log_archive=_log_archive(sources),
+    )
+
+
+def _log_archive(sources: SettingSources) -> LogArchiveSettings | None:
+    url = sources.one("log-archive")
+    if url is None:
+        sources.reject(("log-archive-tail", "log-archive-timeout"), "requires --log-archive URL")
+        return None
+    default = LogArchiveSettings(parse_archive_url(sources.source("log-archive"), url))
+    return LogArchiveSettings(
+        default.url,
+        sources.size("log-archive-tail", default.tail_bytes, _MIN_TAIL_BYTES, _MAX_TAIL_BYTES),
+        sources.seconds("log-archive-timeout", default.timeout_seconds, _MIN_ARCHIVE_TIMEOUT_SECONDS),
     )
 
 

@@ -28,6 +28,9 @@ SINGLE = (
     "log-budget",
     "log-budget-framework",
     "log-disk-reserve",
+    "log-archive",
+    "log-archive-tail",
+    "log-archive-timeout",
     "pod-failure-spec",
 )
 REPEATED = ("node", "image", "nfs", "claim", "host")

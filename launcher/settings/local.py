@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from launcher.core.failures.spec_parser import Rule
-from launcher.core.quantity import quantity
 from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.node.logs.log_budget import LogBudgets
 from launcher.node.node_spec import NodeSpec
@@ -35,6 +34,8 @@ from launcher.settings.values import (
 MIN_LOG_BUDGET_BYTES = 1024 * 1024
 #: Settings of Kubernetes mode only.
 KUBERNETES_ONLY = ("tls-secret", "client-ca", "kubeconfig", "context")
+#: Those of the log archive, which local mode does not need.
+LOG_ARCHIVE = ("log-archive", "log-archive-tail", "log-archive-timeout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ def settings_from(flags: Mapping[str, Any], environment: Mapping[str, str]) -> S
     """
     sources = SettingSources(flags, environment)
     sources.reject(KUBERNETES_ONLY, "requires --kubernetes; without it, pods run on this machine")
+    sources.reject(LOG_ARCHIVE, "requires --kubernetes; local mode keeps logs in its data directory")
     if sources.is_enabled("metrics-auth"):
         raise InvalidSetting(
             f"{sources.source('metrics-auth')}: requires --kubernetes; in local mode --token-file protects all requests"
@@ -153,20 +155,7 @@ def default_data(environment: Mapping[str, str]) -> Path:
 def _log_budgets(sources: SettingSources) -> LogBudgets:
     default = LogBudgets()
     return LogBudgets(
-        _bytes(sources, "log-budget", default.total, MIN_LOG_BUDGET_BYTES),
-        _bytes(sources, "log-budget-framework", default.framework, MIN_LOG_BUDGET_BYTES),
-        _bytes(sources, "log-disk-reserve", default.reserve, 0),
+        sources.size("log-budget", default.total, MIN_LOG_BUDGET_BYTES),
+        sources.size("log-budget-framework", default.framework, MIN_LOG_BUDGET_BYTES),
+        sources.size("log-disk-reserve", default.reserve, 0),
     )
-
-
-def _bytes(sources: SettingSources, name: str, default: int, minimum: int) -> int:
-    text = sources.one(name)
-    if text is None:
-        return default
-    try:
-        amount = int(quantity(text))
-    except ValueError as error:
-        raise InvalidSetting(f"{sources.source(name)}: {error}") from error
-    if amount < minimum:
-        raise InvalidSetting(f"{sources.source(name)}: {text} is less than the minimum, {minimum} bytes")
-    return amount

@@ -7,6 +7,8 @@ from typing import Any
 
 from launcher.core.errors import InvalidObject
 from launcher.core.failures.spec_parser import Rule, rules_from_json
+from launcher.core.quantity import quantity
+from launcher.core.timestamps import seconds_in
 from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.settings.config_file import POD_FAILURE_SPEC, ConfigFileSettings
 from launcher.settings.values import (
@@ -91,6 +93,34 @@ class SettingSources:
             raise InvalidSetting("tls-cert and tls-key must be set together")
         cert, key = self.file("tls-cert"), self.secret_file("tls-key")
         return TlsFiles(cert, key) if cert and key else None
+
+    def size(self, name: str, default: int, minimum: int, maximum: int | None = None) -> int:
+        """Returns the bytes of a quantity such as ``1Gi``. Raises InvalidSetting."""
+        text = self.one(name)
+        if text is None:
+            return default
+        try:
+            amount = int(quantity(text))
+        except ValueError as error:
+            raise InvalidSetting(f"{self.source(name)}: {error}") from error
+        if amount < minimum:
+            raise InvalidSetting(f"{self.source(name)}: {text} is less than the minimum, {minimum} bytes")
+        if maximum is not None and amount > maximum:
+            raise InvalidSetting(f"{self.source(name)}: {text} is more than the maximum, {maximum} bytes")
+        return amount
+
+    def seconds(self, name: str, default: float, minimum: float) -> float:
+        """Returns the seconds of a duration such as ``5m``. Raises InvalidSetting."""
+        text = self.one(name)
+        if text is None:
+            return default
+        try:
+            seconds = seconds_in(text)
+        except ValueError as error:
+            raise InvalidSetting(f"{self.source(name)}: {error}") from error
+        if seconds < minimum:
+            raise InvalidSetting(f"{self.source(name)}: {text} is less than the minimum, {minimum:g}s")
+        return seconds
 
     def hosts(self) -> tuple[str, ...]:
         hosts = tuple(self.several("host"))

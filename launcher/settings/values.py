@@ -6,6 +6,7 @@ import stat
 from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from launcher.core.errors import LauncherError
 from launcher.core.parsing.decoder import Decoded, decode_utf8
@@ -21,6 +22,10 @@ DEFAULT_LISTEN = "127.0.0.1:8080"
 _MIN_TOKEN_LENGTH = 16
 #: A server URL, possibly with a path prefix, without characters that are special in shells or queries.
 _URL_PATTERN = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?")
+
+#: A directory, or a bucket and a prefix in it, without queries.
+_ARCHIVE_URL_PATTERN = re.compile(r"file:///[^?#]*|(s3|gs|az)://[A-Za-z0-9._-]+(/[^?#]*)?")
+_FILE_PREFIX = "file://"
 
 HOST_PATTERN = re.compile(
     r"[0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*|[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?"
@@ -91,6 +96,27 @@ def parse_url(source: str, text: str) -> str:
             f"{source}: {text!r} is not a server URL; for example https://launcher.example:8443"
         )
     return text.rstrip("/")
+
+
+def parse_archive_url(source: str, text: str) -> str:
+    """Returns the URL of a log archive; a directory must exist. Raises InvalidSetting."""
+    if "@" in urlsplit(text).netloc:
+        # It may be a secret, so the value is not in the message.
+        raise InvalidSetting(
+            f"{source}: the URL contains credentials; set them as environment variables, such as AWS_ACCESS_KEY_ID"
+        )
+    if not _ARCHIVE_URL_PATTERN.fullmatch(text):
+        raise InvalidSetting(
+            f"{source}: {text!r} is not the URL of a log archive; use file:///DIR, s3://BUCKET/PREFIX, "
+            "gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
+        )
+    if text.startswith(_FILE_PREFIX):
+        directory = unquote(text.removeprefix(_FILE_PREFIX))
+        if not (os.path.isdir(directory) and os.access(directory, os.W_OK | os.X_OK)):
+            raise InvalidSetting(
+                f"{source}: {directory} is not a directory in which the launcher can create files"
+            )
+    return text
 
 
 def parse_node_specs(source: str, texts: Sequence[str]) -> tuple[NodeSpec, ...]:

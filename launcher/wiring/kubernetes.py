@@ -38,6 +38,7 @@ from launcher.store.kubernetes.cluster_config import ClusterConfig, from_service
 from launcher.store.kubernetes.kube_store import KubeStore
 from launcher.store.object_errors import object_errors
 from launcher.wiring.lifecycle import WorkerGroup, reload_on_hangup, stop_event
+from launcher.wiring.log_archive import LogArchiveParts
 from launcher.wiring.reload import reload
 from launcher.wiring.rendezvous import RendezvousParts, launcher_url, raise_open_file_limit
 from launcher.wiring.serving_certificate import ServingCertificate
@@ -149,6 +150,7 @@ class _LauncherReplica:
         self._rendezvous = RendezvousParts(
             discovery_store, partial(key_from_secret, priority_store, config.namespace), self._endpoint
         )
+        self._log_archive = LogArchiveParts(store, settings.log_archive) if settings.log_archive else None
         self._job_ownership = JobKindOwnership(priority_store.discover, priority_store)
         #: The controller of the last leader term.
         self._controller: FrameworkController | None = None
@@ -197,6 +199,7 @@ class _LauncherReplica:
             # Frameworks can be created without the proxy, and without the webhook while it is unavailable.
             validate=partial(validation_errors, policy=self._settings.policy),
             hooks=[gangs, ServiceControl(store), self._rendezvous.hook],
+            log_copier=self._log_archive.copier if self._log_archive else None,
         )
         return WorkerGroup(
             controller, gangs, ClusterJobs(self._job_ownership, partial(self._job_controller, store))
@@ -227,6 +230,7 @@ class _LauncherReplica:
                     *self._state_gauges(),
                     self._rendezvous.waiters_gauge(),
                     object_error_gauge(object_errors),
+                    *(self._log_archive.metrics() if self._log_archive else ()),
                 ]
             ),
             health=Health(checks, object_errors.current),
@@ -239,16 +243,19 @@ class _LauncherReplica:
         )
         runner = make_runner(make_proxy_app(parts))
         await runner.setup()
-        certificate_task = group.create_task(self._certificate.run(self._health.wait_until_healthy))
-        sessions_task = group.create_task(self._rendezvous.sessions.run())
-        ownership_task = group.create_task(self._job_ownership.run())
+        tasks = [
+            group.create_task(self._certificate.run(self._health.wait_until_healthy)),
+            group.create_task(self._rendezvous.sessions.run()),
+            group.create_task(self._job_ownership.run()),
+        ]
+        if self._log_archive is not None:
+            tasks.append(group.create_task(self._log_archive.check_access()))
         try:
             await web.SockSite(runner, self._sock, ssl_context=self._certificate.context).start()
             yield
         finally:
-            certificate_task.cancel()
-            sessions_task.cancel()
-            ownership_task.cancel()
+            for task in tasks:
+                task.cancel()
             limits.drain(_DRAIN_SECONDS)
             await runner.cleanup()
 

@@ -10,6 +10,7 @@ from typing import Any
 from launcher.controller.attempt_hook import AttemptHook
 from launcher.controller.framework_controller import ControllerOptions, FrameworkController
 from launcher.controller.framework_state import Validator
+from launcher.controller.log_copier import ContainerLogCopier
 from launcher.core.errors import Unavailable
 from launcher.core.validation.framework import validation_errors
 from launcher.store.interface import FRAMEWORKS, PODS, Change, DeleteOptions, Object, ResourceKind, Version
@@ -105,6 +106,7 @@ async def run_controller(
     code: int = 0,
     validate: Validator = validation_errors,
     hooks: Sequence[AttemptHook] = (),
+    log_copier: ContainerLogCopier | None = None,
     **options: Any,
 ) -> AsyncIterator[FrameworkController]:
     """Runs a controller, and a cluster whose pods run for *seconds* and exit with *code*."""
@@ -115,6 +117,7 @@ async def run_controller(
         options=ControllerOptions(**options),
         validate=validate,
         hooks=hooks,
+        log_copier=log_copier,
     )
     cluster = SimulatedCluster(store, Random(2), lambda _: (seconds, code))
     context = copy_context()

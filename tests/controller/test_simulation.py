@@ -6,9 +6,11 @@ import pytest
 
 from launcher.controller.framework_controller import FrameworkController
 from launcher.controller.framework_state import FrameworkState
+from launcher.controller.log_archiver import LogArchiver
+from launcher.controller.log_copier import ContainerLogCopier
 from launcher.core.planning.attempt_state import AttemptState
 from launcher.core.status import TaskStatus
-from launcher.store.interface import Object
+from launcher.store.interface import Key, Object
 from tests.controller.simulation.audit import InvariantViolation
 from tests.controller.simulation.run import Case, run
 from tests.controller.simulation.scenarios import DISRUPTIONS, WORKLOADS
@@ -54,6 +56,26 @@ def _assumes_the_write_is_stored(self: FrameworkState, live: Object) -> bool:
     return True
 
 
+def _is_always_deletable(self: LogArchiver, key: Key, uid: str) -> bool:
+    return True
+
+
+def _is_deletable_without_limit(self: LogArchiver, key: Key, uid: str) -> bool:
+    pod = self._pods.get(key)
+    is_pending = pod is not None and any(run.is_pending for run in pod.runs.values())
+    if pod is not None and is_pending:
+        pod.deletion_due = 0.0
+    return not is_pending
+
+
+def _notifies_nothing(self: LogArchiver, pod: object) -> None:
+    pass
+
+
+async def _reads_any_log(self: ContainerLogCopier, *args: object, **options: object) -> bytes:
+    return b"2026-01-01T00:00:00.000000000Z of another pod\n"
+
+
 DEFECTS: dict[str, tuple[type, str, Callable[..., object], str, str]] = {
     "actions before the status is saved": (
         FrameworkController,
@@ -75,6 +97,34 @@ DEFECTS: dict[str, tuple[type, str, Callable[..., object], str, str]] = {
         _assumes_the_write_is_stored,
         "retry-storm",
         "error-responses",
+    ),
+    "a deletion does not wait for the log archive": (
+        LogArchiver,
+        "is_deletable",
+        _is_always_deletable,
+        "retry-storm",
+        "log-archive",
+    ),
+    "a deletion waits for the log archive without a limit": (
+        LogArchiver,
+        "is_deletable",
+        _is_deletable_without_limit,
+        "retry-storm",
+        "hanging-archive",
+    ),
+    "a deletion that waited is forgotten": (
+        LogArchiver,
+        "_notify",
+        _notifies_nothing,
+        "retry-storm",
+        "slow-archive",
+    ),
+    "another pod's log is stored": (
+        ContainerLogCopier,
+        "read",
+        _reads_any_log,
+        "retry-storm",
+        "log-archive",
     ),
 }
 

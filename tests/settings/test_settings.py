@@ -13,6 +13,7 @@ from launcher.settings.cluster import (
     ClusterSettings,
     InPod,
     Kubeconfig,
+    LogArchiveSettings,
     cluster_settings_from,
     is_for_kubernetes,
 )
@@ -396,7 +397,7 @@ def test_settings_of_local_mode_are_rejected_in_kubernetes_mode(name: str) -> No
         cluster_settings_from({name: value}, {})
 
 
-@pytest.mark.parametrize("name", ["kubeconfig", "context", "tls-secret", "client-ca"])
+@pytest.mark.parametrize("name", ["kubeconfig", "context", "tls-secret", "client-ca", "log-archive"])
 def test_settings_of_kubernetes_mode_are_rejected_in_local_mode(name: str) -> None:
     with pytest.raises(InvalidSetting, match=f"{name}: requires --kubernetes"):
         settings_from({name: "x"}, {})
@@ -464,3 +465,70 @@ def test_log_budgets_are_sizes() -> None:
 def test_an_invalid_log_budget_is_rejected(name: str, text: str) -> None:
     with pytest.raises(InvalidSetting, match=name):
         settings_from({name: text}, {})
+
+
+def test_logs_are_archived_if_configured(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}"
+    flags = {"log-archive": url, "log-archive-tail": "64Ki"}
+    environment = {"LAUNCHER_LOG_ARCHIVE_TIMEOUT": "2m"}
+
+    assert cluster_settings_from({}, {}).log_archive is None
+    assert cluster_settings_from({"log-archive": url}, {}).log_archive == LogArchiveSettings(url, 1 << 20, 30)
+    assert cluster_settings_from(flags, environment).log_archive == LogArchiveSettings(url, 64 << 10, 120)
+
+
+@pytest.mark.parametrize("url", ["s3://logs", "s3://logs/team/a", "gs://logs/x", "az://logs"])
+def test_the_archive_may_be_a_bucket(url: str) -> None:
+    archive = cluster_settings_from({}, {"LAUNCHER_LOG_ARCHIVE": url}).log_archive
+
+    assert archive is not None
+    assert archive.url == url
+
+
+def test_the_directory_of_the_archive_may_have_special_characters(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+
+    assert cluster_settings_from({"log-archive": f"file://{tmp_path}/a%20b"}, {}).log_archive is not None
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        pytest.param({"log-archive": "/srv/logs"}, "log-archive: '/srv/logs' is not the URL", id="a path"),
+        pytest.param({"log-archive": "ftp://logs"}, "is not the URL of a log archive", id="a scheme"),
+        pytest.param({"log-archive": "s3://"}, "is not the URL of a log archive", id="no bucket"),
+        pytest.param({"log-archive": "s3://logs?x=y"}, "is not the URL of a log archive", id="a query"),
+        pytest.param(
+            {"log-archive": "file:///no/such/dir"}, "/no/such/dir is not a directory", id="no such directory"
+        ),
+        pytest.param({"log-archive": "s3://a:b@logs"}, "contains credentials", id="credentials"),
+        pytest.param({"log-archive-tail": "1Mi"}, "log-archive-tail: requires", id="a tail without archive"),
+        pytest.param({"log-archive-timeout": "1m"}, "timeout: requires", id="a timeout without archive"),
+        pytest.param(
+            {"log-archive": "s3://logs", "log-archive-tail": "1Ki"},
+            "less than the minimum",
+            id="a small tail",
+        ),
+        pytest.param(
+            {"log-archive": "s3://logs", "log-archive-tail": "1Gi"},
+            "more than the maximum",
+            id="a large tail",
+        ),
+        pytest.param(
+            {"log-archive": "s3://logs", "log-archive-timeout": "0s"}, "less than the minimum", id="no time"
+        ),
+        pytest.param(
+            {"log-archive": "s3://logs", "log-archive-timeout": "soon"}, "is not a duration", id="no duration"
+        ),
+    ],
+)
+def test_an_invalid_setting_of_the_archive_is_named(flags: dict[str, object], error: str) -> None:
+    with pytest.raises(InvalidSetting, match=error) as raised:
+        cluster_settings_from(flags, {})
+
+    assert "a:b" not in str(raised.value)
+
+
+def test_in_local_mode_an_archive_is_rejected_because_logs_are_kept() -> None:
+    with pytest.raises(InvalidSetting, match="local mode keeps logs in its data directory"):
+        settings_from({}, {"LAUNCHER_LOG_ARCHIVE": "s3://logs"})

@@ -12,7 +12,7 @@ import prometheus_client
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from launcher.api.api_resources import STORED_API_RESOURCES
@@ -49,6 +49,10 @@ class CallbackGauge:
     text: str
     #: Returns a value for each set of labels; the sets are few and constant.
     samples: Callable[[], Iterable[tuple[Labels, float]]]
+
+
+class CallbackCounter(CallbackGauge):
+    """A counter whose values are read at each scrape; its name ends with ``_total``."""
 
 
 def state_gauge(kind: ResourceKind, counts: Callable[[], Mapping[str, int] | None]) -> CallbackGauge:
@@ -258,13 +262,12 @@ class _GaugeCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for gauge in self._gauges:
-            family: GaugeMetricFamily | None = None
+            new_family = CounterMetricFamily if isinstance(gauge, CallbackCounter) else GaugeMetricFamily
+            family: CounterMetricFamily | GaugeMetricFamily | None = None
             for labels, value in gauge.samples():
-                family = family or GaugeMetricFamily(
-                    gauge.name, gauge.text, labels=[name for name, _ in labels]
-                )
+                family = family or new_family(gauge.name, gauge.text, labels=[name for name, _ in labels])
                 family.add_metric([text for _, text in labels], value)
-            yield family or GaugeMetricFamily(gauge.name, gauge.text)
+            yield family or new_family(gauge.name, gauge.text)
 
 
 class _ObjectCounter:

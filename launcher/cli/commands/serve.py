@@ -46,6 +46,19 @@ SINGLE = {
         "SIZE",
         "stop writing logs when the disk has less free space than this (default 256Mi, at most a tenth of the disk)",
     ),
+    "log-archive": (
+        "URL",
+        "with --kubernetes: store the end of each container's log here before its pod is deleted: file:///DIR, "
+        "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX; credentials are environment variables",
+    ),
+    "log-archive-tail": (
+        "SIZE",
+        "with --kubernetes: the bytes of each container's log that the archive stores (default 1Mi)",
+    ),
+    "log-archive-timeout": (
+        "DURATION",
+        "with --kubernetes: the longest time that the deletion of a pod waits for the archive (default 30s)",
+    ),
     "pod-failure-spec": (
         "FILE",
         "a YAML file with a podFailureSpec as in FrameworkController; its rules precede the built-in ones",

@@ -1,7 +1,8 @@
 """JSON client of one API server: calls, and streams that stay open."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from urllib.parse import urlencode
@@ -154,6 +155,29 @@ class ApiServerClient:
                 await _coalesce_reads(response)
         finally:
             response.close()
+
+    @asynccontextmanager
+    async def download(self, request: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
+        """
+        Opens the response, and yields its chunks, without delay.
+
+        Raises like ``stream`` if it does not start. Unlike there, an interruption raises Unavailable.
+        """
+        response = await self._open_stream(request)
+        try:
+            yield self._chunks(response, request)
+        finally:
+            response.close()
+
+    async def _chunks(
+        self, response: aiohttp.ClientResponse, request: ApiRequest
+    ) -> AsyncGenerator[bytes, None]:
+        try:
+            while chunk := await response.content.readany():
+                yield chunk
+        except (*TRANSPORT_ERRORS, RuntimeError) as error:
+            # aiohttp raises RuntimeError for a connection that was closed between two reads.
+            raise self._streams.to_error(error, request.method, request.path, mutates=False) from error
 
     async def _open_stream(self, request: ApiRequest) -> aiohttp.ClientResponse:
         authorization = await self._credentials.header()

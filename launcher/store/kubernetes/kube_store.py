@@ -1,8 +1,8 @@
 """Store over a Kubernetes cluster."""
 
 import random
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
 from functools import lru_cache
 from typing import Self
 from urllib.parse import quote
@@ -275,6 +275,18 @@ class KubeStore:
             # Another client removed it during the request. The response then has no version.
             raise NotFound(f'{kind.plural} "{name}" not found')
         return _without_managed_fields(response)
+
+    def open_log(
+        self, namespace: str, pod: str, container: str, *, previous: bool, follow: bool, tail_lines: int
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """
+        Opens the last lines of a container's log, with timestamps; with *follow* until the container ends.
+
+        Raises NotFound, BadRequest, Forbidden, and Unavailable, also while the log is read.
+        """
+        query = {"container": container, "timestamps": "true", "tailLines": str(tail_lines)}
+        query |= {name: "true" for name, value in (("previous", previous), ("follow", follow)) if value}
+        return self._client.download(ApiRequest.get(object_path(PODS, namespace, pod, "log"), query))
 
     async def _was_replaced(self, kind: ResourceKind, namespace: str, name: str, uid: str) -> bool:
         """Whether the object with that *uid* was replaced by another of the same name."""

@@ -20,6 +20,12 @@ from launcher.store.interface import (
 )
 
 FOREGROUND = "foregroundDeletion"
+_RUNNING = {
+    "phase": "Running",
+    "podIP": "10.0.0.1",
+    "hostIP": "192.0.2.1",
+    "containerStatuses": [{"name": "c", "state": {"running": {}}}],
+}
 START_TIME = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
@@ -87,7 +93,7 @@ class SimulatedCluster:
                 pod, lambda live: {**live, "spec": {**live["spec"], "nodeName": node}}, status=False
             )
             await asyncio.sleep(self._random.expovariate(2))
-            await self._report(pod, node, {"phase": "Running", "podIP": "10.0.0.1", "hostIP": "192.0.2.1"})
+            await self._report(pod, node, _RUNNING)
             seconds, code = self._outcome(pod)
             try:
                 await asyncio.wait_for(deleted.wait(), seconds)

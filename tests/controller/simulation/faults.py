@@ -38,9 +38,28 @@ class Faults:
     expired: float = 0.0
     stale_lists: float = 0.0
     slow: float = 0.0
+    #: Of the log archive, and of requests for logs.
+    archive_errors: float = 0.0
+    archive_hangs: float = 0.0
+    archive_slow: float = 0.0
+    archive_lost_responses: float = 0.0
+    log_errors: float = 0.0
     disabled: bool = False
     #: Earlier lists, which a stale list returns, also after a restart of the controller.
     old_pages: dict[tuple[ResourceKind, Selector], Page] = field(default_factory=dict)
+
+    @property
+    def archive_fails(self) -> bool:
+        """Whether the log archive, or requests for logs, may fail."""
+        return any(
+            (
+                self.archive_errors,
+                self.archive_hangs,
+                self.archive_slow,
+                self.archive_lost_responses,
+                self.log_errors,
+            )
+        )
 
     def occurs(self, fault: str, random: Random) -> bool:
         """Whether the fault occurs in this call."""

@@ -14,6 +14,8 @@ from tests.controller.simulation import virtual_time
 from tests.controller.simulation.audit import Auditor, InvariantViolation
 from tests.controller.simulation.cluster import SimulatedCluster, SimulatedStore
 from tests.controller.simulation.faults import FaultyStore
+from tests.controller.simulation.log_audit import LogAuditor, both
+from tests.controller.simulation.logs import FaultyArchive, SimulatedLogs
 from tests.controller.simulation.scenarios import DISRUPTIONS, WORKLOADS, Scenario
 
 #: All Frameworks complete within this virtual time after the last disruption: retries wait up to 15 minutes each.
@@ -55,12 +57,28 @@ async def _run(case: Case) -> Outcome:
     disruption, workload = DISRUPTIONS[case.disruption], WORKLOADS[case.workload]
     faults = replace(disruption.faults, old_pages={})
     options = PlannerOptions()
+    logs: LogAuditor | None = None
+    if disruption.archives:
+        logs = LogAuditor(
+            store,
+            SimulatedLogs(store, faults, random),
+            FaultyArchive(faults, random),
+            failures,
+            is_strict=disruption.only_archive_fails,
+        )
+        store.audit = both(store.audit, logs)
 
     def start_controller() -> Callable[[], Awaitable[None]]:
         faulty = FaultyStore(store, faults, random)
         controller = FrameworkController(
-            faulty, clock=store.clock, jitter=random.random, planner_options=options
+            faulty,
+            clock=store.clock,
+            jitter=random.random,
+            planner_options=options,
+            log_copier=logs.new_copier() if logs is not None else None,
         )
+        if logs is not None:
+            logs.observe(controller)
         task = asyncio.get_running_loop().create_task(controller.run())
 
         async def stop() -> None:
@@ -79,6 +97,8 @@ async def _run(case: Case) -> Outcome:
     await asyncio.sleep(60.0)
     faults.disabled = True
     await _wait_for_completion(store, failures)
+    if logs is not None:
+        await logs.check_end()
     await scenario.stop_controller()
     nodes.cancel()
     if failures:

@@ -263,6 +263,13 @@ class Disruption:
     faults: Faults = field(default_factory=Faults)
     #: A call may take effect after its controller stopped, or while another controller runs.
     calls_are_late: bool = False
+    #: Logs are archived.
+    archives: bool = False
+
+    @property
+    def only_archive_fails(self) -> bool:
+        """Whether calls fail only of the archive and of logs."""
+        return self.run is _no_disruption
 
 
 async def _everything(scenario: Scenario) -> None:
@@ -298,9 +305,22 @@ DISRUPTIONS: Mapping[str, Disruption] = {
     "clock-jumps": Disruption(_clock_jumps),
     "name-conflicts": Disruption(_name_conflicts),
     "user-edits": Disruption(_user_edits),
+    "log-archive": Disruption(archives=True),
+    "failing-archive": Disruption(archives=True, faults=Faults(archive_errors=0.5, log_errors=0.1)),
+    "slow-archive": Disruption(archives=True, faults=Faults(archive_slow=0.7)),
+    "hanging-archive": Disruption(
+        archives=True, faults=Faults(archive_hangs=0.3, archive_lost_responses=0.3)
+    ),
+    "crashes-with-archive": Disruption(
+        _crashes,
+        calls_are_late=True,
+        archives=True,
+        faults=Faults(slow=0.2, archive_slow=0.3, archive_lost_responses=0.3),
+    ),
     "everything": Disruption(
         _everything,
         calls_are_late=True,
+        archives=True,
         faults=Faults(
             lost_responses=0.05,
             error_responses=0.05,
@@ -311,6 +331,11 @@ DISRUPTIONS: Mapping[str, Disruption] = {
             expired=0.2,
             stale_lists=0.2,
             slow=0.1,
+            archive_errors=0.1,
+            archive_hangs=0.05,
+            archive_slow=0.1,
+            archive_lost_responses=0.05,
+            log_errors=0.05,
         ),
     ),
 }

@@ -2,7 +2,7 @@
 The text of archived logs: lines as ``pods/log?timestamps=true`` returns them.
 
 Each line has a timestamp of RFC 3339 with nine digits, a space and the container's line. If the beginning of the log
-is missing, the first line of the text says so.
+is missing, the first line of the text has the number of its bytes.
 """
 
 import re
@@ -27,7 +27,7 @@ class LogTail:
     """
     The last lines of a log that is read in chunks.
 
-    It has at most *limit* bytes, in addition to the line that says what is missing.
+    It has at most *limit* bytes, in addition to the line about what is missing.
     """
 
     def __init__(self, limit: int) -> None:

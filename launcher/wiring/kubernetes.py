@@ -240,6 +240,7 @@ class _LauncherReplica:
             serves_kind=self._job_ownership.is_owned,
             api_group_alias=self._settings.frameworkcontroller,
             metrics_auth=self._settings.metrics_auth,
+            log_archive=self._log_archive.archive if self._log_archive else None,
         )
         runner = make_runner(make_proxy_app(parts))
         await runner.setup()

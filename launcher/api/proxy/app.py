@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 from launcher.api.http.server import RouteProvider
 from launcher.api.http.status import SERVER
@@ -24,11 +25,14 @@ from launcher.api.proxy.diagnosis import PATH as DIAGNOSIS_PATH
 from launcher.api.proxy.diagnosis import ProxyDiagnosis
 from launcher.api.proxy.handler import ForwardedResponse, ProxyHandler, upstream_headers
 from launcher.api.proxy.metrics_authorization import Handler, MetricsAuthorization
+from launcher.api.proxy.pod_logs import PATH as LOG_PATH
+from launcher.api.proxy.pod_logs import ProxyPodLogs
 from launcher.api.proxy.upstream import Upstream
 from launcher.api.system_endpoints import Health
 from launcher.core.parsing.decoder import MAX_BODY_BYTES
 from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.job_kinds.job_kind import JobKind
+from launcher.log_archive.interface import LogArchive
 from launcher.store.kubernetes.cluster_config import ClusterConfig
 
 #: Longer than the API server's own timeout of a minute, whose error is more precise.
@@ -61,6 +65,8 @@ class ProxyDependencies:
     api_group_alias: bool = False
     #: Whether access to ``/metrics`` is authorized by the cluster.
     metrics_auth: bool = False
+    #: The logs of deleted pods; None if they are not archived.
+    log_archive: LogArchive | None = None
 
 
 def make_proxy_app(dependencies: ProxyDependencies) -> web.Application:
@@ -80,12 +86,15 @@ def make_proxy_app(dependencies: ProxyDependencies) -> web.Application:
     app.cleanup_ctx.append(dependencies.metrics.observe_runtime)
     _add_own_routes(app, dependencies)
     handler = _proxy_handler(app, dependencies)
-    diagnosis = ProxyDiagnosis(
-        handler.authenticate, lambda request: upstream_headers(request.headers, request.remote)
-    )
-    app.router.add_get(DIAGNOSIS_PATH, diagnosis.get)
+    app.router.add_get(DIAGNOSIS_PATH, ProxyDiagnosis(handler.authenticate, _forwarded_headers).get)
+    logs = ProxyPodLogs(handler.handle, handler.authenticate, _forwarded_headers, dependencies.log_archive)
+    app.router.add_get(LOG_PATH, logs.get)
     app.router.add_route("*", "/{path:.*}", handler.handle)
     return app
+
+
+def _forwarded_headers(request: web.Request) -> CIMultiDict[str]:
+    return upstream_headers(request.headers, request.remote)
 
 
 def proxy_limits() -> RequestLimits:

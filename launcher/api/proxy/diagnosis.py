@@ -2,25 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
-import aiohttp
-import orjson
-from aiohttp import hdrs, web
+from aiohttp import web
 from multidict import CIMultiDict
 
 from launcher.api.http.content_negotiation import Representation, negotiate_format
 from launcher.api.http.responses import respond
 from launcher.api.http.status import set_error_target, status_response
 from launcher.api.proxy.admission import check_path
-from launcher.api.proxy.upstream import Upstream
+from launcher.api.proxy.upstream import Authenticate, Headers, Upstream, json_headers
 from launcher.api.resources.diagnosis import task_selector
 from launcher.core.diagnosis.diagnosis_json import diagnosis_to_json
 from launcher.core.diagnosis.inputs import DiagnosisInput, diagnosable_framework
-from launcher.core.errors import LauncherError, NotFound, Unavailable
+from launcher.core.errors import LauncherError, NotFound
 from launcher.core.json_access import as_list, as_object, text
 from launcher.core.names import PodIdentityKey
 from launcher.core.validation.names import name_fault, namespace_fault
@@ -28,9 +26,6 @@ from launcher.store.interface import FRAMEWORKS
 
 PATH = f"/apis/{FRAMEWORKS.group}/{FRAMEWORKS.version}/namespaces/{{namespace}}/{FRAMEWORKS.plural}/{{name}}/diagnosis"
 
-#: Returns the upstream for a request, with the caller's credentials in the headers. Raises HTTPUnauthorized.
-Authenticate = Callable[[web.Request, CIMultiDict[str]], Upstream]
-Headers = Callable[[web.Request], CIMultiDict[str]]
 Json = dict[str, Any]
 
 _OBJECT_ONLY = frozenset({Representation.OBJECT})
@@ -59,7 +54,7 @@ class ProxyDiagnosis:
         set_error_target(request, FRAMEWORKS, name)
         if name_fault(name) or namespace_fault(namespace):
             raise NotFound(f'{FRAMEWORKS.resource} "{name}" not found')
-        headers = _read_headers(self._headers(request))
+        headers = json_headers(self._headers(request))
         reader = _Reader(self._authenticate(request, headers), headers)
         status, framework = await reader.get(request.rel_url.raw_path.removesuffix("/diagnosis"))
         if status != HTTPStatus.OK:
@@ -95,14 +90,7 @@ class _Reader:
 
     async def get(self, path: str) -> tuple[int, Json]:
         """Returns the status code and the object, or the Status of an error. Raises Unavailable."""
-        try:
-            async with (
-                asyncio.timeout(_READ_SECONDS),
-                self._upstream.answer("GET", path, self._headers.copy()) as answer,
-            ):
-                return answer.status, as_object(orjson.loads(await answer.read()))
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise Unavailable("no response from the API server") from error
+        return await self._upstream.call("GET", path, self._headers.copy(), timeout_seconds=_READ_SECONDS)
 
     async def list(self, path: str, parameters: Mapping[str, str] | None = None) -> Sequence[Json] | None:
         """Returns all objects; None, and a record in ``missing``, if they cannot be read."""
@@ -126,11 +114,3 @@ class _Reader:
 
     def _add_missing(self, resource: str, reason: str) -> None:
         self.missing.append({"resource": resource, "reason": reason})
-
-
-def _read_headers(headers: CIMultiDict[str]) -> CIMultiDict[str]:
-    """Returns *headers* for requests of JSON."""
-    for name in (hdrs.CONTENT_TYPE, hdrs.CONTENT_LENGTH, hdrs.IF_NONE_MATCH):
-        headers.popall(name, None)
-    headers[hdrs.ACCEPT], headers[hdrs.ACCEPT_ENCODING] = "application/json", "identity"
-    return headers

@@ -1,13 +1,17 @@
 """Requests to the API server on behalf of callers, without the launcher's own identity unless it is configured."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
+import orjson
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
 from launcher.core.errors import Unavailable
+from launcher.core.json_access import as_object
 from launcher.store.kubernetes.api_server_session import ApiServerSession
 from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import Credentials
@@ -51,6 +55,25 @@ class Upstream:
         yield
         await self._session.close()
 
+    async def call(
+        self,
+        method: str,
+        path: str,
+        headers: CIMultiDict[str],
+        body: bytes | None = None,
+        *,
+        timeout_seconds: float,
+    ) -> tuple[int, dict[str, Any]]:
+        """Returns the status code and the JSON object of the response, which may be a Status. Raises Unavailable."""
+        try:
+            async with (
+                asyncio.timeout(timeout_seconds),
+                self.answer(method, path, headers, body) as answer,
+            ):
+                return answer.status, as_object(orjson.loads(await answer.read()))
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise Unavailable("no response from the API server") from error
+
     @asynccontextmanager
     async def answer(
         self, method: str, path: str, headers: CIMultiDict[str], body: Body | None = None
@@ -76,3 +99,17 @@ class Upstream:
         finally:
             # A response that was read completely has returned its connection already.
             response.close()
+
+
+#: Returns the upstream for a request, with the caller's credentials in the headers. Raises HTTPUnauthorized.
+Authenticate = Callable[[web.Request, CIMultiDict[str]], Upstream]
+#: Returns the headers of a request that are forwarded.
+Headers = Callable[[web.Request], CIMultiDict[str]]
+
+
+def json_headers(headers: CIMultiDict[str]) -> CIMultiDict[str]:
+    """Returns the *headers* of a caller for a request of the launcher on its behalf, which sends and accepts JSON."""
+    for name in (hdrs.CONTENT_TYPE, hdrs.CONTENT_LENGTH, hdrs.IF_NONE_MATCH):
+        headers.popall(name, None)
+    headers[hdrs.ACCEPT], headers[hdrs.ACCEPT_ENCODING] = "application/json", "identity"
+    return headers

@@ -45,7 +45,7 @@ class PodLogReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _LogRequest:
+class LogRequest:
     """The parsed query of a request."""
 
     container: str
@@ -61,7 +61,7 @@ class PodLogHandler:
 
     async def get(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
         """Returns the log, also of a deleted pod while it is retained; 204 before the pod is scheduled."""
-        query = _parse_query(name, request.query, self._clock())
+        query = parse_log_query(name, request.query, self._clock())
         pod = await self._pod(namespace, name, query.uid)
         if pod is None:
             container = self._container_of_deleted(namespace, name, query)
@@ -74,7 +74,7 @@ class PodLogHandler:
             is_running = _check_run(pod, container, previous=query.options.previous)
         # The log of a terminated container does not grow.
         options = replace(query.options, follow=query.options.follow and is_running)
-        return await _stream(
+        return await stream_log(
             request,
             self._logs.read(namespace, name, uid, container, options),
             at_once=options.follow,
@@ -88,11 +88,11 @@ class PodLogHandler:
             return None
         return pod if uid in (None, pod["metadata"]["uid"]) else None
 
-    def _container_of_deleted(self, namespace: str, name: str, query: _LogRequest) -> str:
+    def _container_of_deleted(self, namespace: str, name: str, query: LogRequest) -> str:
         containers = self._logs.containers(namespace, name, query.uid)
         if not containers:
             raise NotFound(f'{PODS.resource} "{name}" not found')
-        return _select_container(name, query.container, containers, containers)
+        return select_container(name, query.container, containers, containers)
 
 
 def _container_of(pod: Object, requested: str) -> str:
@@ -101,10 +101,10 @@ def _container_of(pod: Object, requested: str) -> str:
         [str(as_object(container).get("name")) for container in as_list(spec.get(kind))]
         for kind in ("containers", "initContainers", "ephemeralContainers")
     )
-    return _select_container(pod["metadata"]["name"], requested, main, [*main, *init, *ephemeral], init)
+    return select_container(pod["metadata"]["name"], requested, main, [*main, *init, *ephemeral], init)
 
 
-def _select_container(
+def select_container(
     pod: str,
     requested: str,
     main: Sequence[str],
@@ -149,7 +149,7 @@ def _container_status(pod: Object, container: str) -> Mapping[str, Any]:
     return {}
 
 
-async def _stream(
+async def stream_log(
     request: web.Request, chunks: AsyncIterator[bytes], *, at_once: bool, headers: Mapping[str, str]
 ) -> web.StreamResponse:
     """Sends the chunks; unless *at_once*, the response starts with the first chunk."""
@@ -178,7 +178,7 @@ async def _closing(chunks: AsyncIterator[bytes]) -> AsyncIterator[None]:
             await close()
 
 
-def _parse_query(pod: str, query: Mapping[str, str], now: float) -> _LogRequest:
+def parse_log_query(pod: str, query: Mapping[str, str], now: float) -> LogRequest:
     """Returns the parsed query. Raises BadRequest, InvalidOptions."""
     errors: list[FieldError] = []
     tail, limit, seconds = (
@@ -189,7 +189,7 @@ def _parse_query(pod: str, query: Mapping[str, str], now: float) -> _LogRequest:
     if seconds is not None and since is not None:
         errors.append(forbidden("sinceSeconds", "at most one of sinceTime or sinceSeconds may be specified"))
     if query.get("stream"):
-        errors.append(forbidden("stream", "stdout and stderr of a container are one stream in local mode"))
+        errors.append(forbidden("stream", "stdout and stderr of a container are stored as one stream"))
     if errors:
         raise InvalidOptions("PodLogOptions", tuple(errors), group="", name=pod)
     options = PodLogOptions(
@@ -200,7 +200,7 @@ def _parse_query(pod: str, query: Mapping[str, str], now: float) -> _LogRequest:
         tail_lines=tail,
         limit_bytes=limit,
     )
-    return _LogRequest(query.get("container", ""), query.get("uid") or None, options)
+    return LogRequest(query.get("container", ""), query.get("uid") or None, options)
 
 
 def _integer(query: Mapping[str, str], name: str, minimum: int, errors: list[FieldError]) -> int | None:

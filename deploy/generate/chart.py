@@ -17,12 +17,16 @@ from launcher.job_kinds.job_kind import JOB_KINDS
 CHART = DEPLOY / "helm" / "framework-launcher"
 _HEAD = "# Generated from deploy/kubernetes by: python -m deploy.generate\n"
 
+_ARCHIVE = ".Values.logArchive.enabled"
+#: The directory at which a volume for the archive is mounted.
+_ARCHIVE_DIRECTORY = "/var/lib/framework-launcher/logs"
 #: The value that enables a component of kustomize.
 _SWITCHES = {
     "cert-manager": ".Values.certManager.enabled",
     "client-certificates": ".Values.clientCertificates.enabled",
     "service-monitor": ".Values.serviceMonitor.enabled",
     "metrics-auth": ".Values.metricsAuth.enabled",
+    "log-archive": _ARCHIVE,
     **{foreign.singular: f".Values.{foreign.singular}.enabled" for foreign in JOB_KINDS},
 }
 #: Conditions of files of the base.
@@ -148,6 +152,7 @@ def _deployment(obj: Any) -> Any:
     )
     container["imagePullPolicy"] = TemplateText("{{ .Values.image.pullPolicy }}")
     container["resources"] = TemplateText("{{- toYaml .Values.resources | nindent 10 }}")
+    _set_log_archive(pod, container)
     obj["spec"]["replicas"] = TemplateText("{{ .Values.replicas }}")
     # Read at start: a change has to restart the replicas.
     template_["metadata"]["annotations"]["checksum/config"] = TemplateText(
@@ -156,6 +161,28 @@ def _deployment(obj: Any) -> Any:
     for name in ("imagePullSecrets", "nodeSelector", "tolerations"):
         pod[name] = Block(f"with .Values.{name}", {name: TemplateText("{{- toYaml . | nindent 8 }}")})
     return obj
+
+
+def _set_log_archive(pod: Any, container: Any) -> None:
+    """Replaces the component's environment by that of the values, and adds the volume for a directory."""
+    values = {name: f".Values.logArchive.{name}" for name in ("existingSecret", "url", "existingClaim")}
+    conditions = {name: f"if and {_ARCHIVE} {value}" for name, value in values.items()}
+    texts = {name: TemplateText(f"{{{{ {value} | quote }}}}") for name, value in values.items()}
+    del container[f"envFrom if {_ARCHIVE}"]
+    container["envFrom"] = Block(
+        conditions["existingSecret"], {"envFrom": [{"secretRef": {"name": texts["existingSecret"]}}]}
+    )
+    container["env"] = Block(
+        conditions["url"], {"env": [{"name": "LAUNCHER_LOG_ARCHIVE", "value": texts["url"]}]}
+    )
+    name = "log-archive"
+    container["volumeMounts"].append(
+        Block(conditions["existingClaim"], [{"name": name, "mountPath": _ARCHIVE_DIRECTORY}])
+    )
+    claim = {"claimName": texts["existingClaim"]}
+    pod["volumes"].append(
+        Block(conditions["existingClaim"], [{"name": name, "persistentVolumeClaim": claim}])
+    )
 
 
 def _budget(obj: Any) -> Any:

@@ -97,6 +97,30 @@ def values() -> tuple[Value, ...]:
             _YES,
         ),
         Value(
+            "logArchive.enabled",
+            "Logs are stored in an archive before pods are deleted; see docs/logs.md.",
+            False,
+            _YES,
+        ),
+        Value(
+            "logArchive.url",
+            "file:///DIR, s3://BUCKET/PREFIX, gs://… or az://…; if it is empty, LAUNCHER_LOG_ARCHIVE of the Secret.",
+            "",
+            {"type": "string", "pattern": "^((file:///|s3://|gs://|az://).+)?$"},
+        ),
+        Value(
+            "logArchive.existingSecret",
+            "A Secret whose keys are environment variables: the credentials of the object store.",
+            "framework-launcher-log-archive",
+            _TEXT,
+        ),
+        Value(
+            "logArchive.existingClaim",
+            "A PersistentVolumeClaim that all replicas share, for file:///var/lib/framework-launcher/logs.",
+            "",
+            _TEXT,
+        ),
+        Value(
             "certManager.enabled",
             "cert-manager issues the certificate, not the launcher.",
             False,

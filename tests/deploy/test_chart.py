@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from deploy.generate.chart import CHART, chart_files
-from deploy.generate.chart_values import values
+from deploy.generate.chart_values import Value, values
 from deploy.generate.manifests import COMPONENTS, OVERLAYS, Object
 from launcher.job_kinds.job_kind import JOB_KINDS
 from launcher.settings.local import settings_from
@@ -24,6 +24,7 @@ EQUIVALENT_VALUES: list[Any] = [
     pytest.param(["service-monitor"], {"serviceMonitor.enabled": True}, id="service-monitor"),
     pytest.param(["client-certificates"], {"clientCertificates.enabled": True}, id="client-certificates"),
     pytest.param(["metrics-auth"], {"metricsAuth.enabled": True}, id="metrics-auth"),
+    pytest.param(["log-archive"], {"logArchive.enabled": True}, id="log-archive"),
     pytest.param(["without-crd"], {"crd.enabled": False}, id="without-crd"),
     pytest.param(["without-webhook"], {"webhook.enabled": False}, id="without-webhook"),
     *(
@@ -31,12 +32,13 @@ EQUIVALENT_VALUES: list[Any] = [
         for foreign in JOB_KINDS
     ),
     pytest.param(
-        ["service-monitor", "cert-manager", "client-certificates", "metrics-auth"],
+        ["service-monitor", "cert-manager", "client-certificates", "metrics-auth", "log-archive"],
         {
             "serviceMonitor.enabled": True,
             "certManager.enabled": True,
             "clientCertificates.enabled": True,
             "metricsAuth.enabled": True,
+            "logArchive.enabled": True,
         },
         id="all components",
     ),
@@ -144,14 +146,18 @@ def test_every_value_has_an_effect(helm: Path) -> None:
         "tolerations": [{"key": "system", "operator": "Exists"}],
         "policy": {"host-network": False},
         "podFailureSpec": [{"code": 221, "podPatterns": [{}]}],
+        "logArchive.url": "s3://logs",
+        "logArchive.existingSecret": "of-another-name",
+        "logArchive.existingClaim": "logs",
     }
-    default = render(helm, {})
 
-    ineffective = [
-        value.path
-        for value in values()
-        if render(helm, {value.path: other_values.get(value.path, value.default is False)}) == default
-    ]
+    def has_effect(value: Value) -> bool:
+        required = {"logArchive.enabled": True} if value.path.startswith("logArchive.") else {}
+        required.pop(value.path, None)
+        other = other_values.get(value.path, value.default is False)
+        return render(helm, {**required, value.path: other}) != render(helm, required)
+
+    ineffective = [value.path for value in values() if not has_effect(value)]
 
     assert ineffective == []
 
@@ -177,6 +183,26 @@ def test_values_are_set_in_the_deployment(helm: Path) -> None:
     assert pod["imagePullSecrets"] == [{"name": "registry"}]
     assert pod["nodeSelector"] == {"pool": "system"}
     assert pod["tolerations"] == [{"key": "system", "operator": "Exists"}]
+
+
+def test_the_log_archive_has_its_url_its_credentials_and_its_directory(helm: Path) -> None:
+    archive = {
+        "logArchive.enabled": True,
+        "logArchive.url": "file:///var/lib/framework-launcher/logs",
+        "logArchive.existingSecret": "",
+        "logArchive.existingClaim": "logs",
+    }
+
+    objects = by_name(render(helm, archive))
+
+    pod = objects["Deployment", "framework-launcher"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["env"] == [{"name": "LAUNCHER_LOG_ARCHIVE", "value": archive["logArchive.url"]}]
+    assert "envFrom" not in container
+    (mount,) = (mount for mount in container["volumeMounts"] if mount["name"] == "log-archive")
+    assert f"file://{mount['mountPath']}" == archive["logArchive.url"]
+    (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "log-archive")
+    assert volume["persistentVolumeClaim"] == {"claimName": "logs"}
 
 
 def test_an_image_can_be_named_by_its_digest(helm: Path) -> None:

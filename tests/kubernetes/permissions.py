@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import yaml
 
@@ -34,6 +35,8 @@ class Permission:
         )
 
 
+#: Those of the component log-archive, which some tests install.
+LOG_ARCHIVE_RBAC = BASE.parent / "components" / "log-archive" / "rbac.yaml"
 #: Not visible in requests: kube-apiserver checks it for blockOwnerDeletion.
 FINALIZERS_PERMISSION = Permission("update", "launcher.microsoft.com", "frameworks/finalizers")
 #: For gang backends that a plain cluster does not have; the gang tests cover them.
@@ -42,14 +45,14 @@ GANG_BACKEND_GROUPS = frozenset(
 )
 
 
-def permissions(*files: str) -> frozenset[Permission]:
+def permissions(*files: Path) -> frozenset[Permission]:
     """Returns every permission in the roles of these files."""
-    return frozenset(permission for name in files for permission in _permissions_in(name))
+    return frozenset(permission for file in files for permission in _permissions_in(file))
 
 
 def launcher_permissions() -> frozenset[Permission]:
-    """Returns all permissions of the launcher."""
-    return permissions("rbac.yaml", "rbac-certificate.yaml")
+    """Returns all permissions of the launcher, without components."""
+    return permissions(BASE / "rbac.yaml", BASE / "rbac-certificate.yaml")
 
 
 def unpermitted(granted: Iterable[Permission], requests: Iterable[Request]) -> set[str]:
@@ -85,8 +88,8 @@ def launcher_requests(requests: Iterable[Request]) -> list[Request]:
     ]
 
 
-def _permissions_in(file: str) -> Iterator[Permission]:
-    for role in yaml.safe_load_all((BASE / file).read_text()):
+def _permissions_in(file: Path) -> Iterator[Permission]:
+    for role in yaml.safe_load_all(file.read_text()):
         if role["kind"] in {"Role", "ClusterRole"}:
             for rule in role["rules"]:
                 yield from (

@@ -145,7 +145,7 @@ def test_each_log_is_requested_once_and_only_as_many_as_there_are_containers(
 
 
 def test_the_log_of_a_stopped_task_includes_what_it_wrote_when_it_was_terminated(
-    launcher: KubeLauncher, ns: NamespaceClient, user: User
+    launcher: KubeLauncher, ns: NamespaceClient, user: User, tmp_path: Path
 ) -> None:
     ns.submit(a_framework(a_role(tasks=1, pod=a_real_pod(UNTIL_TERMINATED, container=STARTED_PROBE))))
     uid = started(ns)
@@ -155,6 +155,7 @@ def test_the_log_of_a_stopped_task_includes_what_it_wrote_when_it_was_terminated
 
     expected = "started\ngot SIGTERM\n"
     ns.until(lambda: log_of(launcher, ns, user, uid) == expected or None, "the log is archived")
+    assert command(launcher, user, tmp_path, "logs", "-n", ns.namespace, "mnist") == expected
 
 
 def test_the_logs_of_tasks_that_are_stopped_together_are_all_archived(

@@ -9,6 +9,7 @@ import re
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
 from aiohttp import web
@@ -26,10 +27,11 @@ from launcher.api.proxy.diagnosis import ProxyDiagnosis
 from launcher.api.proxy.handler import ForwardedResponse, ProxyHandler, upstream_headers
 from launcher.api.proxy.metrics_authorization import Handler, MetricsAuthorization
 from launcher.api.proxy.pod_logs import PATH as LOG_PATH
-from launcher.api.proxy.pod_logs import ProxyPodLogs
+from launcher.api.proxy.pod_logs import VERIFIED_UID, ProxyPodLogs
 from launcher.api.proxy.upstream import Upstream
 from launcher.api.system_endpoints import Health
 from launcher.core.parsing.decoder import MAX_BODY_BYTES
+from launcher.core.pods.log_options import POD_UID_HEADER
 from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.job_kinds.job_kind import JobKind
 from launcher.log_archive.interface import LogArchive
@@ -152,8 +154,10 @@ def _proxy_handler(app: web.Application, dependencies: ProxyDependencies) -> Pro
 
 
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Adds the common headers to the launcher's own responses, and only Server to forwarded ones."""
+    """Adds the common headers to the launcher's own responses; to forwarded ones only Server, and the uid of a log."""
     if isinstance(response, ForwardedResponse):
         response.headers["Server"] = SERVER
+        if response.status == HTTPStatus.OK and (uid := request.get(VERIFIED_UID)):
+            response.headers[POD_UID_HEADER] = uid
     else:
         await add_common_headers(request, response)

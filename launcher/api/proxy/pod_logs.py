@@ -23,6 +23,9 @@ from launcher.store.interface import PODS
 
 PATH = f"/api/{PODS.version}/namespaces/{{namespace}}/{PODS.plural}/{{name}}/log"
 
+#: The uid of the pod whose log is forwarded, in the state of a request.
+VERIFIED_UID = web.RequestKey("verified_uid", str)
+
 _REVIEW_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _READ_SECONDS = 20.0
 #: Longer logs are filtered in a thread.
@@ -57,7 +60,9 @@ class ProxyPodLogs:
         upstream = self._authenticate(request, headers)
         status, pod = await _get_pod(upstream, request, headers)
         if status == HTTPStatus.OK and as_object(pod.get("metadata")).get("uid") == uid:
-            return await self._forward(request.clone(rel_url=request.rel_url.without_query_params("uid")))
+            forwarded = request.clone(rel_url=request.rel_url.without_query_params("uid"))
+            forwarded[VERIFIED_UID] = uid
+            return await self._forward(forwarded)
         if status not in (HTTPStatus.OK, HTTPStatus.NOT_FOUND):
             return status_response(request, status, pod)
         query = parse_log_query(name, request.query, time.time())

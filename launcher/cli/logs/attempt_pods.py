@@ -45,6 +45,11 @@ class AttemptPods:
             raise CommandError(f"no selected task of {self._name} has attempt {number}; {self._list_hint()}")
         return found
 
+    async def current(self, source: LogSource) -> LogSource:
+        """The source with the uid of its pod, if that is known."""
+        pods = (await self._pods_of(self._current)).get(source.task, ())
+        return replace(source, uid=pods[-1].uid) if pods and not source.uid else source
+
     async def previous(self, source: LogSource) -> LogSource:
         """The source in the attempt before the current one. Raises NotFound."""
         pods = (await self._pods_of(self._current)).get(source.task, ())

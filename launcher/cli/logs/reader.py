@@ -45,7 +45,13 @@ class _LogCopier:
             self.missing.append(error)
 
     async def _copy_current(self, source: LogSource, write: WriteLine) -> None:
-        await copy_log(self._api, source, self._query.parameters, write)
+        try:
+            await copy_log(self._api, source, self._query.parameters, write)
+        except NotFound:
+            # On a cluster the log of a deleted pod may be archived, under the uid of the pod.
+            if (deleted := await self._pods.current(source)) == source:
+                raise
+            await copy_log(self._api, deleted, self._query.parameters, write)
 
     async def _copy_previous(self, source: LogSource, write: WriteLine) -> None:
         """Write the log before the last restart of the container or, if there was none, of the previous attempt."""

@@ -142,6 +142,7 @@ async def test_the_log_of_an_existing_pod_is_that_of_the_cluster(
     response = await proxy.get(f"{LOG}?uid={OLD}&container=main&tailLines=3")
 
     assert response.body == b"the log of the existing pod\n"
+    assert response.headers["Launcher-Pod-Uid"] == OLD
     assert [request.path for request in cluster.requests] == [POD, f"{LOG}?container=main&tailLines=3"]
 
 
@@ -153,6 +154,7 @@ async def test_without_a_uid_the_request_is_forwarded_as_it_is(
     response = await proxy.get(f"{LOG}?previous=true")
 
     assert response.status == 404
+    assert "Launcher-Pod-Uid" not in response.headers
     assert [request.path for request in cluster.requests] == [f"{LOG}?previous=true"]
 
 

@@ -1,4 +1,5 @@
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -84,36 +85,63 @@ def test_a_first_attempt_has_no_previous_log(mnist: InMemoryLauncher, capsys: Ca
     assert capsys.readouterr().err == expected
 
 
-def test_previous_logs_of_deleted_pods_are_not_available_on_a_cluster(
+async def serve_retried_framework(_: web.Request) -> web.Response:
+    """A Framework whose task is in its second attempt, as kube-apiserver returns it."""
+    task = {
+        "index": 0,
+        "retryPolicyStatus": {"totalRetriedCount": 1},
+        "attemptHistory": [{"id": 0, "podUID": "first"}],
+        "attemptStatus": {"podUID": "second"},
+    }
+    roles = [{"name": "worker", "taskStatuses": [task]}]
+    status = {"attemptStatus": {"id": 0, "startTime": "2026-01-01T00:00:00Z", "taskRoleStatuses": roles}}
+    return web.json_response({**a_framework(a_role(tasks=1)), "status": status})
+
+
+def error_response(code: int, reason: str) -> web.Response:
+    status = {"kind": "Status", "code": code, "reason": reason, "message": "no such log"}
+    return web.json_response(status, status=code)
+
+
+def serve_cluster(served: Served, log: Callable[[web.Request], Awaitable[web.Response]]) -> str:
+    """The URL of a cluster with the retried Framework and these logs."""
+    app = web.Application()
+    app.router.add_get("/{path:.*}/frameworks/mnist", serve_retried_framework)
+    app.router.add_get("/{path:.*}/log", log)
+    return f"http://127.0.0.1:{served(app, None)}"
+
+
+def test_previous_logs_of_deleted_pods_are_not_available_on_a_cluster_without_an_archive(
     served: Served, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    async def framework(_: web.Request) -> web.Response:
-        task = {
-            "index": 0,
-            "retryPolicyStatus": {"totalRetriedCount": 1},
-            "attemptHistory": [{"id": 0, "podUID": "first"}],
-            "attemptStatus": {"podUID": "second"},
-        }
-        roles = [{"name": "worker", "taskStatuses": [task]}]
-        status = {"attemptStatus": {"id": 0, "startTime": "2026-01-01T00:00:00Z", "taskRoleStatuses": roles}}
-        return web.json_response({**a_framework(a_role(tasks=1)), "status": status})
-
     async def log(request: web.Request) -> web.Response:
         # As kube-apiserver responds, which ignores uid.
         if "previous" in request.query:
-            status = {"kind": "Status", "code": 400, "reason": "BadRequest", "message": "previous not found"}
-            return web.json_response(status, status=400)
+            return error_response(400, "BadRequest")
         return web.Response(text="the current attempt\n")
 
-    app = web.Application()
-    app.router.add_get("/{path:.*}/frameworks/mnist", framework)
-    app.router.add_get("/{path:.*}/log", log)
-    monkeypatch.setenv("LAUNCHER_SERVER", f"http://127.0.0.1:{served(app, None)}")
+    monkeypatch.setenv("LAUNCHER_SERVER", serve_cluster(served, log))
 
     assert main(["logs", "mnist", "-p"]) == 1
     printed_ = capsys.readouterr()
     assert printed_.out == ""
     assert "the log of an earlier pod mnist-worker-0 no longer exists" in printed_.err
+
+
+def test_logs_of_deleted_pods_are_read_from_the_archive_of_a_cluster(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    async def log(request: web.Request) -> web.Response:
+        uid = request.query.get("uid")
+        if uid is None or "previous" in request.query:
+            return error_response(404, "NotFound")
+        return web.Response(text=f"the log of the {uid} pod\n", headers={"Launcher-Pod-Uid": uid})
+
+    monkeypatch.setenv("LAUNCHER_SERVER", serve_cluster(served, log))
+
+    assert printed(capsys, "mnist") == ["the log of the second pod"]
+    assert printed(capsys, "mnist", "-p") == ["the log of the first pod"]
+    assert printed(capsys, "mnist", "--attempt", "1") == ["the log of the first pod"]
 
 
 @pytest.mark.parametrize(

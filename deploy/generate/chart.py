@@ -104,9 +104,10 @@ def _templates() -> Iterator[tuple[str, str]]:
             objects = [_with_values(_with_components(obj)) for obj in read(BASE / name)]
             yield name, template(objects, _CONDITIONS.get(name))
     for component, switch in _SWITCHES.items():
-        (name,) = (each for each in kustomization(COMPONENTS / component)["resources"] if each != "crd.yaml")
-        objects = [_with_components(obj) for obj in read(COMPONENTS / component / name)]
-        yield f"{component}.yaml", template(objects, f"if {switch}")
+        for name in kustomization(COMPONENTS / component).get("resources", ()):
+            if name != "crd.yaml":
+                objects = [_with_components(obj) for obj in read(COMPONENTS / component / name)]
+                yield f"{component}.yaml", template(objects, f"if {switch}")
 
 
 def _with_components(obj: Object) -> Any:

@@ -39,6 +39,7 @@ MEANINGS: Mapping[Code, str] = {
     Code.START_CONDITION_UNREACHABLE: "A condition of `startAfter` can no longer become true.",
     Code.POD_FAILED_WITHOUT_FAILED_CONTAINER: "The pod failed, but none of its containers did.",
     Code.POD_CREATION_UNKNOWN_ERROR: "The pod could not be created, and the reason is unknown.",
+    Code.STALLED: "The task had no output and no heartbeat for longer than `progressDeadlineSeconds`.",
 }
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from launcher.controller.attempt_hook import AttemptHook
 from launcher.controller.framework_state import FrameworkState, Validator
 from launcher.controller.log_archiver import LogArchiver
-from launcher.controller.log_copier import ContainerLogCopier
+from launcher.controller.log_copier import ContainerLogCopier, PodLogSource
+from launcher.controller.output_reader import OutputReader
 from launcher.controller.pod_control import PodControl
 from launcher.controller.retry_state import TIMER_TOLERANCE_SECONDS
 from launcher.core.errors import Conflict, LauncherError, NotFound, OutcomeUnknown
@@ -127,11 +128,13 @@ class FrameworkController:
         hooks: Sequence[AttemptHook] = (),
         informers: SharedInformers | None = None,
         log_copier: ContainerLogCopier | None = None,
+        log_source: PodLogSource | None = None,
     ) -> None:
         """
         *validate* is the validation before pods are created, for objects that were stored without admission.
 
-        With a *log_copier*, logs are archived before pods are deleted.
+        With a *log_copier*, logs are archived before pods are deleted. *log_source* reads the output of tasks with
+        progressDeadlineSeconds; without it, none of them fails.
         """
         self._validate = validate
         self._store, self._clock, self._jitter = store, clock, jitter
@@ -163,7 +166,10 @@ class FrameworkController:
         )
         self._events = EventRecorder(store, clock, interval=self._options.event_interval_seconds)
         self._log_archiver = None if log_copier is None else self._new_log_archiver(log_copier, informers)
-        self._pod_control = PodControl(store, self._pods, self._options.max_calls, hooks, self._log_archiver)
+        output_reader = None if log_source is None else OutputReader(log_source, clock)
+        self._pod_control = PodControl(
+            store, self._pods, self._options.max_calls, hooks, self._log_archiver, output_reader
+        )
 
     def _new_log_archiver(self, copier: ContainerLogCopier, informers: SharedInformers) -> LogArchiver:
         archiver = LogArchiver(copier, record=self._events.record, on_deletable=self._on_pod_deletable)

@@ -16,11 +16,12 @@ from launcher.core.planning.actions import CreatePod, RecordAttempt
 from launcher.core.planning.gang import is_placed, is_unplaced
 from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.planner import Planner, PlanResult
+from launcher.core.planning.progress import PodOutput
 from launcher.core.pods.observed_pod import ObservedPod, is_deleted
 from launcher.core.pods.pod_template import PodTemplate, compile_templates
 from launcher.core.serialization.framework_json import framework_from_json
 from launcher.core.serialization.status_json import status_to_json
-from launcher.core.spec import ExecutionType, PodName, RoleName
+from launcher.core.spec import ExecutionType, PodName, RoleName, TaskRole
 from launcher.core.status import State
 from launcher.store.interface import Key, Object, key_of
 
@@ -142,6 +143,33 @@ class FrameworkState:
             return False
         self._planner.pod_deleted(name)
         return True
+
+    @property
+    def running_pods(self) -> list[PodName]:
+        """The names of all pods that run and are not being deleted."""
+        pods = self._planner.pods.items()
+        return [name for name, pod in pods if pod.phase == "Running" and not pod.deleting]
+
+    def containers_of(self, name: PodName) -> list[str]:
+        """The names of the containers in the template of that pod, without init containers."""
+        role = self._role_of(name)
+        spec = (role.pod.get("spec") or {}) if role is not None else {}
+        return [container["name"] for container in spec.get("containers") or ()]
+
+    def has_stalled(self, name: PodName) -> bool:
+        """Whether the task of that pod fails because it has stalled."""
+        return self._planner.has_stalled(name)
+
+    def observe_output(self, name: PodName, output: PodOutput, now: float) -> None:
+        """Records the output of the pod, read at *now*."""
+        self._planner.observe_output(name, output, now)
+
+    def _role_of(self, name: PodName) -> TaskRole | None:
+        pod = self.pod(name)
+        if pod is None or pod.task is None:
+            return None
+        role_name = pod.task.role
+        return next((role for role in self.framework.spec.roles if role.name == role_name), None)
 
     def creation_rejected(self, name: PodName, completion: Completion) -> None:
         """Completes the task attempt whose pod can never be created."""

@@ -8,6 +8,7 @@ from launcher.controller.attempt_hook import AttemptHook
 from launcher.controller.attempt_recorder import AttemptRecorder
 from launcher.controller.framework_state import FrameworkState
 from launcher.controller.log_archiver import LogArchiver
+from launcher.controller.output_reader import OutputReader
 from launcher.core.errors import (
     AlreadyExists,
     Conflict,
@@ -28,6 +29,7 @@ from launcher.core.planning.actions import (
     DeleteFramework,
     DeletePod,
     ListPodsLive,
+    ReadOutput,
     RecordAttempt,
 )
 from launcher.core.pods.observed_pod import is_deleted, pod_from_json
@@ -56,8 +58,10 @@ class PodControl:
         max_calls: int,
         hooks: Sequence[AttemptHook] = (),
         log_archiver: LogArchiver | None = None,
+        output_reader: OutputReader | None = None,
     ) -> None:
         self._store, self._pods, self._hooks, self._log_archiver = store, pods, hooks, log_archiver
+        self._output_reader = output_reader
         self._attempts = AttemptRecorder(store)
         self._max_calls = max_calls
         self._slots = asyncio.Semaphore(max_calls)
@@ -69,6 +73,10 @@ class PodControl:
         state.retry.unblock_roles()
         if state.needs_preparation or any(isinstance(action, CreatePod) for action in actions):
             actions = await self._prepare(state, actions)
+        reads = [action.name for action in actions if isinstance(action, ReadOutput)]
+        if reads and self._output_reader is not None:
+            await self._output_reader.read(state, reads)
+        actions = [action for action in actions if not isinstance(action, ReadOutput)]
         remaining = iter(actions)
         if len(actions) == 1:
             await self._execute_each(state, remaining)
@@ -161,8 +169,8 @@ class PodControl:
                 await self._delete_framework(state)
             case RecordAttempt():
                 await self._record_attempt(state, action)
-            case ListPodsLive():
-                raise ValueError("ListPodsLive is not executed by PodControl")
+            case ListPodsLive() | ReadOutput():
+                raise ValueError(f"{type(action).__name__} is not executed with other actions")
 
     async def _create(self, state: FrameworkState, action: CreatePod) -> None:
         name = pod_name(state.framework.name, action.role, action.index)

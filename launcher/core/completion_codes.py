@@ -52,6 +52,7 @@ class Code(IntEnum):
     START_CONDITION_UNREACHABLE = -240
     POD_FAILED_WITHOUT_FAILED_CONTAINER = -300
     POD_CREATION_UNKNOWN_ERROR = -310
+    STALLED = -320
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ PREDEFINED: Mapping[int, Meaning] = {
     Code.START_CONDITION_UNREACHABLE: Meaning("StartConditionUnreachable", _PERMANENT),
     Code.POD_FAILED_WITHOUT_FAILED_CONTAINER: Meaning("PodFailedWithoutFailedContainer", _NONE),
     Code.POD_CREATION_UNKNOWN_ERROR: Meaning("PodCreationUnknownError", _NONE),
+    Code.STALLED: Meaning("Stalled", _NONE),
 }
 
 #: The phrase of an exit code that no rule matches.

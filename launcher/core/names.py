@@ -25,6 +25,10 @@ GANG_MIN_ANNOTATION = "launcher.microsoft.com/gang-min"
 #: The label on each pod of a gang that a cluster schedules: the backend.
 BACKEND_LABEL = "launcher.microsoft.com/gang-backend"
 
+#: Annotations on pods of roles with progressDeadlineSeconds: that number, and the time of the last heartbeat.
+PROGRESS_DEADLINE_ANNOTATION = "launcher.microsoft.com/progress-deadline"
+HEARTBEAT_ANNOTATION = "launcher.microsoft.com/heartbeat"
+
 
 class PodIdentityKey(StrEnum):
     """Keys of a pod's identity in its labels, annotations and environment, in the order of the environment."""

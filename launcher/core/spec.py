@@ -114,6 +114,8 @@ class TaskRole:
     graceful_deletion_seconds: int | None = None
     #: A pod that stays Pending for longer fails its attempt; None: never.
     pending_deadline_seconds: int | None = None
+    #: A task without output and heartbeat for longer fails its attempt; None: never.
+    progress_deadline_seconds: int | None = None
     #: A pod that can never start fails its attempt instead of waiting.
     fail_fast: bool = True
     #: Failure rules as the user wrote them, in FrameworkController's format; they precede those of the cluster.

@@ -10,6 +10,7 @@ from launcher.core.framework import Framework
 from launcher.core.names import (
     DISCOVERY,
     POD_UID_VARIABLE,
+    PROGRESS_DEADLINE_ANNOTATION,
     TASK_ATTEMPT_INSTANCE_UID_VARIABLE,
     PodIdentityKey,
 )
@@ -77,12 +78,16 @@ class DiscoveryHook:
 
 def _overlay(spec: FrameworkSpec, role: TaskRole, variables: list[Json]) -> PodOverlay:
     discovery = spec.discovery
+    deadline = role.progress_deadline_seconds
+    # The endpoint for heartbeats reads it, to write no more of them than necessary.
+    annotations = {} if deadline is None else {PROGRESS_DEADLINE_ANNOTATION: str(deadline)}
     if discovery is None:
-        return PodOverlay(variables=variables)
+        return PodOverlay(variables=variables, annotations=annotations)
     mount = {"name": DISCOVERY, "mountPath": discovery.mount_path}
     pod_spec = role.pod.get("spec") or {}
     return PodOverlay(
         variables=variables,
+        annotations=annotations,
         mounts=[mount],
         spec={
             "initContainers": [_init_container(spec, discovery, role, variables, mount)],

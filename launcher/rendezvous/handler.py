@@ -14,6 +14,7 @@ from launcher.core.errors import BadRequest, Forbidden
 from launcher.core.http_headers import accepts_gzip
 from launcher.core.spec import RoleName
 from launcher.rendezvous.container_programs import program_text
+from launcher.rendezvous.heartbeats import HeartbeatRecorder
 from launcher.rendezvous.peer_files import (
     DISCOVERY_FILES,
     FILE_NAMES,
@@ -48,13 +49,14 @@ def attempt_url(launcher_url: str, namespace: str, framework: str, attempt: int)
 class RendezvousHandler:
     """The handlers of the endpoints."""
 
-    def __init__(self, sessions: SessionManager, tokens: Tokens) -> None:
-        self._sessions, self._tokens = sessions, tokens
+    def __init__(self, sessions: SessionManager, tokens: Tokens, heartbeats: HeartbeatRecorder) -> None:
+        self._sessions, self._tokens, self._heartbeats = sessions, tokens, heartbeats
 
     def add_to(self, app: web.Application) -> None:
         """Adds the routes to *app*."""
         attempts = attempt_url("", "{namespace}", "{name}", 0).removesuffix("0")
         app.router.add_get(attempts + "{attempt:[0-9]{1,10}}", self.get_attempt)
+        app.router.add_post(attempts + "{attempt:[0-9]{1,10}}/heartbeat", self.post_heartbeat)
         app.router.add_get(f"{BASE_PATH}/programs/{{name}}", self.get_program)
 
     async def get_attempt(self, request: web.Request) -> web.StreamResponse:
@@ -77,6 +79,17 @@ class RendezvousHandler:
         if isinstance(result, MissingPeers):
             return _missing_response(result)
         return await _files_response(request, result, await _segments(session, result, names, task), names)
+
+    async def post_heartbeat(self, request: web.Request) -> web.Response:
+        """``POST …/attempts/{attempt}/heartbeat?task=ROLE/INDEX``: records that the task makes progress."""
+        attempt = int(request.match_info["attempt"])
+        uid = await self._tokens.verify_token(_bearer_token(request), attempt)
+        task = _task_id(request.query.get("task"))
+        if task is None:
+            raise BadRequest("task: Required value: add task=ROLE/INDEX, for example task=worker/0")
+        key = (request.match_info["namespace"], request.match_info["name"])
+        await self._heartbeats.record(key, uid, attempt, task)
+        return web.Response(status=204)
 
     async def get_program(self, request: web.Request) -> web.Response:
         """``GET /rendezvous/v1/programs/{name}``: a program for containers, as text."""

@@ -148,7 +148,10 @@ class _LauncherReplica:
         self._health = ClusterHealth(priority_store)
         self._certificate = ServingCertificate(settings, priority_store, config.namespace)
         self._rendezvous = RendezvousParts(
-            discovery_store, partial(key_from_secret, priority_store, config.namespace), self._endpoint
+            discovery_store,
+            partial(key_from_secret, priority_store, config.namespace),
+            self._endpoint,
+            time.time,
         )
         self._log_archive = LogArchiveParts(store, settings.log_archive) if settings.log_archive else None
         self._job_ownership = JobKindOwnership(priority_store.discover, priority_store)
@@ -200,6 +203,7 @@ class _LauncherReplica:
             validate=partial(validation_errors, policy=self._settings.policy),
             hooks=[gangs, ServiceControl(store), self._rendezvous.hook],
             log_copier=self._log_archive.copier if self._log_archive else None,
+            log_source=self._store,
         )
         return WorkerGroup(
             controller, gangs, ClusterJobs(self._job_ownership, partial(self._job_controller, store))

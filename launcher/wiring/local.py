@@ -206,6 +206,7 @@ class _Components:
             planner_options=rules,
             hooks=[LocalGangHook(store), ServiceControl(store), self.rendezvous.hook],
             informers=informers,
+            log_source=self.logs,
         )
         self.metrics = Metrics(
             informers,
@@ -366,7 +367,7 @@ def _rendezvous_parts(settings: Settings, sock: socket.socket, store: SqliteStor
     async def endpoint() -> LauncherEndpoint:
         return LauncherEndpoint(url, ca_bundle(settings.tls.certificate) if settings.tls else "")
 
-    return RendezvousParts(store, key, endpoint)
+    return RendezvousParts(store, key, endpoint, _CLOCK)
 
 
 def _hosts(settings: Settings) -> frozenset[str]:

@@ -9,6 +9,7 @@ from launcher.api.middleware.metrics import CallbackGauge
 from launcher.core.errors import NotFound
 from launcher.rendezvous.discovery_hook import DiscoveryHook, LauncherEndpoint
 from launcher.rendezvous.handler import RendezvousHandler
+from launcher.rendezvous.heartbeats import HeartbeatRecorder
 from launcher.rendezvous.session_manager import SessionManager
 from launcher.rendezvous.tokens import KeyProvider, Tokens
 from launcher.settings.cluster import ClusterSettings, InPod
@@ -24,12 +25,16 @@ class RendezvousParts:
     """The parts of rendezvous over one store."""
 
     def __init__(
-        self, store: Store, key_provider: KeyProvider, endpoint: Callable[[], Awaitable[LauncherEndpoint]]
+        self,
+        store: Store,
+        key_provider: KeyProvider,
+        endpoint: Callable[[], Awaitable[LauncherEndpoint]],
+        clock: Callable[[], float],
     ) -> None:
         tokens = Tokens(key_provider)
         self.sessions = SessionManager(store)
         self.hook = DiscoveryHook(tokens, endpoint)
-        self.handler = RendezvousHandler(self.sessions, tokens)
+        self.handler = RendezvousHandler(self.sessions, tokens, HeartbeatRecorder(store, clock))
 
     def waiters_gauge(self) -> CallbackGauge:
         """Gauge of waiting pods."""

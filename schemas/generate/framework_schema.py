@@ -136,6 +136,11 @@ def task() -> Schema:
                 "A pod that is Pending for longer than this fails its attempt. Default: no limit.",
                 **POSITIVE,
             ),
+            "progressDeadlineSeconds": whole(
+                "A running task without output and without a heartbeat for longer than this fails its attempt "
+                "(Stalled). Default: no limit.",
+                **POSITIVE,
+            ),
             "failFast": {
                 "description": "A pod that can never start fails its attempt as a permanent failure: an invalid image "
                 "name, a command that does not exist, a missing Secret or ConfigMap (after two minutes), or in local "

@@ -10,7 +10,7 @@ from typing import Any
 from launcher.controller.attempt_hook import AttemptHook
 from launcher.controller.framework_controller import ControllerOptions, FrameworkController
 from launcher.controller.framework_state import Validator
-from launcher.controller.log_copier import ContainerLogCopier
+from launcher.controller.log_copier import ContainerLogCopier, PodLogSource
 from launcher.core.errors import Unavailable
 from launcher.core.validation.framework import validation_errors
 from launcher.store.interface import FRAMEWORKS, PODS, Change, DeleteOptions, Object, ResourceKind, Version
@@ -107,6 +107,7 @@ async def run_controller(
     validate: Validator = validation_errors,
     hooks: Sequence[AttemptHook] = (),
     log_copier: ContainerLogCopier | None = None,
+    log_source: PodLogSource | None = None,
     **options: Any,
 ) -> AsyncIterator[FrameworkController]:
     """Runs a controller, and a cluster whose pods run for *seconds* and exit with *code*."""
@@ -118,6 +119,7 @@ async def run_controller(
         validate=validate,
         hooks=hooks,
         log_copier=log_copier,
+        log_source=log_source,
     )
     cluster = SimulatedCluster(store, Random(2), lambda _: (seconds, code))
     context = copy_context()

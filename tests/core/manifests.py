@@ -73,6 +73,7 @@ def full_framework() -> Json:
         },
         "podGracefulDeletionTimeoutSec": 30,
         "pendingDeadlineSeconds": 600,
+        "progressDeadlineSeconds": 900,
         "podFailureSpec": [
             {
                 "code": 300,

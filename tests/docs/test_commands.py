@@ -36,6 +36,7 @@ REASONS = {
     "needs root",
     "needs the service",
     "needs torch",
+    "runs in a task",
     "stops a server",
 }
 STARTS_A_SERVER = "starts a server"

@@ -14,10 +14,8 @@ from tests.kubernetes.account import launcher_account
 from tests.kubernetes.launcher import KubeLauncher
 from tests.kubernetes.namespace_client import GROUP, NamespaceClient, frameworks_path
 from tests.kubernetes.permissions import (
-    LOG_ARCHIVE_RBAC,
     launcher_permissions,
     launcher_requests,
-    permissions,
     rejected,
     unpermitted,
 )
@@ -61,7 +59,7 @@ def account(cluster: ControlPlane) -> Iterator[User]:
     yield launcher_account(cluster)
     requests = launcher_requests(cluster.audit.since(mark))
     assert rejected(requests) == set()
-    assert unpermitted(launcher_permissions() | permissions(LOG_ARCHIVE_RBAC), requests) == set()
+    assert unpermitted(launcher_permissions(), requests) == set()
 
 
 class Launch(Protocol):
@@ -87,15 +85,6 @@ def launch(account: User, tmp_path: Path) -> Iterator[Launch]:
 def launcher(launch: Launch) -> KubeLauncher:
     """A launcher for one test, which may kill and restart it."""
     return launch()
-
-
-@pytest.fixture(scope="module")
-def log_permission(cluster: ControlPlane, account: User) -> Iterator[None]:
-    """Grants the permission of the component log-archive for the tests of a module."""
-    cluster.kubectl("apply", f"--filename={LOG_ARCHIVE_RBAC}")
-    cluster.until_allowed(account, verb="get", group="", resource="pods", subresource="log")
-    yield
-    cluster.kubectl("delete", f"--filename={LOG_ARCHIVE_RBAC}")
 
 
 @pytest.fixture(scope="module")

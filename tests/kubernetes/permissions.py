@@ -35,8 +35,6 @@ class Permission:
         )
 
 
-#: Those of the component log-archive, which some tests install.
-LOG_ARCHIVE_RBAC = BASE.parent / "components" / "log-archive" / "rbac.yaml"
 #: Not visible in requests: kube-apiserver checks it for blockOwnerDeletion.
 FINALIZERS_PERMISSION = Permission("update", "launcher.microsoft.com", "frameworks/finalizers")
 #: For gang backends that a plain cluster does not have; the gang tests cover them.

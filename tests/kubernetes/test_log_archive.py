@@ -18,8 +18,6 @@ from tests.kubernetes.conftest import Launch
 from tests.kubernetes.launcher import KubeLauncher
 from tests.kubernetes.namespace_client import NamespaceClient, a_task_pod
 
-pytestmark = pytest.mark.usefixtures("log_permission")
-
 UID = "8f4c2a9e-0000-4000-8000-000000000001"
 POD = "mnist-worker-0"
 LINES = b"2026-01-31T12:00:01.000000000Z one\n2026-01-31T12:00:02.000000000Z two\n"

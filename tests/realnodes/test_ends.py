@@ -130,3 +130,36 @@ def test_a_deleted_framework_exists_until_its_containers_have_ended(ns: Namespac
     ns.kubectl("delete", "fw", "mnist", "--cascade=foreground", "--timeout=60s")
 
     assert ns.pods() == {}
+
+
+def test_a_container_that_writes_nothing_stalls_and_its_last_line_is_kept(ns: NamespaceClient) -> None:
+    role = a_role(tasks=1, pod=a_real_pod("echo step 7; exec sleep 600"))
+    role["task"]["progressDeadlineSeconds"] = 4
+    ns.submit(a_framework(role))
+
+    framework = ns.wait_completed()
+
+    assert completion(ns)["phrase"] == "Stalled"
+    assert "last output: step 7" in framework["status"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("script", "container", "reason"),
+    [
+        pytest.param("true", {"image": "NOT A NAME"}, "InvalidImageName", id="invalid image name"),
+        pytest.param(
+            "true", {"command": ["/does/not/exist"]}, "/does/not/exist", id="the command does not exist"
+        ),
+    ],
+)
+def test_a_container_that_can_never_start_fails(
+    ns: NamespaceClient, script: str, container: dict[str, Any], reason: str
+) -> None:
+    pod = a_real_pod(script, container=container)
+    pod["spec"]["restartPolicy"] = "OnFailure"
+    ns.submit(a_framework(a_role(tasks=1, pod=pod)))
+
+    framework = ns.wait_completed()
+
+    assert (completion(ns)["code"], ended(framework)) == (-201, "Failed")
+    assert reason in framework["status"]["message"]

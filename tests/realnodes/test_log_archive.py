@@ -14,13 +14,11 @@ from tests.builders import Json, a_framework, a_role
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.users import User
 from tests.eventually import TIMEOUT_SECONDS
-from tests.kubernetes.conftest import ALL_ON_FRAMEWORKS, log_permission
+from tests.kubernetes.conftest import ALL_ON_FRAMEWORKS
 from tests.kubernetes.launcher import KubeLauncher
 from tests.kubernetes.namespace_client import NamespaceClient
 from tests.log_archive.s3_server import S3Server, run_s3_server
 from tests.realnodes.pods import SLEEP_COMMAND, a_real_pod
-
-__all__ = ["log_permission"]
 
 POD = "mnist-worker-0"
 #: A container that reports the signal that ends it.
@@ -41,9 +39,7 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def launcher(
-    account: User, log_permission: None, s3_server: S3Server, tmp_path: Path
-) -> Iterator[KubeLauncher]:
+def launcher(account: User, s3_server: S3Server, tmp_path: Path) -> Iterator[KubeLauncher]:
     """A launcher with an archive of 64 KiB per container."""
     flags = ("--log-archive=s3://logs/launcher", "--log-archive-tail=64Ki")
     running = KubeLauncher(

@@ -16,6 +16,7 @@ from launcher.api.middleware.request_limits import RequestLimits
 from launcher.rendezvous import handler
 from launcher.rendezvous.container_programs import PROGRAMS, program_text
 from launcher.rendezvous.handler import RendezvousHandler, attempt_url
+from launcher.rendezvous.heartbeats import HeartbeatRecorder
 from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.client import Client, HttpResponse
@@ -27,6 +28,7 @@ from tests.eventually import TIMEOUT_SECONDS
 from tests.rendezvous.harness import NAMESPACE, RendezvousHarness, some_tokens
 
 PATH = attempt_url("", NAMESPACE, "mnist", 0)
+NOW = 1_800_000_000.0
 
 
 class ServerHarness(RendezvousHarness):
@@ -34,7 +36,8 @@ class ServerHarness(RendezvousHarness):
 
     def __init__(self) -> None:
         super().__init__()
-        self.handler = RendezvousHandler(self.sessions, some_tokens())
+        heartbeats = HeartbeatRecorder(self.store, lambda: NOW)
+        self.handler = RendezvousHandler(self.sessions, some_tokens(), heartbeats)
         #: Set while a server runs.
         self.client: Client
 
@@ -44,6 +47,11 @@ class ServerHarness(RendezvousHarness):
         """The response to a pod of that attempt."""
         token = await some_tokens().create_token(self.uid, attempt)
         return await self.client.get(path + query, Authorization=f"Bearer {token}", **headers)
+
+    async def post(self, path: str, *, attempt: int = 0) -> HttpResponse:
+        """The response to a pod of that attempt, which sends no body."""
+        token = await some_tokens().create_token(self.uid, attempt)
+        return await self.client.call("POST", path, None, None, {"Authorization": f"Bearer {token}"})
 
     async def get_json(self, query: str = "") -> Any:
         response = await self.get(query)

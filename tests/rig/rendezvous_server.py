@@ -25,6 +25,7 @@ from launcher.api.middleware.request_limits import RequestLimits
 from launcher.controller.framework_controller import FrameworkController
 from launcher.rendezvous.discovery_hook import DiscoveryHook, LauncherEndpoint
 from launcher.rendezvous.handler import RendezvousHandler, attempt_url
+from launcher.rendezvous.heartbeats import HeartbeatRecorder
 from launcher.rendezvous.session_manager import SessionManager
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.interface import FRAMEWORKS, PODS, ChangeType, Object
@@ -130,12 +131,9 @@ async def main(tasks: int) -> None:
     sessions, hook = SessionManager(store), DiscoveryHook(tokens, _endpoint)
     controller = FrameworkController(store, clock=time.time, jitter=lambda: 0.5, hooks=[hook])
     limits = RequestLimits(exempt=lambda request: is_probe(request) or is_rendezvous(request))
+    handler = RendezvousHandler(sessions, tokens, HeartbeatRecorder(store, time.time))
     runner = make_runner(
-        make_app(
-            api_dependencies(
-                store, rendezvous=RendezvousHandler(sessions, tokens), limits=limits, metrics=Metrics()
-            )
-        )
+        make_app(api_dependencies(store, rendezvous=handler, limits=limits, metrics=Metrics()))
     )
     await runner.setup()
     async with asyncio.TaskGroup() as group:

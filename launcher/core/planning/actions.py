@@ -47,7 +47,15 @@ class RecordAttempt:
     retry: Retry
 
 
-Action = CreatePod | DeletePod | ListPodsLive | DeleteFramework | RecordAttempt
+@dataclass(frozen=True, slots=True)
+class ReadOutput:
+    """Read the last output of the pod of this uid: its task may have stalled."""
+
+    name: PodName
+    uid: str
+
+
+Action = CreatePod | DeletePod | ListPodsLive | DeleteFramework | RecordAttempt | ReadOutput
 
 
 @dataclass(frozen=True, slots=True)

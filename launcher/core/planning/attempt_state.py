@@ -14,6 +14,12 @@ from launcher.core.completion_codes import Completion
 from launcher.core.events import ObjectEvent
 from launcher.core.planning import messages
 from launcher.core.planning.actions import Action, DeletePod, StateTransition
+from launcher.core.planning.progress import (
+    ObservedOutput,
+    PodOutput,
+    observed_output,
+    progress_deadline,
+)
 from launcher.core.planning.rescale import RoleStates, compact
 from launcher.core.planning.role_state import RoleState
 from launcher.core.planning.start_order import StartGate
@@ -79,11 +85,14 @@ class AttemptState:
         self._rejected: dict[PodName, Completion] = {}
         self._rechecks: list[tuple[Time, PodName]] = []
         self._recheck_times: dict[PodName, Time] = {}
+        #: The last output of pods, as far as it was read.
+        self._outputs: dict[PodName, ObservedOutput] = {}
 
     def start_attempt(self, attempt: int, roles: RoleStates) -> None:
         """Replaces all tasks."""
         self._attempt, self.roles, self.changed = attempt, roles, True
         self._rejected.clear()
+        self._outputs.clear()
         self.uncertain_pods.clear()
         self._observed_uids = {pod.uid for pod in self.pods.values()}
         self.enqueue_all()
@@ -102,7 +111,21 @@ class AttemptState:
         previous = self.pods.pop(name, None)
         if previous is not None:
             self.deleting -= previous.deleting
+        self._outputs.pop(name, None)
         self._queue.add(name)
+
+    def observe_output(self, name: PodName, output: PodOutput, now: Time) -> None:
+        """Records the output of a pod, read at *now*."""
+        self._outputs[name] = observed_output(self._outputs.get(name), output, now)
+        self._queue.add(name)
+
+    def has_stalled(self, name: PodName) -> bool:
+        """Whether the running task of that pod has stalled."""
+        pod, (role, index) = self.pods.get(name), self._task_of(name)
+        if pod is None or role is None:
+            return False
+        deadline = progress_deadline(role.tasks[index], pod, role.role, self._outputs.get(name))
+        return deadline is not None and deadline.has_stalled
 
     def set_pods_are_live(self, pods_are_live: bool) -> None:
         """Whether the pods were just listed from the store; if so, uncertain pods are planned again."""
@@ -168,11 +191,15 @@ class AttemptState:
         for role in self.roles.values():
             for task in role.tasks:
                 if task.attempt.completion is None:
-                    role.replace_task(
-                        replace(task, attempt=replace(task.attempt, completion=completion), message=message)
-                    )
+                    attempt = replace(task.attempt, completion=completion)
+                    text = self._with_last_output(message, role, task) if self._outputs else message
+                    role.replace_task(replace(task, attempt=attempt, message=text))
         self.changed = True
         self.enqueue_all()
+
+    def _with_last_output(self, message: str, role: RoleState, task: TaskStatus) -> str:
+        observed = self._outputs.get(names.pod_name(self._framework, role.name, task.index))
+        return message if observed is None else messages.stopped_with_output(message, observed.output.lines)
 
     def compact(self, now: Time, incarnation: int) -> CompactionResult:
         """Drops removed tasks that completed; tasks created in their place have this incarnation."""
@@ -258,7 +285,7 @@ class AttemptState:
             return task
         self.uncertain_pods.discard(name)
         if pod is None or is_current:
-            update = advance(task, pod, context, rejection)
+            update = advance(task, pod, context, rejection, self._outputs.get(name))
         else:
             waiting = replace(context, waiting_reason=messages.WAITING_FOR_PREVIOUS_POD)
             update = advance(task, None, waiting, rejection)

@@ -5,7 +5,7 @@ A status message is one or more sentences with a capital letter and a full stop.
 clause without either, so that it can follow "Task worker-0 failed: ".
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from signal import Signals
 from typing import Any
 
@@ -58,6 +58,8 @@ _CAUSES: Mapping[str, str] = {
 }
 _OUT_OF_MEMORY_PHRASE = "ContainerDockerOOMKilled"
 _OUT_OF_MEMORY_REASON = "OOMKilled"
+#: Maximum length of the last output in a message.
+MAX_OUTPUT_CHARACTERS = 300
 #: A shell's convention: a process ended by signal n exits with 128 + n.
 _SIGNAL_BASE = 128
 _SIGNAL_PHRASE_PREFIX = "ContainerSig"
@@ -176,6 +178,26 @@ def pending_deadline(seconds: int, reason: str) -> str:
 
 def start_failed(reason: str) -> str:
     return f"the pod can never start: {reason.removesuffix('.')}"
+
+
+def stalled(seconds: int | None, lines: Sequence[str]) -> str:
+    """The task stalled; with its last lines of output."""
+    return f"no output and no heartbeat for {seconds}s (progressDeadlineSeconds){_last_output(lines)}"
+
+
+def stopped_with_output(message: str, lines: Sequence[str]) -> str:
+    """The message of a task that was stopped with others, with its last lines of output."""
+    return message + (f" Last output: {_joined(lines)}" if lines else "")
+
+
+def _last_output(lines: Sequence[str]) -> str:
+    return f"; last output: {_joined(lines)}" if lines else "; it has written nothing"
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """The lines in one, shortened in front: the end says most."""
+    text = " / ".join(lines)
+    return text if len(text) <= MAX_OUTPUT_CHARACTERS else f"…{text[-MAX_OUTPUT_CHARACTERS + 1 :]}"
 
 
 def active_deadline(seconds: int | None) -> str:

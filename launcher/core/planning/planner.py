@@ -20,6 +20,7 @@ from launcher.core.planning.attempt_state import CompletedTask
 from launcher.core.planning.completion_tracker import AttemptResult
 from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.plan_state import PlanState
+from launcher.core.planning.progress import PodOutput
 from launcher.core.planning.rescale import rescale, roles_from_status, update_specs
 from launcher.core.planning.role_state import RoleState, first_waiting_reason, scheduling_progress
 from launcher.core.planning.start_order import OPEN, StartGate, start_gate
@@ -118,6 +119,14 @@ class Planner:
     def creation_delayed(self, name: PodName, message: str) -> None:
         """Records why the pod could not be created yet."""
         self._tasks.set_creation_message(name, message)
+
+    def observe_output(self, name: PodName, output: PodOutput, now: float) -> None:
+        """Records the output of a pod, read at *now*, which shows whether its task has stalled."""
+        self._tasks.observe_output(name, output, int(now))
+
+    def has_stalled(self, name: PodName) -> bool:
+        """Whether the running task of that pod has stalled."""
+        return self._tasks.has_stalled(name)
 
     def add_event(self, event: ObjectEvent) -> None:
         """Adds an event to the result of the next pass."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 from launcher.core.completion_codes import Code, Completion, completion_for
 from launcher.core.planning import messages, retry
-from launcher.core.planning.actions import Action, CreatePod, DeletePod, StateTransition
+from launcher.core.planning.actions import Action, CreatePod, DeletePod, ReadOutput, StateTransition
 from launcher.core.planning.attempt_history import history_with_current
 from launcher.core.planning.options import PlannerOptions
+from launcher.core.planning.progress import ObservedOutput, progress_deadline
 from launcher.core.pods.observed_pod import ObservedPod
 from launcher.core.spec import RoleName, TaskRole
 from launcher.core.status import TASK_STEPS, State, TaskAttempt, TaskStatus
@@ -42,6 +43,8 @@ class RoleContext:
     deletes_running_pods: bool = True
     #: Terminated pods are deleted too.
     deletes_terminated_pods: bool = False
+    #: The last output of the task's pod, if it was read.
+    output: ObservedOutput | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +58,20 @@ class TaskUpdate:
 
 
 def advance(
-    task: TaskStatus, pod: ObservedPod | None, context: RoleContext, rejection: Completion | None = None
+    task: TaskStatus,
+    pod: ObservedPod | None,
+    context: RoleContext,
+    rejection: Completion | None = None,
+    output: ObservedOutput | None = None,
 ) -> TaskUpdate:
     """
     Returns the task after all transitions that follow from *pod* and *context*.
 
-    *pod* is the pod of the current task attempt, or None; *rejection* is set if it can never be created.
+    *pod* is the pod of the current task attempt, or None; *rejection* is set if it can never be created. *output* is
+    the last output of the pod, if it was read.
     """
+    if output is not None:
+        context = replace(context, output=output)
     if rejection is not None and pod is None and _awaits_creation(task):
         task = _with_message(_with_completion(task, rejection, context), rejection.diagnostics)
     transitions: list[StateTransition] = []
@@ -145,7 +155,7 @@ def _pod_may_start(task: TaskStatus, pod: ObservedPod, context: RoleContext) -> 
     if pod.phase == "Running" and task.state is not State.RUNNING:
         return _enter(task, State.RUNNING, context, "")
     if pod.phase == "Running":
-        return TaskUpdate(_with_message(task, pod.pending_reason))
+        return _pod_running(_with_message(task, pod.pending_reason), pod, context)
     if pod.phase != "Pending":
         return TaskUpdate(task)
     if task.state is State.RUNNING:
@@ -164,6 +174,20 @@ def _pod_may_start(task: TaskStatus, pod: ObservedPod, context: RoleContext) -> 
         pod,
         context,
     )
+
+
+def _pod_running(task: TaskStatus, pod: ObservedPod, context: RoleContext) -> TaskUpdate:
+    """A running task fails if its output, when it is read after the deadline, has not changed."""
+    deadline = progress_deadline(task, pod, context.role, context.output)
+    if deadline is None:
+        return TaskUpdate(task)
+    if not deadline.has_stalled or context.output is None or context.role is None:
+        if context.now < deadline.next_read:
+            return TaskUpdate(task, recheck_at=deadline.next_read)
+        return TaskUpdate(task, ReadOutput(pod.name, pod.uid))
+    reason = messages.stalled(context.role.progress_deadline_seconds, context.output.output.lines)
+    completion = completion_for(Code.STALLED, reason)
+    return _complete_with_pod(_with_completion(task, completion, context), pod, context)
 
 
 def _pod_terminated(task: TaskStatus, pod: ObservedPod, context: RoleContext) -> TaskUpdate:

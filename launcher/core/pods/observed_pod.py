@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.core.json_access import as_object
-from launcher.core.names import TaskIdentity, task_identity
+from launcher.core.names import HEARTBEAT_ANNOTATION, TaskIdentity, task_identity
 from launcher.core.owner_references import controller_uid
 from launcher.core.pods.start_failure import StartFailure, start_failure
 from launcher.core.spec import PodName
@@ -40,6 +40,8 @@ class ObservedPod:
     deletion_stalled: bool = False
     #: Why the pod or one of its containers does not run, as reported by the cluster.
     pending_reason: str = ""
+    #: The time of the last heartbeat that the task has sent; None if it has sent none.
+    heartbeat: Time | None = None
     #: Why it can never start; None if it may.
     start_failure: StartFailure | None = None
     #: ``pod.status`` of a terminated pod, for the failure classifier.
@@ -93,6 +95,7 @@ def pod_from_json(obj: Mapping[str, Any]) -> ObservedPod:
         deletion_requested=_deletion_request_time(meta),
         deletion_stalled=meta.get("deletionGracePeriodSeconds") == 0 and not meta.get("finalizers"),
         pending_reason=pending_reason,
+        heartbeat=_heartbeat(meta),
         start_failure=start_failure(status, created) if pending_reason else None,
         terminal_status=status if phase in TERMINAL_PHASES else None,
     )
@@ -108,6 +111,14 @@ def _deletion_request_time(meta: Mapping[str, Any]) -> Time | None:
     """``deletionTimestamp`` is the end of the grace period; the request came that much earlier."""
     stamp = meta.get("deletionTimestamp")
     return parse_rfc3339(stamp) - (meta.get("deletionGracePeriodSeconds") or 0) if stamp else None
+
+
+def _heartbeat(meta: Mapping[str, Any]) -> Time | None:
+    text = (meta.get("annotations") or {}).get(HEARTBEAT_ANNOTATION)
+    try:
+        return parse_rfc3339(text) if text else None
+    except ValueError:  # a user may write annotations
+        return None
 
 
 def _pending_reason(status: Mapping[str, Any]) -> str:

@@ -95,6 +95,7 @@ def _role_from_json(role: Mapping[str, Any], tasks: int) -> TaskRole:
         background=bool(role.get("background")),
         graceful_deletion_seconds=None if grace is None else min(grace, MAX_GRACE_SECONDS),
         pending_deadline_seconds=_count(task.get("pendingDeadlineSeconds")),
+        progress_deadline_seconds=_count(task.get("progressDeadlineSeconds")),
         fail_fast=task.get("failFast") is not False,
         pod_failure_spec=tuple(task.get("podFailureSpec") or ()),
     )
@@ -113,6 +114,7 @@ def _role_to_json(role: TaskRole) -> Json:
                     "retryPolicy": _retry_to_json(role.retry),
                     "podGracefulDeletionTimeoutSec": role.graceful_deletion_seconds,
                     "pendingDeadlineSeconds": role.pending_deadline_seconds,
+                    "progressDeadlineSeconds": role.progress_deadline_seconds,
                     "failFast": role.fail_fast,
                     "podFailureSpec": list(role.pod_failure_spec) or None,
                     "pod": role.pod,

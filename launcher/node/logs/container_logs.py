@@ -2,8 +2,8 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import closing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager, closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,7 +41,7 @@ class ContainerLogs:
 
     async def read(
         self, namespace: str, pod: str, uid: str | None, container: str, options: PodLogOptions
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """
         Yield the part of a container's log that *options* select; with ``follow``, until the run has ended.
 
@@ -56,6 +56,15 @@ class ContainerLogs:
                     remaining -= len(text)
                     if remaining <= 0:
                         return
+
+    @asynccontextmanager
+    async def open_log(
+        self, namespace: str, pod: str, container: str, *, previous: bool, follow: bool, tail_lines: int
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Opens the last lines of the newest pod's log, with timestamps. Raises NotFound, BadRequest."""
+        options = PodLogOptions(follow=follow, previous=previous, timestamps=True, tail_lines=tail_lines)
+        async with aclosing(self.read(namespace, pod, None, container, options)) as chunks:
+            yield chunks
 
     def tail(self, path: Path, lines: int, max_bytes: int) -> str:
         """The last *lines* of the log at *path*, and of those the last *max_bytes*; empty if there is none."""

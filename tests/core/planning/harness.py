@@ -20,11 +20,13 @@ from launcher.core.planning.actions import (
     DeleteFramework,
     DeletePod,
     ListPodsLive,
+    ReadOutput,
     RecordAttempt,
     StateTransition,
 )
 from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.planner import Plan, Planner, PlanResult, plan
+from launcher.core.planning.progress import PodOutput
 from launcher.core.pods.observed_pod import pod_from_json
 from launcher.core.pods.pod_template import PodTemplate, compile_templates
 from launcher.core.serialization.status_json import status_from_json, status_to_json
@@ -77,6 +79,9 @@ class PlannerHarness:
     #: The recorded attempts of the Framework since the last restart, by id.
     records: dict[int, RecordAttempt] = field(default_factory=dict)
     recorded_attempt: int | None = None
+    #: The last lines of output of tasks, if they have any; and all reads since the last restart.
+    outputs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _read_outputs: list[tuple[PodName, PodOutput, float]] = field(default_factory=list)
     _rejected: dict[PodName, Completion] = field(default_factory=dict)
     _delayed: dict[PodName, str] = field(default_factory=dict)
     #: Creations that are retried when time has passed.
@@ -178,6 +183,7 @@ class PlannerHarness:
         self._to_retry.clear()
         self.records.clear()
         self.recorded_attempt = None
+        self._read_outputs.clear()
 
     def add_pod(self, task: str, **metadata: str) -> None:
         """Stores a pod with the name of the task's pod, with these labels and annotations replaced."""
@@ -319,7 +325,7 @@ class PlannerHarness:
     def plan(self, *, pods_are_live: bool = True) -> Plan:
         """Returns the plan that follows from the stored objects and the results of creations."""
         pods = [pod_from_json(pod) for pod in self.pods.values()]
-        if not (self._rejected or self._delayed):
+        if not (self._rejected or self._delayed or self._read_outputs):
             options, jitter = self.options, self.jitter
             return plan(
                 self.framework,
@@ -334,6 +340,8 @@ class PlannerHarness:
         for pod in pods:
             planner.observe_pod(pod)
         self._report_creations(planner)
+        for read in self._read_outputs:
+            planner.observe_output(*read)
         result = planner.plan(
             self.now,
             jitter=self.jitter,
@@ -386,6 +394,11 @@ class PlannerHarness:
                 self.is_deleted = True
             case RecordAttempt():
                 self._record_attempt(action)
+            case ReadOutput(name, uid):
+                assert self._planner is not None
+                lines = self.outputs.get(self._short(name), ())
+                self._read_outputs.append((name, PodOutput(uid, "".join(lines[-1:]), lines), self.now))
+                self._planner.observe_output(*self._read_outputs[-1])
 
     def _record_attempt(self, action: RecordAttempt) -> None:
         assert self.framework.status is not None

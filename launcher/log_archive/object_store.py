@@ -21,6 +21,8 @@ from launcher.log_archive.interface import ArchivedPod, LogKey
 _MAX_RETRIES, _RETRY_TIMEOUT = 1, timedelta(seconds=10)
 _MAX_MESSAGE_LENGTH = 300
 _SUFFIX = ".log"
+#: Only in the dump of the values of an error.
+_NO_CERTIFICATES = "No CA certificates"
 #: A single part of a path: names and uids of Kubernetes objects.
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}\Z")
 
@@ -106,4 +108,6 @@ def _our_errors() -> Iterator[None]:
 
 def _message(error: Exception) -> str:
     """Returns the first line; a dump of the library's values follows it."""
+    if _NO_CERTIFICATES in str(error):
+        return "there are no CA certificates; install them, or set SSL_CERT_FILE"
     return (str(error).splitlines() or [type(error).__name__])[0][:_MAX_MESSAGE_LENGTH]

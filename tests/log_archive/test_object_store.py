@@ -1,5 +1,8 @@
 """Log archives in object stores: their keys, and errors of the store."""
 
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -117,3 +120,15 @@ async def test_a_directory_that_cannot_be_written_to_is_unavailable(tmp_path: Pa
 def test_an_invalid_url_is_rejected_with_the_reason(url: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         open_archive(url)
+
+
+def test_missing_ca_certificates_are_named() -> None:
+    # The certificates are read once per process.
+    program = "from launcher.log_archive.object_store import open_archive; open_archive('s3://logs')"
+    environment = {**os.environ, "SSL_CERT_FILE": "/dev/null", "SSL_CERT_DIR": "/dev/null"}
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60
+    )
+
+    assert "ValueError: there are no CA certificates" in done.stderr

@@ -91,6 +91,19 @@ def test_the_launcher_runs_as_an_unprivileged_user_on_a_read_only_root(bed: Real
         assert output == "65532 65532 [False, False, False]\n"
 
 
+def test_the_image_has_the_library_of_the_log_archive(bed: RealNodes) -> None:
+    name, *_ = replicas(bed)
+    program = (
+        "from launcher.log_archive.object_store import open_archive; open_archive('file:///tmp'); print('ok')"
+    )
+
+    output = bed.plane.kubectl(
+        "--namespace", LAUNCHER_NAMESPACE, "exec", name, "--", "/usr/bin/python3", "-c", program
+    )
+
+    assert output == "ok\n"
+
+
 def test_a_framework_runs_to_completion(ns: NamespaceClient) -> None:
     ns.submit(a_framework(a_role(tasks=2, pod=a_real_pod("echo task $taskindex"))))
 

@@ -186,9 +186,16 @@ class LogArchiver:
                 if known is None:
                     self._add_run(pod, run, is_followed=False, may_be_stored=is_new)
                 else:
-                    known.ended.set()
+                    self._observe_end(known)
             elif is_deleting:
                 self._add_run(pod, run, is_followed=True)
+
+    def _observe_end(self, run: _Run) -> None:
+        run.ended.set()
+        if run.is_followed and run.is_pending and not run.is_active:
+            # It waits for its turn to be followed, which is no longer necessary.
+            run.is_followed = False
+            self._queue_of(run).add(run.key)
 
     def _add_run(
         self, pod: _Pod, observed: ObservedRun, *, is_followed: bool, may_be_stored: bool = False

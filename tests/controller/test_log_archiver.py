@@ -64,11 +64,11 @@ Reader = Callable[[LogRequest], AsyncIterator[bytes]]
 class Rig:
     """An archiver on a source of logs that a test defines, and what it has reported."""
 
-    def __init__(self, read: Reader | None = None) -> None:
+    def __init__(self, read: Reader | None = None, *, tail_bytes: int = 4096) -> None:
         self.read = read or self._whole_log
         self.requests: list[LogRequest] = []
         self.archive = MemoryArchive()
-        self.copier = ContainerLogCopier(self, self.archive, LogArchiveOptions(4096, LIMIT))
+        self.copier = ContainerLogCopier(self, self.archive, LogArchiveOptions(tail_bytes, LIMIT))
         self.events: list[ObjectEvent] = []
         self.notified: list[tuple[Key, PodName]] = []
         self.archiver = LogArchiver(
@@ -341,6 +341,28 @@ def test_an_urgent_log_does_not_wait_for_others() -> None:
 
             assert rig.stored() is not None
             assert rig.is_deletable()
+
+    run(scenario())
+
+
+def test_a_container_that_ends_before_it_is_followed_does_not_wait_for_others() -> None:
+    async def scenario() -> None:
+        async def read(request: LogRequest) -> AsyncIterator[bytes]:
+            await asyncio.sleep(1000 if request.pod == "other" else 0)
+            yield log_line("hello")
+
+        # So large that one log is followed at a time.
+        rig = Rig(read, tail_bytes=128 * 1024 * 1024)
+        async with rig.running():
+            other = a_pod(a_status(state=RUNNING), uid="other", name="other", **DELETED)
+            rig.archiver.on_pod_upsert(("default", "other"), other)
+            rig.observe(a_pod(a_status(state=RUNNING), **DELETED))
+            await asyncio.sleep(1)
+            assert rig.stored() is None
+
+            rig.observe(a_pod(a_status(state=ENDED), **DELETED))
+            await asyncio.sleep(1)
+            assert rig.stored() == log_line("hello")
 
     run(scenario())
 

@@ -16,6 +16,17 @@ from tests.eventually import TIMEOUT_SECONDS, until
 
 PROJECT = Path(__file__).parents[1]
 
+_launchers: list["LauncherProcess"] = []
+
+
+def launchers() -> Sequence["LauncherProcess"]:
+    """The launchers that run, or have ended since the last ``forget_ended_launchers``."""
+    return tuple(_launchers)
+
+
+def forget_ended_launchers() -> None:
+    _launchers[:] = [launcher for launcher in _launchers if not launcher.ended]
+
 
 class LauncherProcess:
     """A launcher with a port of its own, which it keeps when it is started again."""
@@ -41,6 +52,7 @@ class LauncherProcess:
         self.announced = ""
         #: The rest of its output, once it has ended.
         self.output = ""
+        _launchers.append(self)
         self.start()
 
     def start(self) -> None:

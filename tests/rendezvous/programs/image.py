@@ -1,4 +1,4 @@
-"""A fake image with a shell and a few tools: a search path that contains nothing else."""
+"""A fake image with a shell and a few tools: a search path that contains nothing else. Its clock skips all sleeps."""
 
 import os
 import shutil
@@ -12,11 +12,22 @@ import pytest
 from tests.eventually import TIMEOUT_SECONDS
 
 #: The tools of every image with a shell.
-_BASE = ("cat", "chmod", "date", "env", "grep", "mkdir", "mktemp", "mv", "rm", "sed", "sleep", "sort", "true")
+_BASE = ("cat", "chmod", "env", "grep", "mkdir", "mktemp", "mv", "rm", "sed", "sort", "true")
 #: The shells of this machine that run the programs. ``make test-node`` runs them with that of busybox, too.
 SHELLS = ("sh", "bash")
 #: The tools that send requests to the launcher.
 HTTP_CLIENTS = ("curl", "python3", "wget", "busybox wget")
+#: `sleep SECONDS` returns soon, and from then on `date +%s` prints a time that is later by so many seconds.
+_SLEEP = """#!{sh}
+read -r skipped <{file}
+echo $((skipped + $1)) >{file}
+exec {sleep} 0.01
+"""
+_DATE = """#!{sh}
+[ "$*" = +%s ] || exit 1
+read -r skipped <{file}
+echo $(($({date} +%s) + skipped))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,7 @@ def an_image(directory: Path, *tools: str, shell: str = "sh") -> Image:
     path.mkdir(parents=True)
     work_dir.mkdir()
     (path / "sh").symlink_to(_find(shell))
+    _install_clock(path, directory / "skipped-seconds")
     for tool in (*_BASE, *tools):
         if tool == "python3":
             (path / tool).symlink_to(Path(sys.executable).resolve())
@@ -76,6 +88,14 @@ def _find(tool: str) -> Path:
     if path is None:
         pytest.skip(f"{tool} is not on this machine")
     return Path(path).resolve()
+
+
+def _install_clock(path: Path, file: Path) -> None:
+    file.write_text("0\n")
+    tools = {tool: _find(tool) for tool in ("sh", "sleep", "date")}
+    for name, text in {"sleep": _SLEEP, "date": _DATE}.items():
+        (path / name).write_text(text.format(file=file, **tools))
+        (path / name).chmod(0o755)
 
 
 def _install_fake(path: Path, name: str) -> None:

@@ -42,8 +42,10 @@ log = logging.getLogger(__name__)
 
 #: The component of recorded errors.
 COMPONENT = "rendezvous"
-#: Seconds between two reads of the Framework, at least.
-_MIN_READ_INTERVAL_SECONDS = 1.0
+#: Reads of the Framework take at most this share of the time, so that a small one is read again soon.
+_MAX_READ_SHARE = 0.02
+#: After this time, a Framework of any size may be read again.
+_MAX_READ_PAUSE_SECONDS = 1.0
 #: A new request has the Framework read again if it was read longer ago.
 _MAX_AGE_SECONDS = 30.0
 #: Limit for the first read, and for the reservation of a port.
@@ -101,6 +103,8 @@ class RendezvousSession:
         self._framework_deleted = False
         #: Time of the last read of the Framework, by the clock of the event loop.
         self._read_at = float("-inf")
+        #: Time from which it may be read again.
+        self._next_read_at = float("-inf")
         self._must_read = True
         #: Set when pods have changed or the Framework must be read.
         self._changed = asyncio.Event()
@@ -197,7 +201,7 @@ class RendezvousSession:
             await self._changed.wait()
             self._changed.clear()
             if self._must_read:
-                await asyncio.sleep(self._read_at + _MIN_READ_INTERVAL_SECONDS - loop.time())
+                await asyncio.sleep(self._next_read_at - loop.time())
                 try:
                     await self._read_framework()
                 except LauncherError as error:
@@ -213,6 +217,8 @@ class RendezvousSession:
 
     async def _read_framework(self) -> None:
         self._must_read = False
+        clock = asyncio.get_running_loop().time
+        started_at = clock()
         try:
             obj = await self._store.get(FRAMEWORKS, *self._key)
             self._tracker.set_target(target_from_json(obj))
@@ -223,7 +229,9 @@ class RendezvousSession:
             # The last version that could be parsed stays in use, if there was one.
             log.warning("framework not parsed", extra={"framework": self._key, "error": str(error)})
             self._framework_deleted = self._tracker.target is None
-        self._read_at = asyncio.get_running_loop().time()
+        self._read_at = clock()
+        pause = min((self._read_at - started_at) / _MAX_READ_SHARE, _MAX_READ_PAUSE_SECONDS)
+        self._next_read_at = self._read_at + pause
         self._wake_all()
 
     def _update_files(self) -> None:

@@ -10,8 +10,9 @@ from launcher.rendezvous.peer_files import PeerFiles
 from launcher.rendezvous.session import MissingPeers, PeerRequest
 from launcher.store.interface import FRAMEWORKS
 from tests.builders import a_role
+from tests.controller.simulation.virtual_time import run
 from tests.eventually import TIMEOUT_SECONDS
-from tests.rendezvous.harness import KEY, PS, WORKER, RendezvousHarness, task_id
+from tests.rendezvous.harness import KEY, PS, WORKER, RendezvousHarness, run_harness, task_id
 
 
 async def test_a_request_waits_until_all_tasks_have_addresses(harness: RendezvousHarness) -> None:
@@ -259,3 +260,33 @@ async def test_a_failed_read_is_retried(harness: RendezvousHarness, monkeypatch:
     monkeypatch.setattr(harness.store, "get", failing_get)
 
     assert await harness.addresses() == {WORKER: ["10.0.0.1"], PS: ["10.0.0.2"]}
+
+
+@pytest.mark.parametrize(
+    ("duration", "pause"),
+    [pytest.param(0.001, 0.05, id="small Framework"), pytest.param(0.1, 1.0, id="large Framework")],
+)
+def test_the_pause_between_two_reads_depends_on_their_duration(
+    duration: float, pause: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with run_harness() as harness:
+            await harness.submit(a_role(tasks=1))
+            await harness.set_address("worker/0", "10.0.0.1")
+            await harness.addresses()
+            get, before = harness.store.get, harness.store.reads["frameworks"]
+
+            async def slow_get(*args: Any) -> Any:
+                await asyncio.sleep(duration)
+                return await get(*args)
+
+            monkeypatch.setattr(harness.store, "get", slow_get)
+            # Each replacement of a pod requires a read.
+            for _ in range(100):
+                await harness.delete_pod("worker/0")
+                await harness.create_pod("worker/0")
+                await asyncio.sleep((duration + pause) / 10)
+
+            assert harness.store.reads["frameworks"] - before in (9, 10, 11)
+
+    run(scenario())

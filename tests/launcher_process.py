@@ -13,6 +13,7 @@ import orjson
 
 from tests.cluster.ports import free_port
 from tests.eventually import TIMEOUT_SECONDS, until
+from tests.forked_process import ForkedProcess
 
 PROJECT = Path(__file__).parents[1]
 
@@ -45,7 +46,7 @@ class LauncherProcess:
         """*module* is what Python runs; *under* is a command that runs that, such as ``unshare``."""
         self._log_file, self._flags, self._module, self._under = log_file, flags, module, under
         self._environment = environment or {}
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[str] | ForkedProcess | None = None
         self._port = free_port()
         self.url = ""
         #: The first line of its output, which names the address.
@@ -57,10 +58,17 @@ class LauncherProcess:
 
     def start(self) -> None:
         """Start it on the same port as before, and return when it listens."""
-        listen = f"127.0.0.1:{self._port.number}"
+        self._process = self._new_process("serve", "--listen", f"127.0.0.1:{self._port.number}", *self._flags)
+        assert self._process.stdout is not None
+        self.announced = self._process.stdout.readline()
+        found = re.search(r"(https?://|unix:)\S+?(?=[,\s])", self.announced)
+        assert found, f"the first line names no address: {self.announced!r}; {self.log_text()}"
+        self.url = found[0]
+
+    def _new_process(self, *arguments: str) -> subprocess.Popen[str] | ForkedProcess:
         with self._log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*self._under, sys.executable, "-m", self._module, "serve", "--listen", listen, *self._flags],
+            return subprocess.Popen(
+                [*self._under, sys.executable, "-m", self._module, *arguments],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -68,11 +76,6 @@ class LauncherProcess:
                 env={**os.environ, **self._environment},
                 start_new_session=True,
             )
-        assert self._process.stdout is not None
-        self.announced = self._process.stdout.readline()
-        found = re.search(r"(https?://|unix:)\S+?(?=[,\s])", self.announced)
-        assert found, f"the first line names no address: {self.announced!r}; {self.log_text()}"
-        self.url = found[0]
 
     def log_text(self) -> str:
         """Everything that it has logged, in all of its runs."""
@@ -120,6 +123,7 @@ class LauncherProcess:
         finally:
             process.kill()
             process.stdout.close()
+        assert process.returncode is not None
         return process.returncode
 
     # Requests.

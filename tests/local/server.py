@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -9,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.eventually import TIMEOUT_SECONDS, until
-from tests.launcher_process import LauncherProcess
+from tests.forked_process import ForkedProcess
+from tests.launcher_process import PROJECT, LauncherProcess
 
 GROUP = "/apis/launcher.microsoft.com/v1"
 FRAMEWORKS = f"{GROUP}/namespaces/default/frameworks"
@@ -35,13 +37,20 @@ def ended(framework: Any) -> str:
 
 
 class Server(LauncherProcess):
-    """A launcher in local mode with its own data directory."""
+    """A launcher in local mode with its own data directory. Its process is forked unless it runs under a command."""
 
     def __init__(
         self, directory: Path, *flags: str, module: str = "launcher", under: Sequence[str] = ()
     ) -> None:
         self.data = directory / "data"
         super().__init__(directory / "errors", "--data", str(self.data), *flags, module=module, under=under)
+
+    def _new_process(self, *arguments: str) -> subprocess.Popen[str] | ForkedProcess:
+        if self._under:
+            return super()._new_process(*arguments)
+        return ForkedProcess(
+            self._module, *arguments, log=self._log_file, directory=PROJECT, environment=os.environ
+        )
 
     def errors(self) -> str:
         """Its log."""

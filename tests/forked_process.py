@@ -1,0 +1,87 @@
+"""Modules run as by ``python -m``, in processes forked from one that has imported the launcher already."""
+
+import multiprocessing
+import os
+import runpy
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TextIO
+
+#: Starts the process from which the others are forked, once per test worker. The import of the launcher takes ten times
+#: as long as the rest of its start.
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["launcher.cli.commands.serve", "launcher.wiring.local"])
+
+
+class ForkedProcess:
+    """Like ``subprocess.Popen`` with a pipe for the output; a session of its own, killed at the end of the tests."""
+
+    def __init__(
+        self, module: str, *arguments: str, log: Path, directory: Path, environment: Mapping[str, str]
+    ) -> None:
+        """Errors are appended to the file *log*."""
+        reader, writer = _CONTEXT.Pipe(duplex=False)
+        with reader, writer:
+            self._process = _CONTEXT.Process(
+                target=_run,
+                args=(module, arguments, writer, log, directory, dict(environment)),
+                daemon=True,
+            )
+            self._process.start()
+            self.stdout: TextIO = os.fdopen(os.dup(reader.fileno()))
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """Returns the exit code, or None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float) -> int:
+        """Returns its exit code. Raises subprocess.TimeoutExpired."""
+        self._process.join(timeout)
+        if (code := self._process.exitcode) is None:
+            raise subprocess.TimeoutExpired(str(self._process), timeout)
+        return code
+
+    def communicate(self, timeout: float) -> tuple[str, None]:
+        """Waits for its exit and returns the rest of its output. Raises subprocess.TimeoutExpired."""
+        self.wait(timeout)
+        return self.stdout.read(), None
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def _run(
+    module: str,
+    arguments: Sequence[str],
+    output: Connection,
+    log: Path,
+    directory: Path,
+    environment: Mapping[str, str],
+) -> None:
+    os.setsid()
+    with log.open("ab") as errors:
+        os.dup2(errors.fileno(), 2)
+    os.dup2(output.fileno(), 1)
+    output.close()
+    os.chdir(directory)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -1,5 +1,6 @@
 """Settings and markers of all tests."""
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -40,6 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.node)
         elif not _BUILT_PROGRAMS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.cluster)
+
+
+def pytest_collection_finish() -> None:
+    """Exclude modules and tests from garbage collection: they stay in memory, and it would visit them often."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """The launcher in Kubernetes mode: controller, proxy and webhook over an API server."""
 
 import asyncio
-import gc
 import random
 import socket
 import time
@@ -74,8 +73,6 @@ async def serve(
     On SIGHUP the settings are *read* again. Raises LauncherError if the admin has to change something, and an
     exception group if a component fails.
     """
-    # Objects read from the cluster stay in memory; frequent garbage collections would take half of the start-up time.
-    gc.set_threshold(50_000, 20, 100)
     raise_open_file_limit()
     stop = stop_event()
     with sock:

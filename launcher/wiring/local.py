@@ -1,7 +1,6 @@
 """The launcher in local mode: store, controllers, scheduler, node agent and API in one process."""
 
 import asyncio
-import gc
 import logging
 import os
 import random
@@ -149,8 +148,6 @@ async def serve(settings: Settings, sock: socket.socket, read: Callable[[], Sett
 
     On SIGHUP the settings are *read* again. Raises the errors of ``local_launcher``.
     """
-    # Objects read from the store stay in memory; frequent garbage collections would take half of the start-up time.
-    gc.set_threshold(50_000, 20, 100)
     protect_from_oom_killer()
     stop = stop_event()
     async with local_launcher(settings, sock) as launcher:

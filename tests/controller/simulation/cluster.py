@@ -123,8 +123,12 @@ class SimulatedCluster:
 
     async def _collect_garbage(self) -> None:
         """Deletes the pods of deleted Frameworks; with foreground deletion, before the Framework."""
+        version = -1
         while True:
             await asyncio.sleep(1.0)
+            if version == self._store.version:
+                continue  # nothing has changed since the last time
+            version = self._store.version
             frameworks = {obj["metadata"]["uid"]: obj for obj in (await self._store.list(FRAMEWORKS)).items}
             pods = (await self._store.list(PODS)).items
             owned = [

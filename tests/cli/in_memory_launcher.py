@@ -22,6 +22,7 @@ from launcher.controller.framework_controller import FrameworkController
 from launcher.controller.service_control import ServiceControl
 from launcher.core.errors import NotFound
 from launcher.core.manifest import validate_framework
+from launcher.core.planning.options import PlannerOptions
 from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, DeleteOptions, MergePatch, Object, ResourceKind
 from tests.api.conftest import api_dependencies, memory_store
 from tests.cluster.ports import free_port
@@ -36,11 +37,11 @@ Json = dict[str, Any]
 class InMemoryLauncher:
     """The launcher, and the actions of its nodes."""
 
-    def __init__(self, token: str | None = None) -> None:
+    def __init__(self, token: str | None = None, planner_options: PlannerOptions | None = None) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever)
         self._thread.start()
-        self._token = token
+        self._token, self._planner_options = token, planner_options
         self._claimed = free_port()
         self._port = self._claimed.number
         self._runner: web.AppRunner | None = None
@@ -50,7 +51,11 @@ class InMemoryLauncher:
     async def _open(self) -> None:
         self.store, self.logs = memory_store(), InMemoryLogs()
         self._controller = FrameworkController(
-            self.store, clock=time.time, jitter=lambda: 0.5, hooks=[ServiceControl(self.store)]
+            self.store,
+            clock=time.time,
+            jitter=lambda: 0.5,
+            hooks=[ServiceControl(self.store)],
+            planner_options=self._planner_options,
         )
         self._controlling = asyncio.create_task(self._controller.run())
 

@@ -227,7 +227,6 @@ SITUATIONS: dict[str, Callable[[Situations], None]] = {
     "FL-RUN-05": lambda each: each.one(
         "run05", initContainers=[each.container("false", name="fetch")], restartPolicy="OnFailure"
     ),
-    "FL-RUN-06": lambda each: each.one("run06", initContainers=[each.container(name="fetch")]),
     "FL-RUN-07": lambda each: each.one(
         "run07", *shell("echo no data; exit 3"), restartPolicy="Always", container=LOGS
     ),
@@ -277,6 +276,8 @@ SITUATIONS: dict[str, Callable[[Situations], None]] = {
     "FL-LIFE-08": held_by_a_finalizer,
     "FL-LIFE-10": pod_held_by_a_finalizer,
     "FL-LIFE-11": deleted_pod,
+    # The last one, because it is found only after ten seconds.
+    "FL-RUN-06": lambda each: each.one("run06", initContainers=[each.container(name="fetch")]),
 }
 
 

@@ -192,7 +192,7 @@ class AsyncApiClient:
         parameters: Mapping[str, str],
         data: bytes | None = None,
         media_type: str | None = None,
-        timeout: aiohttp.ClientTimeout = _REQUEST_TIMEOUT,  # noqa: ASYNC109 - aiohttp's own limits
+        timeout: aiohttp.ClientTimeout | None = None,  # noqa: ASYNC109 - aiohttp's own limits
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A successful response."""
         with _our_errors(self._config):
@@ -202,7 +202,7 @@ class AsyncApiClient:
                 params=parameters,
                 data=data,
                 headers={} if media_type is None else {"Content-Type": media_type},
-                timeout=timeout,
+                timeout=timeout or self._session.timeout,
                 allow_redirects=False,
             ) as response:
                 if response.status >= 300:

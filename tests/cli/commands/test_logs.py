@@ -1,11 +1,13 @@
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
 from launcher.cli.main import main
+from launcher.core.planning.options import PlannerOptions
+from launcher.core.planning.retry import RetryBackoff
 from tests.builders import a_framework, a_pod_template, a_role
 from tests.cli.conftest import Command, Served
 from tests.cli.in_memory_launcher import InMemoryLauncher
@@ -19,6 +21,15 @@ def mnist(server: InMemoryLauncher) -> InMemoryLauncher:
     """A server with a Framework of two workers, which have not been started, and one parameter server."""
     server.create(a_framework(a_role("worker", 2), a_role("ps", 1)))
     return server
+
+
+@pytest.fixture
+def server_without_backoff(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryLauncher]:
+    """A launcher that retries at once, set as the server of all commands."""
+    launcher = InMemoryLauncher(planner_options=PlannerOptions(backoff=RetryBackoff(0, 0)))
+    monkeypatch.setenv("LAUNCHER_SERVER", launcher.url)
+    yield launcher
+    launcher.close()
 
 
 def printed(capsys: Capture, *arguments: str) -> list[str]:
@@ -61,7 +72,10 @@ def test_logs_of_a_deleted_pod_are_printed(mnist: InMemoryLauncher, capsys: Capt
     assert "worker-0 | last words" in printed(capsys, "mnist")
 
 
-def test_previous_is_the_attempt_before_the_current_one(server: InMemoryLauncher, capsys: Capture) -> None:
+def test_previous_is_the_attempt_before_the_current_one(
+    server_without_backoff: InMemoryLauncher, capsys: Capture
+) -> None:
+    server = server_without_backoff
     role = a_role(tasks=1)
     role["task"]["retryPolicy"] = {"maxRetryCount": 2}
     server.create(a_framework(role))

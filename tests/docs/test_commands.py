@@ -23,6 +23,7 @@ import pytest
 from docs.generate.terminal import COMMAND, PICTURE, record, texts
 from launcher.cli.main import make_parser
 from tests.docs.pages import PAGES, PROJECT, Block, blocks, inline_code, name_of
+from tests.eventually import until
 from tests.local.server import FRAMEWORKS, Server
 
 HELP_EXAMPLE = "an example of the help text"
@@ -128,7 +129,8 @@ class Terminal:
         """Deletes all Frameworks and ends the launchers that commands started."""
         for started in self._started:
             started.end()
-        self.execute("launcher delete --all --wait")
+        self._server.delete(FRAMEWORKS)
+        until(lambda: not self._server.get(FRAMEWORKS)["items"], "all Frameworks are deleted")
 
 
 @pytest.fixture(scope="module")

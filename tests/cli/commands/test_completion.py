@@ -11,7 +11,7 @@ import pytest
 from launcher.cli.main import COMMANDS, main
 from tests.builders import a_framework
 from tests.cli.in_memory_launcher import InMemoryLauncher
-from tests.cli.terminals import PROJECT, Terminal, launcher
+from tests.cli.terminals import Terminal
 from tests.eventually import TIMEOUT_SECONDS
 
 
@@ -128,16 +128,14 @@ def test_zsh_completes_each_of_several_arguments(capsys: pytest.CaptureFixture[s
     assert re.search(r'"\*:[^"]+:\(\$\(launcher completion names', text)
 
 
-def test_every_command_has_an_example_of_itself_in_its_help() -> None:
+def test_every_command_has_an_example_of_itself_in_its_help(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     for name, _, _ in COMMANDS:
-        done = subprocess.run(
-            launcher(name, "--help"),
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=PROJECT,
-            timeout=TIMEOUT_SECONDS,
-            env={**os.environ, "COLUMNS": "80"},
-        )
-        assert f"launcher {name}" in done.stdout.partition("example")[2]
-        assert all(len(line) <= 80 for line in done.stdout.splitlines())
+        with pytest.raises(SystemExit, match="0"):
+            main([name, "--help"])
+
+        text = capsys.readouterr().out
+        assert f"launcher {name}" in text.partition("example")[2]
+        assert all(len(line) <= 80 for line in text.splitlines())

@@ -1,9 +1,11 @@
 """Pods can read neither the launcher's credentials nor its data directory, and cannot connect to the shim."""
 
+import itertools
 import os
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,7 @@ import pytest
 from tests.builders import Json, a_framework, a_pod_template, a_role
 from tests.cluster.pki import self_signed
 from tests.eventually import until
-from tests.local.conftest import Serve, serve
 from tests.local.server import FRAMEWORKS, PODS, Server
-
-__all__ = ["serve"]
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 TOKEN = "6f1c0d6a-a-token-for-this-test"
@@ -38,7 +37,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Installation:
     """A launcher with token, certificate, config file and systemd's credentials, and a pod with a Secret."""
 
-    def __init__(self, serve: Serve, directory: Path, tls: Path, under: tuple[str, ...]) -> None:
+    def __init__(self, directory: Path, tls: Path, under: tuple[str, ...]) -> None:
         self.credentials = directory / "credentials"
         self.credentials.mkdir(mode=0o700)
         for name in ("tls.key", "tls.crt"):
@@ -53,11 +52,22 @@ class Installation:
             "tls-key": self.key,
         }
         environment = (f"CREDENTIALS_DIRECTORY={self.credentials}", "LAUNCHER_TEST_MARK=1")
-        self.server: Server = serve(
-            *(f"--{flag}={path}" for flag, path in flags.items()), under=("env", *environment, *under)
+        own_directory = directory / "server"
+        own_directory.mkdir()
+        self.server = Server(
+            own_directory,
+            *(f"--{flag}={path}" for flag, path in flags.items()),
+            under=("env", *environment, *under),
         )
         self.server.url = self.server.url.replace("127.0.0.1", "localhost")
+        curl = f'cacert = "{tls / "tls.crt"}"\nheader = "Authorization: Bearer {TOKEN}"\n'
+        self.server.curl_options = ("--config", str(self._written(directory / "curl.conf", curl)))
         self.data = self.server.data
+        self._numbers = itertools.count()
+
+    def new_name(self) -> str:
+        """A name that no other test uses."""
+        return f"test{next(self._numbers)}"
 
     def _written(self, path: Path, text: str) -> Path:
         path.write_text(text)
@@ -77,17 +87,20 @@ class Installation:
             "volumeMounts": mounts or [],
         }
         pod = a_pod_template(containers=[container], volumes=volumes or [])
-        self.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod), name="attacker"))
-        self.server.completed("attacker")
-        log = self.server.log("attacker-worker-0")
+        name = self.new_name()
+        self.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod), name=name))
+        self.server.completed(name)
+        log = self.server.log(f"{name}-worker-0")
         assert log.endswith("done\n"), log
         return log
 
-    def run_a_pod_with_a_secret(self) -> None:
+    def run_a_pod_with_a_secret(self) -> str:
+        """Returns the name of the pod, which prints the secret."""
+        name = self.new_name()
         secret = {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": "password"},
+            "metadata": {"name": name},
             "stringData": {"a": "hunter2"},
         }
         self.post(SECRETS, secret)
@@ -97,22 +110,21 @@ class Installation:
             "command": ["sh", "-c", "cat /password/a; exec sleep 600"],
             "volumeMounts": [{"name": "password", "mountPath": "/password"}],
         }
-        volumes = [{"name": "password", "secret": {"secretName": "password"}}]
+        volumes = [{"name": "password", "secret": {"secretName": name}}]
         pod = a_pod_template(containers=[container], volumes=volumes)
-        self.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod), name="victim"))
-        self.server.runs("victim-worker-0")
+        self.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod), name=name))
+        self.server.runs(f"{name}-worker-0")
+        return f"{name}-worker-0"
 
 
-@pytest.fixture(params=INSTALLATIONS)
+@pytest.fixture(scope="module", params=INSTALLATIONS)
 def installation(
-    request: pytest.FixtureRequest, serve: Serve, tmp_path: Path, tls: Path, monkeypatch: pytest.MonkeyPatch
-) -> Installation:
-    monkeypatch.setenv("CURL_CA_BUNDLE", str(tls / "tls.crt"))
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / ".curlrc").write_text(f'header = "Authorization: Bearer {TOKEN}"\n')
-    monkeypatch.setenv("CURL_HOME", str(home))
-    return Installation(serve, tmp_path, tls, INSTALLATIONS[request.param])
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tls: Path
+) -> Iterator[Installation]:
+    directory = tmp_path_factory.mktemp(request.param)
+    installation = Installation(directory, tls, INSTALLATIONS[request.param])
+    yield installation
+    installation.server.end()
 
 
 def waiting_message(server: Server, pod: str) -> str | None:
@@ -131,7 +143,7 @@ def leaked(text: str) -> list[str]:
 
 
 def test_a_pod_reads_no_credential_and_nothing_of_the_data_directory(installation: Installation) -> None:
-    installation.run_a_pod_with_a_secret()
+    pod = installation.run_a_pod_with_a_secret()
     data, credentials = installation.data, installation.credentials
     files = [
         installation.token,
@@ -150,7 +162,7 @@ def test_a_pod_reads_no_credential_and_nothing_of_the_data_directory(installatio
 
     assert leaked(output) == []
     assert "store.db\n" not in output.replace(f"{data}/store.db", "")
-    assert installation.server.log("victim-worker-0") == "hunter2"
+    assert installation.server.log(pod) == "hunter2"
 
 
 def test_a_host_path_cannot_expose_the_data_directory(installation: Installation) -> None:
@@ -180,10 +192,11 @@ def test_a_host_path_or_sub_path_in_the_data_directory_is_refused(
         "volumeMounts": [{"name": "v", "mountPath": "/v", **mount}],
     }
     pod = a_pod_template(containers=[container], volumes=[{"name": "v", "hostPath": {"path": str(path)}}])
-    installation.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod), name="attacker"))
+    name = installation.new_name()
+    installation.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod), name=name))
 
     message = until(
-        lambda: waiting_message(installation.server, "attacker-worker-0"),
+        lambda: waiting_message(installation.server, f"{name}-worker-0"),
         "the container has a waiting message",
     )
 

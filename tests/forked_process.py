@@ -18,17 +18,23 @@ _CONTEXT.set_forkserver_preload(["launcher.cli.commands.serve", "launcher.wiring
 
 
 class ForkedProcess:
-    """Like ``subprocess.Popen`` with a pipe for the output; a session of its own, killed at the end of the tests."""
+    """Like ``subprocess.Popen``, with a session of its own; killed at the end of the tests."""
 
     def __init__(
-        self, module: str, *arguments: str, log: Path, directory: Path, environment: Mapping[str, str]
+        self,
+        module: str,
+        *arguments: str,
+        errors: Path,
+        directory: Path,
+        environment: Mapping[str, str],
+        output: Path | None = None,
     ) -> None:
-        """Errors are appended to the file *log*."""
+        """Errors and output are appended to these files; without one for the output, ``stdout`` reads it."""
         reader, writer = _CONTEXT.Pipe(duplex=False)
         with reader, writer:
             self._process = _CONTEXT.Process(
                 target=_run,
-                args=(module, arguments, writer, log, directory, dict(environment)),
+                args=(module, arguments, output or writer, errors, directory, dict(environment)),
                 daemon=True,
             )
             self._process.start()
@@ -70,16 +76,15 @@ class ForkedProcess:
 def _run(
     module: str,
     arguments: Sequence[str],
-    output: Connection,
-    log: Path,
+    output: Connection | Path,
+    errors: Path,
     directory: Path,
     environment: Mapping[str, str],
 ) -> None:
     os.setsid()
-    with log.open("ab") as errors:
-        os.dup2(errors.fileno(), 2)
-    os.dup2(output.fileno(), 1)
-    output.close()
+    with output if isinstance(output, Connection) else output.open("ab") as out, errors.open("ab") as err:
+        os.dup2(out.fileno(), 1)
+        os.dup2(err.fileno(), 2)
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)

@@ -9,7 +9,7 @@ from tests.forked_process import ForkedProcess
 
 def forked(directory: Path, module: str, *arguments: str, **environment: str) -> ForkedProcess:
     return ForkedProcess(
-        module, *arguments, log=directory / "log", directory=directory, environment=environment
+        module, *arguments, errors=directory / "log", directory=directory, environment=environment
     )
 
 

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.eventually import TIMEOUT_SECONDS, until
+from tests.forked_process import ForkedProcess
 
 PROJECT = Path(__file__).parents[2]
 
@@ -102,10 +103,14 @@ class Piped:
 
     def __init__(self, directory: Path, *arguments: str) -> None:
         self._out, self._err = directory / "out", directory / "err"
-        with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(
-                launcher(*arguments), stdout=out, stderr=err, cwd=PROJECT, start_new_session=True
-            )
+        self.process = ForkedProcess(
+            "launcher",
+            *arguments,
+            output=self._out,
+            errors=self._err,
+            directory=PROJECT,
+            environment=os.environ,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -115,6 +120,7 @@ class Piped:
     ) -> None:
         self.process.kill()
         self.process.wait(TIMEOUT_SECONDS)
+        self.process.stdout.close()
 
     def interrupt(self) -> None:
         """Send SIGINT."""
@@ -122,11 +128,11 @@ class Piped:
 
     @property
     def out(self) -> str:
-        return self._out.read_text()
+        return self._out.read_text() if self._out.exists() else ""
 
     @property
     def err(self) -> str:
-        return self._err.read_text()
+        return self._err.read_text() if self._err.exists() else ""
 
     def until(self, text: str) -> None:
         """Waits until *text* is in the output or in the errors."""

@@ -49,7 +49,7 @@ class Server(LauncherProcess):
         if self._under:
             return super()._new_process(*arguments)
         return ForkedProcess(
-            self._module, *arguments, log=self._log_file, directory=PROJECT, environment=os.environ
+            self._module, *arguments, errors=self._log_file, directory=PROJECT, environment=os.environ
         )
 
     def errors(self) -> str:

@@ -9,7 +9,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TextIO
+from types import TracebackType
+from typing import Self, TextIO
+
+from tests.eventually import TIMEOUT_SECONDS
 
 #: Starts the process from which the others are forked, once per test worker. The import of the launcher takes ten times
 #: as long as the rest of its start.
@@ -18,7 +21,7 @@ _CONTEXT.set_forkserver_preload(["launcher.cli.commands.serve", "launcher.wiring
 
 
 class ForkedProcess:
-    """Like ``subprocess.Popen``, with a session of its own; killed at the end of the tests."""
+    """Like ``subprocess.Popen``, with a session of its own; killed at the end of the block or of the tests."""
 
     def __init__(
         self,
@@ -39,6 +42,16 @@ class ForkedProcess:
             )
             self._process.start()
             self.stdout: TextIO = os.fdopen(os.dup(reader.fileno()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        self.wait(TIMEOUT_SECONDS)
+        self.stdout.close()
 
     @property
     def pid(self) -> int:

@@ -19,7 +19,7 @@ def test_a_forked_module_has_its_arguments_output_errors_and_exit_code(tmp_path:
 
     valid, invalid = (forked(tmp_path, "json.tool", name) for name in ("valid.json", "invalid.json"))
 
-    with valid.stdout, invalid.stdout:
+    with valid, invalid:
         assert (valid.communicate(TIMEOUT_SECONDS)[0], valid.returncode) == ("{}\n", 0)
         assert (invalid.communicate(TIMEOUT_SECONDS)[0], invalid.returncode) == ("", 1)
     assert "line 1 column 2" in (tmp_path / "log").read_text()
@@ -28,14 +28,14 @@ def test_a_forked_module_has_its_arguments_output_errors_and_exit_code(tmp_path:
 def test_a_forked_module_has_the_given_environment(tmp_path: Path) -> None:
     process = forked(tmp_path, "site", "--user-base", HOME="/nowhere")
 
-    with process.stdout:
+    with process:
         assert process.communicate(TIMEOUT_SECONDS)[0] == "/nowhere/.local\n"
 
 
 def test_a_forked_module_can_be_killed(tmp_path: Path) -> None:
     process = forked(tmp_path, "http.server", "--bind", "127.0.0.1", "0")
 
-    with process.stdout:
+    with process:
         assert process.poll() is None
         process.kill()
         assert process.wait(TIMEOUT_SECONDS) == -signal.SIGKILL

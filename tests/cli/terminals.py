@@ -118,9 +118,7 @@ class Piped:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.process.kill()
-        self.process.wait(TIMEOUT_SECONDS)
-        self.process.stdout.close()
+        self.process.__exit__(kind, value, trace)
 
     def interrupt(self) -> None:
         """Send SIGINT."""

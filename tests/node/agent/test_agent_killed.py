@@ -1,12 +1,14 @@
 """A launcher killed at any time neither loses, repeats nor leaves behind a container."""
 
 import asyncio
-import sys
+import os
 from pathlib import Path
 from random import Random
 
 from launcher.store.interface import NODES, PODS
-from tests.eventually import eventually
+from tests.eventually import TIMEOUT_SECONDS, eventually
+from tests.forked_process import ForkedProcess
+from tests.launcher_process import PROJECT
 from tests.node.harness import a_container, a_node, a_pod, phase, when
 from tests.node.killable import open_store, running_node
 
@@ -32,17 +34,16 @@ def a_recording_pod(name: str, shared: Path, seconds: float) -> dict[str, object
 
 async def run_and_kill(data: Path, random: Random) -> None:
     """Runs a launcher for a moment and kills it."""
-    launcher = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.node.killable", str(data)), stdout=asyncio.subprocess.PIPE
-    )
-    try:
-        assert launcher.stdout is not None
-        async with asyncio.timeout(30):
-            assert await launcher.stdout.readline() == b"running\n"
+    with ForkedProcess(
+        "tests.node.killable",
+        str(data),
+        errors=data.with_name("errors"),
+        directory=PROJECT,
+        environment=os.environ,
+    ) as launcher:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            assert await asyncio.to_thread(launcher.stdout.readline) == "running\n"
         await asyncio.sleep(random.random() * 0.3)
-    finally:
-        launcher.kill()
-        await launcher.wait()
 
 
 async def test_a_repeatedly_killed_launcher_runs_every_container_once(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from launcher.node.runtime.process_runtime import ProcessRuntime, ShimOptions
 from launcher.node.shim import run_records
 from launcher.node.shim.release import release
 from tests.eventually import eventually
+from tests.forked_process import ForkedProcess
 from tests.node.runtimes import (
     ISOLATION_MODES,
     LIMIT,
@@ -315,19 +316,14 @@ async def test_a_launcher_killed_at_any_time_loses_no_run_and_starts_none_twice(
 ) -> None:
     generator, number = random.Random(seed), 12
     for _ in range(4):
-        killed = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *(
-                "-m",
-                "tests.node.killed_launcher",
-                str(tmp_path),
-                str(number),
-                str(generator.uniform(0.2, 0.6)),
-            ),
-            cwd=ROOT,
-        )
-        async with asyncio.timeout(LIMIT):
-            assert await killed.wait() == -signal.SIGKILL
+        with ForkedProcess(
+            "tests.node.killed_launcher",
+            *(str(tmp_path), str(number), str(generator.uniform(0.2, 0.6))),
+            errors=tmp_path / "errors",
+            directory=ROOT,
+            environment=os.environ,
+        ) as killed:
+            assert await asyncio.to_thread(killed.wait, LIMIT) == -signal.SIGKILL
 
     async with a_runtime(tmp_path) as runtime:
         await _all_run_once(runtime, tmp_path, number)

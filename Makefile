@@ -29,8 +29,9 @@ test-node: $(VENV)/.dev  ## After changes to the pods that the launcher creates:
 	  $(BIN)/python -m pytest --timeout 300 tests/realnodes; \
 	fi
 
+test-slow: export HYPOTHESIS_PROFILE := full
 test-slow: $(VENV)/.dev  ## After changes to the controller, the store or the API: long randomized tests.
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not cluster and not node"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "(slow or hypothesis) and not cluster and not node"
 
 test-all: test test-slow test-cluster test-node  ## Before a release: all of the above.
 

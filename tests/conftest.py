@@ -19,9 +19,12 @@ pytest_plugins = ("tests.launcher_report", "pytester")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
-# A busy machine is no reason to fail.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+# `make test-slow` runs all examples. A busy machine is no reason to fail.
+for _profile, _examples in {"short": 30, "full": 100}.items():
+    settings.register_profile(
+        _profile, max_examples=_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 #: Fixtures that return programs built with Go: their tests belong to `make test-cluster`.
 _BUILT_PROGRAMS = {"programs", "helm", "informer_program"}

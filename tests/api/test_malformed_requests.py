@@ -7,7 +7,7 @@ from email.parser import BytesHeaderParser
 from unittest.mock import patch
 
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.api.api_resources import STORED_API_RESOURCES
@@ -15,12 +15,13 @@ from launcher.store.embedded.memory_store import MemoryStore
 from tests.api.conftest import api_dependencies, memory_store, serving
 from tests.api.malformed_requests import OBJECTS, Request, requests
 from tests.api.servers import RunningServer
+from tests.hypothesis_examples import examples
 
 #: Paths whose errors are plain text.
 _PLAIN = ("/openapi/", "/healthz", "/livez", "/readyz")
 
 
-@settings(max_examples=60, derandomize=True)
+@examples(60, derandomize=True)
 @given(st.lists(requests(), min_size=1, max_size=30))
 def test_every_response_is_well_formed_and_none_is_a_server_error(thrown: list[Request]) -> None:
     with patch("launcher.api.resources.reads.FRESHNESS_SECONDS", 0.0):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.core.errors import MAX_REPORTED_ERRORS, BadRequest, InvalidObject, RequestError, TooLarge
@@ -17,6 +17,7 @@ from launcher.core.validation.field_errors import DUPLICATE_FIELD, UNKNOWN_FIELD
 from launcher.core.validation.framework import validation_errors
 from tests.builders import a_framework, a_pod_template, a_role
 from tests.core.manifests import PROJECT, full_framework, json_values, paths_in, samples, set_value
+from tests.hypothesis_examples import examples
 
 EXAMPLES = sorted((PROJECT / "examples").glob("*.yaml"))
 
@@ -286,7 +287,7 @@ def test_an_invalid_object_is_rejected() -> None:
         validate_framework(with_misspelled_field(), strict=True)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(data=st.data())
 def test_any_object_is_parsed_or_rejected_with_a_launcher_error(data: st.DataObject) -> None:
     obj = full_framework()

@@ -2,10 +2,11 @@
 
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.scheduling.bin_packing import PackingItem, ResourceVector, pack
+from tests.hypothesis_examples import examples
 
 ANYWHERE = frozenset({0, 1, 2})
 
@@ -39,7 +40,7 @@ def is_valid(packed: list[tuple[PackingItem, int]], capacities: list[ResourceVec
     return True
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(items=items, capacities=capacities, data=st.data())
 def test_a_packing_is_found_whenever_one_exists(
     items: list[PackingItem], capacities: list[ResourceVector], data: st.DataObject

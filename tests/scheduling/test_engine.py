@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -17,6 +16,7 @@ from launcher.scheduling.feasibility import insufficient_resources, static_misma
 from launcher.scheduling.pod_info import pod_info
 from launcher.scheduling.reservation import move_reservation, reserve
 from launcher.scheduling.scheduling_queue import EquivalenceClass, QueuedPod, SchedulingUnit
+from tests.hypothesis_examples import examples
 from tests.scheduling.builders import (
     a_node,
     a_pod_info,
@@ -596,4 +596,4 @@ class SchedulerStateMachine(RuleBasedStateMachine):
 
 
 TestAnyOrder = SchedulerStateMachine.TestCase
-TestAnyOrder.settings = settings(max_examples=150, stateful_step_count=40)
+TestAnyOrder.settings = examples(150, stateful_step_count=40)

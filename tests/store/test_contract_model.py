@@ -5,7 +5,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -14,6 +13,7 @@ from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.interface import FRAMEWORKS, ChangeType, MergePatch, Object, Store
 from launcher.store.selectors import parse
+from tests.hypothesis_examples import examples
 from tests.store.builders import NOW, a_framework, uids, version_of, with_, with_metadata
 
 a_name = st.sampled_from(["a", "b", "c"])
@@ -207,10 +207,8 @@ class SqliteMachine(StoreMachine):
         self.directory.cleanup()
 
 
-fast_settings = settings(
-    max_examples=30, stateful_step_count=30, suppress_health_check=[HealthCheck.too_slow]
-)
+machine_settings = examples(30, stateful_step_count=30)
 TestMemory = StoreMachine.TestCase
-TestMemory.settings = fast_settings
+TestMemory.settings = machine_settings
 TestSqlite = SqliteMachine.TestCase
-TestSqlite.settings = fast_settings
+TestSqlite.settings = machine_settings

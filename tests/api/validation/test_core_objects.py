@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.api.validation.core_objects import core_strategy
@@ -15,6 +15,7 @@ from tests.api.client import APPLY, JSON_PATCH, MERGE, STRATEGIC, HttpResponse
 from tests.api.conftest import Api
 from tests.api.samples import causes, framework
 from tests.core.manifests import json_values, paths_in, set_value
+from tests.hypothesis_examples import examples
 
 CORE = "/api/v1/namespaces/default"
 Json = dict[str, Any]
@@ -349,7 +350,7 @@ RICH: dict[ResourceKind, Json] = {
 }
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(data=st.data())
 def test_any_core_object_is_accepted_or_rejected_with_reasons(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(list(RICH)))

@@ -1,7 +1,7 @@
 """Which task completes an attempt, and when."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.core.completion_codes import Completion, completion_for
@@ -15,6 +15,7 @@ from launcher.core.spec import RoleName, TaskRole
 from launcher.core.status import State, TaskAttempt, TaskStatus, Trigger
 from tests.core.builders import START, a_role
 from tests.core.planning.harness import running_harness
+from tests.hypothesis_examples import examples
 
 
 def a_task(index: int, code: int | None, time: int = 0, *, removed: bool = False) -> TaskStatus:
@@ -184,7 +185,7 @@ def expected_completion(roles: list[TaskRole], codes: list[list[int | None]]) ->
     return None
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(shapes)
 def test_an_attempt_completes_according_to_its_policies(
     shape: list[tuple[tuple[int, int], frozenset[int], bool, list[int | None]]],
@@ -215,7 +216,7 @@ def test_an_attempt_completes_according_to_its_policies(
     assert outcome == expected_completion(roles, codes)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["a0", "a1", "a2", "b0", "b1"]), st.integers(0, 2)),

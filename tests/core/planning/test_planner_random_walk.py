@@ -4,7 +4,6 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -31,6 +30,7 @@ from launcher.core.status import (
 )
 from tests.core.builders import a_role, a_terminated_status
 from tests.core.planning.harness import PlannerHarness, new_harness
+from tests.hypothesis_examples import examples
 
 NAMES = ("a", "b", "c")
 #: Codes that may replace the completion of an attempt during its retry delay.
@@ -435,4 +435,4 @@ def _assert_framework_has_a_next_event(harness: PlannerHarness) -> None:
 
 TestPlanner = PlannerStateMachine.TestCase
 # The same sequences every time, so that a failure always has its cause in the change under test.
-TestPlanner.settings = settings(max_examples=120, stateful_step_count=50, derandomize=True)
+TestPlanner.settings = examples(120, stateful_step_count=50, derandomize=True)

@@ -1,6 +1,6 @@
 """Rescale: tasks and roles that are added to or removed from the spec."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.core.names import PodIdentityKey
@@ -9,6 +9,7 @@ from launcher.core.spec import FrameworkSpec, RoleName
 from launcher.core.status import State
 from tests.core.builders import START, a_role, a_spec
 from tests.core.planning.harness import PlannerHarness, new_harness, running_harness
+from tests.hypothesis_examples import examples
 
 W = RoleName("w")
 
@@ -103,7 +104,7 @@ def task_uids(harness: PlannerHarness) -> dict[str, str]:
     }
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.booleans()), min_size=1, max_size=8))
 def test_after_any_rescales_the_tasks_are_those_of_the_spec(
     steps: list[tuple[int, bool, bool]],

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.core.completion_codes import Attribute, Code, Completion, PodDetail, completion_for
@@ -30,6 +30,7 @@ from tests.core.builders import START, UID, a_role
 from tests.core.manifests import paths_in, set_value
 from tests.core.planning.harness import running_harness
 from tests.core.statuses import F, W, a_status, half_failed_with_long_messages, parsed_status, stored_json
+from tests.hypothesis_examples import examples
 
 TASK_KEYS = {
     "index", "instanceUID", "startTime", "runTime", "completionTime", "state", "transitionTime", "deletionPending",
@@ -135,7 +136,7 @@ statuses = st.builds(
 )
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(statuses)
 def test_a_small_status_is_read_back_exactly(status: FrameworkStatus) -> None:
     assert parsed_status(stored_json(status)) == status
@@ -243,7 +244,7 @@ LARGE = a_large_stored_status()
 PATHS = [path for path in paths_in(LARGE) if not any(isinstance(key, int) and key > 1 for key in path)]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.sampled_from(PATHS), any_json)
 def test_a_status_with_one_changed_value_is_parsed_or_is_a_value_error(
     path: tuple[Any, ...], value: Any

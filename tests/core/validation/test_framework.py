@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from launcher.core.validation.framework import (
     creation_errors,
@@ -13,6 +13,7 @@ from launcher.core.validation.framework import (
 )
 from tests.builders import a_framework, a_pod_template, a_role
 from tests.core.manifests import full_framework, json_values
+from tests.hypothesis_examples import examples
 
 
 def error_messages(obj: Any) -> list[str]:
@@ -470,7 +471,7 @@ def test_schema_errors_and_rule_errors_are_reported_together_and_each_field_once
     assert len(validation_errors(obj)) == 4
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(obj=json_values)
 def test_validation_returns_a_list_of_errors_for_any_value(obj: Any) -> None:
     assert validation_errors(obj)

@@ -4,12 +4,13 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.core.validation.framework import validation_errors
 from tests.builders import Json, a_framework, a_pod_template, a_role
 from tests.core.manifests import json_values, paths_in, set_value
+from tests.hypothesis_examples import examples
 
 POD = "spec.taskRoles[0].task.pod"
 VOLUMES = [{"name": "v", "emptyDir": {}}]
@@ -389,7 +390,7 @@ def test_a_pod_with_many_fields_is_valid() -> None:
     assert fields_of(POD_WITH_MANY_FIELDS) == []
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(data=st.data())
 def test_any_value_in_a_pod_is_valid_or_an_error(data: st.DataObject) -> None:
     pod = deepcopy(POD_WITH_MANY_FIELDS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -22,6 +22,7 @@ from schemas.generate import core_schema as generated_core
 from schemas.generate import framework_schema as generated
 from schemas.generate.pod_descriptions import DESCRIPTIONS, UNDESCRIBED
 from tests.core.manifests import full_framework, json_values, paths_in, set_value
+from tests.hypothesis_examples import examples
 
 #: Keywords that the validators enforce and ``schema`` can explain.
 EXPLAINED = {
@@ -213,7 +214,7 @@ def test_null_means_absent_for_every_optional_field() -> None:
     assert schema_errors(obj) == ()
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(data=st.data())
 def test_both_validators_agree(data: st.DataObject) -> None:
     obj = deepcopy(full_framework())

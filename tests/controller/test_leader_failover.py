@@ -117,7 +117,9 @@ class FailoverHarness:
         return all((obj.get("status") or {}).get("state") == "Completed" for obj in frameworks)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
+)
 def test_no_invariant_is_violated_if_the_leader_stops_crashes_or_is_disconnected_at_any_time(
     seed: int,
 ) -> None:

@@ -50,7 +50,7 @@ def tasks_in(status: FrameworkStatus) -> tuple[TaskStatus, ...]:
     return status.roles[0].tasks
 
 
-def all_running(_: random.Random) -> list[TaskStatus]:
+def all_running(_: random.Random, count: int = MANY) -> list[TaskStatus]:
     return [
         replace(
             new_task(index, START),
@@ -66,7 +66,7 @@ def all_running(_: random.Random) -> list[TaskStatus]:
                 host_ip=f"192.0.2.{index % 250}",
             ),
         )
-        for index in range(MANY)
+        for index in range(count)
     ]
 
 
@@ -101,9 +101,9 @@ def a_failure(code: int, message: str) -> Completion:
     return Completion(code, "ContainerUnrecognizedFailed", True, frozenset(), f"Pod failed: {message}", pod)
 
 
-def half_failed_with_long_messages(rng: random.Random) -> list[TaskStatus]:
-    tasks = all_running(rng)
-    for index in range(0, MANY, 2):
+def half_failed_with_long_messages(rng: random.Random, count: int = MANY) -> list[TaskStatus]:
+    tasks = all_running(rng, count)
+    for index in range(0, count, 2):
         message = f"{index} " + "x" * 2040
         attempt = replace(
             tasks[index].attempt,

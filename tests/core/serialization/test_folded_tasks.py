@@ -83,7 +83,7 @@ def test_three_hundred_tasks_with_long_messages_fit() -> None:
     message = "\u0001" * 2000  # six bytes each as JSON
     failed = [
         replace(task, state=State.COMPLETED, attempt=TaskAttempt(START, completion=a_failure(1, message)))
-        for task in all_running(random.Random())[:LISTED_IN_FULL]
+        for task in all_running(random.Random(), LISTED_IN_FULL)
     ]
     status = a_status(failed)
 

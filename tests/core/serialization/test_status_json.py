@@ -236,7 +236,7 @@ any_json = st.recursive(
 
 
 def a_large_stored_status() -> dict[str, Any]:
-    tasks = half_failed_with_long_messages(random.Random())[:301]
+    tasks = half_failed_with_long_messages(random.Random(1), 301)
     return stored_json(a_status(tasks, conditions=(Condition("Running", True, START, "r"),)))
 
 

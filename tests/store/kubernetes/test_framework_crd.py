@@ -2,6 +2,7 @@
 
 import copy
 import random
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -171,20 +172,22 @@ def message_of(problem: FieldError) -> str:
 
 
 def running_status(tasks: int) -> Object:
-    return statuses.stored_json(statuses.a_status(statuses.all_running(random.Random(1))[:tasks]))
+    return statuses.stored_json(statuses.a_status(statuses.all_running(random.Random(1), tasks)))
 
 
 @pytest.mark.parametrize(
-    "status",
+    "make_status",
     [
-        pytest.param(running_status(5), id="small"),
-        pytest.param(running_status(statuses.MANY), id="large"),
+        pytest.param(lambda: running_status(5), id="small"),
+        pytest.param(lambda: running_status(statuses.MANY), id="large"),
         pytest.param(
-            {"state": "Completed", "laterRelease": {"a": [1]}, "attemptStatus": {"new": 1}}, id="newer"
+            lambda: {"state": "Completed", "laterRelease": {"a": [1]}, "attemptStatus": {"new": 1}},
+            id="newer",
         ),
     ],
 )
-async def test_a_status_is_stored_as_written(crd_store: KubeStore, status: Object) -> None:
+async def test_a_status_is_stored_as_written(crd_store: KubeStore, make_status: Callable[[], Object]) -> None:
+    status = make_status()
     created = await crd_store.create(FRAMEWORKS, a_framework())
 
     after = await crd_store.update_status(FRAMEWORKS, with_(created, status=status))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from launcher.cli.errors import UsageError
-from launcher.core.validation.names import name_fault, namespace_fault
+from launcher.core.validation.names import name_error, namespace_error
 
 #: Kind, plural and group of every kind that may precede a name. A test compares them with the served job kinds, whose
 #: import takes longer than most commands run.
@@ -42,33 +42,33 @@ def reference(text: str) -> ObjectReference:
     """The kind and the name, for argparse. Raises UsageError."""
     prefix, slash, name = text.rpartition("/")
     kind = _kind(prefix, text) if slash else None
-    return ObjectReference(_checked("NAME", name, name_fault), kind)
+    return ObjectReference(_checked("NAME", name, name_error), kind)
 
 
 def namespace_name(text: str) -> str:
     """The name of a namespace, for argparse. Raises UsageError."""
-    return _checked("--namespace", text, namespace_fault)
+    return _checked("--namespace", text, namespace_error)
 
 
 def container_name(text: str) -> str:
     """The name of a container, for argparse. Raises UsageError."""
-    return _checked("--container", text, namespace_fault)
+    return _checked("--container", text, namespace_error)
 
 
 def path_segment(name: str) -> str:
     """The name of an object, quoted for the path of a request. Raises UsageError."""
-    return quote(_checked("name", name, name_fault), safe="")
+    return quote(_checked("name", name, name_error), safe="")
 
 
 def namespace_segment(name: str) -> str:
     """The name of a namespace, quoted for the path of a request. Raises UsageError."""
-    return quote(_checked("namespace", name, namespace_fault), safe="")
+    return quote(_checked("namespace", name, namespace_error), safe="")
 
 
-def _checked(field: str, name: str, fault: Callable[[str], str | None]) -> str:
+def _checked(field: str, name: str, error_of: Callable[[str], str | None]) -> str:
     if not name:
         raise UsageError(f"{field}: must not be empty")
-    if problem := fault(name):
+    if problem := error_of(name):
         raise UsageError(f"{field}: {_shortened(name)}: {problem}")
     return name
 

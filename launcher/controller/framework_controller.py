@@ -226,7 +226,7 @@ class FrameworkController:
             if state is None or state.uid != obj["metadata"]["uid"]:
                 pods = self._pod_index.controlled_by(key, obj["metadata"]["uid"])
                 state = self._states[key] = FrameworkState(obj, self._planner_options, pods, self._validate)
-                if not state.framework.fault:
+                if not state.framework.spec_errors:
                     self._record_sequence(state, obj)
             elif not state.observe_framework(obj):
                 return

@@ -246,7 +246,7 @@ class FrameworkState:
         """Whether the hooks have to run because the spec changed, or may have changed, since their last run."""
         attempt, generation, *_ = self._prepared_for or (None, 0)
         framework = self.framework
-        if framework.fault or framework.deleting or self._planner.is_completed:
+        if framework.spec_errors or framework.deleting or self._planner.is_completed:
             return False
         if framework.spec.execution is not ExecutionType.START:
             return False

@@ -19,4 +19,4 @@ class Framework:
     #: It has a deletionTimestamp.
     deleting: bool = False
     #: Errors of the stored spec. If there are any, ``spec`` is the last valid one, and no pods are created.
-    fault: str = ""
+    spec_errors: str = ""

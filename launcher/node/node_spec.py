@@ -26,7 +26,7 @@ from launcher.core.errors import AlreadyExists, LauncherError, NotFound
 from launcher.core.json_access import as_list, as_object
 from launcher.core.quantity import quantity
 from launcher.core.timestamps import format_rfc3339
-from launcher.core.validation.names import label_key_fault, label_value_fault, name_fault
+from launcher.core.validation.names import label_key_error, label_value_error, name_error
 from launcher.node import machine
 from launcher.scheduling.cluster_state import Taint
 from launcher.store.backoff import ExponentialBackoff
@@ -136,8 +136,8 @@ def parse(text: str) -> NodeSpec:
     name, *parts = [entry.strip() for entry in text.split(",")]
     if not name or "=" in name:
         raise ValueError(f"{text!r} must begin with the node's name, such as gpu-1,cpu=8,memory=16Gi")
-    if fault := name_fault(name):
-        raise ValueError(f"{name!r} is not a valid node name: {fault}")
+    if error := name_error(name):
+        raise ValueError(f"{name!r} is not a valid node name: {error}")
     address, labels, capacity, taints = "", {}, {}, []
     for entry in parts:
         is_label = entry.startswith("label:")
@@ -195,8 +195,8 @@ def _amount(name: str, key: str, value: str) -> str:
 
 
 def _label(name: str, key: str, value: str) -> str:
-    if fault := label_key_fault(key) or label_value_fault(value):
-        raise ValueError(f"node {name}: label {key}={value}: {fault}")
+    if error := label_key_error(key) or label_value_error(value):
+        raise ValueError(f"node {name}: label {key}={value}: {error}")
     return value
 
 
@@ -207,8 +207,8 @@ def _taint(name: str, text: str) -> Taint:
     key, value, effect = match["key"], match["value"] or "", match["effect"]
     if effect not in EFFECTS:
         raise ValueError(f"node {name}: taint={text}: the effect must be one of {', '.join(EFFECTS)}")
-    if fault := label_key_fault(key) or label_value_fault(value):
-        raise ValueError(f"node {name}: taint={text}: {fault}")
+    if error := label_key_error(key) or label_value_error(value):
+        raise ValueError(f"node {name}: taint={text}: {error}")
     return Taint(key, value, effect)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from launcher.core.errors import BadRequest, FieldError
-from launcher.core.validation.names import label_key_fault, label_value_fault, name_fault, namespace_fault
+from launcher.core.validation.names import label_key_error, label_value_error, name_error, namespace_error
 from launcher.store.interface import Object, ResourceKind
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024
@@ -102,8 +102,8 @@ def metadata_errors(kind: ResourceKind, metadata: Object) -> list[FieldError]:
     """Returns all validation errors of normalized metadata."""
     problems = list(_name_problems(kind, metadata.get("name", ""), metadata.get("namespace", "")))
     for key, value in metadata.get("labels", {}).items():
-        if fault := label_key_fault(key) or label_value_fault(value):
-            problems.append(FieldError("metadata.labels", f'Invalid value: "{key}={value}": {fault}'))
+        if error := label_key_error(key) or label_value_error(value):
+            problems.append(FieldError("metadata.labels", f'Invalid value: "{key}={value}": {error}'))
     if "annotations" in metadata:
         problems += _annotation_problems(metadata["annotations"])
     if "finalizers" in metadata:
@@ -118,17 +118,17 @@ def _name_problems(kind: ResourceKind, name: str, namespace: str) -> Iterator[Fi
         yield FieldError(
             "metadata.name", "Required value: name or generateName is required", "FieldValueRequired"
         )
-    elif fault := name_fault(name):
-        yield FieldError("metadata.name", f'Invalid value: "{name}": {fault}')
-    if kind.namespaced and (fault := namespace_fault(namespace)):
-        yield FieldError("metadata.namespace", f'Invalid value: "{namespace}": {fault}')
+    elif error := name_error(name):
+        yield FieldError("metadata.name", f'Invalid value: "{name}": {error}')
+    if kind.namespaced and (error := namespace_error(namespace)):
+        yield FieldError("metadata.namespace", f'Invalid value: "{namespace}": {error}')
 
 
 def _annotation_problems(annotations: dict[str, str]) -> Iterator[FieldError]:
     for key in annotations:
         # As in Kubernetes, annotation keys are validated in lower case.
-        if fault := label_key_fault(key.lower()):
-            yield FieldError("metadata.annotations", f'Invalid value: "{key}": {fault}')
+        if error := label_key_error(key.lower()):
+            yield FieldError("metadata.annotations", f'Invalid value: "{key}": {error}')
     if sum(_size(key) + _size(value) for key, value in annotations.items()) > MAX_ANNOTATIONS_BYTES:
         message = f"Too long: may not be more than {MAX_ANNOTATIONS_BYTES} bytes"
         yield FieldError("metadata.annotations", message, "FieldValueTooLong")
@@ -140,8 +140,8 @@ def _size(text: str) -> int:
 
 def _finalizer_problems(finalizers: list[str]) -> Iterator[FieldError]:
     for index, finalizer in enumerate(finalizers):
-        if fault := label_key_fault(finalizer):
-            yield FieldError(f"metadata.finalizers[{index}]", f'Invalid value: "{finalizer}": {fault}')
+        if error := label_key_error(finalizer):
+            yield FieldError(f"metadata.finalizers[{index}]", f'Invalid value: "{finalizer}": {error}')
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         message = "Invalid value: orphan and foregroundDeletion cannot both be set"
         yield FieldError("metadata.finalizers", message)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from launcher.core.errors import BadRequest
-from launcher.core.validation.names import label_key_fault, label_value_fault
+from launcher.core.validation.names import label_key_error, label_value_error
 
 
 class Operator(StrEnum):
@@ -156,8 +156,8 @@ class _LabelParser:
         if absent:
             self._take()
         key = self._take()
-        if fault := label_key_fault(key):
-            raise self._error(f"{key!r} is not a valid label key: {fault}")
+        if error := label_key_error(key):
+            raise self._error(f"{key!r} is not a valid label key: {error}")
         if absent or self._peek() in ("", ","):
             return LabelRequirement(key, Operator.ABSENT if absent else Operator.EXISTS)
         sign = self._take()
@@ -182,8 +182,8 @@ class _LabelParser:
 
     def _value(self) -> str:
         value = "" if self._peek() in _SIGNS else self._take()
-        if fault := label_value_fault(value):
-            raise self._error(f"{value!r} is not a valid label value: {fault}")
+        if error := label_value_error(value):
+            raise self._error(f"{value!r} is not a valid label value: {error}")
         return value
 
     def _peek(self) -> str:

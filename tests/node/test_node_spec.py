@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.core.validation.names import name_fault
+from launcher.core.validation.names import name_error
 from launcher.node import machine
 from launcher.node.node_spec import NodeRegistration, NodeSpec, parse, parse_nodes, this_machine
 from launcher.scheduling.cluster_state import Taint
@@ -132,7 +132,7 @@ def test_two_nodes_with_one_name_or_address_are_rejected(texts: list[str], says:
 def test_this_machine_is_a_node_with_its_name_address_and_resources() -> None:
     spec = this_machine()
 
-    assert name_fault(spec.name) is None
+    assert name_error(spec.name) is None
     assert not ipaddress.ip_address(spec.address).is_unspecified
     assert 0 < float(machine.cpus()) <= len(os.sched_getaffinity(0))
     assert spec.capacity["memory"].endswith("Ki")

@@ -255,7 +255,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("seed", range(5))
-def test_handlers_receive_the_final_state_after_any_fault(faults: Faults, seed: int) -> None:
+def test_handlers_receive_the_final_state_after_any_error(faults: Faults, seed: int) -> None:
     faults = replace(faults, old_pages={})
 
     async def scenario() -> None:

@@ -21,7 +21,7 @@ from launcher.core.diagnosis.inputs import DiagnosisInput, diagnosable_framework
 from launcher.core.errors import LauncherError, NotFound
 from launcher.core.json_access import as_list, as_object, text
 from launcher.core.names import PodIdentityKey
-from launcher.core.validation.names import name_fault, namespace_fault
+from launcher.core.validation.names import name_error, namespace_error
 from launcher.store.interface import FRAMEWORKS
 
 PATH = f"/apis/{FRAMEWORKS.group}/{FRAMEWORKS.version}/namespaces/{{namespace}}/{FRAMEWORKS.plural}/{{name}}/diagnosis"
@@ -52,7 +52,7 @@ class ProxyDiagnosis:
         response_format = negotiate_format(request, _OBJECT_ONLY)
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         set_error_target(request, FRAMEWORKS, name)
-        if name_fault(name) or namespace_fault(namespace):
+        if name_error(name) or namespace_error(namespace):
             raise NotFound(f'{FRAMEWORKS.resource} "{name}" not found')
         headers = json_headers(self._headers(request))
         reader = _Reader(self._authenticate(request, headers), headers)

@@ -16,7 +16,7 @@ from launcher.api.resources.pod_logs import LogRequest, parse_log_query, select_
 from launcher.core.errors import BadRequest, Forbidden, NotFound, Unavailable
 from launcher.core.json_access import as_object
 from launcher.core.pods.log_options import POD_UID_HEADER
-from launcher.core.validation.names import name_fault, namespace_fault
+from launcher.core.validation.names import name_error, namespace_error
 from launcher.log_archive.interface import ArchivedPod, LogArchive, LogKey
 from launcher.log_archive.log_text import select
 from launcher.store.interface import PODS
@@ -52,7 +52,7 @@ class ProxyPodLogs:
         """
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         uid = request.query.get("uid")
-        if not uid or name_fault(name) or namespace_fault(namespace):
+        if not uid or name_error(name) or namespace_error(namespace):
             return await self._forward(request)
         check_path(request)
         set_error_target(request, PODS, name)

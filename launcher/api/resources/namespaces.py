@@ -14,7 +14,7 @@ from launcher.api.validation.core_objects import NamespaceStrategy
 from launcher.core.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from launcher.core.manifest import Manifest
 from launcher.core.timestamps import format_rfc3339
-from launcher.core.validation.names import namespace_fault
+from launcher.core.validation.names import namespace_error
 from launcher.store.embedded.embedded_store import EmbeddedStore, TextPage
 from launcher.store.interface import NAMESPACES, DeleteOptions, Object
 from launcher.store.strategy import NAMESPACE_FINALIZER
@@ -59,7 +59,7 @@ class NamespaceReadHandler(ReadHandler):
         try:
             return await super().one(namespace, name)
         except NotFound:
-            if namespace_fault(name):
+            if namespace_error(name):
                 raise
             return self._implicit.one(name)
 
@@ -102,7 +102,7 @@ class NamespaceRegistry(Registry):
         try:
             return await super().change(namespace, name, change, options, applied)
         except NotFound:
-            if namespace_fault(name):
+            if namespace_error(name):
                 raise
         new = with_request_path(NAMESPACES, change(self._implicit.one(name)), namespace, name)
         try:

@@ -15,7 +15,7 @@ from launcher.api.resources.reads import ReadHandler
 from launcher.api.resources.watch import WatchHandler
 from launcher.api.resources.writes import WriteHandler
 from launcher.core.errors import BadRequest, NotFound
-from launcher.core.validation.names import MAX_NAME, name_fault, namespace_fault
+from launcher.core.validation.names import MAX_NAME, name_error, namespace_error
 from launcher.store.interface import NAMESPACES
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -125,7 +125,7 @@ class ResourceHandler:
         set_error_target(request, self._kind, name)
         # No object has an invalid name; in a write, validation reports it.
         if request.method in _METHODS_OF_EXISTING and (
-            name_fault(name) or (namespace and namespace_fault(namespace))
+            name_error(name) or (namespace and namespace_error(namespace))
         ):
             raise NotFound(f'{self._kind.resource} "{name[:MAX_NAME]}" not found')
         return namespace, name

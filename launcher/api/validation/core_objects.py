@@ -25,12 +25,12 @@ from launcher.core.validation.field_errors import (
     unsupported,
 )
 from launcher.core.validation.names import (
-    dns_label_fault,
-    entry_key_fault,
-    label_key_fault,
-    label_value_fault,
-    name_fault,
-    port_name_fault,
+    dns_label_error,
+    entry_key_error,
+    label_key_error,
+    label_value_error,
+    name_error,
+    port_name_error,
 )
 from launcher.core.validation.schema import core_validator
 from launcher.store.interface import Object, ResourceKind
@@ -163,17 +163,17 @@ class ServiceStrategy(SchemaStrategy):
     """Validates names, ports, addresses and the selector."""
 
     def _errors(self, obj: Object) -> Iterator[FieldError]:
-        if fault := _label_fault(as_object(obj.get("metadata")).get("name")):
-            yield invalid("metadata.name", obj["metadata"]["name"], fault)
+        if error := _label_error(as_object(obj.get("metadata")).get("name")):
+            yield invalid("metadata.name", obj["metadata"]["name"], error)
         spec = obj.get("spec", {})
         for key, value in spec.get("selector", {}).items():
-            if fault := label_key_fault(key) or label_value_fault(value):
-                yield invalid(field_path.format_path(("spec", "selector", key)), value, fault)
+            if error := label_key_error(key) or label_value_error(value):
+                yield invalid(field_path.format_path(("spec", "selector", key)), value, error)
         yield from _port_errors(spec.get("ports", []))
         yield from _address_errors(spec)
         name = spec.get("externalName", "")
-        if name and (fault := name_fault(name.removesuffix("."))):
-            yield invalid("spec.externalName", name, fault)
+        if name and (error := name_error(name.removesuffix("."))):
+            yield invalid("spec.externalName", name, error)
         elif not name and spec.get("type") == "ExternalName":
             yield required("spec.externalName", "must be set for a Service of type ExternalName")
 
@@ -191,8 +191,8 @@ class NamespaceStrategy(SchemaStrategy):
     """The name must be a DNS label."""
 
     def _errors(self, obj: Object) -> Iterator[FieldError]:
-        if fault := _label_fault(as_object(obj.get("metadata")).get("name")):
-            yield invalid("metadata.name", obj["metadata"]["name"], fault)
+        if error := _label_error(as_object(obj.get("metadata")).get("name")):
+            yield invalid("metadata.name", obj["metadata"]["name"], error)
 
 
 def core_strategy(kind: ResourceKind) -> CoreStrategy:
@@ -216,9 +216,9 @@ def without_null_fields(value: Any) -> Any:
     return [without_null_fields(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _label_fault(name: Any) -> str | None:
+def _label_error(name: Any) -> str | None:
     # The store validates other types and generated names.
-    return dns_label_fault(name) if isinstance(name, str) and name else None
+    return dns_label_error(name) if isinstance(name, str) and name else None
 
 
 def _entry(field: str, key: str) -> str:
@@ -227,8 +227,8 @@ def _entry(field: str, key: str) -> str:
 
 def _key_errors(obj: Object, field: str) -> Iterator[FieldError]:
     for key in obj.get(field, {}):
-        if fault := entry_key_fault(key):
-            yield invalid(_entry(field, key), key, fault)
+        if error := entry_key_error(key):
+            yield invalid(_entry(field, key), key, error)
 
 
 def _base64_errors(obj: Object, field: str) -> Iterator[FieldError]:
@@ -255,15 +255,15 @@ def _port_errors(ports: list[Object]) -> Iterator[FieldError]:
             yield required(f"{field}.name", "must be set for a Service with several ports")
         elif name in names:
             yield duplicate(f"{field}.name", name, "port names must be unique")
-        elif name and (fault := dns_label_fault(name)):
-            yield invalid(f"{field}.name", name, fault)
+        elif name and (error := dns_label_error(name)):
+            yield invalid(f"{field}.name", name, error)
         names.add(name)
         number = (port["port"], port.get("protocol", "TCP"))
         if number in seen:
             yield duplicate(f"{field}.port", port["port"], "port and protocol must be unique")
         seen.add(number)
-        if isinstance(target, str) and (fault := port_name_fault(target)):
-            yield invalid(f"{field}.targetPort", target, f"{fault}; write a port number without quotes")
+        if isinstance(target, str) and (error := port_name_error(target)):
+            yield invalid(f"{field}.targetPort", target, f"{error}; write a port number without quotes")
 
 
 def _address_errors(spec: Object) -> Iterator[FieldError]:

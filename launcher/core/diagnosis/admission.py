@@ -147,12 +147,12 @@ def _explain(view: TaskView, message: str, evidence: Evidence) -> Problem:
 
 def explain_invalid_spec(context: Context) -> Problem | None:
     """A Framework whose stored spec is invalid, because it was stored while nothing validated it."""
-    fault = context.framework.fault
-    if not fault:
+    spec_errors = context.framework.spec_errors
+    if not spec_errors:
         return None
     status = context.framework.status
     condition = status.condition("Valid") if status is not None else None
-    message = condition.message if condition is not None else fault
+    message = condition.message if condition is not None else spec_errors
     return Problem(
         causes.INVALID_SPEC,
         f"the spec is invalid, so no pods are created: {message}",

@@ -49,9 +49,9 @@ class DiagnosisInput:
 def diagnosable_framework(obj: Json) -> Framework | None:
     """The Framework as a value, without an invalid spec; None if the status was not written by a launcher."""
     conditions = as_list(as_object(obj.get("status")).get("conditions"))
-    fault = next((text(each.get("message")) for each in conditions if _is_invalid(each)), "")
+    spec_errors = next((text(each.get("message")) for each in conditions if _is_invalid(each)), "")
     try:
-        return framework_from_json(obj, fault)
+        return framework_from_json(obj, spec_errors)
     except (ValueError, KeyError, TypeError, AttributeError):
         # A spec that was stored without validation; the launcher has not rejected it yet.
         try:

@@ -83,7 +83,7 @@ def _unprocessed(context: Context) -> Problem | None:
             "check that a launcher runs and leads: kubectl -n framework-launcher get pods,lease",
             (Evidence(context.reference, "status", "empty"),),
         )
-    if status.observed_generation >= framework.generation or framework.fault:
+    if status.observed_generation >= framework.generation or framework.spec_errors:
         return None
     return Problem(
         causes.OUTDATED_STATUS,

@@ -41,14 +41,14 @@ def explain_framework(context: Context) -> Iterator[Problem]:
         )
     elif framework.spec.execution is ExecutionType.STOP:
         yield _stopped(context)
-    elif framework.spec.execution is ExecutionType.CREATE and not is_over and not framework.fault:
+    elif framework.spec.execution is ExecutionType.CREATE and not is_over and not framework.spec_errors:
         yield Problem(
             causes.SUSPENDED,
             f"suspended: executionType is Create{_changed_by(context, 'executionType')}",
             context.command("start"),
             (Evidence(context.reference, "spec.executionType", "Create"),),
         )
-    elif not framework.fault and not is_over and not any(role.tasks for role in framework.spec.roles):
+    elif not framework.spec_errors and not is_over and not any(role.tasks for role in framework.spec.roles):
         yield Problem(
             causes.SCALED_TO_ZERO,
             "every role has 0 tasks, so no pods are created",

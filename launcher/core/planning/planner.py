@@ -214,7 +214,7 @@ class Planner:
         if self._state.builder is None:
             self._state.builder = StatusBuilder.new(int(now))
         self._status.now = int(now)
-        if self._state.framework.fault:
+        if self._state.framework.spec_errors:
             return self._reject_spec()
         self._status.mark_spec_valid(self._state.framework.generation)
         self._end.start_pass()
@@ -229,7 +229,7 @@ class Planner:
 
     def _reject_spec(self) -> PlanResult:
         """Changes nothing until the spec is corrected; then all tasks are planned again."""
-        self._status.mark_spec_invalid(self._state.framework.generation, self._state.framework.fault)
+        self._status.mark_spec_invalid(self._state.framework.generation, self._state.framework.spec_errors)
         self._tasks.clear_queue()
         return replace(self._result(), requeue_at=None)
 

@@ -10,8 +10,8 @@ from launcher.core.serialization.status_json import status_from_json
 from launcher.core.spec import FrameworkName, FrameworkSpec
 
 
-def framework_from_json(obj: Mapping[str, Any], fault: str = "") -> Framework:
-    """Parses a Framework; the spec of one with a *fault* is empty. Raises ValueError if its status is invalid."""
+def framework_from_json(obj: Mapping[str, Any], spec_errors: str = "") -> Framework:
+    """Parses a Framework; its spec is empty if there are *spec_errors*. Raises ValueError if its status is invalid."""
     meta = obj["metadata"]
     return Framework(
         name=FrameworkName(meta["name"]),
@@ -19,8 +19,8 @@ def framework_from_json(obj: Mapping[str, Any], fault: str = "") -> Framework:
         uid=meta["uid"],
         generation=meta["generation"],
         # An invalid spec may not even be parsable.
-        spec=FrameworkSpec(roles=()) if fault else spec_from_json(obj["spec"], meta.get("annotations")),
+        spec=FrameworkSpec(roles=()) if spec_errors else spec_from_json(obj["spec"], meta.get("annotations")),
         status=status_from_json(obj.get("status") or {}),
         deleting=is_deleted(obj),
-        fault=fault,
+        spec_errors=spec_errors,
     )

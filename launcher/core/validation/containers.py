@@ -7,10 +7,10 @@ from launcher.core.errors import FieldError
 from launcher.core.json_access import as_list, as_object, text
 from launcher.core.validation.field_errors import duplicate, forbidden, invalid, not_found, required
 from launcher.core.validation.field_references import VARIABLE_FIELDS, reference_errors, source_errors
-from launcher.core.validation.names import entry_key_fault, port_name_fault, variable_fault
+from launcher.core.validation.names import entry_key_error, port_name_error, variable_error
 from launcher.core.validation.placeholders import Fill
 from launcher.core.validation.resources import resource_errors
-from launcher.core.validation.volumes import object_name_errors, relative_path_fault
+from launcher.core.validation.volumes import object_name_errors, relative_path_error
 
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE_HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc")
@@ -43,8 +43,8 @@ def _port_errors(ports: Any, field: str, fill: Fill) -> Iterator[FieldError]:
         name = text(as_object(port).get("name"))
         if not name:
             continue
-        if fault := port_name_fault(fill(name)):
-            yield invalid(f"{field}[{index}].name", name, fault)
+        if error := port_name_error(fill(name)):
+            yield invalid(f"{field}[{index}].name", name, error)
         elif name in names:
             yield duplicate(f"{field}[{index}].name", name, "names of ports must be unique in a container")
         names.add(name)
@@ -72,8 +72,8 @@ def _variable_name_errors(name: Any, field: str, fill: Fill) -> Iterator[FieldEr
         return
     if not name:
         yield required(field)
-    elif fault := variable_fault(fill(name)):
-        yield invalid(field, name, fault)
+    elif error := variable_error(fill(name)):
+        yield invalid(field, name, error)
 
 
 def _value_errors(variable: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
@@ -87,8 +87,8 @@ def _value_errors(variable: dict[str, Any], field: str, fill: Fill) -> Iterator[
             reference = as_object(source[name])
             yield from object_name_errors(reference.get("name"), f"{path}.{name}.name", fill)
             key = reference.get("key")
-            if isinstance(key, str) and (fault := entry_key_fault(fill(key))):
-                yield invalid(f"{path}.{name}.key", key, fault)
+            if isinstance(key, str) and (error := entry_key_error(fill(key))):
+                yield invalid(f"{path}.{name}.key", key, error)
 
 
 def _mount_errors(mounts: Any, field: str, volumes: Collection[str], fill: Fill) -> Iterator[FieldError]:
@@ -105,8 +105,8 @@ def _mount_errors(mounts: Any, field: str, volumes: Collection[str], fill: Fill)
                 yield duplicate(f"{path}.mountPath", mount_path, "mount paths must be unique in a container")
             paths.add(mount_path)
         for name in ("subPath", "subPathExpr"):
-            if fault := relative_path_fault(fill(text(fields.get(name)))):
-                yield invalid(f"{path}.{name}", fields[name], fault)
+            if error := relative_path_error(fill(text(fields.get(name)))):
+                yield invalid(f"{path}.{name}", fields[name], error)
         if fields.get("subPath") and fields.get("subPathExpr"):
             yield forbidden(f"{path}.subPathExpr", "may not be specified together with subPath")
 
@@ -120,7 +120,7 @@ def _handler_errors(handler: Any, field: str, handlers: tuple[str, ...], fill: F
     for name in names:
         action, path = as_object(handler[name]), f"{field}.{name}"
         port = action.get("port")
-        if isinstance(port, str) and (fault := port_name_fault(fill(port))):
-            yield invalid(f"{path}.port", port, f"{fault}; write a port number without quotes")
+        if isinstance(port, str) and (error := port_name_error(fill(port))):
+            yield invalid(f"{path}.port", port, f"{error}; write a port number without quotes")
         if name == "exec" and not as_list(action.get("command")):
             yield required(f"{path}.command")

@@ -7,7 +7,7 @@ from typing import Any, Final
 from launcher.core.errors import FieldError
 from launcher.core.json_access import as_object, text
 from launcher.core.validation.field_errors import forbidden, invalid, required
-from launcher.core.validation.names import label_key_fault
+from launcher.core.validation.names import label_key_error
 from launcher.core.validation.placeholders import Fill
 from launcher.core.validation.resources import amount_errors
 
@@ -32,8 +32,8 @@ def reference_errors(
 ) -> Iterator[FieldError]:
     """Errors of ``fieldRef`` and ``resourceFieldRef`` of *owner*; *fields* are supported."""
     path = as_object(owner.get("fieldRef")).get("fieldPath")
-    if isinstance(path, str) and (fault := _path_fault(fill(path), fields)):
-        yield invalid(f"{field}.fieldRef.fieldPath", path, fault)
+    if isinstance(path, str) and (error := _path_error(fill(path), fields)):
+        yield invalid(f"{field}.fieldRef.fieldPath", path, error)
     if owner.get("fieldRef") is not None and owner.get("resourceFieldRef") is not None:
         yield forbidden(f"{field}.resourceFieldRef", "may not be specified together with fieldRef")
     reference = as_object(owner.get("resourceFieldRef"))
@@ -56,10 +56,10 @@ def source_errors(source: Mapping[str, Any], field: str) -> Iterator[FieldError]
 _SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
 
-def _path_fault(path: str, fields: tuple[str, ...]) -> str | None:
+def _path_error(path: str, fields: tuple[str, ...]) -> str | None:
     if match := _SUBSCRIPT.fullmatch(path):
         key = text(match[2])
-        return label_key_fault(key if match[1] == "labels" else key.lower())
+        return label_key_error(key if match[1] == "labels" else key.lower())
     if path in fields:
         return None
     return f"must be one of {', '.join(fields)}, metadata.labels['KEY'] and metadata.annotations['KEY']"

@@ -15,7 +15,7 @@ _VARIABLE = re.compile(r"[ -<>-~]+\Z")
 _ENTRY_KEY = re.compile(r"[-._a-zA-Z0-9]+\Z")
 
 
-def name_fault(name: str) -> str | None:
+def name_error(name: str) -> str | None:
     """The error of an object's name (a DNS-1123 subdomain)."""
     if len(name) > MAX_NAME:
         return f"must be no more than {MAX_NAME} characters"
@@ -29,7 +29,7 @@ def name_fault(name: str) -> str | None:
 
 # Cached, as below: the same few values occur in thousands of objects.
 @lru_cache(maxsize=4096)
-def dns_label_fault(name: str) -> str | None:
+def dns_label_error(name: str) -> str | None:
     """The error of the name of a container, a volume or a Service (a DNS-1123 label)."""
     if len(name) > MAX_LABEL:
         return f"must be no more than {MAX_LABEL} characters"
@@ -41,17 +41,17 @@ def dns_label_fault(name: str) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def namespace_fault(name: str) -> str | None:
+def namespace_error(name: str) -> str | None:
     """The error of a namespace's name (a DNS-1123 label)."""
-    return dns_label_fault(name)
+    return dns_label_error(name)
 
 
 @lru_cache(maxsize=4096)
-def label_key_fault(key: str) -> str | None:
+def label_key_error(key: str) -> str | None:
     """The error of the key of a label or an annotation."""
     prefix, slash, name = key.rpartition("/")
-    if slash and (fault := name_fault(prefix)):
-        return f"prefix {fault}"
+    if slash and (error := name_error(prefix)):
+        return f"prefix {error}"
     if len(name) > MAX_LABEL:
         return f"name must be no more than {MAX_LABEL} characters"
     if not _LABEL_NAME.match(name):
@@ -63,7 +63,7 @@ def label_key_fault(key: str) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def label_value_fault(value: str) -> str | None:
+def label_value_error(value: str) -> str | None:
     """The error of the value of a label, which may be empty."""
     if len(value) > MAX_LABEL:
         return f"must be no more than {MAX_LABEL} characters"
@@ -73,7 +73,7 @@ def label_value_fault(value: str) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def port_name_fault(name: str) -> str | None:
+def port_name_error(name: str) -> str | None:
     """The error of the name of a container's port (an IANA service name)."""
     if len(name) > MAX_PORT_NAME:
         return f"must be no more than {MAX_PORT_NAME} characters"
@@ -86,14 +86,14 @@ def port_name_fault(name: str) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def variable_fault(name: str) -> str | None:
+def variable_error(name: str) -> str | None:
     """The error of the name of an environment variable."""
     if not _VARIABLE.match(name):
         return "must consist of printable ASCII characters other than '='"
     return None
 
 
-def entry_key_fault(key: str) -> str | None:
+def entry_key_error(key: str) -> str | None:
     """The error of a key in a ConfigMap or Secret, which may become a file name."""
     if len(key) > MAX_NAME:
         return f"must be no more than {MAX_NAME} characters"

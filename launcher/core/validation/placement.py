@@ -7,7 +7,7 @@ from launcher.core.errors import FieldError
 from launcher.core.json_access import as_list, as_object, text
 from launcher.core.parsing.field_path import format_path
 from launcher.core.validation.field_errors import forbidden, invalid, required
-from launcher.core.validation.names import label_key_fault, label_value_fault
+from launcher.core.validation.names import label_key_error, label_value_error
 from launcher.core.validation.placeholders import Fill
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -17,10 +17,10 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 def label_errors(labels: Any, field: tuple[str, str], fill: Fill) -> Iterator[FieldError]:
     """Errors of labels, or of a selector of the same form."""
     for key, value in as_object(labels).items():
-        if fault := label_key_fault(fill(key)):
-            yield invalid(".".join((field[0], format_path((field[1], key)))), key, fault)
-        elif isinstance(value, str) and (fault := label_value_fault(fill(value))):
-            yield invalid(".".join((field[0], format_path((field[1], key)))), value, fault)
+        if error := label_key_error(fill(key)):
+            yield invalid(".".join((field[0], format_path((field[1], key)))), key, error)
+        elif isinstance(value, str) and (error := label_value_error(fill(value))):
+            yield invalid(".".join((field[0], format_path((field[1], key)))), value, error)
 
 
 def placement_errors(spec: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
@@ -73,8 +73,8 @@ def _term_errors(term: dict[str, Any], field: str, fill: Fill) -> Iterator[Field
     key = term.get("topologyKey")
     if key == "":
         yield required(f"{field}.topologyKey")
-    elif isinstance(key, str) and (fault := label_key_fault(fill(key))):
-        yield invalid(f"{field}.topologyKey", key, fault)
+    elif isinstance(key, str) and (error := label_key_error(fill(key))):
+        yield invalid(f"{field}.topologyKey", key, error)
     for name in ("labelSelector", "namespaceSelector"):
         selector, path = as_object(term.get(name)), f"{field}.{name}"
         yield from label_errors(selector.get("matchLabels"), (path, "matchLabels"), fill)
@@ -84,8 +84,8 @@ def _term_errors(term: dict[str, Any], field: str, fill: Fill) -> Iterator[Field
 
 def _requirement_errors(requirement: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
     key, values = requirement.get("key"), [text(value) for value in as_list(requirement.get("values"))]
-    if isinstance(key, str) and (fault := label_key_fault(fill(key))):
-        yield invalid(f"{field}.key", key, fault)
+    if isinstance(key, str) and (error := label_key_error(fill(key))):
+        yield invalid(f"{field}.key", key, error)
     match requirement.get("operator"):
         case "In" | "NotIn" if not values:
             yield required(f"{field}.values", "must be specified when operator is In or NotIn")
@@ -105,8 +105,8 @@ def _is_number(value: str) -> bool:
 
 def _toleration_errors(toleration: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
     key, operator = text(toleration.get("key")), toleration.get("operator") or "Equal"
-    if key and (fault := label_key_fault(fill(key))):
-        yield invalid(f"{field}.key", key, fault)
+    if key and (error := label_key_error(fill(key))):
+        yield invalid(f"{field}.key", key, error)
     if not key and operator != "Exists":
         yield invalid(
             f"{field}.operator", operator, "must be Exists when key is empty, which tolerates every taint"

@@ -9,7 +9,7 @@ from launcher.core.json_access import as_list, as_object, text
 from launcher.core.parsing.field_path import format_path
 from launcher.core.validation.containers import container_errors
 from launcher.core.validation.field_errors import duplicate, invalid, required
-from launcher.core.validation.names import dns_label_fault, label_key_fault, name_fault
+from launcher.core.validation.names import dns_label_error, label_key_error, name_error
 from launcher.core.validation.placeholders import Fill, as_written
 from launcher.core.validation.placement import label_errors, placement_errors
 from launcher.core.validation.resources import resource_errors
@@ -17,13 +17,13 @@ from launcher.core.validation.volumes import name_errors, volume_errors
 
 #: Fields of a pod spec that are names.
 _NAMES: Final[dict[str, Callable[[str], str | None]]] = {
-    "hostname": dns_label_fault,
-    "subdomain": dns_label_fault,
-    "nodeName": name_fault,
-    "priorityClassName": name_fault,
-    "runtimeClassName": name_fault,
-    "schedulerName": name_fault,
-    "serviceAccountName": name_fault,
+    "hostname": dns_label_error,
+    "subdomain": dns_label_error,
+    "nodeName": name_error,
+    "priorityClassName": name_error,
+    "runtimeClassName": name_error,
+    "schedulerName": name_error,
+    "serviceAccountName": name_error,
 }
 #: Fields of a pod spec that select nodes.
 _PLACEMENT: Final = ("affinity", "nodeSelector", "tolerations", "topologySpreadConstraints")
@@ -39,8 +39,8 @@ def pod_errors(pod: Any, field: str, fill: Fill = as_written) -> Iterator[FieldE
     if metadata := as_object(as_object(pod).get("metadata")):
         yield from _metadata_errors(metadata, f"{field}.metadata", fill)
     for name in spec.keys() & _NAMES.keys():
-        if (value := text(spec[name])) and (fault := _NAMES[name](fill(value))):
-            yield invalid(f"{path}.{name}", value, fault)
+        if (value := text(spec[name])) and (error := _NAMES[name](fill(value))):
+            yield invalid(f"{path}.{name}", value, error)
     if not as_list(spec.get("containers")):
         yield required(f"{path}.containers", "a pod needs at least one container")
     if spec.get("volumes"):
@@ -64,8 +64,8 @@ def _metadata_errors(metadata: dict[str, Any], field: str, fill: Fill) -> Iterat
     yield from label_errors(metadata.get("labels"), (field, "labels"), fill)
     for key in as_object(metadata.get("annotations")):
         # As in Kubernetes, keys of annotations are validated in lower case.
-        if fault := label_key_fault(fill(key).lower()):
-            yield invalid(f"{field}.{format_path(('annotations', key))}", key, fault)
+        if error := label_key_error(fill(key).lower()):
+            yield invalid(f"{field}.{format_path(('annotations', key))}", key, error)
 
 
 def _host_errors(spec: dict[str, Any], field: str, fill: Fill) -> Iterator[FieldError]:
@@ -75,12 +75,12 @@ def _host_errors(spec: dict[str, Any], field: str, fill: Fill) -> Iterator[Field
         if isinstance(address, str) and not _is_address(fill(address)):
             yield invalid(f"{path}.ip", address, "must be an IP address")
         for number, name in enumerate(as_list(as_object(alias).get("hostnames"))):
-            if isinstance(name, str) and (fault := name_fault(fill(name))):
-                yield invalid(f"{path}.hostnames[{number}]", name, fault)
+            if isinstance(name, str) and (error := name_error(fill(name))):
+                yield invalid(f"{path}.hostnames[{number}]", name, error)
     for index, secret in enumerate(as_list(spec.get("imagePullSecrets"))):
         name = text(as_object(secret).get("name"))
-        if name and (fault := name_fault(fill(name))):
-            yield invalid(f"{field}.imagePullSecrets[{index}].name", name, fault)
+        if name and (error := name_error(fill(name))):
+            yield invalid(f"{field}.imagePullSecrets[{index}].name", name, error)
 
 
 def _gate_errors(spec: dict[str, Any], field: str) -> Iterator[FieldError]:
@@ -89,8 +89,8 @@ def _gate_errors(spec: dict[str, Any], field: str) -> Iterator[FieldError]:
         name = as_object(gate).get("name")
         if not isinstance(name, str):
             continue
-        if fault := label_key_fault(name):
-            yield invalid(f"{field}.schedulingGates[{index}].name", name, fault)
+        if error := label_key_error(name):
+            yield invalid(f"{field}.schedulingGates[{index}].name", name, error)
         elif name in names:
             yield duplicate(
                 f"{field}.schedulingGates[{index}].name", name, "names of scheduling gates must be unique"

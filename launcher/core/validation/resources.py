@@ -10,7 +10,7 @@ from launcher.core.json_access import as_object
 from launcher.core.parsing.field_path import format_path
 from launcher.core.quantity import quantity
 from launcher.core.validation.field_errors import invalid, required
-from launcher.core.validation.names import label_key_fault
+from launcher.core.validation.names import label_key_error
 from launcher.core.validation.placeholders import Fill
 
 _STANDARD: Final = ("cpu", "memory", "ephemeral-storage")
@@ -30,8 +30,8 @@ def resource_errors(resources: Any, field: str, fill: Fill) -> Iterator[FieldErr
         match = amounts[kind] = {}
         for name, value in as_object(as_object(resources).get(kind)).items():
             path = f"{field}.{format_path((kind, name))}"
-            if fault := _name_fault(name):
-                yield invalid(path, name, fault)
+            if error := _name_error(name):
+                yield invalid(path, name, error)
                 continue
             amount = yield from _amount(value, path, fill)
             if amount is None:
@@ -54,14 +54,14 @@ def is_extended(name: str) -> bool:
     return bool(prefix) and prefix != "kubernetes.io" and not prefix.endswith(".kubernetes.io")
 
 
-def _name_fault(name: str) -> str | None:
+def _name_error(name: str) -> str | None:
     if "/" not in name and name not in _STANDARD and not name.startswith(_HUGE_PAGES):
         guess = '; did you mean "nvidia.com/gpu"?' if "gpu" in name.lower() else ""
         return (
             "must be cpu, memory, ephemeral-storage, hugepages-SIZE or an extended resource with its prefix, such as "
             f"nvidia.com/gpu{guess}"
         )
-    return label_key_fault(name)
+    return label_key_error(name)
 
 
 def _amount(value: Any, field: str, fill: Fill) -> Generator[FieldError, None, Decimal | None]:

@@ -8,7 +8,7 @@ from launcher.core.errors import FieldError
 from launcher.core.json_access import as_list, as_object, text
 from launcher.core.validation.field_errors import duplicate, forbidden, invalid, required
 from launcher.core.validation.field_references import POD_FIELDS, reference_errors
-from launcher.core.validation.names import dns_label_fault, entry_key_fault, name_fault
+from launcher.core.validation.names import dns_label_error, entry_key_error, name_error
 from launcher.core.validation.placeholders import Fill
 from launcher.core.validation.resources import amount_errors
 from launcher.core.validation.schema import framework_schema
@@ -39,8 +39,8 @@ def name_errors(name: Any, field: str, fill: Fill, names: set[str], what: str) -
     whole = fill(name)
     if not whole:
         yield required(field)
-    elif fault := dns_label_fault(whole):
-        yield invalid(field, name, fault)
+    elif error := dns_label_error(whole):
+        yield invalid(field, name, error)
     elif whole in names:
         yield duplicate(field, name, f"names of {what}s must be unique in a pod")
     names.add(whole)
@@ -51,11 +51,11 @@ def object_name_errors(name: Any, field: str, fill: Fill) -> Iterator[FieldError
     if not text(name):
         if isinstance(name, str | None):
             yield required(field)
-    elif fault := name_fault(fill(name)):
-        yield invalid(field, name, fault)
+    elif error := name_error(fill(name)):
+        yield invalid(field, name, error)
 
 
-def relative_path_fault(path: str) -> str | None:
+def relative_path_error(path: str) -> str | None:
     """The error of a relative path, if any."""
     if path.startswith("/"):
         return "must be a relative path"
@@ -150,8 +150,8 @@ def _absolute_errors(path: Any, field: str, fill: Fill) -> Iterator[FieldError]:
 def _entry_errors(source: Source, field: str, fill: Fill) -> Iterator[FieldError]:
     for index, item in enumerate(as_list(source.get("items"))):
         key, path = as_object(item).get("key"), f"{field}.items[{index}]"
-        if isinstance(key, str) and (fault := entry_key_fault(fill(key))):
-            yield invalid(f"{path}.key", key, fault)
+        if isinstance(key, str) and (error := entry_key_error(fill(key))):
+            yield invalid(f"{path}.key", key, error)
         yield from _file_errors(as_object(item).get("path"), f"{path}.path", fill)
 
 
@@ -162,7 +162,7 @@ def _file_errors(path: Any, field: str, fill: Fill) -> Iterator[FieldError]:
     whole = fill(path)
     if not whole.strip("/"):
         yield required(field)
-    elif fault := relative_path_fault(whole):
-        yield invalid(field, path, fault)
+    elif error := relative_path_error(whole):
+        yield invalid(field, path, error)
     elif whole.startswith(".."):
         yield invalid(field, path, "must not start with '..'")

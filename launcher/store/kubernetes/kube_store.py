@@ -10,7 +10,7 @@ from urllib.parse import quote
 import orjson
 
 from launcher.core.errors import BadRequest, Conflict, FieldError, InvalidObject, NotFound
-from launcher.core.validation.names import name_fault, namespace_fault
+from launcher.core.validation.names import name_error, namespace_error
 from launcher.store import strategy
 from launcher.store.interface import (
     FRAMEWORKS,
@@ -73,7 +73,7 @@ def collection_path(kind: ResourceKind, namespace: str | None) -> str:
 def object_path(kind: ResourceKind, namespace: str, name: str, subresource: str | None = None) -> str:
     """Returns the path of one object. Raises NotFound if the name is invalid."""
     # Also rejects names such as "..", which would lead to another path.
-    if name_fault(name) or (kind.namespaced and namespace_fault(namespace)):
+    if name_error(name) or (kind.namespaced and namespace_error(namespace)):
         raise NotFound(f'{kind.resource} "{name}" not found')
     path = f"{collection_path(kind, namespace)}/{name}"
     return f"{path}/{subresource}" if subresource else path
@@ -339,8 +339,8 @@ def _collection_path(kind: ResourceKind, obj: Object) -> str:
         return collection_path(kind, None)
     if not namespace:
         strategy.normalize(kind, obj)  # raises this or an earlier error
-    if fault := namespace_fault(namespace):
-        raise InvalidObject((FieldError("metadata.namespace", f'Invalid value: "{namespace}": {fault}'),))
+    if error := namespace_error(namespace):
+        raise InvalidObject((FieldError("metadata.namespace", f'Invalid value: "{namespace}": {error}'),))
     return collection_path(kind, namespace)
 
 

@@ -64,4 +64,4 @@ async def test_all_errors_are_the_same_in_the_api_the_proxy_the_webhook_and_the_
         "spec.taskRoles[0].task.pod.spec.hostNetwork",
     }
     assert causes(proxied) == causes(reviewed) == causes(local)
-    assert state.framework.fault == "; ".join(f"{field}: {message}" for field, message in causes(local))
+    assert state.framework.spec_errors == "; ".join(f"{field}: {message}" for field, message in causes(local))

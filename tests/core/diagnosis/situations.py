@@ -92,7 +92,7 @@ def a_situation(
     nodes: Sequence[Json] | None = (),
     events: Sequence[Json] = (),
     metadata: Mapping[str, Any] | None = None,
-    fault: str = "",
+    spec_errors: str = "",
     launcher: LauncherState = HEALTHY,
     quotas: Sequence[Json] = (),
     generation: int = 1,
@@ -109,7 +109,7 @@ def a_situation(
         FrameworkSpec(tuple(roles if roles is not None else (a_role(),)), **spec),
         status,
         deleting,
-        fault,
+        spec_errors,
     )
     obj = {
         "metadata": {"name": NAME, "uid": UID, "creationTimestamp": format_rfc3339(BEGUN), **(metadata or {})}

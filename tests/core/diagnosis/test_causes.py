@@ -236,7 +236,9 @@ SITUATIONS: dict[str, tuple[DiagnosisInput, str]] = {
     ),
     "FL-ADM-09": (
         a_situation(
-            a_status(conditions=(a_condition("Valid", "spec.taskRoles: required"),)), roles=(), fault="bad"
+            a_status(conditions=(a_condition("Valid", "spec.taskRoles: required"),)),
+            roles=(),
+            spec_errors="bad",
         ),
         "spec.taskRoles: required",
     ),

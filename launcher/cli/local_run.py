@@ -130,7 +130,7 @@ class _LocalRun:
     async def run(self) -> Json | None:
         """The completed Framework; None if it was deleted."""
         async with asyncio.TaskGroup() as tasks:
-            helpers = [tasks.create_task(self._show_warnings()), tasks.create_task(self._handle_signals())]
+            background = [tasks.create_task(self._show_warnings()), tasks.create_task(self._handle_signals())]
             follower = LogFollower(
                 self._api,
                 self._name,
@@ -141,8 +141,8 @@ class _LocalRun:
             )
             completed = await follower.run()
             await self._terminate_pods()
-            for helper in helpers:
-                helper.cancel()
+            for task in background:
+                task.cancel()
         return completed
 
     def _write_line(self, source: LogSource, line: bytes) -> None:

@@ -231,8 +231,8 @@ class Scheduler:
             return
         self._backoff.reset()
         self._pods.upsert(updated)
-        notice = ObjectEvent("Scheduled", f"Successfully assigned {namespace}/{name} to {binding.node}")
-        self._events.record(updated, [notice])
+        event = ObjectEvent("Scheduled", f"Successfully assigned {namespace}/{name} to {binding.node}")
+        self._events.record(updated, [event])
 
     async def _refresh_pod(self, key: Key) -> None:
         """Reads the pod from the store into the informer; retries until that succeeds."""

@@ -66,29 +66,29 @@ class _Search:
 
     def run(self, steps: int) -> dict[int, int] | None:
         #: For each handled item its bin (None: left out) and the remaining choices.
-        trail: list[tuple[int | None, Iterator[int | None]]] = []
+        decisions: list[tuple[int | None, Iterator[int | None]]] = []
         spare = len(self._items) - self._minimum
         choices = self._choices(0, spare)
         while steps:
             steps -= 1
             choice = next(choices, -1)
             if choice == -1:
-                self._failed.add(self._state(len(trail), spare))
-                if not trail:
+                self._failed.add(self._state(len(decisions), spare))
+                if not decisions:
                     return None
-                bin_index, choices = trail.pop()
-                spare += self._undo(len(trail), bin_index)
+                bin_index, choices = decisions.pop()
+                spare += self._undo(len(decisions), bin_index)
                 continue
-            trail.append((choice, choices))
-            spare -= self._place(len(trail) - 1, choice)
-            if len(trail) == len(self._items):
+            decisions.append((choice, choices))
+            spare -= self._place(len(decisions) - 1, choice)
+            if len(decisions) == len(self._items):
                 return {
                     self._order[index]: bin_index
-                    for index, (bin_index, _) in enumerate(trail)
+                    for index, (bin_index, _) in enumerate(decisions)
                     if bin_index is not None
                 }
-            has_failed = self._failed and self._state(len(trail), spare) in self._failed
-            choices = iter(()) if has_failed else self._choices(len(trail), spare)
+            has_failed = self._failed and self._state(len(decisions), spare) in self._failed
+            choices = iter(()) if has_failed else self._choices(len(decisions), spare)
         return None
 
     def _choices(self, index: int, spare: int) -> Iterator[int | None]:

@@ -131,13 +131,13 @@ class _GangPlacement:
         self._search, self._cluster, self._unit = search, cluster, unit
         self._members = largest_first(unit, (node.attributes for node in cluster.nodes.values()))
         #: The report of the first member without a node.
-        self._obstacle: FeasibilityReport | None = None
+        self._rejection: FeasibilityReport | None = None
         self._depends_on_pod_labels = False
 
     def find(self, reservation: Reservation | None) -> Placement:
         is_own = reservation is not None and reservation.unit is self._unit
         assignment = self._assign_members(lambda pod, fit: highest_scoring(pod, fit, self._cluster))
-        count, obstacle = len(assignment), self._obstacle
+        count, rejection = len(assignment), self._rejection
         if not self._is_enough(assignment) and reservation is not None and is_own:
             assignment = self._assign_members(_fixed_choice(reservation.assignment))
         if not self._is_enough(assignment) and (
@@ -147,17 +147,17 @@ class _GangPlacement:
         if self._is_enough(assignment):
             return Placement(assignment)
         return Placement(
-            rejection=self._message(count, obstacle), depends_on_pod_labels=self._depends_on_pod_labels
+            rejection=self._message(count, rejection), depends_on_pod_labels=self._depends_on_pod_labels
         )
 
     def _is_enough(self, assignment: Assignment) -> bool:
         return len(assignment) >= self._unit.min_members
 
-    def _message(self, count: int, obstacle: FeasibilityReport | None) -> str:
+    def _message(self, count: int, rejection: FeasibilityReport | None) -> str:
         min_members, total = self._unit.min_members, len(self._unit.members)
         minimum = "" if min_members == total else f" (minimum {min_members})"
         message = f"Gang of {total}{minimum}: {count} of {total} pods fit"
-        return f"{message}; {self._search.message(obstacle)}" if obstacle is not None else f"{message}."
+        return f"{message}; {self._search.message(rejection)}" if rejection is not None else f"{message}."
 
     def _pack(self, limits: Mapping[str, NodeInfo]) -> Assignment | None:
         """Assigns by exact bin packing. With equal requirements it would find no more than the greedy pass."""
@@ -209,7 +209,7 @@ class _GangPlacement:
                 assignment[pod.key] = node.attributes.name
                 continue
             unassigned.append(member)
-            self._obstacle = self._obstacle or report
+            self._rejection = self._rejection or report
             self._depends_on_pod_labels |= report.depends_on_pod_labels
             if not report.fit and not report.depends_on_pod_labels:
                 unsatisfiable.add(pod.requirements)

@@ -52,13 +52,13 @@ class Reservation:
     def lacks_capacity(self, pod: PodInfo, priority: int, node: NodeInfo) -> bool:
         """Whether the pod would use reserved capacity of the node."""
         planned = self.planned.get(node.attributes.name)
-        if planned is None or self._gives_way_to(pod, priority):
+        if planned is None or self._does_not_apply_to(pod, priority):
             return False
         return bool(insufficient_resources(pod.requirements, planned))
 
     def conflicts(self, pod: PodInfo, priority: int, node: NodeInfo) -> bool:
         """Whether anti-affinity excludes the pod from the node once the unit runs."""
-        if self._gives_way_to(pod, priority):
+        if self._does_not_apply_to(pod, priority):
             return False
         return any(
             anti_affinity_conflict(own, self.claims[claimed].attributes, pod, node.attributes)
@@ -66,7 +66,7 @@ class Reservation:
             if own.requirements.anti_affinity or pod.requirements.anti_affinity
         )
 
-    def _gives_way_to(self, pod: PodInfo, priority: int) -> bool:
+    def _does_not_apply_to(self, pod: PodInfo, priority: int) -> bool:
         return pod.key in self._own_keys or priority > self.unit.priority
 
     def pod_assigned(self, pod: PodInfo, node: str) -> None:

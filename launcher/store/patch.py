@@ -127,7 +127,7 @@ class _Document:
     def _put(self, path: list[str], value: Any) -> None:
         parent, key = self._parent(path), path[-1]
         if isinstance(parent, list):
-            parent.insert(len(parent) if key == "-" else _index(parent, key, slack=1), value)
+            parent.insert(len(parent) if key == "-" else _index(parent, key, beyond_end=1), value)
         else:
             parent[key] = value
 
@@ -170,9 +170,9 @@ def _at(value: Any, part: str) -> Any:
     raise _PatchError(f"{part!r} does not exist")
 
 
-def _index(values: list[Any], part: str, slack: int = 0) -> int:
-    """Returns the list index. *slack* is how far it may be beyond the last element."""
-    if not _ARRAY_INDEX.fullmatch(part) or int(part) >= len(values) + slack:
+def _index(values: list[Any], part: str, beyond_end: int = 0) -> int:
+    """Returns the list index. *beyond_end* is how far it may be beyond the last element."""
+    if not _ARRAY_INDEX.fullmatch(part) or int(part) >= len(values) + beyond_end:
         raise _PatchError(f"{part!r} is not an index of a list of {len(values)}")
     return int(part)
 

@@ -31,16 +31,16 @@ class Runnable(Protocol):
 
 
 class WorkerGroup:
-    """Runs *helpers* as long as *worker* runs."""
+    """Runs *background* as long as *worker* runs."""
 
-    def __init__(self, worker: Worker, *helpers: Runnable) -> None:
-        self._worker, self._helpers = worker, helpers
+    def __init__(self, worker: Worker, *background: Runnable) -> None:
+        self._worker, self._background = worker, background
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            helping = [group.create_task(helper.run()) for helper in self._helpers]
+            tasks = [group.create_task(each.run()) for each in self._background]
             await self._worker.run()
-            for task in helping:
+            for task in tasks:
                 task.cancel()
 
     def stop(self) -> None:

@@ -120,9 +120,9 @@ def select_container(
         return requested
     if len(main) == 1:
         return main[0]
-    also = f" or one of the init containers: [{' '.join(init)}]" if init else ""
+    init_containers = f" or one of the init containers: [{' '.join(init)}]" if init else ""
     raise BadRequest(
-        f"a container name must be specified for pod {pod}, choose one of: [{' '.join(main)}]{also}"
+        f"a container name must be specified for pod {pod}, choose one of: [{' '.join(main)}]{init_containers}"
     )
 
 

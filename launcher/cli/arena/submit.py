@@ -44,7 +44,7 @@ def submit(args: argparse.Namespace) -> int:
     preview = _job_of(args, files, frozenset())
     if args.dry_run:
         _log_notes(preview, logger)
-        print(dump_yaml(preview.framework, *preview.companions), end="")
+        print(dump_yaml(preview.framework, *preview.config_maps), end="")
         return 0
     with api_client(args) as api:
         job = _job_of(args, files, _used_ports(api, logger))
@@ -114,7 +114,7 @@ def _create(api: ApiClient, found: ArenaConversion, logger: ArenaLogger) -> None
     for warning in warnings:
         logger.warn(warning)
     try:
-        _create_companions(api, framework, found.companions)
+        _create_config_maps(api, framework, found.config_maps)
     except LauncherError as error:
         api.delete(FRAMEWORKS, name, {"propagationPolicy": "Foreground"})
         raise CommandError(f"{error}; the job {name} was deleted again") from error
@@ -138,14 +138,14 @@ def _report_service(api: ApiClient, framework: Json, name: str) -> None:
         time.sleep(_SERVICE_POLL_SECONDS)
 
 
-def _create_companions(api: ApiClient, framework: Json, companions: tuple[Json, ...]) -> None:
+def _create_config_maps(api: ApiClient, framework: Json, config_maps: tuple[Json, ...]) -> None:
     owner = {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "name": framework["metadata"]["name"],
         "uid": framework["metadata"]["uid"],
     }
-    for companion in companions:
-        owned = {**companion, "metadata": {**companion["metadata"], "ownerReferences": [owner]}}
+    for config_map in config_maps:
+        owned = {**config_map, "metadata": {**config_map["metadata"], "ownerReferences": [owner]}}
         api.create_object(CONFIG_MAPS, owned)
-        print(f"{companion['kind'].lower()}/{companion['metadata']['name']} created", flush=True)
+        print(f"{config_map['kind'].lower()}/{config_map['metadata']['name']} created", flush=True)

@@ -78,7 +78,7 @@ def _print_tasks(tasks: list[TaskAttempts], current: int, width: int | None) -> 
     if retried:
         print()
     for task in retried:
-        for line in wrapped(f"{task.name}: {task.ledger()}.", "", "  "):
+        for line in wrapped(f"{task.name}: {task.retry_text()}.", "", "  "):
             print(line)
 
 

@@ -92,7 +92,7 @@ class TaskAttempts:
             )
         yield self._current_row()
 
-    def ledger(self) -> str:
+    def retry_text(self) -> str:
         """``attempt 3 of 4; 1 retry left; attempt 1 (the node was lost) was not counted: …``."""
         parts = [
             f"attempt {attempt_text(self._entry['retryPolicyStatus'], self._policy)}",

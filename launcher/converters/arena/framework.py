@@ -37,7 +37,7 @@ def _instance_notes(job: ArenaJob) -> Iterator[str]:
         yield (
             f"one worker without parameter servers{dropped} runs as {job.name}-chief-0 without {CONFIG}, as in Arena"
         )
-    if job.knows_peers and CONFIG in job.env:
+    if job.has_tf_config and CONFIG in job.env:
         yield f"--env: {CONFIG} is overridden by the value for the instances"
 
 
@@ -49,7 +49,7 @@ class ArenaConversion:
     """The Framework, the objects that it will own, and notes for the user."""
 
     framework: Json
-    companions: tuple[Json, ...]
+    config_maps: tuple[Json, ...]
     notes: tuple[str, ...]
 
 
@@ -58,11 +58,11 @@ def convert(flags: FlagValues, command: str, environment: JobEnvironment) -> Are
     job = read_job(flags, command, environment)
     labels.check_metadata(job)
     framework = _framework(job)
-    companions = tuple(volumes.config_maps(job))
+    config_maps = tuple(volumes.config_maps(job))
     notes = tuple(job_notes(job))
     if flags.errors:
         raise InvalidObject(tuple(dict.fromkeys(flags.errors)))
-    return ArenaConversion(framework, companions, notes)
+    return ArenaConversion(framework, config_maps, notes)
 
 
 def _framework(job: ArenaJob) -> Json:

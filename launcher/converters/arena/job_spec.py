@@ -106,7 +106,7 @@ class ArenaJob:
         return sum(role.count for role in self.roles)
 
     @property
-    def knows_peers(self) -> bool:
+    def has_tf_config(self) -> bool:
         """Whether its instances get TF_CONFIG."""
         return not self.is_standalone and self.instances > 1
 

@@ -54,8 +54,8 @@ def _value(values: Sequence[Any], path: Path) -> Any:
 
 def _object(values: Sequence[Json], path: Path) -> Json:
     for value in values:
-        if odd := value.keys() ^ values[0].keys():
-            raise _Differs((*path, min(odd)))
+        if different_keys := value.keys() ^ values[0].keys():
+            raise _Differs((*path, min(different_keys)))
     return {key: _value([value[key] for value in values], (*path, key)) for key in values[0]}
 
 

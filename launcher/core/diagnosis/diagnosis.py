@@ -81,9 +81,9 @@ def diagnose(source: DiagnosisInput, selector: DiagnosisScope | None = None) -> 
         return (_finding(explain_unreadable(source), (), 0),)
     context = Context.of(source, framework)
     found = [_finding(problem, (), 0) for problem in _framework_problems(context)]
-    culprit = _culprit(context)
-    found += _task_findings(context, selector, culprit)
-    found.sort(key=lambda finding: _rank(finding, culprit))
+    first_failed = _first_failed_task(context)
+    found += _task_findings(context, selector, first_failed)
+    found.sort(key=lambda finding: _rank(finding, first_failed))
     return tuple(found)
 
 
@@ -107,7 +107,7 @@ def _framework_problems(context: Context) -> Iterator[Problem]:
 
 
 def _task_findings(
-    context: Context, selector: DiagnosisScope | None, culprit: "_Task | None"
+    context: Context, selector: DiagnosisScope | None, first_failed: "_Task | None"
 ) -> list[Finding]:
     """Explains each distinct symptom once; symptoms with the same result become one finding."""
     folded: dict[tuple[str, str, bool], tuple[Problem, list[_Task]]] = {}
@@ -115,18 +115,18 @@ def _task_findings(
     total = context.total_tasks
     for symptom, tasks in _symptoms(context, selector).items():
         explain: Explain = symptom[0]
-        if culprit in tasks:
-            tasks.remove(culprit)
-            problem = _explained(explain, _view(context, culprit))
+        if first_failed in tasks:
+            tasks.remove(first_failed)
+            problem = _explained(explain, _view(context, first_failed))
             if problem is not None:
-                first.append(_finding(problem, (culprit,), total))
+                first.append(_finding(problem, (first_failed,), total))
         if not tasks:
             continue
         if (problem := _explained(explain, _view(context, tasks[0]))) is not None:
             key = problem.cause.id, problem.text, explain is explain_failed
             folded.setdefault(key, (problem, []))[1].extend(tasks)
-    if first and culprit is not None:
-        return [*first, *_secondary(context, culprit, folded)]
+    if first and first_failed is not None:
+        return [*first, *_secondary(context, first_failed, folded)]
     return [_finding(problem, tasks, total) for problem, tasks in folded.values()]
 
 
@@ -138,7 +138,7 @@ def _explained(explain: Explain, view: TaskView) -> Problem | None:
 
 
 def _secondary(
-    context: Context, culprit: _Task, folded: Mapping[tuple[str, str, bool], tuple[Problem, list[_Task]]]
+    context: Context, first_failed: _Task, folded: Mapping[tuple[str, str, bool], tuple[Problem, list[_Task]]]
 ) -> Iterator[Finding]:
     """Failures after the first one, in one finding; other problems as they are."""
     failed: list[_Task] = []
@@ -154,13 +154,13 @@ def _secondary(
         others = f" (and {counted(len(kinds) - 1, 'other kind')})" if len(kinds) > 1 else ""
         problem = Problem(
             causes.SECONDARY_FAILURES,
-            f"failed after {culprit.name}: {most}{others}",
-            f"correct {culprit.name} first; these failures often follow from it",
+            f"failed after {first_failed.name}: {most}{others}",
+            f"correct {first_failed.name} first; these failures often follow from it",
         )
         yield _finding(problem, failed, context.total_tasks)
 
 
-def _culprit(context: Context) -> _Task | None:
+def _first_failed_task(context: Context) -> _Task | None:
     """
     The first task that failed; None if none failed.
 
@@ -202,7 +202,7 @@ def _symptoms(context: Context, selector: DiagnosisScope | None) -> dict[Symptom
     gang_unplaced = explain_gang(context) is not None
     known_nodes = frozenset(node.name for node in context.nodes) if context.nodes else None
     is_deleted = context.framework.deleting
-    examiner = _Examiner(
+    symptoms = _SymptomFinder(
         context.now, frozenset(context.unready_nodes), known_nodes, gang_unplaced=gang_unplaced
     )
     framework, pods = context.framework.name, context.pods
@@ -215,7 +215,7 @@ def _symptoms(context: Context, selector: DiagnosisScope | None) -> dict[Symptom
             if is_deleted and (pod is None or "deletionTimestamp" not in pod["metadata"]):
                 continue  # that its pods end is what was requested
             try:
-                symptom = examiner.task(name, task, pod)
+                symptom = symptoms.task(name, task, pod)
                 if symptom is not None:
                     found.setdefault(symptom, []).append(_Task(name, task.index))
             except _MALFORMED:
@@ -223,7 +223,7 @@ def _symptoms(context: Context, selector: DiagnosisScope | None) -> dict[Symptom
     return found
 
 
-class _Examiner:
+class _SymptomFinder:
     """Finds the symptom of a task. Called for every task, so it only reads what decides."""
 
     def __init__(
@@ -369,8 +369,8 @@ def _finding(problem: Problem, tasks: Sequence[_Task], total: int) -> Finding:
     )
 
 
-def _rank(finding: Finding, culprit: _Task | None) -> tuple[bool, int, int, int, str]:
-    """The culprit first, then by severity, by whether waiting helps, and by the number of tasks."""
-    is_culprit = culprit is not None and finding.task_names == (culprit.name,)
+def _rank(finding: Finding, first_failed: _Task | None) -> tuple[bool, int, int, int, str]:
+    """The first failed task first, then by severity, by whether waiting helps, and by the number of tasks."""
+    is_first = first_failed is not None and finding.task_names == (first_failed.name,)
     cause = finding.cause
-    return not is_culprit, _SEVERITIES[cause.severity], _WAITING[cause.waiting], -finding.tasks, cause.id
+    return not is_first, _SEVERITIES[cause.severity], _WAITING[cause.waiting], -finding.tasks, cause.id

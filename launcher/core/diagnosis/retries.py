@@ -22,7 +22,7 @@ def explain_task_backoff(view: TaskView) -> Problem:
     policy = view.role.retry if view.role is not None else RetryPolicy()
     return Problem(
         causes.TASK_BACKOFF,
-        f"{reason}; attempt {status.total + 2} starts in {left}s ({ledger(policy, status)})",
+        f"{reason}; attempt {status.total + 2} starts in {left}s ({retry_text(policy, status)})",
         view.logs_command,
         evidence,
     )
@@ -38,7 +38,7 @@ def explain_framework_backoff(context: Context) -> Problem | None:
     return Problem(
         causes.FRAMEWORK_BACKOFF,
         f"attempt {status.retry.total + 1} failed; attempt {status.retry.total + 2} starts in {left}s "
-        f"({ledger(policy, status.retry)})",
+        f"({retry_text(policy, status.retry)})",
         context.command("get"),
         (Evidence(context.reference, "status.retryPolicyStatus.retryDelaySec", str(status.retry.delay)),),
     )
@@ -65,7 +65,7 @@ def explain_exhausted(context: Context) -> Problem | None:
     if policy.max_retries > 0 and status.retry.accountable >= policy.max_retries:
         return Problem(
             causes.RETRIES_EXHAUSTED,
-            f"attempt {status.retry.total + 1} was the last: {ledger(policy, status.retry)}",
+            f"attempt {status.retry.total + 1} was the last: {retry_text(policy, status.retry)}",
             "raise spec.retryPolicy.maxRetryCount and submit the Framework again",
             evidence,
         )
@@ -87,7 +87,7 @@ def explain_previous_pod(view: TaskView) -> Problem:
     )
 
 
-def ledger(policy: RetryPolicy, status: RetryStatus) -> str:
+def retry_text(policy: RetryPolicy, status: RetryStatus) -> str:
     """``1 of 3 retries used, 2 not counted``."""
     uncounted = status.total - status.accountable
     limit = {-1: "unlimited retries", -2: "unlimited retries"}.get(

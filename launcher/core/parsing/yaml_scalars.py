@@ -65,8 +65,8 @@ def plain_scalar(word: str) -> Any:
     if _INTEGER.fullmatch(word):
         return stored_number(_whole(word, 10), word)
     if based := _BASED.fullmatch(word):
-        sign, sixteen, eight = based.groups()
-        return stored_number(_whole(sign + (sixteen or eight), 16 if sixteen else 8), word)
+        sign, hexadecimal, octal = based.groups()
+        return stored_number(_whole(sign + (hexadecimal or octal), 16 if hexadecimal else 8), word)
     if _FRACTION.fullmatch(word):
         return stored_number(float(word), word)
     if _ENDLESS.fullmatch(word):

@@ -36,10 +36,10 @@ class RetryBackoff:
         return retry_delay(quick, self.first_seconds, self.max_seconds)
 
 
-def retry_delay(streak: int, first: Seconds, maximum: Seconds) -> Seconds:
-    """Returns the delay after a streak of retries: 0 for none, then *first*, then doubled up to *maximum*."""
+def retry_delay(consecutive: int, first: Seconds, maximum: Seconds) -> Seconds:
+    """Returns the delay after so many consecutive retries: 0 for none, then *first*, then doubled up to *maximum*."""
     # The maximum is reached long before 2**30; the bound keeps the number small.
-    return min(maximum, first * 2 ** min(streak - 1, 30)) if streak else first * 0
+    return min(maximum, first * 2 ** min(consecutive - 1, 30)) if consecutive else first * 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 The status from and to JSON.
 
 Small Frameworks list every task in full, with FrameworkController's field names. The status of a large Framework has
-to fit into one object as well, so unremarkable tasks are *folded*: similar tasks share one entry of ``foldedTasks``
+to fit into one object as well, so most tasks are *folded*: similar tasks share one entry of ``foldedTasks``
 (see ``folded_tasks``). In any Framework, tasks are folded when the size limit is reached, except the one that
 completed the attempt. Counts per role and state are always complete.
 """
@@ -43,8 +43,8 @@ from launcher.core.timestamps import Time, format_optional, format_rfc3339, pars
 LISTED_IN_FULL = 300
 #: Maximum size of full entries in small Frameworks; log excerpts can make an entry large.
 FULL_ENTRY_BYTES = 900_000
-#: Maximum size of full entries in large Frameworks, enough for about 350 remarkable tasks.
-REMARKABLE_ENTRY_BYTES = 350_000
+#: Maximum size of full entries in large Frameworks, enough for about 350 of them.
+FULL_ENTRY_BYTES_IF_LARGE = 350_000
 
 
 def status_to_json(status: FrameworkStatus, framework: FrameworkName, uid: str) -> dict[str, Any]:
@@ -176,7 +176,7 @@ class _RoleSerializer:
     ) -> None:
         self._framework, self._uid, self._attempt = framework, uid, attempt
         self._is_large = tasks > LISTED_IN_FULL
-        self._remaining_bytes = REMARKABLE_ENTRY_BYTES if self._is_large else FULL_ENTRY_BYTES
+        self._remaining_bytes = FULL_ENTRY_BYTES_IF_LARGE if self._is_large else FULL_ENTRY_BYTES
         self._folder = TaskFolder(attempt.start_time, has_pod_uids=has_pod_uids)
 
     def role(self, role: RoleStatus) -> dict[str, Any]:
@@ -203,7 +203,7 @@ class _RoleSerializer:
         """The full entry of the task; None when it is folded."""
         if self._is_trigger(role, task):
             return self._task(role, task)
-        if self._remaining_bytes <= 0 or (self._is_large and not _is_remarkable(task)):
+        if self._remaining_bytes <= 0 or (self._is_large and not _has_own_entry(task)):
             return None
         entry = self._task(role, task)
         self._remaining_bytes -= len(orjson.dumps(entry))
@@ -256,7 +256,7 @@ class _FullRoleSerializer(_RoleSerializer):
         return self._task(role, task)
 
 
-def _is_remarkable(task: TaskStatus) -> bool:
+def _has_own_entry(task: TaskStatus) -> bool:
     """Whether the task failed, was retried or is deleted, so that it gets an entry of its own."""
     end = task.attempt.completion
     own = end is not None and end.failed and end.pod is not None

@@ -53,9 +53,9 @@ def placeholder_errors(pod: Any, field: str) -> Iterator[FieldError]:
 
 def _must(name: str) -> str:
     guess = suggestion(name, _KNOWN)
-    question = f"; did you mean {{{{{guess}}}}}?" if guess else ""
+    hint = f"; did you mean {{{{{guess}}}}}?" if guess else ""
     supported = ", ".join(f"{{{{{key}}}}}" for key in PLACEHOLDERS)
-    return f"unknown placeholder {{{{{name}}}}}; supported placeholders: {supported}{question}"
+    return f"unknown placeholder {{{{{name}}}}}; supported placeholders: {supported}{hint}"
 
 
 def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:

@@ -50,8 +50,12 @@ class ContainerStarter:
         """Prepares the pod's volumes. Raises VolumeFailed."""
         objects = await self._get_objects(pod, volume_references(pod))
         volumes = await self._dependencies.volumes.prepare(self._downward_api(pod), objects)
-        remarks = [f'volume "{name}": {volume.remark}' for name, volume in volumes.items() if volume.remark]
-        self._dependencies.record(pod, *[ObjectEvent("VolumeInSharedMemory", remark) for remark in remarks])
+        warnings = [
+            f'volume "{name}": {volume.warning}' for name, volume in volumes.items() if volume.warning
+        ]
+        self._dependencies.record(
+            pod, *[ObjectEvent("VolumeInSharedMemory", warning) for warning in warnings]
+        )
         return volumes
 
     async def start(

@@ -291,8 +291,8 @@ class PodWorker:
         self._manage(containers, container, just_started=just_started)
 
     def _next_state(self, state: ContainerState, run: RunState) -> ContainerState:
-        streak = self._dependencies.backoff.streak(state) + 1 if state.run else 0
-        return ContainerState(run, last_run=state.run, restart_streak=streak)
+        restarts = self._dependencies.backoff.consecutive_restarts(state) + 1 if state.run else 0
+        return ContainerState(run, last_run=state.run, consecutive_restarts=restarts)
 
     def _manage(self, containers: ContainerManager, container: Container, *, just_started: bool) -> None:
         state = self._states[container.name]

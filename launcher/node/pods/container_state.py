@@ -53,7 +53,7 @@ class ContainerState:
     #: The earliest time of the next start.
     not_before: float = 0.0
     #: Consecutive restarts without a long run in between.
-    restart_streak: int = 0
+    consecutive_restarts: int = 0
     #: Whether its startup probe has succeeded.
     started: bool = False
     ready: bool = False
@@ -130,11 +130,11 @@ def _from_status(stored: Mapping[str, Any]) -> ContainerState:
         run = _terminated_run(restart, terminated)
     elif last:
         # It waits for its next start: the last state is that of the run with this number.
-        return ContainerState(_terminated_run(restart, last), restart_streak=restart)
+        return ContainerState(_terminated_run(restart, last), consecutive_restarts=restart)
     else:
         return ContainerState()
     last_run = _terminated_run(restart - 1, last) if last and restart else None
-    return ContainerState(run, last_run, restart_streak=restart, started=started, ready=ready)
+    return ContainerState(run, last_run, consecutive_restarts=restart, started=started, ready=ready)
 
 
 def _terminated_run(restart: int, terminated: Mapping[str, Any]) -> RunState:
@@ -162,4 +162,4 @@ def _with_run(
         if current is not None and current.exit is not None:
             return state
         return replace(state, run=observed, ready=state.ready and status is None)
-    return ContainerState(observed, last_run=current, restart_streak=restart)
+    return ContainerState(observed, last_run=current, consecutive_restarts=restart)

@@ -24,17 +24,17 @@ class RestartBackoff:
     #: After a run of this length the next restart is immediate again.
     reset_after_seconds: float = 600.0
 
-    def streak(self, state: ContainerState) -> int:
+    def consecutive_restarts(self, state: ContainerState) -> int:
         """The number of consecutive restarts of an ended container."""
         run = state.run
         if run is None or run.exit is None or run.started is None:
-            return state.restart_streak
+            return state.consecutive_restarts
         is_long = run.exit.finished_at - run.started >= self.reset_after_seconds
-        return 0 if is_long else state.restart_streak
+        return 0 if is_long else state.consecutive_restarts
 
     def delay(self, state: ContainerState) -> float:
         """Seconds between the exit and the next start; 0 for the first restart."""
-        return retry_delay(self.streak(state), self.first_seconds, self.max_seconds)
+        return retry_delay(self.consecutive_restarts(state), self.first_seconds, self.max_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +117,13 @@ def is_initialized(pod: PodState) -> bool:
     if any(pod.of_container(main).run for main in pod.with_role(ContainerRole.MAIN)):
         return True
     return all(
-        _lets_next_start(pod, container)
+        _next_may_start(pod, container)
         for container in pod.containers
         if container.role is not ContainerRole.MAIN
     )
 
 
-def _lets_next_start(pod: PodState, container: Container) -> bool:
+def _next_may_start(pod: PodState, container: Container) -> bool:
     """Whether the container after this init container or sidecar may start."""
     state = pod.of_container(container)
     if container.role is ContainerRole.SIDECAR:
@@ -153,7 +153,7 @@ def _initialize(pod: PodState, actions: _ActionsBuilder) -> bool:
     initialized = is_initialized(pod)
     roles = (ContainerRole.SIDECAR,) if initialized else (ContainerRole.SIDECAR, ContainerRole.INIT)
     for container in pod.containers:
-        if container.role in roles and not _lets_next_start(pod, container):
+        if container.role in roles and not _next_may_start(pod, container):
             _start_if_due(pod, container, actions)
             if not initialized:
                 return False
@@ -201,5 +201,5 @@ def incomplete_init_containers(pod: PodState) -> Iterator[Container]:
     """Init containers that have not succeeded, and sidecars that have not started, while the pod initializes."""
     if not is_initialized(pod):
         for container in pod.containers:
-            if container.role is not ContainerRole.MAIN and not _lets_next_start(pod, container):
+            if container.role is not ContainerRole.MAIN and not _next_may_start(pod, container):
                 yield container

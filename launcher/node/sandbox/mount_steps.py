@@ -57,7 +57,7 @@ class Symlink:
 
 
 @dataclass(frozen=True, slots=True)
-class Seal:
+class MakeReadOnly:
     """Makes the Tmpfs or Overlay at *target* read-only, but not the mounts below it."""
 
     target: str
@@ -70,7 +70,7 @@ class Proc:
     target: str = "/proc"
 
 
-Step = Bind | Tmpfs | Overlay | Dir | MakeFile | Symlink | Seal | Proc
+Step = Bind | Tmpfs | Overlay | Dir | MakeFile | Symlink | MakeReadOnly | Proc
 
 
 def to_wire(step: Step) -> WireStep:
@@ -88,7 +88,7 @@ def to_wire(step: Step) -> WireStep:
             return ["file", target]
         case Symlink(text, target):
             return ["symlink", text, target]
-        case Seal(target):
+        case MakeReadOnly(target):
             return ["seal", target]
         case Proc(target):
             return ["proc", target]
@@ -117,7 +117,7 @@ def _options(step: Step) -> list[str]:
             return []
         case Symlink(text, target):
             return ["--symlink", text, target]
-        case Seal(target):
+        case MakeReadOnly(target):
             return ["--remount-ro", target]
         case Proc(target):
             return ["--proc", target]

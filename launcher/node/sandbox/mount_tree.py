@@ -5,7 +5,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from launcher.node.sandbox.filesystem import Filesystem, FileType
-from launcher.node.sandbox.mount_steps import Bind, Dir, MakeFile, Overlay, Proc, Seal, Step, Symlink, Tmpfs
+from launcher.node.sandbox.mount_steps import (
+    Bind,
+    Dir,
+    MakeFile,
+    MakeReadOnly,
+    Overlay,
+    Proc,
+    Step,
+    Symlink,
+    Tmpfs,
+)
 
 
 class MountMethod(Enum):
@@ -66,7 +76,7 @@ class _StepBuilder:
         for name, child in node.children.items():
             yield from self.steps(child, join(path, name), node)
         if mounted and node.read_only and node.method in (MountMethod.TMPFS, MountMethod.OVERLAY):
-            yield Seal(path)
+            yield MakeReadOnly(path)
 
     def _create(self, node: MountNode, path: str) -> Step:
         if node.kind is FileType.LINK:

@@ -104,26 +104,26 @@ class _MountPlanner:
         names = _names(mount.target)
         if not names or ".." in names or not mount.target.startswith("/"):
             raise InvalidMount(f"{mount.target}: must be an absolute path below the root, without ..")
-        trail = self._walk([self._root], names, mount.target, create=kind)
-        node = trail[-1]
+        node_path = self._walk([self._root], names, mount.target, create=kind)
+        node = node_path[-1]
         if node is self._root:
             raise InvalidMount(f"{mount.target}: leads to the root itself")
-        if self._root.children.get("proc") in trail:
+        if self._root.children.get("proc") in node_path:
             raise InvalidMount(f"{mount.target}: nothing can be mounted in /proc")
         if node.kind is not kind:
             raise InvalidMount(f"{mount.target}: a {kind.value} cannot be mounted on a {node.kind.value}")
         # The node is changed in place, because it may have been reached through links.
         node.method, node.sources, node.children = MountMethod.BIND, (source,), {}
         node.read_only, node.writable = mount.read_only, not mount.read_only
-        self.hide_below(trail, source)
+        self.hide_below(node_path, source)
 
-    def hide_below(self, trail: list[MountNode], source: str) -> None:
-        """Hides the hidden paths below the directory *source*, which is mounted at the end of *trail*."""
+    def hide_below(self, node_path: list[MountNode], source: str) -> None:
+        """Hides the hidden paths below the directory *source*, which is mounted at the end of *node_path*."""
         top = source.rstrip("/") + "/"
         for path in self._hidden:
             if not path.startswith(top):
                 continue
-            node = self._walk(trail, _names(path[len(top) :]), path, create=FileType.DIR)[-1]
+            node = self._walk(node_path, _names(path[len(top) :]), path, create=FileType.DIR)[-1]
             is_directory = node.kind is FileType.DIR
             node.method, node.sources = (
                 (MountMethod.TMPFS, ()) if is_directory else (MountMethod.BIND, (_EMPTY_FILE,))
@@ -131,29 +131,29 @@ class _MountPlanner:
             node.read_only, node.writable, node.children = True, False, {}
 
     def _walk(
-        self, trail: list[MountNode], names: list[str], target: str, *, create: FileType
+        self, node_path: list[MountNode], names: list[str], target: str, *, create: FileType
     ) -> list[MountNode]:
-        """The nodes from the root to *names* below *trail*, with links followed; missing nodes are created."""
+        """The nodes from the root to *names* below *node_path*, with links followed; missing nodes are created."""
         names, links = list(names), 0
         while names:
             name = names.pop(0)
             if name == "..":
-                trail = trail[:-1] or trail
+                node_path = node_path[:-1] or node_path
                 continue
-            parent = trail[-1]
+            parent = node_path[-1]
             if parent.kind is not FileType.DIR:
                 raise InvalidMount(f"{target}: {name} is below something that is not a directory")
             kind = FileType.DIR if names else create
             child = self._child(parent, name) or self._create(parent, name, kind)
             if child.kind is not FileType.LINK:
-                trail = [*trail, child]
+                node_path = [*node_path, child]
                 continue
             links += 1
             if links > _MAX_LINKS:
                 raise InvalidMount(f"{target}: too many symbolic links")
             names = _names(child.text) + names
-            trail = [self._root] if child.text.startswith("/") else trail
-        return trail
+            node_path = [self._root] if child.text.startswith("/") else node_path
+        return node_path
 
     def _child(self, parent: MountNode, name: str) -> MountNode | None:
         """The child of that name, or None."""
@@ -193,15 +193,15 @@ class _MountPlanner:
         else:
             node.method = MountMethod.TMPFS
 
-    def overlay(self, trail: list[MountNode], layer: str) -> None:
-        """Adds the files of the directory *layer* at the end of *trail*; other files there stay."""
-        node, below = trail[-1], []
+    def overlay(self, node_path: list[MountNode], layer: str) -> None:
+        """Adds the files of the directory *layer* at the end of *node_path*; other files there stay."""
+        node, below = node_path[-1], []
         added: dict[str, MountNode] = {}
         replaces = False
         for name in self._view.entries(layer):
             new = self._image_node(join(layer, name))
             existing = self._child(node, name)
-            if new.kind is FileType.DIR and (end := self._directory(trail, existing)):
+            if new.kind is FileType.DIR and (end := self._directory(node_path, existing)):
                 below.append((end, join(layer, name)))
             elif existing is not None and existing.kind is new.kind is FileType.FILE:
                 node.children[name] = new
@@ -213,14 +213,14 @@ class _MountPlanner:
         for end, path in below:
             self.overlay(end, path)
 
-    def _directory(self, trail: list[MountNode], node: MountNode | None) -> list[MountNode]:
+    def _directory(self, node_path: list[MountNode], node: MountNode | None) -> list[MountNode]:
         """The nodes from the root to the directory that *node* is or links to; empty if it is not a directory."""
         if node is None or node.kind is FileType.FILE:
             return []
         if node.kind is FileType.DIR:
-            return [*trail, node]
+            return [*node_path, node]
         # /bin is a link to usr/bin on many machines, and a directory in many images. Chains of links are not followed.
-        end = [self._root] if node.text.startswith("/") else trail
+        end = [self._root] if node.text.startswith("/") else node_path
         for name in _names(node.text):
             child = self._child(end[-1], name) if name != ".." else None
             if child is None or child.kind is not FileType.DIR:

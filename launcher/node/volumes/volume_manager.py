@@ -97,7 +97,7 @@ class PreparedVolume:
     path: Path
     read_only: bool = False
     #: For an event.
-    remark: str = ""
+    warning: str = ""
     #: The pod names the path itself.
     host_path: bool = False
 
@@ -282,8 +282,8 @@ def _create_pod_volume(
 ) -> PreparedVolume:
     if volume_type == "emptyDir":
         spec = volume.get("emptyDir") or {}
-        path, remark = empty_dir(spec, directory, _shared_memory_name(uid_of(context.pod), volume["name"]))
-        return PreparedVolume(path, remark=remark)
+        path, warning = empty_dir(spec, directory, _shared_memory_name(uid_of(context.pod), volume["name"]))
+        return PreparedVolume(path, warning=warning)
     _write(volume_files(volume, context, objects), directory)
     return PreparedVolume(directory, read_only=True)
 

@@ -31,13 +31,13 @@ def test_each_attempt_of_a_task_is_a_row_and_the_retries_left_are_printed(
 
     assert main(["attempts", "mnist", "worker-0"]) == 0
 
-    header, first, second, empty, ledger = capsys.readouterr().out.splitlines()
+    header, first, second, empty, retry_text = capsys.readouterr().out.splitlines()
     assert header.split() == ["TASK", "ATTEMPT", "STATE", "NODE", "DURATION", "EXIT", "COUNTED", "REASON"]
     assert first.split()[:3] == ["worker-0", "1", "Failed"]
     assert "exited with code 7" in first
     assert second.split()[:2] == ["worker-0", "2"]
     assert empty == ""
-    assert ledger == "worker-0: attempt 2 of 3; 1 retry left."
+    assert retry_text == "worker-0: attempt 2 of 3; 1 retry left."
 
 
 def test_the_attempts_are_printed_as_json(server: InMemoryLauncher, capsys: Capture) -> None:
@@ -81,9 +81,9 @@ def test_retries_that_do_not_count_are_explained_and_dropped_attempts_are_counte
         "attemptHistory": [lost],
     }
 
-    ledger = TaskAttempts("worker", entry, {"maxRetryCount": 3}, now=0).ledger()
+    retry_text = TaskAttempts("worker", entry, {"maxRetryCount": 3}, now=0).retry_text()
 
-    assert ledger == (
+    assert retry_text == (
         "attempt 6 of 7; 1 retry left; attempt 5 (the node was lost) was not counted: transient failure; "
         "4 older attempts are not listed"
     )

@@ -140,7 +140,7 @@ def test_files_of_a_directory_are_a_config_map_and_stand_beside_what_is_there() 
 
     found = submit(around, config_file=["~/a:/etc/a", "/etc/b.bin"])
 
-    (config_map,) = found.companions
+    (config_map,) = found.config_maps
     assert config_map["metadata"]["name"] == "tf-182f153bd948039"
     assert (config_map["data"], config_map["binaryData"]) == ({"a": "1"}, {"b.bin": "/w=="})
     mounted = [each for each in container(found, "chief")["volumeMounts"] if "subPath" in each]
@@ -195,7 +195,7 @@ def test_instances_with_tf_config_have_services() -> None:
         "FC_TASKROLE_NAME": "worker",
         "FC_TASK_INDEX": "1",
     }
-    assert found.companions == ()
+    assert found.config_maps == ()
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_one_worker_and_an_evaluator_have_no_tf_config() -> None:
 
     assert list(roles(found)) == ["chief", "evaluator"]
     assert [env(found, role)["TF_CONFIG"] for role in roles(found)] == ["mine", "mine"]
-    assert found.companions == ()
+    assert found.config_maps == ()
 
 
 def test_17_gpus_are_for_workers_and_parameter_servers_see_none() -> None:

@@ -23,7 +23,7 @@ STARTING = ContainerState(RunState(0, 0.0))
 def ended(code: int, *, at: float = NOW, started: float = NOW - 1, restart: int = 0) -> ContainerState:
     return ContainerState(
         RunState(restart, started, ExitStatus(code, "Error" if code else "Completed", at)),
-        restart_streak=restart,
+        consecutive_restarts=restart,
     )
 
 
@@ -240,8 +240,8 @@ def test_every_active_pod_makes_progress(
     assert not (todo.start and ending)
 
 
-@pytest.mark.parametrize("streak", range(12))
-def test_containers_are_restarted_after_the_delays_of_task_retries(streak: int) -> None:
-    state = ContainerState(restart_streak=streak)
+@pytest.mark.parametrize("restarts", range(12))
+def test_containers_are_restarted_after_the_delays_of_task_retries(restarts: int) -> None:
+    state = ContainerState(consecutive_restarts=restarts)
 
-    assert RestartBackoff().delay(state) == RetryBackoff().delay(streak)
+    assert RestartBackoff().delay(state) == RetryBackoff().delay(restarts)

@@ -272,7 +272,7 @@ def test_a_state_is_restored_from_the_status(state: ContainerState) -> None:
 
 
 def test_a_container_in_backoff_is_restored_with_its_run() -> None:
-    ended = ContainerState(RunState(2, NOW, ExitStatus(1, "Error", NOW + 3)), restart_streak=2)
+    ended = ContainerState(RunState(2, NOW, ExitStatus(1, "Error", NOW + 3)), consecutive_restarts=2)
     status = pod_status(
         inputs(a_pod("p", restartPolicy="Always"), {"main": ended}, backing_off={"main": 20.0}), NOW
     )

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from launcher.node.sandbox.filesystem import FileType
-from launcher.node.sandbox.mount_steps import Bind, Dir, MakeFile, Overlay, Proc, Seal, Step, Symlink, Tmpfs
+from launcher.node.sandbox.mount_steps import (
+    Bind,
+    Dir,
+    MakeFile,
+    MakeReadOnly,
+    Overlay,
+    Proc,
+    Step,
+    Symlink,
+    Tmpfs,
+)
 
 DIR = ""
 
@@ -110,7 +120,7 @@ class Container:
                 self._make(target, Seen(FileType.FILE, None))
             case Symlink(text, target):
                 self._make(target, Seen(FileType.LINK, None, text))
-            case Seal(target):
+            case MakeReadOnly(target):
                 assert self._over(target).target == target
                 self._over(target).read_only = True
 

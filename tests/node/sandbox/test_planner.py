@@ -14,9 +14,9 @@ from launcher.node.sandbox.mount_steps import (
     Bind,
     Dir,
     MakeFile,
+    MakeReadOnly,
     Overlay,
     Proc,
-    Seal,
     Step,
     Symlink,
     Tmpfs,
@@ -250,7 +250,7 @@ STEPS: tuple[Step, ...] = (
     Dir("/d", 0o700),
     MakeFile("/e"),
     Symlink("f", "/g"),
-    Seal("/c"),
+    MakeReadOnly("/c"),
     Proc("/proc"),
 )
 

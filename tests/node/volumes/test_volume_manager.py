@@ -101,7 +101,7 @@ async def test_an_empty_dir_in_memory_is_in_shared_memory_if_no_tmpfs_can_be_mou
     await room.remove(pod)
 
     assert source.path.parent == Path("/dev/shm")
-    assert "Operation not permitted" in source.remark
+    assert "Operation not permitted" in source.warning
     assert output == 'Usage of EmptyDir volume "v" exceeds the limit "1Ki".'
     assert not source.path.exists()
 

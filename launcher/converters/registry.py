@@ -26,7 +26,7 @@ FAMILIES: tuple[tuple[JobFamily, Callable[[Json], Conversion]], ...] = (
 _SERVER_METADATA = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
 
 
-def objects_in(value: Any, prefix: str = "") -> Iterator[tuple[str, Json]]:
+def objects_in_document(value: Any, prefix: str = "") -> Iterator[tuple[str, Json]]:
     """
     The objects in a document, which may be a list as printed by kubectl, each with the prefix of its fields.
 
@@ -35,7 +35,7 @@ def objects_in(value: Any, prefix: str = "") -> Iterator[tuple[str, Json]]:
     match value:
         case {"kind": str() as kind, "items": [*items]} if kind.endswith("List"):
             for index, item in enumerate(items):
-                yield from objects_in(item, f"{prefix}items[{index}].")
+                yield from objects_in_document(item, f"{prefix}items[{index}].")
         case dict():
             yield prefix, value
         case _:

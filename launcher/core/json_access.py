@@ -13,6 +13,11 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def as_objects(value: Any) -> list[dict[str, Any]]:
+    """The objects in the value if it is a list, else an empty list."""
+    return [item for item in as_list(value) if isinstance(item, dict)]
+
+
 def text(value: Any) -> str:
     """The value if it is a string, else an empty string."""
     return value if isinstance(value, str) else ""

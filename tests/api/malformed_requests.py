@@ -157,7 +157,7 @@ _APT = {
     "PATCH": _TYPES[3:7],
     "DELETE": ("application/json", ""),
 }
-_seldom = st.integers(0, 7).map(lambda number: number == 0)
+_one_in_eight = st.integers(0, 7).map(lambda number: number == 0)
 _DIRECTIVES = ("$patch", "$retainKeys", "$setElementOrder/containers", "$deleteFromPrimitiveList/finalizers")
 _KEYS = (
     "apiVersion",
@@ -253,14 +253,14 @@ def _bodies(draw: st.DrawFn, plural: str) -> bytes:
 def _paths(draw: st.DrawFn, plural: str, method: str) -> str:
     """A path about objects of that plural; most often one that leads somewhere."""
     root = "/apis/launcher.microsoft.com/v1" if plural == "frameworks" else "/api/v1"
-    if draw(_seldom):
+    if draw(_one_in_eight):
         root += "/watch"
-    namespace = draw(st.sampled_from(_NAMESPACES)) if draw(_seldom) else "default"
+    namespace = draw(st.sampled_from(_NAMESPACES)) if draw(_one_in_eight) else "default"
     inside = "" if plural in ("namespaces", "nodes") else f"/namespaces/{namespace}"
-    if draw(_seldom) != (method == "POST"):
+    if draw(_one_in_eight) != (method == "POST"):
         return f"{root}{inside}/{plural}"
-    name = draw(st.sampled_from(_NAMES)) if draw(_seldom) else "team" if plural == "namespaces" else "a"
-    part = draw(st.sampled_from(_PARTS)) if draw(_seldom) else ""
+    name = draw(st.sampled_from(_NAMES)) if draw(_one_in_eight) else "team" if plural == "namespaces" else "a"
+    part = draw(st.sampled_from(_PARTS)) if draw(_one_in_eight) else ""
     return f"{root}{inside}/{plural}/{name}{part}"
 
 
@@ -270,11 +270,11 @@ def requests(draw: st.DrawFn) -> Request:
     plural = draw(st.sampled_from(_PLURALS))
     query = draw(st.lists(st.tuples(st.sampled_from(_QUERIES), st.sampled_from(_VALUES)), max_size=2))
     method = draw(st.sampled_from(_METHODS))
-    path = draw(st.sampled_from(_ELSEWHERE)) if draw(_seldom) else draw(_paths(plural, method))
+    path = draw(st.sampled_from(_ELSEWHERE)) if draw(_one_in_eight) else draw(_paths(plural, method))
     path += "?timeoutSeconds=-1&fieldManager=x" + "".join(f"&{name}={value}" for name, value in query)
-    declared = draw(st.sampled_from(_TYPES if draw(_seldom) else _APT.get(method, _TYPES)))
+    declared = draw(st.sampled_from(_TYPES if draw(_one_in_eight) else _APT.get(method, _TYPES)))
     headers = [("Content-Type", declared)] if declared else []
-    if draw(_seldom):
+    if draw(_one_in_eight):
         headers.append(("Accept", draw(st.sampled_from(_ACCEPTS))))
     body = b"" if method in ("GET", "HEAD") else draw(_bodies(plural))
     if method == "DELETE" and draw(st.booleans()):

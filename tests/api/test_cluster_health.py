@@ -91,7 +91,7 @@ async def test_concurrent_checks_send_one_request(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_check_of_a_silent_cluster_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Silent(FailingStore):
+    class UnresponsiveStore(FailingStore):
         async def list(self, kind: ResourceKind, **options: int) -> Page:
             await asyncio.Event().wait()
             return await super().list(kind, **options)
@@ -99,4 +99,4 @@ async def test_a_check_of_a_silent_cluster_times_out(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("launcher.api.cluster_health._TIMEOUT_SECONDS", 0.01)
 
     with pytest.raises(Unavailable, match="no response from the cluster"):
-        await make_health(Silent(), monkeypatch).cluster()
+        await make_health(UnresponsiveStore(), monkeypatch).cluster()

@@ -177,7 +177,7 @@ async def test_check_056_another_kind_is_invalid(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("declared", "way_out"),
+    ("declared", "suggestion"),
     [
         ("application/x-www-form-urlencoded", "--data-binary @FILE"),
         ("text/plain", "-H 'Content-Type: application/yaml'"),
@@ -186,11 +186,11 @@ async def test_check_056_another_kind_is_invalid(api: Api) -> None:
     ],
 )
 async def test_check_057_content_types_of_html_forms_are_rejected(
-    api: Api, declared: str, way_out: str
+    api: Api, declared: str, suggestion: str
 ) -> None:
     reported = (await api.post(B, framework(), declared)).failure(415, "UnsupportedMediaType")
 
-    assert way_out in reported["message"]
+    assert suggestion in reported["message"]
     assert "application/json" in reported["message"]
 
 

@@ -366,13 +366,13 @@ async def test_check_105_json_is_indented_for_interactive_clients(api: Api) -> N
 
     curl = await api.get(A, User_Agent="curl/8.5.0")
     compact = await api.get(f"{A}?pretty=false", User_Agent="curl/8.5.0")
-    wanted = await api.get(f"{A}?pretty=1")
+    pretty = await api.get(f"{A}?pretty=1")
     plain = await api.get(A)
 
     assert curl.body.startswith(b'{\n  "apiVersion"')
-    assert wanted.body == curl.body
+    assert pretty.body == curl.body
     assert plain.body.count(b"\n") == compact.body.count(b"\n") == 1
-    assert all(response.body.endswith(b"}\n") for response in (curl, compact, wanted, plain))
+    assert all(response.body.endswith(b"}\n") for response in (curl, compact, pretty, plain))
 
 
 async def test_check_106_a_trailing_slash_is_ignored(api: Api) -> None:

@@ -159,7 +159,7 @@ async def test_check_044_a_patch_is_retried_on_conflict(api: Api, monkeypatch: p
     await made(api)
     update, ahead = api.store.update, 3
 
-    async def overtaken(*arguments: Any, **options: Any) -> Any:
+    async def raced(*arguments: Any, **options: Any) -> Any:
         nonlocal ahead
         if ahead:
             ahead -= 1
@@ -167,7 +167,7 @@ async def test_check_044_a_patch_is_retried_on_conflict(api: Api, monkeypatch: p
             await api.store.update_status(FRAMEWORKS, {**stored, "status": {"ahead": ahead}})
         return await update(*arguments, **options)
 
-    monkeypatch.setattr(api.store, "update", overtaken)
+    monkeypatch.setattr(api.store, "update", raced)
 
     response = await api.patch(A, {"metadata": {"labels": {"x": "1"}}})
 
@@ -181,10 +181,10 @@ async def test_check_044_a_patch_that_always_conflicts_fails(
 ) -> None:
     await made(api)
 
-    async def beaten(*_: Any, **__: Any) -> None:
+    async def conflicting(*_: Any, **__: Any) -> None:
         raise Conflict("too late")
 
-    monkeypatch.setattr(api.store, "update", beaten)
+    monkeypatch.setattr(api.store, "update", conflicting)
 
     (await api.patch(A, {"metadata": {"labels": {"x": "1"}}})).failure(409, "Conflict")
 
@@ -326,9 +326,9 @@ async def test_check_051_an_empty_patch_changes_nothing(api: Api) -> None:
 
 async def test_check_062_no_finalizer_is_added_to_an_object_being_deleted(api: Api) -> None:
     await made(api, finalizers=["example.com/hold"])
-    going = (await api.delete(A, {"propagationPolicy": "Background"})).json()
+    deleting = (await api.delete(A, {"propagationPolicy": "Background"})).json()
 
-    body = with_metadata(going, finalizers=["example.com/hold", "example.com/late"])
+    body = with_metadata(deleting, finalizers=["example.com/hold", "example.com/late"])
     reported = (await api.put(A, body)).failure(422, "Invalid")
 
     assert causes(reported) == {"metadata.finalizers": "FieldValueForbidden"}
@@ -336,13 +336,13 @@ async def test_check_062_no_finalizer_is_added_to_an_object_being_deleted(api: A
 
 async def test_check_100_server_side_metadata_cannot_be_changed(api: Api) -> None:
     await made(api, finalizers=["example.com/hold"])
-    going = (await api.delete(A, {"propagationPolicy": "Background"})).json()
+    deleting = (await api.delete(A, {"propagationPolicy": "Background"})).json()
     changes = {"deletionTimestamp": None, "deletionGracePeriodSeconds": None, "generation": 77}
 
-    body = with_metadata(going, creationTimestamp="2001-01-01T00:00:00Z", **changes)
+    body = with_metadata(deleting, creationTimestamp="2001-01-01T00:00:00Z", **changes)
     response = await api.put(A, body)
 
-    assert (response.status, response.json()) == (200, going)
+    assert (response.status, response.json()) == (200, deleting)
 
 
 async def test_check_101_a_uid_cannot_be_patched(api: Api) -> None:

@@ -176,12 +176,12 @@ async def test_check_072_objects_that_start_or_stop_to_match_are_added_or_delete
 
     async with api.watch(f"{B}?watch=1&labelSelector=x%3D1") as stream:
         await labelled(api, "a", x="1")
-        away = await labelled(api, "a", x="2")
+        unselected = await labelled(api, "a", x="2")
         events = await stream.take(2)
 
     assert [event["type"] for event in events] == ["ADDED", "DELETED"]
     assert events[1]["object"]["metadata"]["labels"] == {"x": "1"}
-    assert version(events[1]["object"]) == version(away)
+    assert version(events[1]["object"]) == version(unselected)
 
 
 async def test_check_073_an_idle_watch_receives_bookmarks() -> None:

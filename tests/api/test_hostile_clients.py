@@ -57,10 +57,10 @@ async def test_invalid_since_seconds_are_rejected(api: Api, seconds: str) -> Non
 async def test_a_grace_period_beyond_any_year_is_rejected(api: Api) -> None:
     await api.post(f"{CORE}/pods", a_pod("p", nodeName="n"))
 
-    asked = await api.delete(f"{CORE}/pods/p", {"gracePeriodSeconds": 2**63 - 1})
+    response = await api.delete(f"{CORE}/pods/p", {"gracePeriodSeconds": 2**63 - 1})
     written = await api.post(f"{CORE}/pods", a_pod("q", terminationGracePeriodSeconds=2**40))
 
-    assert asked.failure(422, "Invalid")["details"]["causes"][0]["field"] == "gracePeriodSeconds"
+    assert response.failure(422, "Invalid")["details"]["causes"][0]["field"] == "gracePeriodSeconds"
     field = "spec.terminationGracePeriodSeconds"
     assert written.failure(422, "Invalid")["details"]["causes"][0]["field"] == field
     assert (await api.delete(f"{CORE}/pods/p", {"gracePeriodSeconds": 2**31 - 1})).status == 200

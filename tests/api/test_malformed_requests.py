@@ -1,4 +1,4 @@
-"""Whatever is thrown at the server, it answers: well-formed, and never that it is its own fault."""
+"""The server responds to every request with a well-formed response, and never with a server error."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,21 +23,21 @@ _PLAIN = ("/openapi/", "/healthz", "/livez", "/readyz")
 
 @examples(60, derandomize=True)
 @given(st.lists(requests(), min_size=1, max_size=30))
-def test_every_response_is_well_formed_and_none_is_a_server_error(thrown: list[Request]) -> None:
+def test_every_response_is_well_formed_and_none_is_a_server_error(sent: list[Request]) -> None:
     with patch("launcher.api.resources.reads.FRESHNESS_SECONDS", 0.0):
-        answered = asyncio.run(answers(thrown))
+        answered = asyncio.run(answers(sent))
 
-    for request, response in zip(thrown, answered, strict=True):
+    for request, response in zip(sent, answered, strict=True):
         check(request, response)
 
 
-async def answers(thrown: Sequence[Request]) -> list[bytes]:
+async def answers(sent: Sequence[Request]) -> list[bytes]:
     """Returns the responses of a server with one object of each kind."""
     store = memory_store()
     await fill(store)
     async with serving(api_dependencies(store)) as api:
         running = RunningServer(api, int(api.url.rpartition(":")[2]))
-        return [await running.raw(bytes(request)) for request in thrown]
+        return [await running.raw(bytes(request)) for request in sent]
 
 
 async def fill(store: MemoryStore) -> None:

@@ -15,7 +15,7 @@ async def well() -> None:
     pass
 
 
-async def ill() -> None:
+async def unhealthy() -> None:
     raise Unavailable("the disk holds a secret")
 
 
@@ -59,7 +59,7 @@ async def test_check_118_verbose_lists_every_check() -> None:
 
 
 async def test_check_118_a_check_can_be_excluded() -> None:
-    async with health(store=ill, disk=well) as client:
+    async with health(store=unhealthy, disk=well) as client:
         assert (await client.get("/readyz?exclude=store")).body == b"ok"
         response = await client.get("/readyz?exclude=store&exclude=nothing&verbose=1")
 
@@ -68,14 +68,14 @@ async def test_check_118_a_check_can_be_excluded() -> None:
 
 
 async def test_check_118_one_check_can_be_requested() -> None:
-    async with health(store=ill, disk=well) as client:
+    async with health(store=unhealthy, disk=well) as client:
         assert (await client.get("/readyz/disk")).body == b"ok"
         assert (await client.get("/readyz/store")).status == 500
         assert (await client.get("/readyz/other")).status == 404
 
 
 async def test_a_failed_check_is_reported_without_its_reason() -> None:
-    async with health(store=ill, disk=well) as client:
+    async with health(store=unhealthy, disk=well) as client:
         response = await client.get("/readyz")
 
     assert response.status == 500
@@ -85,7 +85,7 @@ async def test_a_failed_check_is_reported_without_its_reason() -> None:
 
 
 async def test_a_server_that_is_not_ready_is_alive() -> None:
-    async with health(store=ill) as client:
+    async with health(store=unhealthy) as client:
         assert (await client.get("/livez")).status == 200
         assert (await client.get("/healthz")).status == 500
 

@@ -24,7 +24,7 @@ from tests.core.diagnosis.situations import (
     waiting,
 )
 
-TASKS, YARDSTICK = 10_000, 100
+TASKS, FEW_TASKS = 10_000, 100
 GOAL_MILLISECONDS = 50
 GOAL_RATIO = 1.2
 ROUNDS = 9
@@ -68,22 +68,22 @@ def _situation(tasks: int, state: State, pods: list[Json]) -> DiagnosisInput:
 def rows() -> list[Row]:
     """Measures in turns and returns medians, so that other load on the machine affects all alike."""
     cases = {"running": running, "unschedulable": unscheduled, "crashing": crashing, "failed": failed}
-    return [each for name, case in cases.items() for each in _figures(name, case)]
+    return [each for name, case in cases.items() for each in _rows(name, case)]
 
 
-def _figures(name: str, case: Callable[[int], DiagnosisInput]) -> list[Row]:
-    large, small = case(TASKS), case(YARDSTICK)
+def _rows(name: str, case: Callable[[int], DiagnosisInput]) -> list[Row]:
+    large, small = case(TASKS), case(FEW_TASKS)
     seconds: list[float] = []
     ratios: list[float] = []
     for _ in range(ROUNDS):
         gc.collect()
         cost = _seconds(large, 1)
         seconds.append(cost)
-        ratios.append((cost / TASKS) / (_seconds(small, TASKS // YARDSTICK) / TASKS))
+        ratios.append((cost / TASKS) / (_seconds(small, TASKS // FEW_TASKS) / TASKS))
     return [
         row(f"diagnosis: {TASKS:,} {name} tasks", median(seconds) * 1e3, "ms", at_most=GOAL_MILLISECONDS),
         row(
-            f"diagnosis: cost per {name} task at {TASKS:,} tasks, compared with {YARDSTICK}",
+            f"diagnosis: cost per {name} task at {TASKS:,} tasks, compared with {FEW_TASKS}",
             median(ratios),
             "ratio",
             at_most=GOAL_RATIO,

@@ -103,14 +103,14 @@ def bytes_per_task(tasks: int) -> float:
 
 def rows() -> list[Row]:
     """Measures in turns and returns medians, so that other load on the machine affects all alike."""
-    figures = [
-        *_figures("cost per task of the first plan", first_plans),
-        *_figures("cost per pod event", pod_events),
+    rows = [
+        *_rows("cost per task of the first plan", first_plans),
+        *_rows("cost per pod event", pod_events),
     ]
-    return [*figures, row("memory per task and pod of a planner", bytes_per_task(SIZES[-1]), "bytes")]
+    return [*rows, row("memory per task and pod of a planner", bytes_per_task(SIZES[-1]), "bytes")]
 
 
-def _figures(name: str, measure: Callable[[int], float]) -> list[Row]:
+def _rows(name: str, measure: Callable[[int], float]) -> list[Row]:
     seconds: dict[int, list[float]] = {size: [] for size in SIZES}
     for _ in range(ROUNDS):
         for size in SIZES:

@@ -1,8 +1,8 @@
 """
 Frameworks on a real control plane, compared with plain POSTs of the same pods and with the Job controller.
 
-All three run in turns, in changing order, on one control plane whose scheduler and simulated nodes share this machine.
-Compared values are from the same turn; rows contain the median of all turns.
+All three run in rounds, in changing order, on one control plane whose scheduler and simulated nodes share this machine.
+Compared values are from the same round; rows contain the median of all rounds.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from tests.bench_cluster.parts.request_trace import summary
 from tests.bench_cluster.parts.run import Run
 from tests.rig.measured_launcher import directory
 
-#: One run of each creator; their order changes from turn to turn.
-Turn = dict[PodCreator, Run]
+#: One run of each creator; their order changes from round to round.
+Round = dict[PodCreator, Run]
 
 _SMALL, _LARGE, _MANY, _HUGE = "W1: 1 x 2 x 50", "W2: 1 x 1,000", "W3: 200 x 5", "W4: 1 x 10,000"
 _SHAPES = {_SMALL: (1, 2, 50), _LARGE: (1, 1, 1_000), _MANY: (200, 1, 5), _HUGE: (1, 1, 10_000)}
@@ -38,16 +38,16 @@ def rows() -> list[Row]:
 
 
 async def _rows(data: Path) -> list[Row]:
-    measured: dict[Load, list[Turn]] = {}
+    measured: dict[Load, list[Round]] = {}
     async with bench_cluster(data) as cluster:
         await _warm_up(cluster)
         for name, numbers in _TURNS.items():
-            for ends, turns in zip((True, False), numbers, strict=True):
+            for ends, rounds in zip((True, False), numbers, strict=True):
                 load = Load(name, *_SHAPES[name], ends)
                 creators = [PodCreator.LAUNCHER] if name == _HUGE else list(PodCreator)
-                measured[load] = [await _turn(cluster, load, creators, number) for number in range(turns)]
+                measured[load] = [await _round(cluster, load, creators, number) for number in range(rounds)]
     return [
-        *(row for load, turns in measured.items() for row in _load_rows(load, turns)),
+        *(row for load, rounds in measured.items() for row in _load_rows(load, rounds)),
         *_growth_rows(measured),
     ]
 
@@ -57,14 +57,14 @@ async def _warm_up(cluster: BenchCluster) -> None:
         await cluster.run(Load("warm-up", 5, 1, 20, ends=True), creator)
 
 
-async def _turn(cluster: BenchCluster, load: Load, creators: list[PodCreator], number: int) -> Turn:
+async def _round(cluster: BenchCluster, load: Load, creators: list[PodCreator], number: int) -> Round:
     shift = number % len(creators)
-    turn: Turn = {}
+    round_: Round = {}
     for creator in creators[shift:] + creators[:shift]:
         gc.collect()
-        turn[creator] = await cluster.run(load, creator)
-        print(f"  {load}, {creator}: {_progress(turn[creator])}", flush=True)
-    return turn
+        round_[creator] = await cluster.run(load, creator)
+        print(f"  {load}, {creator}: {_progress(round_[creator])}", flush=True)
+    return round_
 
 
 def _progress(run: Run) -> str:
@@ -72,35 +72,35 @@ def _progress(run: Run) -> str:
     return f"{rates}; {run.cost:.2f} s for 1,000 tasks; {summary(run.trace.counts.most_common())}"
 
 
-def _load_rows(load: Load, turns: list[Turn]) -> Iterator[Row]:
-    launcher_runs = [turn[PodCreator.LAUNCHER] for turn in turns]
+def _load_rows(load: Load, rounds: list[Round]) -> Iterator[Row]:
+    launcher_runs = [round_[PodCreator.LAUNCHER] for round_ in rounds]
     for phase, rate in (("created", _creation), ("brought to Running", _running)):
         yield row(f"{load}: pods {phase}", median(map(rate, launcher_runs)), "pods/s")
         for other, goal in ((PodCreator.RAW, 0.8), (PodCreator.JOBS, _AGAINST_JOBS.get(load.name))):
-            if other in turns[0]:
+            if other in rounds[0]:
                 name = f"{load}: pods {phase} per second / {other}"
-                yield row(name, _ratio(turns, rate, other), "ratio", at_least=goal)
-        if PodCreator.JOBS in turns[0]:
+                yield row(name, _ratio(rounds, rate, other), "ratio", at_least=goal)
+        if PodCreator.JOBS in rounds[0]:
             # An upper bound: pods of Frameworks are larger than those of Jobs.
-            bound = median(rate(turn[PodCreator.RAW]) / rate(turn[PodCreator.JOBS]) for turn in turns)
+            bound = median(rate(round_[PodCreator.RAW]) / rate(round_[PodCreator.JOBS]) for round_ in rounds)
             yield row(
                 f"{load}: pods {phase} per second, {PodCreator.RAW} / {PodCreator.JOBS}", bound, "ratio"
             )
-    yield from _request_rows(load, turns)
+    yield from _request_rows(load, rounds)
     yield row(f"{load}: processor time for 1,000 tasks", median(run.cost for run in launcher_runs), "s")
-    if PodCreator.JOBS in turns[0]:
+    if PodCreator.JOBS in rounds[0]:
         name = f"{load}: processor time for a task / {PodCreator.JOBS}"
-        yield row(name, _ratio(turns, lambda run: run.cost, PodCreator.JOBS), "ratio", at_most=1)
+        yield row(name, _ratio(rounds, lambda run: run.cost, PodCreator.JOBS), "ratio", at_most=1)
     yield row(f"{load}: peak memory", max(run.memory for run in launcher_runs) / 2**20, "MiB")
     if load.ends:
         yield row(f"{load}: submitted to completed", median(run.completion for run in launcher_runs), "s")
     if load.ends and load.name in _REQUESTS:
         name = f"{load}: submitted to completed / {PodCreator.JOBS}"
-        yield row(name, _ratio(turns, lambda run: run.completion, PodCreator.JOBS), "ratio", at_most=1)
+        yield row(name, _ratio(rounds, lambda run: run.completion, PodCreator.JOBS), "ratio", at_most=1)
 
 
-def _request_rows(load: Load, turns: list[Turn]) -> Iterator[Row]:
-    launcher_runs = [turn[PodCreator.LAUNCHER] for turn in turns]
+def _request_rows(load: Load, rounds: list[Round]) -> Iterator[Row]:
+    launcher_runs = [round_[PodCreator.LAUNCHER] for round_ in rounds]
     goal = _REQUESTS.get(load.name) if load.ends else None
     yield row(
         f"{load}: requests for each task",
@@ -108,19 +108,19 @@ def _request_rows(load: Load, turns: list[Turn]) -> Iterator[Row]:
         "requests",
         at_most=goal,
     )
-    if PodCreator.JOBS in turns[0]:
-        job_requests = median(turn[PodCreator.JOBS].requests for turn in turns)
+    if PodCreator.JOBS in rounds[0]:
+        job_requests = median(round_[PodCreator.JOBS].requests for round_ in rounds)
         yield row(f"{load}: requests for each task, {PodCreator.JOBS}", job_requests, "requests")
     yield row(
         f"{load}: conflicts on status", sum(run.conflicts for run in launcher_runs), "responses", at_most=0
     )
 
 
-def _growth_rows(measured: dict[Load, list[Turn]]) -> Iterator[Row]:
+def _growth_rows(measured: dict[Load, list[Round]]) -> Iterator[Row]:
     """The cost of a task in the largest Framework, compared with a Framework of a hundred tasks."""
     costs = {
-        (load.name, load.ends): median(turn[PodCreator.LAUNCHER].cost for turn in turns)
-        for load, turns in measured.items()
+        (load.name, load.ends): median(round_[PodCreator.LAUNCHER].cost for round_ in rounds)
+        for load, rounds in measured.items()
     }
     for ends in (True, False):
         load = Load(_HUGE, *_SHAPES[_HUGE], ends)
@@ -136,5 +136,5 @@ def _running(run: Run) -> float:
     return run.running
 
 
-def _ratio(turns: list[Turn], figure: Callable[[Run], float], other: PodCreator) -> float:
-    return median(figure(turn[PodCreator.LAUNCHER]) / figure(turn[other]) for turn in turns)
+def _ratio(rounds: list[Round], figure: Callable[[Run], float], other: PodCreator) -> float:
+    return median(figure(round_[PodCreator.LAUNCHER]) / figure(round_[other]) for round_ in rounds)

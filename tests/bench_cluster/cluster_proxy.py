@@ -37,15 +37,15 @@ async def _rows(data: Path) -> list[Row]:
 async def _measured(cluster: BenchCluster, proxy: PlainClient) -> list[Iterator[Row]]:
     path, numbers = collection_path(PodCreator.LAUNCHER, cluster.plane.new_namespace()), count()
     times: dict[tuple[str, PlainClient], list[float]] = {}
-    for turn in range(_WARM_UP + _REQUESTS):
-        for client in (cluster.submit, proxy) if turn % 2 else (proxy, cluster.submit):
+    for round_ in range(_WARM_UP + _REQUESTS):
+        for client in (cluster.submit, proxy) if round_ % 2 else (proxy, cluster.submit):
             name = f"bench-{next(numbers)}"
             start = time.perf_counter()
             await client.post(path, _unstarted_framework(name))
             posted = time.perf_counter()
             await client.get(f"{path}/{name}")
             read = time.perf_counter()
-            if turn >= _WARM_UP:
+            if round_ >= _WARM_UP:
                 times.setdefault(("POST", client), []).append(posted - start)
                 times.setdefault(("GET", client), []).append(read - posted)
     return [

@@ -57,8 +57,8 @@ def test_deleting_the_framework_of_a_job_deletes_the_job(
     assert main(["delete", which, "--wait"]) == 0
 
     printed = capsys.readouterr()
-    note = "" if which == "tfjob/dist" else "framework/dist is owned by tfjob/dist: deleting the job\n"
-    assert printed.err == note
+    message = "" if which == "tfjob/dist" else "framework/dist is owned by tfjob/dist: deleting the job\n"
+    assert printed.err == message
     assert printed.out == "tfjob/dist deleting\ntfjob/dist deleted\n"
     assert [items(local_server, path) for path in (TFJOBS, FRAMEWORKS, PODS)] == [[], [], []]
 
@@ -81,11 +81,11 @@ def test_stopping_the_framework_of_a_job_completes_the_job(local_server: Server,
     assert main(["stop", "dist"]) == 0
     assert capsys.readouterr().err == "framework/dist is owned by tfjob/dist, which completes with it\n"
 
-    def look() -> bool | None:
+    def has_ended() -> bool | None:
         conditions = (local_server.get(f"{TFJOBS}/dist").get("status") or {}).get("conditions") or ()
         return any(each["type"] == "Failed" and each["status"] == "True" for each in conditions) or None
 
-    until(look, "the job has ended")
+    until(has_ended, "the job has ended")
 
 
 def test_start_resumes_a_suspended_job(local_server: Server, capsys: Capture) -> None:

@@ -76,9 +76,9 @@ def test_kubectl_works_with_the_token(
 def test_a_wrong_token_is_rejected(
     isolated: IsolatedNamespace, kubectl: Kubectl, credentials: Path, tmp_path: Path
 ) -> None:
-    stranger = config(isolated, credentials, tmp_path, {"token": "another"})
+    other_token = config(isolated, credentials, tmp_path, {"token": "another"})
 
-    error = kubectl.error_output("get", stranger, "fw")
+    error = kubectl.error_output("get", other_token, "fw")
 
     assert "error: You must be logged in to the server" in error
 

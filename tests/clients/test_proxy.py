@@ -103,11 +103,11 @@ def test_a_watch_is_streamed_line_by_line(
 ) -> None:
     proxy(isolated.frameworks, *JSON, "--data-binary", orjson.dumps(isolated.framework()).decode())
 
-    def over(lines: list[str]) -> list[str] | None:
+    def until_completed(lines: list[str]) -> list[str] | None:
         states = [orjson.loads(line)["object"].get("status", {}).get("state") for line in lines]
         return lines if "Completed" in states else None
 
-    events = [orjson.loads(line) for line in watch_lines.until(over, "the Framework is completed")]
+    events = [orjson.loads(line) for line in watch_lines.until(until_completed, "the Framework is completed")]
     assert events[0]["type"] == "ADDED"
     versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in events]
     assert versions == sorted(set(versions))

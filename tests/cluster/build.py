@@ -95,8 +95,8 @@ def _directory(version: Version, kit: Kit = Kit.CONTROL_PLANE) -> Path:
 def _key(version: Version, kit: Kit) -> str:
     modules = _modules(version, kit)
     pins = [(module / name).read_bytes() for module in modules for name in ("go.mod", "go.sum")]
-    recipe = repr((*modules.values(), _FLAGS, _link_flags(version)))
-    digest = hashlib.sha256(b"\0".join([*pins, recipe.encode()])).hexdigest()
+    inputs = repr((*modules.values(), _FLAGS, _link_flags(version)))
+    digest = hashlib.sha256(b"\0".join([*pins, inputs.encode()])).hexdigest()
     return f"{version}-{digest[:12]}"
 
 
@@ -134,10 +134,10 @@ def _link_flags(version: Version) -> str:
         "gitCommit": f"v{version}",
         "gitTreeState": "clean",
     }
-    stamps = [
+    version_flags = [
         f"-X {package}.{name}={value}" for package in _VERSION_PACKAGES for name, value in variables.items()
     ]
-    return " ".join(("-s", "-w", *stamps))
+    return " ".join(("-s", "-w", *version_flags))
 
 
 def _build(go: str, version: Version, kit: Kit, directory: Path) -> None:

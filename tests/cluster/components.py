@@ -55,13 +55,13 @@ def arguments(
 
     *tokens* are those of all users by name, of which ``admin`` has all permissions; *admin* is its kubeconfig.
     """
-    signing, proving = (str(path) for path in authority.service_accounts())
+    signing, verifying = (str(path) for path in authority.service_accounts())
     return {
         Component.ETCD: _etcd(layout, durable),
         Component.APISERVER: [
             *_apiserver(layout, tokens),
             *_identity(authority, layout.address),
-            f"--service-account-key-file={proving}",
+            f"--service-account-key-file={verifying}",
             f"--service-account-signing-key-file={signing}",
         ],
         Component.CONTROLLER_MANAGER: [
@@ -132,5 +132,5 @@ def _row(name: str, token: str) -> str:
 
 def _client(admin: Path, *, qps: int) -> list[str]:
     """With a client-side rate limit that does not limit benchmarks."""
-    pace = (f"--kube-api-qps={qps}", f"--kube-api-burst={qps * 2}")
-    return [f"--kubeconfig={admin}", "--secure-port=0", "--leader-elect=false", *pace]
+    rate_limits = (f"--kube-api-qps={qps}", f"--kube-api-burst={qps * 2}")
+    return [f"--kubeconfig={admin}", "--secure-port=0", "--leader-elect=false", *rate_limits]

@@ -297,8 +297,8 @@ class ControlPlane:
     def _user(self, name: str, token: str) -> User:
         return User(name, self._kubeconfig(name, token), token=token)
 
-    def _kubeconfig(self, name: str, proof: str | Certificate) -> Path:
+    def _kubeconfig(self, name: str, credential: str | Certificate) -> Path:
         path = self._directory / f"{name.replace(':', '-')}.kubeconfig"
-        path.write_text(kubeconfig(self.url, self.ca, proof))
+        path.write_text(kubeconfig(self.url, self.ca, credential))
         path.chmod(0o600)
         return path

@@ -30,7 +30,7 @@ class RecordingStore(SimulatedStore):
         self.calls: list[tuple[str, ResourceKind, Any]] = []
         self.fail: Callable[[str, ResourceKind, Any], Exception | None] = lambda verb, kind, argument: None
         #: Kinds without watch events.
-        self.muted_watches: set[ResourceKind] = set()
+        self.paused_watches: set[ResourceKind] = set()
         self.calls_in_flight = self.max_calls_in_flight = 0
         self.auditor = Auditor()
         self.audit = self.auditor
@@ -67,7 +67,7 @@ class RecordingStore(SimulatedStore):
         bookmarks: bool = False,
     ) -> AsyncIterator[Change]:
         async for change in super().watch(kind, namespace, selector, since=since, bookmarks=bookmarks):
-            if kind not in self.muted_watches:
+            if kind not in self.paused_watches:
                 yield change
 
     async def _call(

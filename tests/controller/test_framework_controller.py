@@ -114,7 +114,7 @@ def test_f15_own_writes_are_observed_without_watch_events() -> None:
         await store.create(FRAMEWORKS, a_framework("f", a_role("w", 1, retries=1), retries=1))
         async with run_controller(store, code=1):
             await asyncio.sleep(0.05)
-            store.muted_watches.add(FRAMEWORKS)
+            store.paused_watches.add(FRAMEWORKS)
             await wait_for_state(store, "Completed", timeout_seconds=300)
 
             status = await store.status()
@@ -153,12 +153,12 @@ def test_f20_a_framework_that_is_replaced_unobserved_by_one_of_the_same_name_is_
         await store.create(FRAMEWORKS, a_framework("f", a_role("w", 1)))
         async with run_controller(store, seconds=1000):
             await wait_for_state(store, "AttemptRunning")
-            store.muted_watches.add(FRAMEWORKS)
+            store.paused_watches.add(FRAMEWORKS)
             old = await store.delete(
                 FRAMEWORKS, "default", "f", DeleteOptions(propagation=Propagation.BACKGROUND)
             )
             new = await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2)))
-            store.muted_watches.clear()
+            store.paused_watches.clear()
             edit = MergePatch({"spec": {"description": "observed"}})
             await store.patch(FRAMEWORKS, "default", "f", edit)
             await asyncio.sleep(120)
@@ -222,7 +222,7 @@ def test_a_status_write_with_an_unknown_outcome_is_confirmed_before_the_next_one
         store = LostResponseStore()
         await store.create(FRAMEWORKS, a_framework("f", a_role("w", 1)))
         async with run_controller(store):
-            store.muted_watches.add(FRAMEWORKS)
+            store.paused_watches.add(FRAMEWORKS)
             await wait_for_state(store, "Completed")
 
         # Three failed reads, one to confirm the write, and one before the pod is created without a new write.
@@ -237,7 +237,7 @@ def test_a_pod_of_an_unobserved_edit_is_not_deleted() -> None:
         await store.create(FRAMEWORKS, a_framework("f", a_role("w", 1)))
         async with run_controller(store, seconds=1000):
             await wait_for_state(store, "AttemptRunning")
-            store.muted_watches.add(FRAMEWORKS)
+            store.paused_watches.add(FRAMEWORKS)
             live = await store.get(FRAMEWORKS, "default", "f")
             await store.update(FRAMEWORKS, {**live, "spec": a_framework("f", a_role("w", 2))["spec"]})
             other = FrameworkController(store, clock=store.clock, jitter=lambda: 0.5)

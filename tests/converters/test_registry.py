@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from launcher.converters.registry import FAMILIES, convert_to_framework, objects_in
+from launcher.converters.registry import FAMILIES, convert_to_framework, objects_in_document
 from launcher.core.errors import InvalidObject
 from tests.builders import a_framework
 from tests.converters.kubeflow.jobs import a_job
@@ -72,11 +72,11 @@ def test_a_list_is_taken_apart() -> None:
     job = a_job("JAXJob", {"Worker": 1})
     inner = {"apiVersion": "v1", "kind": "List", "items": [job]}
 
-    found = list(objects_in({"apiVersion": "v1", "kind": "List", "items": [job, inner]}))
+    found = list(objects_in_document({"apiVersion": "v1", "kind": "List", "items": [job, inner]}))
 
     assert found == [("items[0].", job), ("items[1].items[0].", job)]
 
 
 def test_a_value_that_is_not_an_object_is_rejected() -> None:
     with pytest.raises(InvalidObject, match="apiVersion, kind, metadata and spec"):
-        list(objects_in({"kind": "List", "items": ["a"]}))
+        list(objects_in_document({"kind": "List", "items": ["a"]}))

@@ -131,10 +131,10 @@ def test_every_event_that_a_page_names_is_recorded(page: Path) -> None:
 
 def diagram(steps: Mapping[State, frozenset[State]]) -> str:
     """The table of steps as a mermaid diagram."""
-    arrows = [(before, after) for before in State for after in State if after in steps.get(before, ())]
+    transitions = [(before, after) for before in State for after in State if after in steps.get(before, ())]
     lines = [
         f"[*] --> {State.CREATION_PENDING}",
-        *(f"{a} --> {b}" for a, b in arrows),
+        *(f"{a} --> {b}" for a, b in transitions),
         f"{State.COMPLETED} --> [*]",
     ]
     return "\n    ".join(["stateDiagram-v2", *lines])

@@ -99,10 +99,10 @@ def test_kubectl_lists_explains_changes_and_deletes_in_the_second_group(
     patched = client.kubectl(
         "patch", ALIAS_RESOURCE, "mnist", "--type=merge", "-p", '{"spec": {"description": "changed"}}'
     )
-    misspelt = an_alias_framework(None)
-    misspelt["metadata"] = {"name": "other"}
-    misspelt["spec"] = {**misspelt["spec"], "taskRole": []}
-    error = client.kubectl("create", "-f", "-", obj=misspelt, ok=False)
+    misspelled = an_alias_framework(None)
+    misspelled["metadata"] = {"name": "other"}
+    misspelled["spec"] = {**misspelled["spec"], "taskRole": []}
+    error = client.kubectl("create", "-f", "-", obj=misspelled, ok=False)
     client.kubectl("delete", ALIAS_RESOURCE, "mnist")
 
     assert [line.split()[0] for line in listed.splitlines()] == ["NAME", "mnist"]

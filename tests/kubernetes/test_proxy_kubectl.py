@@ -87,10 +87,12 @@ def test_kubectl_applies_on_the_server_and_scales(kubectl: RunKubectl) -> None:
 
 
 def test_kubectl_gets_the_same_errors_as_in_local_mode(kubectl: RunKubectl) -> None:
-    misspelt = unstarted_framework("mnist").replace("executionType", "executionTipe")
+    misspelled = unstarted_framework("mnist").replace("executionType", "executionTipe")
 
-    failure = kubectl("create", "-f", "-", stdin=misspelt, ok=False)
-    warned = kubectl("create", "--validate=warn", "--warnings-as-errors", "-f", "-", stdin=misspelt, ok=False)
+    failure = kubectl("create", "-f", "-", stdin=misspelled, ok=False)
+    warned = kubectl(
+        "create", "--validate=warn", "--warnings-as-errors", "-f", "-", stdin=misspelled, ok=False
+    )
 
     assert "executionTipe" in failure
     assert 'did you mean "executionType"?' in failure

@@ -75,10 +75,10 @@ def test_an_api_client_gets_code_reason_and_causes(cluster: ControlPlane, framew
 def test_a_misspelt_pod_field_is_rejected_by_kubectl_and_a_warning_elsewhere(
     cluster: ControlPlane, namespace: str, frameworks: str
 ) -> None:
-    misspelt = a_framework(a_role(pod=a_pod_template(olumes=[])))
+    misspelled = a_framework(a_role(pod=a_pod_template(olumes=[])))
 
-    output = kubectl_create(cluster, namespace, misspelt, ok=False)
-    shown = warnings(cluster, frameworks, misspelt)
+    output = kubectl_create(cluster, namespace, misspelled, ok=False)
+    shown = warnings(cluster, frameworks, misspelled)
 
     assert 'strict decoding error: unknown field "spec.taskRoles[0].task.pod.spec.olumes"' in output
     assert len(shown) == 1

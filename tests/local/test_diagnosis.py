@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 NODES = ("--node=main,purpose=main", "--node=busy,cpu=2,purpose=busy", "--node=full,pods=1,purpose=full")
 #: Some findings need ten seconds of waiting, and the machine may be busy.
-PATIENCE_SECONDS = 120.0
+DIAGNOSIS_SECONDS = 120.0
 
 
 class Situations:
@@ -52,7 +52,7 @@ class Situations:
 
     def finding(self, name: str, cause: str) -> Json:
         """Waits until the cause is found in the Framework."""
-        return until(lambda: self.findings(name).get(cause), f"{name} has {cause}", PATIENCE_SECONDS)
+        return until(lambda: self.findings(name).get(cause), f"{name} has {cause}", DIAGNOSIS_SECONDS)
 
 
 def shell(script: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from tests.local.server import FRAMEWORKS, PODS, Server, ended
 NODES = ("--node=a,ip=127.0.0.2", "--node=b,ip=127.0.0.3")
 
 #: Listens on its own address and connects to all peers until it has connected to all.
-_GREET = """
+_CONNECT = """
 . /configdir/hosts.env
 exec python3 - <<'END'
 import os, socket, time
@@ -55,7 +55,7 @@ def log(server: Server, pod: str, container: str) -> str:
 def test_tasks_use_free_ports_and_connect_to_each_other(serve: Serve) -> None:
     server = serve(*NODES)
     framework = a_framework(
-        a_role("worker", 3, pod=a_shell_pod(_GREET)),
+        a_role("worker", 3, pod=a_shell_pod(_CONNECT)),
         name="meet",
         discovery={"ports": {"worker": "auto"}, "timeoutSeconds": 50},
     )

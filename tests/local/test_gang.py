@@ -168,12 +168,12 @@ def test_two_gangs_that_do_not_fit_together_run_one_after_the_other(serve: Serve
     two = "second" if one == "first" else "first"
     for index in range(3):
         server.runs(f"{one}-worker-{index}")
-    beside = scheduled_pods(server, two)
+    second_pods = scheduled_pods(server, two)
     delete_framework(server, one)
     for index in range(3):
         server.runs(f"{two}-worker-{index}")
 
-    assert (one, beside) == ("first", [])
+    assert (one, second_pods) == ("first", [])
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -14,7 +14,7 @@ from tests.local.malformed_objects import samples, store_objects, with_wrong_val
 from tests.local.server import FRAMEWORKS, PODS, Server
 
 NODE = "here"
-Placed = list[tuple[ResourceKind, str, str]]
+StoredKeys = list[tuple[ResourceKind, str, str]]
 
 
 def path_of(kind: ResourceKind, namespace: str, name: str = "") -> str:
@@ -95,7 +95,7 @@ def has_other_node(pod: Any) -> bool:
     return isinstance(spec, dict) and spec.get("nodeName") not in (None, NODE)
 
 
-def delete_malformed(server: Server, malformed: Placed) -> None:
+def delete_malformed(server: Server, malformed: StoredKeys) -> None:
     """Deletes every malformed object that users can delete, and waits until none is left."""
     # Users can delete neither events nor nodes, and every namespace exists implicitly.
     deletable = [key for key in malformed if key[0] not in (EVENTS, NODES, NAMESPACES)]

@@ -20,10 +20,10 @@ from launcher.node.shim import linux, mounts
 def main(words: list[str]) -> None:
     """Replaces this process by the command."""
     divide = words.index("--")
-    wanted = [
+    requested = [
         Mount(Path(source), target) for source, _, target in (word.partition("=") for word in words[:divide])
     ]
-    steps = [to_wire(step) for step in plan(Machine(), wanted)]
+    steps = [to_wire(step) for step in plan(Machine(), requested)]
     # The processes are those of the machine, so its own /proc shows them.
     steps = [["bind", "/proc", "/proc", False, False] if step[0] == "proc" else step for step in steps]
     user, group, directory = os.getuid(), os.getgid(), os.getcwd()

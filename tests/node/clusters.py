@@ -36,10 +36,10 @@ async def running(*parts: Part) -> AsyncIterator[None]:
             raise failures[0]
 
 
-async def quiet(store: MemoryStore, turns: int = 200) -> None:
-    """Return when nothing has been written for a number of turns of the loop."""
+async def quiet(store: MemoryStore, iterations: int = 200) -> None:
+    """Return when nothing has been written for a number of iterations of the loop."""
     version, still = store.version, 0
-    while still < turns:
+    while still < iterations:
         await asyncio.sleep(0)
         still = still + 1 if store.version == version else 0
         version = store.version

@@ -9,7 +9,7 @@ from launcher.core.errors import Unavailable
 from launcher.node.container_runtime import ContainerConfig, ContainerRun, ExitStatus, RunId, StartFailed
 
 #: Longer than any test.
-_FOR_EVER = 1e9
+_NEVER_ENDS = 1e9
 
 
 class FakeRuntime:

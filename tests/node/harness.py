@@ -193,8 +193,8 @@ async def when(
         async with aclosing(store.watch(PODS, since=page.version)) as changes:
             async for change in changes:
                 pod = change.object
-                gone = change.type is ChangeType.DELETED
-                if pod["metadata"]["name"] == name and not gone and holds(pod):
+                deleted = change.type is ChangeType.DELETED
+                if pod["metadata"]["name"] == name and not deleted and holds(pod):
                     return pod
     raise AssertionError("the watch ended")
 
@@ -247,8 +247,8 @@ def state(pod: Object, name: str = "main") -> Object:
 
 def container_status(pod: Object, name: str = "main") -> Object:
     status = pod.get("status") or {}
-    everywhere = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    found: Object = next(one for one in everywhere if one["name"] == name)
+    statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    found: Object = next(one for one in statuses if one["name"] == name)
     return found
 
 

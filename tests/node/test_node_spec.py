@@ -80,7 +80,7 @@ def test_a_number_with_an_alias_of_a_resource_is_rejected(part: str, meant: str)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         pytest.param("", "must begin with the node's name", id="nothing"),
         pytest.param("cpu=4", "must begin with the node's name", id="no name"),
@@ -100,8 +100,8 @@ def test_a_number_with_an_alias_of_a_resource_is_rejected(part: str, meant: str)
         pytest.param("n,taint=-a:NoSchedule", "node n: taint=-a:NoSchedule: name must", id="a bad taint"),
     ],
 )
-def test_an_invalid_part_is_rejected_with_a_correction(text: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says.replace(".", r"\.")):
+def test_an_invalid_part_is_rejected_with_a_correction(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace(".", r"\.")):
         parse(text)
 
 
@@ -119,10 +119,10 @@ def test_capacity_defaults_to_that_of_this_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "says"), [(["a", "a"], "name 'a'"), (["a,ip=127.0.0.2", "b,ip=127.0.0.2"], "ip '127.0.0.2'")]
+    ("texts", "message"), [(["a", "a"], "name 'a'"), (["a,ip=127.0.0.2", "b,ip=127.0.0.2"], "ip '127.0.0.2'")]
 )
-def test_two_nodes_with_one_name_or_address_are_rejected(texts: list[str], says: str) -> None:
-    with pytest.raises(ValueError, match=f"{says} is used by two nodes"):
+def test_two_nodes_with_one_name_or_address_are_rejected(texts: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=f"{message} is used by two nodes"):
         parse_nodes(texts)
 
 
@@ -260,7 +260,7 @@ async def test_a_cordoned_node_stays_cordoned() -> None:
 
 
 def test_a_heartbeat_is_written_every_five_minutes() -> None:
-    async def scene() -> list[Object]:
+    async def scenario() -> list[Object]:
         clock = asyncio.get_running_loop().time
         store = a_store(clock)
         seen = []
@@ -270,8 +270,8 @@ def test_a_heartbeat_is_written_every_five_minutes() -> None:
                 seen.append((await nodes(store))["n1"])
         return seen
 
-    seen = virtual_time.run(scene())
+    seen = virtual_time.run(scenario())
 
-    beats = [node["status"]["conditions"][-1]["lastHeartbeatTime"] for node in seen]
-    assert beats == ["1970-01-01T00:05:00Z", "1970-01-01T00:10:00Z", "1970-01-01T00:15:00Z"]
+    heartbeats = [node["status"]["conditions"][-1]["lastHeartbeatTime"] for node in seen]
+    assert heartbeats == ["1970-01-01T00:05:00Z", "1970-01-01T00:10:00Z", "1970-01-01T00:15:00Z"]
     assert len({node["metadata"]["generation"] for node in seen}) == 1

@@ -297,7 +297,7 @@ async def test_after_a_restart_running_pods_are_counted_before_any_binding() -> 
 
 
 def test_the_condition_of_pending_pods_is_updated_periodically() -> None:
-    async def scene() -> tuple[str, str]:
+    async def scenario() -> tuple[str, str]:
         clock = asyncio.get_running_loop().time
         store = a_store(clock)
         await store.create(NODES, node_json("n1", cpu=1))
@@ -309,14 +309,14 @@ def test_the_condition_of_pending_pods_is_updated_periodically() -> None:
             await asyncio.sleep(62)
             return first, scheduled(await pod_of(store))["message"]
 
-    assert virtual_time.run(scene()) == (
+    assert virtual_time.run(scenario()) == (
         "0/1 nodes are available: 1 Insufficient cpu.",
         "0/2 nodes are available: 2 Insufficient cpu.",
     )
 
 
 def test_capacity_is_reserved_once_a_pod_has_waited_a_minute() -> None:
-    async def scene() -> tuple[bool, bool]:
+    async def scenario() -> tuple[bool, bool]:
         clock = asyncio.get_running_loop().time
         store = a_store(clock)
         await store.create(NODES, node_json(cpu=2))
@@ -327,12 +327,12 @@ def test_capacity_is_reserved_once_a_pod_has_waited_a_minute() -> None:
             await asyncio.sleep(62)
             await store.create(PODS, pod_json("small", requests={"cpu": 1}))
             await asyncio.sleep(5)
-            passed_over = await is_bound(store, "small")
+            small_is_bound = await is_bound(store, "small")
             await store.delete(PODS, "default", "old", DeleteOptions(grace=0))
             await asyncio.sleep(5)
-            return passed_over, await is_bound(store, "big")
+            return small_is_bound, await is_bound(store, "big")
 
-    assert virtual_time.run(scene()) == (False, True)
+    assert virtual_time.run(scenario()) == (False, True)
 
 
 async def test_a_pod_deleted_before_its_binding_is_forgotten() -> None:
@@ -351,7 +351,7 @@ async def test_a_pod_deleted_before_its_binding_is_forgotten() -> None:
 
 
 def test_waiting_time_starts_when_scheduling_gates_are_removed() -> None:
-    async def scene() -> tuple[bool, bool]:
+    async def scenario() -> tuple[bool, bool]:
         clock = asyncio.get_running_loop().time
         store = a_store(clock)
         async with running(*scheduling(store, clock)):
@@ -365,36 +365,36 @@ def test_waiting_time_starts_when_scheduling_gates_are_removed() -> None:
             await asyncio.sleep(5)
             return await is_bound(store, "free"), await is_bound(store, "gated")
 
-    assert virtual_time.run(scene()) == (True, False)
+    assert virtual_time.run(scenario()) == (True, False)
 
 
 class UnavailableStore(MemoryStore):
     """Rejects patches while unavailable."""
 
-    away = True
+    unavailable = True
     tries = 0
 
     async def patch(self, *args: Any, **more: Any) -> Object:
-        if self.away:
+        if self.unavailable:
             self.tries += 1
             assert self.tries < 1000, "it is asked without a pause"
-            raise Unavailable("away")
+            raise Unavailable("unavailable")
         return await super().patch(*args, **more)
 
 
 def test_an_unavailable_store_is_retried_with_back_off() -> None:
-    async def scene() -> tuple[int, bool]:
+    async def scenario() -> tuple[int, bool]:
         clock = asyncio.get_running_loop().time
         store = UnavailableStore(clock, uids())
         await store.create(NODES, node_json())
         await store.create(PODS, pod_json())
         async with running(*scheduling(store, clock)):
             await asyncio.sleep(100)
-            store.away = False
+            store.unavailable = False
             await asyncio.sleep(20)
             return store.tries, await is_bound(store)
 
-    tries, bound = virtual_time.run(scene())
+    tries, bound = virtual_time.run(scenario())
 
     assert bound
     assert 5 < tries < 30
@@ -410,7 +410,7 @@ class SlowStore(MemoryStore):
 
 
 def test_no_pod_is_reported_unschedulable_before_all_nodes_are_listed() -> None:
-    async def scene() -> list[str]:
+    async def scenario() -> list[str]:
         clock = asyncio.get_running_loop().time
         store = SlowStore(clock, uids())
         await store.create(NODES, node_json())
@@ -419,7 +419,7 @@ def test_no_pod_is_reported_unschedulable_before_all_nodes_are_listed() -> None:
             await asyncio.sleep(20)
             return [event[1] for event in await events_about(store)]
 
-    assert virtual_time.run(scene()) == ["Scheduled"]
+    assert virtual_time.run(scenario()) == ["Scheduled"]
 
 
 BAD = Faults(
@@ -442,19 +442,19 @@ class Nodes:
         self.store = SimulatedStore(self.random)
         self.store.audit = self._audit
         self.wrong: list[str] = []
-        self._placed: dict[str, str] = {}
+        self._nodes: dict[str, str] = {}
 
-    def _audit(self, resource: str, gone: bool, pod: Object) -> None:
+    def _audit(self, resource: str, deleted: bool, pod: Object) -> None:
         """Checks every write as it takes effect."""
         if resource != PODS.resource:
             return
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
-        if gone:
-            self._placed.pop(uid, None)
+        if deleted:
+            self._nodes.pop(uid, None)
         elif node is not None:
-            if self._placed.setdefault(uid, node) != node:
+            if self._nodes.setdefault(uid, node) != node:
                 self.wrong.append(f"{pod['metadata']['name']} has moved")
-            if list(self._placed.values()).count(node) > 3:
+            if list(self._nodes.values()).count(node) > 3:
                 self.wrong.append(f"{node} is overfull")
 
     async def create_and_finish_pods(self) -> None:
@@ -487,7 +487,7 @@ async def run_faulty_schedulers(nodes: Nodes) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_over_a_faulty_connection_every_pod_gets_one_node_and_no_node_too_many(seed: int) -> None:
-    async def scene() -> tuple[list[str], list[Object]]:
+    async def scenario() -> tuple[list[str], list[Object]]:
         nodes = Nodes(seed)
         await run_faulty_schedulers(nodes)
         async with running(*scheduling(nodes.store, nodes.store.clock)):
@@ -496,4 +496,4 @@ def test_over_a_faulty_connection_every_pod_gets_one_node_and_no_node_too_many(s
                 await nodes.end(1.0)
         return nodes.wrong, list((await nodes.store.list(PODS)).items)
 
-    assert virtual_time.run(scene()) == ([], [])
+    assert virtual_time.run(scenario()) == ([], [])

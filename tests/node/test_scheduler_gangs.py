@@ -119,7 +119,7 @@ class FewWrites(MemoryStore):
 
 
 def test_a_partly_bound_gang_is_completed_first_after_a_restart() -> None:
-    async def scene() -> tuple[list[str], list[str]]:
+    async def scenario() -> tuple[list[str], list[str]]:
         store = FewWrites(lambda: NOW, uids())
         await store.create(NODES, node_json("n1", cpu=4))
         await submit(store, "g", 4)
@@ -133,7 +133,7 @@ def test_a_partly_bound_gang_is_completed_first_after_a_restart() -> None:
             await asyncio.sleep(1)
         return half, await bound(store)
 
-    half, whole = virtual_time.run(scene())
+    half, whole = virtual_time.run(scenario())
 
     assert len(half) == 2
     assert sorted(whole) == ["g0", "g1", "g2", "g3"]
@@ -150,7 +150,7 @@ def test_a_gang_keeps_its_capacity_when_one_binding_fails() -> None:
                 raise Unavailable("just once")
             return await super().patch(kind, namespace, name, *args, **more)
 
-    async def scene() -> list[str]:
+    async def scenario() -> list[str]:
         store = OneFails(asyncio.get_running_loop().time, uids())
         await store.create(NODES, node_json("n1", cpu=3))
         await submit(store, "g", 3)
@@ -158,7 +158,7 @@ def test_a_gang_keeps_its_capacity_when_one_binding_fails() -> None:
             await asyncio.sleep(30)
         return await bound(store)
 
-    assert sorted(virtual_time.run(scene())) == ["g0", "g1", "g2"]
+    assert sorted(virtual_time.run(scenario())) == ["g0", "g1", "g2"]
 
 
 class GangNodes(Nodes):
@@ -196,7 +196,7 @@ class GangNodes(Nodes):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_over_a_faulty_connection_every_gang_is_scheduled_whole(seed: int) -> None:
-    async def scene() -> tuple[list[str], list[str], dict[str, list[Object]]]:
+    async def scenario() -> tuple[list[str], list[str], dict[str, list[Object]]]:
         cluster = GangNodes(seed)
         await run_faulty_schedulers(cluster)
         partly_bound_gangs: list[str] = []
@@ -207,4 +207,4 @@ def test_over_a_faulty_connection_every_gang_is_scheduled_whole(seed: int) -> No
                 await cluster.end(1.0)
         return cluster.wrong, partly_bound_gangs, await cluster.gangs()
 
-    assert virtual_time.run(scene()) == ([], [], {})
+    assert virtual_time.run(scenario()) == ([], [], {})

@@ -52,7 +52,7 @@ class RealNodes:
         self.plane.start()
         for number, name in enumerate(NAMES, 1):
             self.nodes[name] = Node(name, self._directory / name, self._directory)
-            self._network.plug(self.nodes[name].machine, number)
+            self._network.add_node(self.nodes[name].machine, number)
         for number, node in enumerate(self.nodes.values(), 1):
             for other in range(1, len(NAMES) + 1):
                 if other != number:

@@ -44,10 +44,10 @@ def _enable_controllers(path: Path) -> None:
     for name in _INHERITED:
         if (path / name).exists() and not (path / name).read_text().strip():
             (path / name).write_text((path.parent / name).read_text())
-    offered = path.parent / "cgroup.controllers"
-    if offered.exists():
-        wanted = " ".join(f"+{controller}" for controller in offered.read_text().split())
-        (path.parent / "cgroup.subtree_control").write_text(wanted)
+    controllers = path.parent / "cgroup.controllers"
+    if controllers.exists():
+        enabled = " ".join(f"+{controller}" for controller in controllers.read_text().split())
+        (path.parent / "cgroup.subtree_control").write_text(enabled)
 
 
 def _below(path: Path) -> Iterator[Path]:

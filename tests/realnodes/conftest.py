@@ -14,7 +14,7 @@ from tests.cluster.versions import chosen
 from tests.kubernetes.conftest import account, define_frameworks, ns
 from tests.kubernetes.launcher import KubeLauncher
 from tests.realnodes.bed import RealNodes
-from tests.realnodes.prepare import lacking
+from tests.realnodes.prepare import missing_requirement
 
 __all__ = ["account", "bed", "cluster", "namespace", "ns", "shared_launcher"]
 
@@ -22,7 +22,7 @@ __all__ = ["account", "bed", "cluster", "namespace", "ns", "shared_launcher"]
 @pytest.fixture(scope="package")
 def node_programs() -> Path:
     """The directory with the programs of nodes; skips the tests where nodes cannot run."""
-    if reason := lacking():
+    if reason := missing_requirement():
         pytest.skip(f"left out the tests on real nodes: {reason}")
     return programs_of(chosen(), Kit.NODE)
 

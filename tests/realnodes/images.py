@@ -59,10 +59,10 @@ class Image:
 
     def add_tree(self, directory: Path, at: str, *, without: Iterable[str] = ()) -> None:
         """Adds all files of *directory*, without directories of the names *without*."""
-        unwanted = {"__pycache__", *without}
+        excluded = {"__pycache__", *without}
         for path in directory.rglob("*"):
             parts = path.relative_to(directory).parts
-            if not unwanted.intersection(parts) and not path.is_dir():
+            if not excluded.intersection(parts) and not path.is_dir():
                 self.files["/".join((at, *parts))] = path.resolve()
 
     def modules(self) -> list[Path]:

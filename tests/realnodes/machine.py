@@ -22,7 +22,7 @@ class Machine:
         directory: Path,
         *,
         shown: Mapping[str, Path] | None = None,
-        pretended: Mapping[str, Path] | None = None,
+        replaced: Mapping[str, Path] | None = None,
     ) -> None:
         """*directory* belongs to the machine and is removed with it; *shown* are mounted in it by path."""
         directory.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ class Machine:
             "cgroup": self.cgroup,
             "directory": str(directory),
             "shown": {target: str(source) for target, source in (shown or {}).items()},
-            "pretended": {target: str(source) for target, source in (pretended or {}).items()},
+            "replaced": {target: str(source) for target, source in (replaced or {}).items()},
         }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.realnodes.machine_init", json.dumps(arguments)],

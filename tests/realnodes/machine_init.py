@@ -1,7 +1,7 @@
 """
 Runs a simulated machine: ``python -m tests.realnodes.machine_init MACHINE``.
 
-MACHINE is JSON: {"name": …, "cgroup": …, "directory": DIR, "shown": {"/TARGET": DIR, …}, "pretended": {"/proc/…": FILE,
+MACHINE is JSON: {"name": …, "cgroup": …, "directory": DIR, "shown": {"/TARGET": DIR, …}, "replaced": {"/proc/…": FILE,
 …}}. The machine has its own processes, network, host name, /run and /proc; each DIR is mounted at its TARGET, each FILE
 at a file of /proc; everything else is that of this machine. Its first process accepts the commands of the test bed's
 guard: when it ends, the kernel ends all others and removes their mounts and network. It ends with the process that
@@ -61,12 +61,12 @@ def _be(machine: Any, membership: list[Path]) -> None:
     socket.sethostname(machine["name"])
     root = Path(machine["directory"], "root")
     root.mkdir()
-    _furnish(str(root), machine["shown"], machine["pretended"])
+    _mount_all(str(root), machine["shown"], machine["replaced"])
     print("ready", flush=True)
     guard.main()
 
 
-def _furnish(root: str, shown: dict[str, str], pretended: dict[str, str]) -> None:
+def _mount_all(root: str, shown: dict[str, str], replaced: dict[str, str]) -> None:
     """Mounts the filesystem of the new machine and makes it the root of this process."""
     _mount(None, "/", None, _PRIVATE | _RECURSIVE)
     _mount("tmpfs", root, "tmpfs", 0)
@@ -80,7 +80,7 @@ def _furnish(root: str, shown: dict[str, str], pretended: dict[str, str]) -> Non
     for path, kind in (("/proc", "proc"), ("/run", "tmpfs")):
         Path(root + path).mkdir()
         _mount(kind, root + path, kind, 0)
-    for target, file in pretended.items():
+    for target, file in replaced.items():
         _mount(file, root + target, None, _BIND)
     os.chdir(root)
     _check(_libc.pivot_root(b".", b"."), "pivot_root")

@@ -20,7 +20,7 @@ class Block:
     number: int
 
     @property
-    def cable(self) -> str:
+    def interface(self) -> str:
         """The name of this machine's interface."""
         return f"launcher{self.number}"
 
@@ -53,11 +53,11 @@ class Network:
         self._switch = Machine("switch", directory)
         self._switch.run("ip", "link", "add", "bridge", "type", "bridge")
         self._switch.run("ip", "link", "set", "bridge", "up")
-        self._plug(self.block.cable, "here")
-        _ip("addr", "add", f"{self.block.host_address}/24", "dev", self.block.cable)
-        _ip("link", "set", self.block.cable, "up")
+        self._connect_port(self.block.interface, "here")
+        _ip("addr", "add", f"{self.block.host_address}/24", "dev", self.block.interface)
+        _ip("link", "set", self.block.interface, "up")
 
-    def plug(self, node: Machine, number: int) -> None:
+    def add_node(self, node: Machine, number: int) -> None:
         """Sets the node's address, and the routes of all others to its pods."""
         block, port = self.block, f"node{number}"
         _ip(
@@ -84,8 +84,8 @@ class Network:
         self._switch.switch_off()
         self._claim.close()
 
-    def _plug(self, cable: str, port: str) -> None:
-        _ip("link", "add", cable, "type", "veth", "peer", "name", port, "netns", str(self._switch.pid))
+    def _connect_port(self, interface: str, port: str) -> None:
+        _ip("link", "add", interface, "type", "veth", "peer", "name", port, "netns", str(self._switch.pid))
         self._switch.run("ip", "link", "set", port, "master", "bridge", "up")
 
 
@@ -100,7 +100,7 @@ def _free_block() -> tuple[Block, TextIO]:
             claim.close()
             continue
         # The interface of a run that was just killed may still exist for a moment.
-        if not Path("/sys/class/net", block.cable).exists():
+        if not Path("/sys/class/net", block.interface).exists():
             return block, claim
         claim.close()
     raise RuntimeError("no part of 198.19.0.0/16 is free")

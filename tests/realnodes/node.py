@@ -33,7 +33,7 @@ class Node:
             name,
             directory,
             shown={"/var": directory / "var", "/data": self.data},
-            pretended=_pretended(self._settings),
+            replaced=_replaced_files(self._settings),
         )
         self._exports: dict[str, str] = {}
         self._kubelet_command: Sequence[str] = ()
@@ -121,7 +121,7 @@ class Node:
         return self.machine.run("ctr", f"--address={configuration.RUNTIME}", "--namespace=k8s.io", *words)
 
 
-def _pretended(directory: Path) -> dict[str, Path]:
+def _replaced_files(directory: Path) -> dict[str, Path]:
     """The node's own files for kernel settings that the kubelet writes, with their current values."""
     files: dict[str, Path] = {}
     for name in configuration.TUNED:

@@ -28,7 +28,7 @@ _PACKAGES = {
 _CNI_PACKAGE = "containernetworking-plugins"
 
 
-def lacking() -> str | None:
+def missing_requirement() -> str | None:
     """Why real nodes cannot run on this machine, or None."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "they need root"
@@ -42,10 +42,10 @@ def lacking() -> str | None:
 
 def missing() -> list[str]:
     """The Debian packages that are not installed."""
-    wanted = {package for program, package in _PACKAGES.items() if shutil.which(program) is None}
+    packages = {package for program, package in _PACKAGES.items() if shutil.which(program) is None}
     if cni_programs() is None:
-        wanted.add(_CNI_PACKAGE)
-    return sorted(wanted)
+        packages.add(_CNI_PACKAGE)
+    return sorted(packages)
 
 
 def install(packages: list[str]) -> None:
@@ -61,5 +61,5 @@ def install(packages: list[str]) -> None:
 if __name__ == "__main__":
     if os.geteuid() == 0 and shutil.which("apt-get") and (packages := missing()):
         install(packages)
-    if reason := lacking():
+    if reason := missing_requirement():
         sys.exit(f"left out the tests on real nodes: {reason}")

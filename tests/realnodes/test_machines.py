@@ -14,7 +14,7 @@ from tests.eventually import until
 from tests.realnodes import cgroups
 from tests.realnodes.machine import Machine
 from tests.realnodes.networks import Network
-from tests.realnodes.prepare import lacking
+from tests.realnodes.prepare import missing_requirement
 
 #: A test run that never ends: a network, a machine, and an orphaned process in it.
 TESTS = """
@@ -27,14 +27,14 @@ machine = Machine("box", directory / "box")
 network.plug(machine, 1)
 machine.run("sh", "-c", "setsid sleep 600 >/dev/null 2>&1 &")
 sleeping = machine.start(["/bin/sleep", "600"], log=directory / "log")
-print(sleeping.pid, machine.pid, machine.cgroup, network.block.cable, flush=True)
+print(sleeping.pid, machine.pid, machine.cgroup, network.block.interface, flush=True)
 time.sleep(600)
 """
 
 
 @pytest.fixture(autouse=True)
 def _possible() -> None:
-    if reason := lacking():
+    if reason := missing_requirement():
         pytest.skip(f"left out the tests on real nodes: {reason}")
 
 
@@ -46,7 +46,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
         "box",
         tmp_path / "box",
         shown={"/data": tmp_path / "data"},
-        pretended={"/proc/sys/kernel/panic": tmp_path / "panic"},
+        replaced={"/proc/sys/kernel/panic": tmp_path / "panic"},
     )
     yield machine
     machine.switch_off()
@@ -94,7 +94,9 @@ def test_two_test_runs_have_two_networks(tmp_path: Path) -> None:
         first.end()
         second.end()
 
-    until(lambda: not Path("/sys/class/net", first.block.cable).exists() or None, "its cable is removed")
+    until(
+        lambda: not Path("/sys/class/net", first.block.interface).exists() or None, "its interface is removed"
+    )
 
 
 def test_killed_tests_leave_no_processes(tmp_path: Path) -> None:
@@ -104,7 +106,7 @@ def test_killed_tests_leave_no_processes(tmp_path: Path) -> None:
     )
     with tests:
         assert tests.stdout is not None
-        sleeping, first, group, cable = tests.stdout.readline().split()
+        sleeping, first, group, interface = tests.stdout.readline().split()
         processes = [Running(int(pid), tmp_path / "log") for pid in (sleeping, first)]
         assert cgroups.exists(group)
 
@@ -114,6 +116,6 @@ def test_killed_tests_leave_no_processes(tmp_path: Path) -> None:
             assert process.ended(within=10)
             process.close()
     until(lambda: not cgroups.exists(group) or None, "its control groups are removed")
-    until(lambda: not Path("/sys/class/net", cable).exists() or None, "its cable is removed")
+    until(lambda: not Path("/sys/class/net", interface).exists() or None, "its interface is removed")
     until(lambda: not (tmp_path / "box").exists() or None, "its directory is removed")
     assert Path("/proc/mounts").read_text() == mounts

@@ -11,7 +11,7 @@ from tests.realnodes import prepare
 def test_without_root_the_tests_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
-    assert prepare.lacking() == "they need root"
+    assert prepare.missing_requirement() == "they need root"
 
 
 def test_a_missing_package_is_reported_with_the_command_to_install_it(
@@ -22,4 +22,4 @@ def test_a_missing_package_is_reported_with_the_command_to_install_it(
     monkeypatch.setattr(shutil, "which", lambda name: None if name in {"containerd", "ctr"} else found(name))
 
     assert "containerd" in prepare.missing()
-    assert (prepare.lacking() or "").endswith("which `make test-node` installs")
+    assert (prepare.missing_requirement() or "").endswith("which `make test-node` installs")

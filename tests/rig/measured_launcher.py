@@ -92,13 +92,13 @@ class ApiConnection:
         self.wait_for_state(name, "Completed")
 
     def wait_for_state(self, name: str, state: str) -> None:
-        wanted = f'"state":"{state}"'.encode()
+        expected = f'"state":"{state}"'.encode()
         path = f"{FRAMEWORKS}/{name}"
 
         def probe() -> bool | None:
             # Cheaper than parsing each response: the state of the Framework precedes those of its tasks.
             body = self.body("GET", path)
-            return (wanted in body and orjson.loads(body)["status"]["state"] == state) or None
+            return (expected in body and orjson.loads(body)["status"]["state"] == state) or None
 
         until(probe, f"{name} is {state}")
 

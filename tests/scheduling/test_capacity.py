@@ -83,11 +83,11 @@ def test_an_earlier_reservation_does_not_count_against_the_same_pods() -> None:
 def test_a_reserved_pod_keeps_capacity_when_another_takes_its_node() -> None:
     capacity = a_cluster(a_node("a", 1), a_node("b", 2))
     assert capacity.reserve([a_pod("p0"), a_pod("p1")], 2) is None
-    thought = {name: capacity._cluster.assigned_node(("default", name)) for name in ("p0", "p1")}
-    assert set(thought.values()) == {"a", "b"}
+    assumed = {name: capacity._cluster.assigned_node(("default", name)) for name in ("p0", "p1")}
+    assert set(assumed.values()) == {"a", "b"}
 
     # The bindings are swapped: for a moment two pods are counted on the small node and none on the large one.
-    (on_b,) = [name for name, node in thought.items() if node == "b"]
+    (on_b,) = [name for name, node in assumed.items() if node == "b"]
     capacity.add_pod(a_pod(on_b, nodeName="a"))
 
     assert capacity.reserve([a_pod("q0"), a_pod("q1")], 2) is not None
@@ -190,8 +190,8 @@ def test_the_rejection_names_the_reason(node: Object, pod: Object, rejection: st
 
 def test_pods_with_anti_affinity_need_one_node_each() -> None:
     term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
-    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    gang = pods(3, labels={"app": "x"}, affinity=apart)
+    anti_affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    gang = pods(3, labels={"app": "x"}, affinity=anti_affinity)
 
     assert a_cluster(a_node("a"), a_node("b"), a_node("c")).reserve(gang, 3) is None
     message = a_cluster(a_node("a"), a_node("b")).reserve(gang, 3)
@@ -229,8 +229,8 @@ _SIZES = st.lists(st.integers(1, 8), min_size=1, max_size=8)
 def test_reservations_never_exceed_the_nodes(nodes: list[int], gangs: list[tuple[list[int], int]]) -> None:
     capacity = a_cluster(*(a_node(f"n{number}", cpu) for number, cpu in enumerate(nodes)))
     taken = 0
-    for number, (sizes, wanted) in enumerate(gangs):
-        minimum = min(wanted, len(sizes))
+    for number, (sizes, required) in enumerate(gangs):
+        minimum = min(required, len(sizes))
         gang = [a_pod(f"g{number}-{index}", str(cpu)) for index, cpu in enumerate(sizes)]
 
         if capacity.reserve(gang, minimum) is None:

@@ -212,8 +212,8 @@ def test_a_new_pod_can_satisfy_the_affinity_of_pending_pods() -> None:
 
 def test_a_pod_rejected_for_its_labels_does_not_block_equal_requirements() -> None:
     engine = an_engine(a_node())
-    loner = a_pod_info("loner", affinity=affinity("podAntiAffinity", pod_term({"app": "web"})))
-    submit_and_schedule(engine, loner)
+    exclusive = a_pod_info("exclusive", affinity=affinity("podAntiAffinity", pod_term({"app": "web"})))
+    submit_and_schedule(engine, exclusive)
 
     given_nodes = submit_and_schedule(
         engine, a_pod_info("web", labels={"app": "web"}), a_pod_info("db", labels={"app": "db"})
@@ -224,17 +224,17 @@ def test_a_pod_rejected_for_its_labels_does_not_block_equal_requirements() -> No
         "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules."
     )
 
-    engine.remove_pod(loner.key)
+    engine.remove_pod(exclusive.key)
 
     assert schedule(engine) == {"web": "n1"}
 
 
 def test_pods_with_mutual_anti_affinity_get_one_node_each() -> None:
     engine = an_engine(a_node("n1"), a_node("n2"), a_node("n3"))
-    apart = affinity("podAntiAffinity", pod_term({"app": "ps"}))
+    anti_affinity = affinity("podAntiAffinity", pod_term({"app": "ps"}))
 
     given_nodes = submit_and_schedule(
-        engine, *(a_pod_info(f"p{n}", labels={"app": "ps"}, affinity=apart) for n in range(4))
+        engine, *(a_pod_info(f"p{n}", labels={"app": "ps"}, affinity=anti_affinity) for n in range(4))
     )
 
     assert sorted(given_nodes.values()) == ["n1", "n2", "n3"]
@@ -353,9 +353,9 @@ def test_a_useless_reservation_is_dropped(happens: str) -> None:
 
 def test_later_pods_do_not_starve_a_pod_with_anti_affinity() -> None:
     engine = an_engine(a_node(cpu=4), reserve_after=60)
-    apart = affinity("podAntiAffinity", pod_term({"app": "web"}))
+    anti_affinity = affinity("podAntiAffinity", pod_term({"app": "web"}))
     engine.pod_bound(a_pod_info("web0", labels={"app": "web"}), "n1")
-    submit_and_schedule(engine, a_pod_info("loner", affinity=apart), now=0)
+    submit_and_schedule(engine, a_pod_info("exclusive", affinity=anti_affinity), now=0)
     schedule(engine, 60)
 
     given_nodes = submit_and_schedule(
@@ -364,7 +364,7 @@ def test_later_pods_do_not_starve_a_pod_with_anti_affinity() -> None:
     assert given_nodes == {"db": "n1"}
 
     engine.remove_pod(("default", "web0"))
-    assert schedule(engine, 62) == {"loner": "n1"}
+    assert schedule(engine, 62) == {"exclusive": "n1"}
 
 
 def test_the_next_decision_is_when_a_pod_becomes_overdue() -> None:
@@ -512,7 +512,7 @@ def test_without_reservations_large_pods_would_starve() -> None:
     ]
 
 
-COMPANY: list[dict[str, Any]] = [
+AFFINITIES: list[dict[str, Any]] = [
     {},
     {"labels": {"g": "1"}, "affinity": affinity("podAntiAffinity", pod_term({"g": "1"}))},
     {"labels": {"g": "1"}},
@@ -528,19 +528,19 @@ class SchedulerStateMachine(RuleBasedStateMachine):
         super().__init__()
         self.nodes = {name: a_node(name, cpu=6) for name in ("n1", "n2")}
         self.engine = an_engine(*self.nodes.values())
-        self.placed: dict[str, tuple[PodInfo, str]] = {}
+        self.assigned: dict[str, tuple[PodInfo, str]] = {}
         self.given: set[str] = set()
         self.waiting_since: dict[str, PodInfo] = {}
 
-    @rule(name=NAMES, cpu=st.integers(1, 5), affinity_filter=st.sampled_from(COMPANY))
+    @rule(name=NAMES, cpu=st.integers(1, 5), affinity_filter=st.sampled_from(AFFINITIES))
     def submit(self, name: str, cpu: int, affinity_filter: dict[str, Any]) -> None:
-        if name not in self.placed:
+        if name not in self.assigned:
             self.waiting_since[name] = a_pod_with(cpu, name, **affinity_filter)
             self.engine.add_pending(self.waiting_since[name], 0, 0.0)
 
     @rule(name=NAMES)
     def leave(self, name: str) -> None:
-        self.placed.pop(name, None)
+        self.assigned.pop(name, None)
         self.waiting_since.pop(name, None)
         self.given.discard(name)
         self.engine.remove_pod(("default", name))
@@ -549,14 +549,14 @@ class SchedulerStateMachine(RuleBasedStateMachine):
     def fail(self, name: str) -> None:
         if name in self.given:
             self.given.discard(name)
-            self.waiting_since[name], _ = self.placed.pop(name)
+            self.waiting_since[name], _ = self.assigned.pop(name)
             self.engine.forget_assumed(self.waiting_since[name])
 
     @rule(name=NAMES)
     def observe(self, name: str) -> None:
-        if name in self.placed:
+        if name in self.assigned:
             self.given.discard(name)
-            self.engine.pod_bound(*self.placed[name])
+            self.engine.pod_bound(*self.assigned[name])
 
     @rule(cordoned=st.booleans())
     def cordon(self, cordoned: bool) -> None:
@@ -568,7 +568,7 @@ class SchedulerStateMachine(RuleBasedStateMachine):
         for binding in self.engine.schedule(0.0, 100):
             assert static_mismatch(binding.pod.requirements, self.nodes[binding.node]) is None
             name = binding.pod.key[1]
-            self.placed[name] = self.waiting_since.pop(name), binding.node
+            self.assigned[name] = self.waiting_since.pop(name), binding.node
             self.given.add(name)
         for name, pod in self.waiting_since.items():
             assert self.engine.unschedulable_reason(pod.key) is not None, name
@@ -583,7 +583,7 @@ class SchedulerStateMachine(RuleBasedStateMachine):
     def _real(self) -> list[NodeInfo]:
         """Returns the nodes with their pods, computed from scratch."""
         nodes = {name: NodeInfo(attributes) for name, attributes in self.nodes.items()}
-        for pod, name in self.placed.values():
+        for pod, name in self.assigned.values():
             nodes[name].add_pod(pod)
         return list(nodes.values())
 

@@ -218,7 +218,7 @@ def port(number: int, address: str | None = None, protocol: str | None = None) -
 
 
 @pytest.mark.parametrize(
-    ("taken", "wanted", "free"),
+    ("taken", "requested", "free"),
     [
         pytest.param(port(80), port(80), False, id="the same port"),
         pytest.param(port(80), port(81), True, id="another port"),
@@ -228,9 +228,9 @@ def port(number: int, address: str | None = None, protocol: str | None = None) -
         pytest.param(port(80), port(80, "127.0.0.1"), False, id="every address has this one"),
     ],
 )
-def test_a_host_port_is_used_once(taken: dict[str, Any], wanted: dict[str, Any], free: bool) -> None:
+def test_a_host_port_is_used_once(taken: dict[str, Any], requested: dict[str, Any], free: bool) -> None:
     node = full_of(a_node(), a_pod_info("a", containers=[{"name": "c", **taken}]))
-    short = insufficient_resources(pod_requirements(pod_json(containers=[{"name": "c", **wanted}])), node)
+    short = insufficient_resources(pod_requirements(pod_json(containers=[{"name": "c", **requested}])), node)
 
     assert short == ([] if free else ("node(s) didn't have free ports for the requested pod ports",))
 
@@ -245,7 +245,7 @@ def test_with_host_network_every_port_is_a_host_port() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "says"),
+    ("spec", "message"),
     [
         pytest.param(
             {"containers": containers("many")},
@@ -278,8 +278,8 @@ def test_with_host_network_every_port_is_a_host_port() -> None:
         pytest.param({"tolerations": "all"}, "wrong type", id="type"),
     ],
 )
-def test_invalid_requirements_are_rejected_by_field_name(spec: dict[str, Any], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_invalid_requirements_are_rejected_by_field_name(spec: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         pod_requirements(pod_json(**spec))
 
 
@@ -298,8 +298,8 @@ ZONES = (
     a_node("b1", labels={"zone": "b"}),
 )
 NEAR = "node(s) didn't match pod affinity rules"
-APART = "node(s) didn't match pod anti-affinity rules"
-SHUNNED = "node(s) didn't satisfy existing pods anti-affinity rules"
+ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
 def a_cluster_state(*placed: tuple[PodInfo, str]) -> ClusterState:
@@ -330,18 +330,22 @@ def test_pod_anti_affinity_excludes_the_topology_domain_of_matching_pods() -> No
     same_node = a_pod_info("x", affinity=affinity("podAntiAffinity", pod_term({"app": "web"})))
     same_zone = a_pod_info("y", affinity=affinity("podAntiAffinity", pod_term({"app": "web"}, "zone")))
 
-    assert affinity_filter(same_node, cluster) == [APART, None, None]
-    assert affinity_filter(same_zone, cluster) == [APART, APART, None]
+    assert affinity_filter(same_node, cluster) == [ANTI_AFFINITY, None, None]
+    assert affinity_filter(same_zone, cluster) == [ANTI_AFFINITY, ANTI_AFFINITY, None]
 
 
 def test_the_anti_affinity_of_running_pods_rejects_matching_pods() -> None:
-    loner = a_pod_info("x", affinity=affinity("podAntiAffinity", pod_term({"app": "web"}, "zone")))
-    cluster = a_cluster_state((loner, "b1"))
+    exclusive = a_pod_info("x", affinity=affinity("podAntiAffinity", pod_term({"app": "web"}, "zone")))
+    cluster = a_cluster_state((exclusive, "b1"))
 
-    assert affinity_filter(a_pod_info("web", labels={"app": "web"}), cluster) == [None, None, SHUNNED]
+    assert affinity_filter(a_pod_info("web", labels={"app": "web"}), cluster) == [
+        None,
+        None,
+        EXISTING_ANTI_AFFINITY,
+    ]
     assert affinity_filter(a_pod_info("other", labels={"app": "db"}), cluster) == [None, None, None]
 
-    cluster.remove_pod(loner.key)
+    cluster.remove_pod(exclusive.key)
 
     assert affinity_filter(a_pod_info("web", labels={"app": "web"}), cluster) == [None, None, None]
 
@@ -373,15 +377,17 @@ def test_a_node_without_the_topology_label_matches_no_pod_affinity() -> None:
 def test_terms_apply_to_the_pods_namespace_unless_they_name_others() -> None:
     cluster = a_cluster_state((a_pod_info("web", namespace="team", labels={"app": "web"}), "a1"))
 
-    def apart(**more: Any) -> list[str | None]:
+    def anti_affinity_results(**more: Any) -> list[str | None]:
         term = pod_term({"app": "web"}, HOSTNAME, **more)
         return affinity_filter(a_pod_info("x", affinity=affinity("podAntiAffinity", term)), cluster)
 
-    assert apart() == [None, None, None]
-    assert apart(namespaces=["team"]) == [APART, None, None]
-    assert apart(namespaceSelector={}) == [APART, None, None]
-    assert apart(namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "team"}}) == [
-        APART,
+    assert anti_affinity_results() == [None, None, None]
+    assert anti_affinity_results(namespaces=["team"]) == [ANTI_AFFINITY, None, None]
+    assert anti_affinity_results(namespaceSelector={}) == [ANTI_AFFINITY, None, None]
+    assert anti_affinity_results(
+        namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "team"}}
+    ) == [
+        ANTI_AFFINITY,
         None,
         None,
     ]
@@ -390,15 +396,15 @@ def test_terms_apply_to_the_pods_namespace_unless_they_name_others() -> None:
 def test_match_label_keys_use_the_values_of_the_pod() -> None:
     cluster = a_cluster_state((a_pod_info("web", labels={"app": "web", "version": "1"}), "a1"))
 
-    def apart(version: str) -> list[str | None]:
+    def anti_affinity_results(version: str) -> list[str | None]:
         term = pod_term({"app": "web"}, matchLabelKeys=["version"])
         labels = {"version": version}
         return affinity_filter(
             a_pod_info("x", labels=labels, affinity=affinity("podAntiAffinity", term)), cluster
         )
 
-    assert apart("1") == [APART, None, None]
-    assert apart("2") == [None, None, None]
+    assert anti_affinity_results("1") == [ANTI_AFFINITY, None, None]
+    assert anti_affinity_results("2") == [None, None, None]
 
 
 def test_a_new_selector_counts_pods_that_already_run() -> None:
@@ -411,9 +417,9 @@ def test_a_new_selector_counts_pods_that_already_run() -> None:
     }
 
     assert affinity_filter(a_pod_info("x", affinity=affinity("podAntiAffinity", term)), cluster) == [
-        APART,
+        ANTI_AFFINITY,
         None,
-        APART,
+        ANTI_AFFINITY,
     ]
 
 

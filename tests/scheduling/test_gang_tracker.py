@@ -189,13 +189,17 @@ def test_a_gang_uses_a_host_port_once_per_node() -> None:
 
 def test_a_gang_with_anti_affinity_gets_one_node_per_pod() -> None:
     engine = an_engine(a_node("n1"), a_node("n2"), a_node("n3"))
-    apart: dict[str, Any] = {
+    anti_affinity: dict[str, Any] = {
         "labels": {"app": "w"},
         "affinity": affinity("podAntiAffinity", pod_term({"app": "w"})),
     }
 
-    assert sorted(submit_and_schedule(engine, a_gang("g", 1, 1, 1, **apart)).values()) == ["n1", "n2", "n3"]
-    assert submit_and_schedule(engine, a_gang("h", 1, 1, **apart)) == {}
+    assert sorted(submit_and_schedule(engine, a_gang("g", 1, 1, 1, **anti_affinity)).values()) == [
+        "n1",
+        "n2",
+        "n3",
+    ]
+    assert submit_and_schedule(engine, a_gang("h", 1, 1, **anti_affinity)) == {}
 
 
 def test_a_gang_with_affinity_gets_one_topology_domain() -> None:
@@ -326,18 +330,18 @@ def test_a_pod_removed_from_its_gang_is_scheduled_alone() -> None:
 
 def test_small_pods_do_not_starve_a_gang_that_waited_long() -> None:
     engine = an_engine(a_node("n1", cpu=2), a_node("n2", cpu=2), reserve_after=60)
-    olds = [single(f"old{number}", 1) for number in range(4)]
-    submit_and_schedule(engine, olds)
+    old_pods = [single(f"old{number}", 1) for number in range(4)]
+    submit_and_schedule(engine, old_pods)
     assert submit_and_schedule(engine, a_gang("g", 1, 1, 1, 1), now=1) == {}
-    engine.remove_pod(olds[0].key)
-    young = single("young", 1)
-    assert list(submit_and_schedule(engine, [young], now=30)) == ["young"]
+    engine.remove_pod(old_pods[0].key)
+    new_pod = single("new_pod", 1)
+    assert list(submit_and_schedule(engine, [new_pod], now=30)) == ["new_pod"]
 
     assert schedule(engine, 61) == {}
-    engine.remove_pod(olds[1].key)
+    engine.remove_pod(old_pods[1].key)
     assert submit_and_schedule(engine, [single("small", 1)], now=62) == {}
     assert rejection(engine, "small") is not None
-    for pod in (olds[2], olds[3], young):
+    for pod in (old_pods[2], old_pods[3], new_pod):
         engine.remove_pod(pod.key)
 
     assert sorted(schedule(engine, 63)) == ["g0", "g1", "g2", "g3"]
@@ -345,12 +349,12 @@ def test_small_pods_do_not_starve_a_gang_that_waited_long() -> None:
 
 def test_other_pods_may_use_capacity_not_reserved_for_the_gang() -> None:
     engine = an_engine(a_node("n1", cpu=3), a_node("n2", cpu=3), reserve_after=60)
-    submit_and_schedule(engine, olds := [single("old0", 2), single("old1", 2)])
+    submit_and_schedule(engine, old_pods := [single("old0", 2), single("old1", 2)])
     submit_and_schedule(engine, a_gang("g", 2, 2), now=0)
     schedule(engine, 60)
 
     assert sorted(submit_and_schedule(engine, [single("a", 1), single("b", 1)], now=61)) == ["a", "b"]
-    for old in olds:
+    for old in old_pods:
         engine.remove_pod(old.key)
     assert sorted(schedule(engine, 62)) == ["g0", "g1"]
 
@@ -358,10 +362,10 @@ def test_other_pods_may_use_capacity_not_reserved_for_the_gang() -> None:
 def test_a_failed_attempt_of_a_gang_uses_no_capacity() -> None:
     engine = an_engine(a_node("n1", cpu=6), reserve_after=60)
     engine.pod_bound(single("old", 4), "n1")
-    engine.pod_bound(brief := single("brief", 1), "n1")
+    engine.pod_bound(short_lived := single("short_lived", 1), "n1")
     submit_and_schedule(engine, a_gang("g", 2, 2), now=0)
     schedule(engine, 60)
-    engine.remove_pod(brief.key)
+    engine.remove_pod(short_lived.key)
     assert schedule(engine, 61) == {}
 
     assert submit_and_schedule(engine, [single("small", 2)], now=62) == {"small": "n1"}
@@ -402,7 +406,7 @@ class SubmittedJob:
     min_members: int
     since: float
     is_gang: bool
-    placed: set[str] = field(default_factory=set)
+    assigned: set[str] = field(default_factory=set)
 
 
 def fits_alone(cpus: list[tuple[int, int]], nodes: list[tuple[int, int]], min_members: int) -> bool:
@@ -453,14 +457,14 @@ class RandomGangs:
         is_gang = self.random.random() < 0.6
         count = self.random.randint(1, 4) if is_gang else 1
         shapes = [(self.random.randint(1, 3), self.random.choice((0, 0, 1))) for _ in range(2)]
-        asked = [self.random.choice(shapes) for _ in range(count)]
+        requested = [self.random.choice(shapes) for _ in range(count)]
         min_members = self.random.choice((count, count, self.random.randint(1, count)))
         pods = []
-        for number, (cpu, gpu) in enumerate(asked):
+        for number, (cpu, gpu) in enumerate(requested):
             pod = a_pod_info(f"{name}-{number}", requests={"cpu": cpu, "nvidia.com/gpu": gpu})
             pods.append(replace(pod, gang=GangMembership(name, min_members)) if is_gang else pod)
         job = self.jobs[name] = SubmittedJob(name, pods, min_members, now, is_gang)
-        if not fits_alone(asked, self.nodes, min_members):
+        if not fits_alone(requested, self.nodes, min_members):
             self.impossible.add(name)
         for pod in pods:
             self.of[pod.key[1]] = job
@@ -474,14 +478,14 @@ class RandomGangs:
         for binding in found:
             name = binding.pod.key[1]
             job = self.of[name]
-            if not job.placed:
+            if not job.assigned:
                 together[job.name] = together.get(job.name, 0) + 1
             end = now + self.random.uniform(1, self.longest_run)
             self.running[name] = binding.pod, binding.node, end
         for name, count in together.items():
             assert count >= self.jobs[name].min_members, "fewer than the gang needs"
         for binding in found:
-            self.of[binding.pod.key[1]].placed.add(binding.pod.key[1])
+            self.of[binding.pod.key[1]].assigned.add(binding.pod.key[1])
         self._no_node_is_overfull()
         if failing and found:
             self._fail(self.random.choice(found))
@@ -492,7 +496,7 @@ class RandomGangs:
         name = binding.pod.key[1]
         if self.random.random() < 0.5:
             del self.running[name]
-            self.of[name].placed.discard(name)
+            self.of[name].assigned.discard(name)
             self.engine.forget_assumed(binding.pod)
         else:
             self.engine.pod_bound(binding.pod, binding.node)
@@ -520,16 +524,16 @@ def test_in_any_mix_every_gang_that_fits_alone_is_scheduled_eventually(seed: int
 
     for job in mix.jobs.values():
         if job.name in mix.impossible:
-            assert not job.placed
+            assert not job.assigned
         else:
-            assert len(job.placed) >= job.min_members, f"{job.name} starves"
+            assert len(job.assigned) >= job.min_members, f"{job.name} starves"
             # Single pods that fit an empty node are scheduled eventually too.
             for pod in job.pods:
                 alone = any(
                     not insufficient_resources(pod.requirements, NodeInfo(attributes))
                     for attributes in mix.attributes.values()
                 )
-                assert (pod.key[1] in job.placed) == alone
+                assert (pod.key[1] in job.assigned) == alone
 
 
 class SteadyLoad:
@@ -543,7 +547,7 @@ class SteadyLoad:
             *(a_node(f"n{number}", cpu=8) for number in range(4)), reserve_after=reserve_after
         )
         self._ends: list[tuple[float, str]] = []
-        self._came: dict[str, float] = {}
+        self._submitted_at: dict[str, float] = {}
         #: Waiting time of each gang until all of it was scheduled.
         self.waits: dict[str, float] = {}
         self.longest_of_the_small = 0.0
@@ -559,7 +563,7 @@ class SteadyLoad:
             self._schedule(now)
 
     def _submit(self, name: str, pods: list[PodInfo], now: float) -> None:
-        self._came[name] = now
+        self._submitted_at[name] = now
         submit(self._engine, pods, now)
 
     def _schedule(self, now: float) -> None:
@@ -567,9 +571,9 @@ class SteadyLoad:
             name, pod = binding.pod.key[1], binding.pod
             heapq.heappush(self._ends, (now + self._random.uniform(5, self.longest_run), name))
             if pod.gang is not None:
-                self.waits[pod.gang.name] = now - self._came[pod.gang.name]
+                self.waits[pod.gang.name] = now - self._submitted_at[pod.gang.name]
             else:
-                self.longest_of_the_small = max(self.longest_of_the_small, now - self._came[name])
+                self.longest_of_the_small = max(self.longest_of_the_small, now - self._submitted_at[name])
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -11,12 +11,12 @@ from tests.scheduling.builders import a_node, a_pod_info, a_taint, pod_term
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def choice(pod: PodInfo, *nodes: NodeAttributes, placed: dict[str, list[PodInfo]] | None = None) -> str:
-    """Returns the node chosen for *pod*, with these pods *placed* already."""
+def choice(pod: PodInfo, *nodes: NodeAttributes, assigned: dict[str, list[PodInfo]] | None = None) -> str:
+    """Returns the node chosen for *pod*, with these pods *assigned* already."""
     cluster = ClusterState()
     for attributes in nodes:
         cluster.set_node(attributes)
-    for name, pods in (placed or {}).items():
+    for name, pods in (assigned or {}).items():
         for one in pods:
             cluster.assign(one, name)
     cluster.affinity_counts.track(pod.requirements.terms)
@@ -26,7 +26,7 @@ def choice(pod: PodInfo, *nodes: NodeAttributes, placed: dict[str, list[PodInfo]
 def test_the_less_used_node_is_chosen() -> None:
     taken = {"a": [a_pod_info("x", requests={"cpu": 1, "memory": "2Gi"})]}
 
-    assert choice(a_pod_info(), a_node("a"), a_node("b"), placed=taken) == "b"
+    assert choice(a_pod_info(), a_node("a"), a_node("b"), assigned=taken) == "b"
 
 
 def test_the_larger_node_is_chosen() -> None:
@@ -34,19 +34,19 @@ def test_the_larger_node_is_chosen() -> None:
 
 
 def test_cpu_and_memory_usage_are_balanced() -> None:
-    hungry = a_pod_info("p", requests={"cpu": 2})
+    large = a_pod_info("p", requests={"cpu": 2})
     taken = {
         "a": [a_pod_info("x", requests={"cpu": 2, "memory": "1Mi"})],
         "b": [a_pod_info("y", requests={"cpu": "1m", "memory": "4Gi"})],
     }
 
-    assert choice(hungry, a_node("a"), a_node("b"), placed=taken) == "b"
+    assert choice(large, a_node("a"), a_node("b"), assigned=taken) == "b"
 
 
 def test_pods_without_requests_count_with_defaults() -> None:
     taken = {"a": [a_pod_info(f"x{n}") for n in range(3)], "b": [a_pod_info("y")]}
 
-    assert choice(a_pod_info(), a_node("a"), a_node("b"), placed=taken) == "b"
+    assert choice(a_pod_info(), a_node("a"), a_node("b"), assigned=taken) == "b"
 
 
 def test_of_equal_nodes_the_first_by_name_is_taken() -> None:
@@ -59,8 +59,8 @@ def test_pods_of_one_owner_are_spread_over_nodes_even_if_one_is_fuller() -> None
         "b": [a_pod_info("x", requests={"cpu": 2, "memory": "4Gi"})],
     }
 
-    assert choice(a_pod_info("t1", owner="mnist"), a_node("a"), a_node("b"), placed=taken) == "b"
-    assert choice(a_pod_info("t1", owner="other"), a_node("a"), a_node("b"), placed=taken) == "a"
+    assert choice(a_pod_info("t1", owner="mnist"), a_node("a"), a_node("b"), assigned=taken) == "b"
+    assert choice(a_pod_info("t1", owner="other"), a_node("a"), a_node("b"), assigned=taken) == "a"
 
 
 def test_a_preferred_node_is_chosen() -> None:
@@ -82,14 +82,14 @@ def test_preferred_pod_affinity_counts(kind: str, where: str) -> None:
     nodes = (a_node("a", labels={"zone": "1"}), a_node("b", labels={"zone": "2"}))
     taken = {"b": [a_pod_info("web", labels={"app": "web"})], "a": [a_pod_info("x")]}
 
-    assert choice(a_pod_info(affinity=jobs), *nodes, placed=taken) == where
+    assert choice(a_pod_info(affinity=jobs), *nodes, assigned=taken) == where
 
 
 def test_a_node_without_the_topology_label_gets_no_affinity_score() -> None:
     jobs = {"podAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": pod_term({"app": "web"}, "zone")}]}}
     taken = {"a": [a_pod_info("web", labels={"app": "web"})]}
 
-    assert choice(a_pod_info(affinity=jobs), a_node("a"), a_node("b"), placed=taken) == "b"
+    assert choice(a_pod_info(affinity=jobs), a_node("a"), a_node("b"), assigned=taken) == "b"
 
 
 def test_a_prefer_no_schedule_taint_lowers_the_score_unless_tolerated() -> None:

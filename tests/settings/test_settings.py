@@ -434,10 +434,10 @@ def test_certificate_files_and_a_secret_cannot_be_combined(tmp_path: Path) -> No
 def test_the_discovery_url_can_be_set(
     settings: Callable[..., Settings | ClusterSettings],
 ) -> None:
-    said = settings({"discovery-url": "https://launcher.example:8443/"}, {})
+    configured = settings({"discovery-url": "https://launcher.example:8443/"}, {})
     by_variable = settings({}, {"LAUNCHER_DISCOVERY_URL": "http://[2001:db8::1]/behind/a/proxy"})
 
-    assert said.discovery_url == "https://launcher.example:8443"
+    assert configured.discovery_url == "https://launcher.example:8443"
     assert by_variable.discovery_url == "http://[2001:db8::1]/behind/a/proxy"
     assert settings({}, {}).discovery_url == ""
 
@@ -454,10 +454,10 @@ def test_an_invalid_discovery_url_is_rejected(url: str) -> None:
 
 def test_log_budgets_are_sizes() -> None:
     by_default = settings_from({}, {}).log_budgets
-    said = settings_from({"log-budget": "2Gi"}, {"LAUNCHER_LOG_BUDGET_FRAMEWORK": "64M"}).log_budgets
+    configured = settings_from({"log-budget": "2Gi"}, {"LAUNCHER_LOG_BUDGET_FRAMEWORK": "64M"}).log_budgets
 
     assert (by_default.total, by_default.framework, by_default.reserve) == (10 << 30, 1 << 30, 256 << 20)
-    assert (said.total, said.framework, said.reserve) == (2 << 30, 64_000_000, 256 << 20)
+    assert (configured.total, configured.framework, configured.reserve) == (2 << 30, 64_000_000, 256 << 20)
 
 
 @pytest.mark.parametrize("name", ["log-budget", "log-budget-framework", "log-disk-reserve"])

@@ -268,9 +268,9 @@ def test_handlers_receive_the_final_state_after_any_error(faults: Faults, seed: 
             there = sorted(await contents(store))
             state = random.random()
             if state < 0.4 or not there:
-                informer_told = await store.create(CONFIG_MAPS, a_config_map(f"m{next(numbers)}"))
+                created = await store.create(CONFIG_MAPS, a_config_map(f"m{next(numbers)}"))
                 if random.random() < 0.5:
-                    informer.upsert(informer_told)
+                    informer.upsert(created)
             elif state < 0.7:
                 patch = MergePatch({"data": {"n": str(next(numbers))}})
                 await store.patch(CONFIG_MAPS, *random.choice(there), patch)

@@ -131,10 +131,12 @@ def test_added_values_can_be_tested_and_removed(document: Any, value: Any) -> No
 
 
 def test_the_size_of_copies_is_limited() -> None:
-    bomb = [op("add", "/a", value=["x" * 100])] + [op("copy", "/a/-", **{"from": "/a"}) for _ in range(40)]
+    doubling = [op("add", "/a", value=["x" * 100])] + [
+        op("copy", "/a/-", **{"from": "/a"}) for _ in range(40)
+    ]
 
     with pytest.raises(TooLarge):
-        apply_json_patch({}, bomb)
+        apply_json_patch({}, doubling)
 
 
 def test_a_patch_that_is_nested_too_deeply_is_rejected() -> None:

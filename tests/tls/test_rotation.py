@@ -27,20 +27,20 @@ def first() -> CertificateSet:
     return renew_certificates(StoredCertificates(), NAMES, NOW, published=True).certificates
 
 
-def found(ring: CertificateSet) -> StoredCertificates:
+def found(current: CertificateSet) -> StoredCertificates:
     """The same, found again."""
-    return StoredCertificates(ring.authority, ring.trusted, ring.serving)
+    return StoredCertificates(current.authority, current.trusted, current.serving)
 
 
 def after(
-    ring: CertificateSet, time: timedelta, *, published: bool = True, names: frozenset[str] = NAMES
+    current: CertificateSet, time: timedelta, *, published: bool = True, names: frozenset[str] = NAMES
 ) -> RenewedCertificates:
-    return renew_certificates(found(ring), names, NOW + time, published=published)
+    return renew_certificates(found(current), names, NOW + time, published=published)
 
 
-def is_trusted(ring: CertificateSet, serving: KeyPair, at: datetime) -> bool:
-    """Whether a client that trusts the bundle of *ring* accepts *serving*."""
-    store = verification.Store(list(ring.trusted))
+def is_trusted(current: CertificateSet, serving: KeyPair, at: datetime) -> bool:
+    """Whether a client that trusts the bundle of *current* accepts *serving*."""
+    store = verification.Store(list(current.trusted))
     verifier = verification.PolicyBuilder().store(store).time(at)
     try:
         verifier.build_server_verifier(x509.DNSName("launcher.default.svc")).verify(serving.certificate, [])
@@ -61,31 +61,31 @@ def test_without_stored_certificates_all_are_created() -> None:
 
 
 def test_a_fresh_certificate_is_kept() -> None:
-    ring = first()
+    current = first()
 
-    again = after(ring, timedelta(days=59))
+    again = after(current, timedelta(days=59))
 
-    assert again.certificates == ring
+    assert again.certificates == current
     assert again.reasons == ()
 
 
 def test_a_clock_that_is_minutes_behind_accepts_a_new_certificate() -> None:
-    ring = first()
+    current = first()
 
-    assert is_trusted(ring, ring.serving, NOW - timedelta(minutes=30))
+    assert is_trusted(current, current.serving, NOW - timedelta(minutes=30))
 
 
 def test_a_certificate_is_rotated_after_two_thirds_of_its_lifetime() -> None:
-    ring = first()
+    current = first()
 
-    later = after(ring, SERVING_LIFETIME * 2 / 3 + timedelta(hours=1))
+    later = after(current, SERVING_LIFETIME * 2 / 3 + timedelta(hours=1))
 
-    assert later.certificates.authority == ring.authority
-    assert later.certificates.serving != ring.serving
+    assert later.certificates.authority == current.authority
+    assert later.certificates.serving != current.serving
     assert "two thirds" in later.reasons[0]
 
 
-STRANGERS = new_serving(new_authority(NOW, AUTHORITY_LIFETIME), NAMES, NOW, SERVING_LIFETIME)
+OTHER_AUTHORITY = new_serving(new_authority(NOW, AUTHORITY_LIFETIME), NAMES, NOW, SERVING_LIFETIME)
 
 
 @pytest.mark.parametrize(
@@ -93,20 +93,20 @@ STRANGERS = new_serving(new_authority(NOW, AUTHORITY_LIFETIME), NAMES, NOW, SERV
     [
         pytest.param(None, (), id="no certificate"),
         pytest.param(
-            STRANGERS,
+            OTHER_AUTHORITY,
             ("the certificate is not signed by a trusted authority",),
             id="a stranger has signed it",
         ),
     ],
 )
 def test_an_invalid_certificate_is_replaced(serving: KeyPair | None, reason: tuple[str, ...]) -> None:
-    ring = first()
+    current = first()
 
-    mended = renew_certificates(replace(found(ring), serving=serving), NAMES, NOW, published=False)
+    corrected = renew_certificates(replace(found(current), serving=serving), NAMES, NOW, published=False)
 
-    assert mended.certificates.authority == ring.authority
-    assert is_trusted(mended.certificates, mended.certificates.serving, NOW)
-    assert mended.reasons == reason
+    assert corrected.certificates.authority == current.authority
+    assert is_trusted(corrected.certificates, corrected.certificates.serving, NOW)
+    assert corrected.reasons == reason
 
 
 @pytest.mark.parametrize(
@@ -117,23 +117,23 @@ def test_an_invalid_certificate_is_replaced(serving: KeyPair | None, reason: tup
     ],
 )
 def test_a_certificate_outside_of_its_validity_is_replaced(at: datetime, word: str) -> None:
-    ring = first()
+    current = first()
 
-    mended = renew_certificates(found(ring), NAMES, at, published=False)
+    corrected = renew_certificates(found(current), NAMES, at, published=False)
 
-    assert is_trusted(mended.certificates, mended.certificates.serving, at)
-    assert any(word in reason for reason in mended.reasons)
+    assert is_trusted(corrected.certificates, corrected.certificates.serving, at)
+    assert any(word in reason for reason in corrected.reasons)
 
 
 def test_launchers_with_different_names_converge() -> None:
-    ring = first()
+    current = first()
 
-    more = after(ring, timedelta(), names=frozenset({"launcher.example.com"}))
-    back = after(more.certificates, timedelta())
+    more = after(current, timedelta(), names=frozenset({"launcher.example.com"}))
+    renewed = after(more.certificates, timedelta())
 
     assert server_names(more.certificates.serving.certificate) == NAMES | {"launcher.example.com"}
     assert more.reasons == ("the certificate lacks the names launcher.example.com",)
-    assert back.reasons == ()
+    assert renewed.reasons == ()
 
 
 # A new authority.
@@ -144,22 +144,22 @@ RETIRED = AUTHORITY_LIFETIME * 2 / 3 + timedelta(days=1)
 
 def near_the_end() -> CertificateSet:
     """What is held when the authority is about to have a successor: a fresh certificate."""
-    ring = first()
-    serving = new_serving(ring.authority, NAMES, NOW + RETIRED, SERVING_LIFETIME)
-    return replace(ring, serving=serving)
+    current = first()
+    serving = new_serving(current.authority, NAMES, NOW + RETIRED, SERVING_LIFETIME)
+    return replace(current, serving=serving)
 
 
 def test_a_new_authority_is_published_before_it_is_used() -> None:
-    ring = near_the_end()
+    current = near_the_end()
 
-    begun = after(ring, RETIRED)
+    begun = after(current, RETIRED)
 
-    assert begun.certificates.authority != ring.authority
+    assert begun.certificates.authority != current.authority
     assert begun.certificates.trusted == (
         begun.certificates.authority.certificate,
-        ring.authority.certificate,
+        current.authority.certificate,
     )
-    assert begun.certificates.serving == ring.serving
+    assert begun.certificates.serving == current.serving
     assert "two thirds" in begun.reasons[0]
 
 
@@ -167,11 +167,11 @@ def test_an_authority_is_used_after_it_is_published() -> None:
     begun = after(near_the_end(), RETIRED).certificates
 
     soon = after(begun, RETIRED + PUBLICATION_PERIOD / 2)
-    untold = after(begun, RETIRED + PUBLICATION_PERIOD, published=False)
+    unpublished = after(begun, RETIRED + PUBLICATION_PERIOD, published=False)
     published = after(begun, RETIRED + PUBLICATION_PERIOD, published=True)
 
     assert soon.reasons == ()
-    assert untold.reasons == ()
+    assert unpublished.reasons == ()
     assert is_signed_by(published.certificates.serving.certificate, begun.authority.certificate)
     # Clients with the old bundle and servers with the old certificate stay compatible with the new ones.
     assert is_trusted(published.certificates, begun.serving, NOW + RETIRED + PUBLICATION_PERIOD)
@@ -191,11 +191,11 @@ def test_an_old_authority_is_trusted_as_long_as_anything_signed_by_it_is_valid()
     old = begun.trusted[1]
 
     last_day = after(published, AUTHORITY_LIFETIME - timedelta(days=1)).certificates
-    over = after(last_day, AUTHORITY_LIFETIME)
+    outdated = after(last_day, AUTHORITY_LIFETIME)
 
     assert old in last_day.trusted
-    assert over.certificates.trusted == (begun.authority.certificate,)
-    assert over.reasons == ("an old authority has expired",)
+    assert outdated.certificates.trusted == (begun.authority.certificate,)
+    assert outdated.reasons == ("an old authority has expired",)
 
 
 def test_a_certificate_does_not_outlive_its_authority() -> None:
@@ -207,13 +207,13 @@ def test_a_certificate_does_not_outlive_its_authority() -> None:
 
 
 def test_clients_trust_every_certificate_over_fifty_years() -> None:
-    ring, at = first(), NOW
-    before = ring
+    current, at = first(), NOW
+    before = current
     while at < NOW + timedelta(days=50 * 365):
         at += timedelta(days=20)
-        before, ring = ring, renew_certificates(found(ring), NAMES, at, published=True).certificates
+        before, current = current, renew_certificates(found(current), NAMES, at, published=True).certificates
 
         # One of client and server may be one reconcile behind.
-        assert is_trusted(ring, ring.serving, at)
-        assert is_trusted(before, ring.serving, at)
-        assert is_trusted(ring, before.serving, at)
+        assert is_trusted(current, current.serving, at)
+        assert is_trusted(before, current.serving, at)
+        assert is_trusted(current, before.serving, at)

@@ -12,7 +12,7 @@ from launcher.cli.manifest_file import ManifestFile, load
 from launcher.cli.output.formats import print_list, print_object
 from launcher.cli.output.yaml_format import dump_yaml
 from launcher.converters.conversion import Conversion
-from launcher.converters.registry import convert_to_framework, objects_in
+from launcher.converters.registry import convert_to_framework, objects_in_document
 from launcher.core.errors import InvalidObject, RequestError
 from launcher.core.manifest import validate_framework
 
@@ -56,7 +56,7 @@ def _convert(args: argparse.Namespace) -> int:
 def _results(document: ManifestFile) -> Iterator[_Converted | UsageError]:
     """The Framework or the errors of each object in the document."""
     try:
-        objects = list(objects_in(document.value()))
+        objects = list(objects_in_document(document.value()))
     except RequestError as error:
         yield UsageError(f"{document.name}: {error}")
         return

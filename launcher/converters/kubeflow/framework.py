@@ -5,8 +5,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from launcher.converters.conversion import Conversion
-from launcher.converters.kubeflow.job_spec import KubeflowJob, ReplicaSpec, objects_in
+from launcher.converters.kubeflow.job_spec import KubeflowJob, ReplicaSpec
 from launcher.core.errors import InvalidObject
+from launcher.core.json_access import as_objects
 from launcher.core.names import API_VERSION, KIND, PodIdentityKey
 from launcher.core.pods.services import SERVICES_ANNOTATION, ServiceMode
 from launcher.core.validation.field_errors import forbidden
@@ -87,7 +88,7 @@ def _check_size(job: KubeflowJob, semantics: JobSemantics) -> None:
     size = 0
     for replica in job.replicas:
         containers = sum(
-            map(partial(_gets_variables, job), objects_in(replica.template["spec"]["containers"]))
+            map(partial(_gets_variables, job), as_objects(replica.template["spec"]["containers"]))
         )
         size += containers * sum(map(len, semantics.variables(replica).values()))
         if size > _MAX_VARIABLE_BYTES:
@@ -176,7 +177,7 @@ def _with_peers(container: Any, job: KubeflowJob, replica: ReplicaSpec, variable
     if not isinstance(ports, list) or not isinstance(env, list):
         return container  # an error of the pod
     if family.is_main(container) and not any(
-        port.get("name") == family.port_name for port in objects_in(ports)
+        port.get("name") == family.port_name for port in as_objects(ports)
     ):
         ports = [*ports, {"name": family.port_name, "containerPort": replica.port}]
     remaining = [port for port in env if port not in _overridden(container, variables)]
@@ -189,7 +190,7 @@ def _overridden(container: Json, variables: Mapping[str, str]) -> list[Json]:
     # A name that is not a string is an error of the pod.
     return [
         variable
-        for variable in objects_in(container.get("env"))
+        for variable in as_objects(container.get("env"))
         if isinstance(name := variable.get("name"), str) and name in variables
     ]
 
@@ -216,7 +217,7 @@ def _replica_notes(job: KubeflowJob, replica: ReplicaSpec, semantics: JobSemanti
         yield f"{replica.type}: backoffLimit {job.backoff} does not apply to pods with restartPolicy Always"
     if replica.type not in family.deciding:
         yield f"{replica.type}: not a replica type of {family.kind}; its tasks do not affect the result"
-    containers = [each for each in objects_in(spec["containers"]) if _gets_variables(job, each)]
+    containers = [each for each in as_objects(spec["containers"]) if _gets_variables(job, each)]
     variables = semantics.variables(replica)
     for name in dict.fromkeys(
         each["name"] for container in containers for each in _overridden(container, variables)

@@ -6,6 +6,7 @@ from typing import Any
 
 from launcher.converters.conversion import Fields
 from launcher.core.errors import FieldError
+from launcher.core.json_access import as_objects
 from launcher.core.serialization.index_ranges import INDEXES_END
 from launcher.core.validation.field_errors import duplicate, invalid, required, unsupported
 
@@ -232,7 +233,7 @@ def _port_in(template: Json, fields: Fields, family: JobFamily) -> int | None:
     """The port for peers of the main container, if it has one."""
     match template.get("spec"):
         case {"containers": [*containers]} if main := [each for each in containers if family.is_main(each)]:
-            ports = objects_in(main[0].get("ports"))
+            ports = as_objects(main[0].get("ports"))
             named = (each.get("containerPort") for each in ports if each.get("name") == family.port_name)
             return next(named, None)
         case {"containers": [dict(), *_]} if not family.container:
@@ -245,8 +246,3 @@ def _port_in(template: Json, fields: Fields, family: JobFamily) -> int | None:
             )
             fields.add_error(required(fields.path_of("template.spec.containers"), reason))
             return None
-
-
-def objects_in(value: Any) -> list[Json]:
-    """The objects in a list; other values are errors of the pod."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -11,10 +11,10 @@ from launcher.converters.kubeflow.job_spec import (
     KubeflowJob,
     ReplicaSpec,
     check_single_replica,
-    objects_in,
     read_job,
 )
 from launcher.core.errors import FieldError, InvalidObject
+from launcher.core.json_access import as_objects
 from launcher.core.validation.field_errors import invalid
 
 Json = dict[str, Any]
@@ -57,12 +57,12 @@ def convert(obj: Json) -> Conversion:
 
 def _container_named(job: KubeflowJob, name: str) -> Json | None:
     launcher = job.replica(LAUNCHER)
-    containers = objects_in(launcher.template["spec"]["containers"]) if launcher else []
+    containers = as_objects(launcher.template["spec"]["containers"]) if launcher else []
     return next((container for container in containers if container.get("name") == name), None)
 
 
 def _has_gpus(replica: ReplicaSpec) -> bool:
-    for container in objects_in(replica.template["spec"]["containers"]):
+    for container in as_objects(replica.template["spec"]["containers"]):
         match container.get("resources"):
             case {"limits": dict() as limits} if any(str(name).endswith("/gpu") for name in limits):
                 return True
@@ -103,7 +103,7 @@ class _MpiSemantics:
     def _with_hosts(self, spec: Json) -> Json:
         """The launcher's pod with an init container that writes the hostfile."""
         mount = {"name": _VOLUME, "mountPath": _DIRECTORY}
-        containers = objects_in(spec["containers"])
+        containers = as_objects(spec["containers"])
         main = next(
             (container for container in containers if container.get("name") == self.main), containers[0]
         )
@@ -153,7 +153,7 @@ def _with_server_command(spec: Json) -> Json:
 
 
 def _containers(replica: ReplicaSpec) -> list[Json]:
-    return objects_in(replica.template["spec"]["containers"])
+    return as_objects(replica.template["spec"]["containers"])
 
 
 def _idle(container: Any) -> bool:

@@ -11,10 +11,10 @@ from launcher.converters.kubeflow.job_spec import (
     KubeflowJob,
     ReplicaSpec,
     check_single_replica,
-    objects_in,
     read_job,
 )
 from launcher.core.errors import FieldError, InvalidObject
+from launcher.core.json_access import as_objects
 
 Json = dict[str, Any]
 
@@ -69,7 +69,7 @@ def convert(obj: Json) -> Conversion:
 def _elastic(fields: Fields) -> _Elastic:
     conf = [
         (str(entry.get("key", "")), str(entry.get("value", "")))
-        for entry in objects_in(fields.take("rdzvConf", list) or [])
+        for entry in as_objects(fields.take("rdzvConf", list) or [])
     ]
     elastic = _Elastic(
         minimum=fields.count("minReplicas"),

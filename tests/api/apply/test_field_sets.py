@@ -71,12 +71,12 @@ def test_a_field_that_is_taken_out_is_gone_and_no_other_changes(obj: Json, data:
     left = without(obj, taken)
 
     for path in fields:
-        if any(path[: len(gone)] == gone for gone in taken):
+        if any(path[: len(removed)] == removed for removed in taken):
             assert not is_set(left, path)
         else:
             assert is_same(obj, left, path)
     assert fields_in(left) >= {
-        path for path in fields if not any(path[: len(gone)] == gone for gone in taken)
+        path for path in fields if not any(path[: len(removed)] == removed for removed in taken)
     }
 
 

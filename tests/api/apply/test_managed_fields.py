@@ -71,7 +71,7 @@ def test_what_was_there_before_the_first_apply_has_an_owner_of_its_own() -> None
     )
 
 
-def noted(config: Json, live: Json) -> Json:
+def with_last_applied(config: Json, live: Json) -> Json:
     """*live* with the note that kubectl has applied *config*."""
     annotations = {LAST_APPLIED: orjson.dumps(config).decode()}
     return {**live, "metadata": {**live["metadata"], "annotations": annotations}}
@@ -79,7 +79,9 @@ def noted(config: Json, live: Json) -> Json:
 
 def test_kubectl_owns_what_it_has_applied_by_itself_and_nobody_owns_its_note() -> None:
     config = a_framework(a_role(startAfter=[{"role": "ps"}]), a_role("ps"), description="d")
-    live = noted(config, stored({**config, "spec": {**config["spec"], "description": "another's"}}))
+    live = with_last_applied(
+        config, stored({**config, "spec": {**config["spec"], "description": "another's"}})
+    )
 
     owners = initial_managers(live, "kubectl", NOW)
 
@@ -90,7 +92,7 @@ def test_kubectl_owns_what_it_has_applied_by_itself_and_nobody_owns_its_note() -
 def test_a_note_of_kubectl_is_nothing_to_another() -> None:
     config = a_framework()
 
-    owners = initial_managers(noted(config, stored(config)), "one", NOW)
+    owners = initial_managers(with_last_applied(config, stored(config)), "one", NOW)
 
     assert [owner.manager for owner in owners] == [BEFORE_FIRST_APPLY]
 
@@ -110,9 +112,9 @@ def test_a_note_that_says_nothing_is_passed_over(note: str) -> None:
 
 def test_a_field_that_another_owns_is_not_changed_without_a_word() -> None:
     live, owners = created(a_framework(description="one"))
-    wish = a_framework(a_role(tasks=9), description="two")
+    desired = a_framework(a_role(tasks=9), description="two")
 
-    found = manager_conflicts(live, stored(wish), owners, fields_in(wish), "two")
+    found = manager_conflicts(live, stored(desired), owners, fields_in(desired), "two")
 
     assert [(clash.manager.manager, clash.field) for clash in found] == [
         ("one", ".spec.description"),
@@ -122,41 +124,41 @@ def test_a_field_that_another_owns_is_not_changed_without_a_word() -> None:
 
 def test_the_same_value_is_shared() -> None:
     live, owners = created(a_framework(description="one"))
-    wanted = fields_in(a_framework(description="one"))
+    desired = fields_in(a_framework(description="one"))
 
-    assert not manager_conflicts(live, live, owners, wanted, "two")
-    shared = managers_after_apply(live, live, owners, wanted, "two", LATER)
-    assert fields_of(shared, "one") == fields_of(shared, "two") == wanted
+    assert not manager_conflicts(live, live, owners, desired, "two")
+    shared = managers_after_apply(live, live, owners, desired, "two", LATER)
+    assert fields_of(shared, "one") == fields_of(shared, "two") == desired
 
 
 def test_one_manager_that_applies_is_not_the_same_as_when_it_updates() -> None:
     live = stored(a_framework(description="d"))
     owners = (an_owner("one", DESCRIPTION, operation=ManagerOperation.UPDATE),)
-    wish = {"spec": {"description": "new"}}
+    desired = {"spec": {"description": "new"}}
 
-    found = manager_conflicts(live, stored(a_framework(description="new")), owners, fields_in(wish), "one")
+    found = manager_conflicts(live, stored(a_framework(description="new")), owners, fields_in(desired), "one")
 
     assert [str(clash.manager) for clash in found] == [f'"one" using launcher.microsoft.com/v1 at {NOW}']
 
 
 def test_kubectl_goes_on_with_what_it_has_applied_by_itself() -> None:
     config = a_framework(description="old")
-    live = noted(config, stored(config))
+    live = with_last_applied(config, stored(config))
     owners = (an_owner("kubectl-client-side-apply", DESCRIPTION, operation=ManagerOperation.UPDATE),)
-    new, wanted = stored(a_framework(description="new")), frozenset({DESCRIPTION})
+    new, desired = stored(a_framework(description="new")), frozenset({DESCRIPTION})
 
-    assert not manager_conflicts(live, new, owners, wanted, "kubectl")
-    assert manager_conflicts(live, new, owners, wanted, "another")
+    assert not manager_conflicts(live, new, owners, desired, "kubectl")
+    assert manager_conflicts(live, new, owners, desired, "another")
 
 
 def test_force_moves_what_changes_and_nothing_else() -> None:
     live, owners = created(a_framework(description="one"))
-    wish = a_framework(description="two")
+    desired = a_framework(description="two")
 
-    moved = managers_after_apply(live, stored(wish), owners, fields_in(wish), "two", LATER)
+    moved = managers_after_apply(live, stored(desired), owners, fields_in(desired), "two", LATER)
 
-    assert fields_of(moved, "one") == fields_in(wish) - {DESCRIPTION}
-    assert fields_of(moved, "two") == fields_in(wish)
+    assert fields_of(moved, "one") == fields_in(desired) - {DESCRIPTION}
+    assert fields_of(moved, "two") == fields_in(desired)
 
 
 # What is no longer applied
@@ -186,12 +188,12 @@ def test_a_map_goes_whole_so_that_no_defaults_of_it_stay() -> None:
 
 
 def test_a_role_goes_whole_unless_another_owns_something_in_it() -> None:
-    mine = an_owner("one", WORKER, (*WORKER, "f:name"), PS, (*PS, "f:name"), (*PS, "f:task"))
+    manager = an_owner("one", WORKER, (*WORKER, "f:name"), PS, (*PS, "f:name"), (*PS, "f:task"))
     other = an_owner("two", (*PS, "f:taskNumber"))
 
-    gone = dropped_fields((mine, other), frozenset(), "one")
+    dropped = dropped_fields((manager, other), frozenset(), "one")
 
-    assert gone == {WORKER, (*PS, "f:name"), (*PS, "f:task")}
+    assert dropped == {WORKER, (*PS, "f:name"), (*PS, "f:task")}
 
 
 def test_the_metadata_itself_never_goes() -> None:
@@ -300,7 +302,7 @@ def test_an_owner_is_told_as_kubernetes_tells_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "said"),
+    ("entries", "message"),
     [
         pytest.param({}, "must be a list", id="no list"),
         pytest.param(["one"], r"\[0\] must be an object", id="no object"),
@@ -313,6 +315,6 @@ def test_an_owner_is_told_as_kubernetes_tells_it() -> None:
         pytest.param([{"operation": "Apply"}] * 2, "one entry per manager", id="twice"),
     ],
 )
-def test_a_record_of_another_form_is_rejected(entries: Any, said: str) -> None:
-    with pytest.raises(BadRequest, match=said):
+def test_a_record_of_another_form_is_rejected(entries: Any, message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
         managers_from_json(entries)

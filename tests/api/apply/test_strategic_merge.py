@@ -254,12 +254,12 @@ async def test_the_result_of_a_strategic_patch_is_validated(api: Api) -> None:
     wrong = await api.patch(
         f"{CORE}/pods/p", spec(containers=[{"name": "main", "image": "other"}]), STRATEGIC
     )
-    senseless = await api.patch(f"{CORE}/pods/p", {"metadata": {"$patch": "remove"}}, STRATEGIC)
-    emptied = await api.patch(f"{CORE}/pods/p", {"$patch": "delete"}, STRATEGIC)
+    unknown_directive = await api.patch(f"{CORE}/pods/p", {"metadata": {"$patch": "remove"}}, STRATEGIC)
+    deleted_all = await api.patch(f"{CORE}/pods/p", {"$patch": "delete"}, STRATEGIC)
 
     assert causes(wrong.failure(422, "Invalid")) == {"spec.containers": "FieldValueForbidden"}
-    senseless.failure(400, "BadRequest")
-    emptied.failure(400, "BadRequest")
+    unknown_directive.failure(400, "BadRequest")
+    deleted_all.failure(400, "BadRequest")
 
 
 async def test_frameworks_do_not_support_strategic_patches(api: Api) -> None:

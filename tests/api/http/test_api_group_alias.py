@@ -215,8 +215,8 @@ async def test_the_status_in_the_alias_group_has_an_entry_for_each_task(api: Api
 
 async def test_a_malformed_status_is_returned_unchanged(api: Api) -> None:
     await made(api)
-    strange = {"attemptStatus": {"taskRoleStatuses": [{"foldedTasks": 7}]}}
+    malformed = {"attemptStatus": {"taskRoleStatuses": [{"foldedTasks": 7}]}}
     stored = await api.store.get(FRAMEWORKS, "default", "a")
-    await api.store.update_status(FRAMEWORKS, {**stored, "status": strange})
+    await api.store.update_status(FRAMEWORKS, {**stored, "status": malformed})
 
-    assert (await api.get(SECOND_A)).json()["status"] == strange
+    assert (await api.get(SECOND_A)).json()["status"] == malformed

@@ -19,15 +19,15 @@ def number(value: int) -> bytes:
     return bytes([low | 0x80]) + number(rest) if rest else bytes([low])
 
 
-def field(place: int, content: bytes | str | int) -> bytes:
+def field(number_of_field: int, content: bytes | str | int) -> bytes:
     if isinstance(content, int):
-        return number(place << 3) + number(content)
+        return number(number_of_field << 3) + number(content)
     content = content.encode() if isinstance(content, str) else content
-    return number(place << 3 | 2) + number(len(content)) + content
+    return number(number_of_field << 3 | 2) + number(len(content)) + content
 
 
-def entry(place: int, key: str, value: bytes | str) -> bytes:
-    return field(place, field(1, key) + field(2, value))
+def entry(number_of_field: int, key: str, value: bytes | str) -> bytes:
+    return field(number_of_field, field(1, key) + field(2, value))
 
 
 def sent(raw: bytes, kind: str) -> bytes:

@@ -30,7 +30,9 @@ class GuardedServer:
         self.visited.append(request.path)
         return web.Response(text="inside")
 
-    async def knock(self, *headers: str, method: str = "GET", path: str = "/apis", body: bytes = b"") -> int:
+    async def status_of(
+        self, *headers: str, method: str = "GET", path: str = "/apis", body: bytes = b""
+    ) -> int:
         """Returns the status code for exactly these headers; @ is the address of the server."""
         assert self.server is not None
         lines = [f"{method} {path} HTTP/1.1", *headers, f"Content-Length: {len(body)}", "Connection: close"]
@@ -52,14 +54,14 @@ async def run_guarded(guard: AccessGuard) -> AsyncIterator[GuardedServer]:
 
 
 @pytest.fixture
-async def laptop() -> AsyncIterator[GuardedServer]:
+async def open_server() -> AsyncIterator[GuardedServer]:
     """A server without a token."""
     async with run_guarded(AccessGuard(LOOPBACK)) as guarded:
         yield guarded
 
 
 @pytest.fixture
-async def machine() -> AsyncIterator[GuardedServer]:
+async def token_server() -> AsyncIterator[GuardedServer]:
     """A server with a token."""
     async with run_guarded(AccessGuard(LOOPBACK, TOKEN)) as guarded:
         yield guarded
@@ -69,8 +71,8 @@ async def machine() -> AsyncIterator[GuardedServer]:
     "host",
     ["127.0.0.1:8080", "127.0.0.1", "localhost", "LOCALHOST:8080", "localhost.", "[::1]:8080", "[::1]"],
 )
-async def test_allowed_hosts_are_accepted(laptop: GuardedServer, host: str) -> None:
-    assert await laptop.knock(f"Host: {host}") == 200
+async def test_allowed_hosts_are_accepted(open_server: GuardedServer, host: str) -> None:
+    assert await open_server.status_of(f"Host: {host}") == 200
 
 
 @pytest.mark.parametrize(
@@ -94,20 +96,22 @@ async def test_allowed_hosts_are_accepted(laptop: GuardedServer, host: str) -> N
         pytest.param(("Host: evil.example", BEARER), id="and a token"),
     ],
 )
-async def test_check_114_other_hosts_are_rejected(laptop: GuardedServer, headers: tuple[str, ...]) -> None:
-    assert await laptop.knock(*headers) in (400, 403)
-    assert laptop.visited == []
+async def test_check_114_other_hosts_are_rejected(
+    open_server: GuardedServer, headers: tuple[str, ...]
+) -> None:
+    assert await open_server.status_of(*headers) in (400, 403)
+    assert open_server.visited == []
 
 
-async def test_check_114_a_request_without_a_host_is_rejected(laptop: GuardedServer) -> None:
-    assert laptop.server is not None
-    response = await laptop.server.raw(b"GET /apis HTTP/1.0\r\n\r\n")
+async def test_check_114_a_request_without_a_host_is_rejected(open_server: GuardedServer) -> None:
+    assert open_server.server is not None
+    response = await open_server.server.raw(b"GET /apis HTTP/1.0\r\n\r\n")
 
     assert response.startswith(b"HTTP/1.0 403 ")
 
 
-async def test_check_114_the_host_in_the_request_line_does_not_count(laptop: GuardedServer) -> None:
-    assert await laptop.knock("Host: evil.example", path="http://localhost/apis") == 403
+async def test_check_114_the_host_in_the_request_line_does_not_count(open_server: GuardedServer) -> None:
+    assert await open_server.status_of("Host: evil.example", path="http://localhost/apis") == 403
 
 
 @pytest.mark.parametrize(
@@ -121,28 +125,31 @@ async def test_check_114_the_host_in_the_request_line_does_not_count(laptop: Gua
         pytest.param("", id="nothing"),
     ],
 )
-async def test_check_114_cross_origin_requests_are_rejected(laptop: GuardedServer, origin: str) -> None:
-    assert await laptop.knock(OWN, f"Origin: {origin}") == 403
-    assert laptop.visited == []
+async def test_check_114_cross_origin_requests_are_rejected(open_server: GuardedServer, origin: str) -> None:
+    assert await open_server.status_of(OWN, f"Origin: {origin}") == 403
+    assert open_server.visited == []
 
 
-async def test_same_origin_requests_are_accepted(laptop: GuardedServer) -> None:
-    assert await laptop.knock(OWN, "Origin: http://@", "Sec-Fetch-Site: same-origin", method="POST") == 200
-    assert await laptop.knock(OWN, "Sec-Fetch-Site: none") == 200
+async def test_same_origin_requests_are_accepted(open_server: GuardedServer) -> None:
+    assert (
+        await open_server.status_of(OWN, "Origin: http://@", "Sec-Fetch-Site: same-origin", method="POST")
+        == 200
+    )
+    assert await open_server.status_of(OWN, "Sec-Fetch-Site: none") == 200
 
 
 async def test_with_tls_the_own_origin_is_https() -> None:
     async def enter(request: web.Request) -> web.StreamResponse:
         return web.Response()
 
-    async def knock(origin: str) -> int:
+    async def code_for(origin: str) -> int:
         headers = {"Host": "localhost", "Origin": origin}
         request = make_mocked_request("POST", "/apis", headers, sslcontext=ssl.create_default_context())
         return (await AccessGuard(LOOPBACK).middleware(request, enter)).status
 
-    assert await knock("https://localhost") == 200
+    assert await code_for("https://localhost") == 200
     with pytest.raises(Forbidden):
-        await knock("http://localhost")
+        await code_for("http://localhost")
 
 
 @pytest.mark.parametrize(
@@ -157,36 +164,39 @@ async def test_with_tls_the_own_origin_is_https() -> None:
         pytest.param(("Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: none"), id="two values"),
     ],
 )
-async def test_no_page_can_post_a_framework(laptop: GuardedServer, headers: tuple[str, ...]) -> None:
+async def test_no_page_can_post_a_framework(open_server: GuardedServer, headers: tuple[str, ...]) -> None:
     body = b'{"kind": "Framework"}'
 
-    assert await laptop.knock(OWN, *headers, method="POST", body=body) == 403
-    assert laptop.visited == []
+    assert await open_server.status_of(OWN, *headers, method="POST", body=body) == 403
+    assert open_server.visited == []
 
 
-async def test_no_page_can_make_an_image_of_a_watch(laptop: GuardedServer) -> None:
+async def test_no_page_can_make_an_image_of_a_watch(open_server: GuardedServer) -> None:
     path = "/apis/launcher.microsoft.com/v1/frameworks?watch=1"
 
-    assert await laptop.knock(OWN, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Dest: image", path=path) == 403
-    assert laptop.visited == []
+    assert (
+        await open_server.status_of(OWN, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Dest: image", path=path)
+        == 403
+    )
+    assert open_server.visited == []
 
 
-async def test_a_cors_preflight_is_rejected(laptop: GuardedServer) -> None:
-    asked = (OWN, "Origin: http://evil.example", "Access-Control-Request-Method: PUT")
+async def test_a_cors_preflight_is_rejected(open_server: GuardedServer) -> None:
+    preflight = (OWN, "Origin: http://evil.example", "Access-Control-Request-Method: PUT")
 
-    assert await laptop.knock(*asked, method="OPTIONS") == 403
+    assert await open_server.status_of(*preflight, method="OPTIONS") == 403
 
 
-async def test_the_body_of_a_rejected_request_is_not_awaited(laptop: GuardedServer) -> None:
-    assert laptop.server is not None
+async def test_the_body_of_a_rejected_request_is_not_awaited(open_server: GuardedServer) -> None:
+    assert open_server.server is not None
     head = b"POST /apis HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 3000000\r\n\r\n"
 
-    assert await laptop.server.first_line(head) == b"HTTP/1.1 403 Forbidden\r\n"
+    assert await open_server.server.first_line(head) == b"HTTP/1.1 403 Forbidden\r\n"
 
 
-async def test_the_token_is_accepted(machine: GuardedServer) -> None:
-    assert await machine.knock(OWN, BEARER) == 200
-    assert await machine.knock(OWN, f"authorization: bearer  {TOKEN}") == 200
+async def test_the_token_is_accepted(token_server: GuardedServer) -> None:
+    assert await token_server.status_of(OWN, BEARER) == 200
+    assert await token_server.status_of(OWN, f"authorization: bearer  {TOKEN}") == 200
 
 
 @pytest.mark.parametrize(
@@ -204,27 +214,29 @@ async def test_the_token_is_accepted(machine: GuardedServer) -> None:
         pytest.param((f"Cookie: token={TOKEN}",), id="a cookie"),
     ],
 )
-async def test_check_082_other_tokens_are_rejected(machine: GuardedServer, headers: tuple[str, ...]) -> None:
-    assert await machine.knock(OWN, *headers) == 401
-    assert machine.visited == []
+async def test_check_082_other_tokens_are_rejected(
+    token_server: GuardedServer, headers: tuple[str, ...]
+) -> None:
+    assert await token_server.status_of(OWN, *headers) == 401
+    assert token_server.visited == []
 
 
-async def test_check_082_an_unauthorized_response_has_no_details(machine: GuardedServer) -> None:
-    assert machine.server is not None
-    response = await machine.server.client.get("/apis", Authorization="Bearer wrong")
+async def test_check_082_an_unauthorized_response_has_no_details(token_server: GuardedServer) -> None:
+    assert token_server.server is not None
+    response = await token_server.server.client.get("/apis", Authorization="Bearer wrong")
 
     assert response.failure(401, "Unauthorized")["message"] == "Unauthorized"
     assert "WWW-Authenticate" not in response.headers
 
 
-async def test_a_token_in_the_url_is_not_accepted(machine: GuardedServer) -> None:
-    assert await machine.knock(OWN, path=f"/apis?access_token={TOKEN.replace(' ', '+')}") == 401
+async def test_a_token_in_the_url_is_not_accepted(token_server: GuardedServer) -> None:
+    assert await token_server.status_of(OWN, path=f"/apis?access_token={TOKEN.replace(' ', '+')}") == 401
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz/store", "/version", "/version/"])
-async def test_probes_need_no_token(machine: GuardedServer, path: str) -> None:
-    assert await machine.knock(OWN, path=path) == 200
-    assert await machine.knock("Host: evil.example", path=path) == 403
+async def test_probes_need_no_token(token_server: GuardedServer, path: str) -> None:
+    assert await token_server.status_of(OWN, path=path) == 200
+    assert await token_server.status_of("Host: evil.example", path=path) == 403
 
 
 @pytest.mark.parametrize(
@@ -241,32 +253,32 @@ async def test_probes_need_no_token(machine: GuardedServer, path: str) -> None:
         "/version;/apis",
     ],
 )
-async def test_only_exact_probe_paths_need_no_token(machine: GuardedServer, path: str) -> None:
-    assert await machine.knock(OWN, path=path) == 401
-    assert machine.visited == []
+async def test_only_exact_probe_paths_need_no_token(token_server: GuardedServer, path: str) -> None:
+    assert await token_server.status_of(OWN, path=path) == 401
+    assert token_server.visited == []
 
 
-async def test_check_080_headers_of_an_authenticating_proxy_are_ignored(machine: GuardedServer) -> None:
+async def test_check_080_headers_of_an_authenticating_proxy_are_ignored(token_server: GuardedServer) -> None:
     spoofed = ("X-Remote-User: admin", "X-Remote-Group: system:masters", "X-Forwarded-For: 127.0.0.1")
 
-    assert await machine.knock(OWN, *spoofed) == 401
+    assert await token_server.status_of(OWN, *spoofed) == 401
 
 
 @pytest.mark.parametrize(
     "header", ["Impersonate-User: bob", "impersonate-group: g", "Impersonate-Extra-x: y"]
 )
 async def test_check_081_impersonation_is_rejected(
-    laptop: GuardedServer, machine: GuardedServer, header: str
+    open_server: GuardedServer, token_server: GuardedServer, header: str
 ) -> None:
-    assert await laptop.knock(OWN, header) == 403
-    assert await machine.knock(OWN, header) == 401
-    assert await machine.knock(OWN, BEARER, header) == 403
-    assert laptop.visited == machine.visited == []
+    assert await open_server.status_of(OWN, header) == 403
+    assert await token_server.status_of(OWN, header) == 401
+    assert await token_server.status_of(OWN, BEARER, header) == 403
+    assert open_server.visited == token_server.visited == []
 
 
-async def test_hosts_can_be_added(laptop: GuardedServer) -> None:
+async def test_hosts_can_be_added(open_server: GuardedServer) -> None:
     async with run_guarded(AccessGuard(LOOPBACK | {"Launcher.Example"}, TOKEN)) as guarded:
-        assert await guarded.knock("Host: launcher.example:443", BEARER) == 200
+        assert await guarded.status_of("Host: launcher.example:443", BEARER) == 200
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.7", "::1", "[::1]", "localhost"])

@@ -135,11 +135,11 @@ async def test_requests_in_flight_are_shown(path: str, name: str) -> None:
     app.router.add_get(PATH, blocking.enter)
     async with running(app) as server, asyncio.TaskGroup() as tasks:
         before = (await samples(server.client))[name]
-        asked = tasks.create_task(server.client.get(path))
+        request = tasks.create_task(server.client.get(path))
         await blocking.reached.wait()
         during = (await samples(server.client))[name]
         blocking.leave.set()
-        await asked
+        await request
         done = await samples(server.client)
 
     assert during - before == 1

@@ -194,8 +194,8 @@ async def test_check_109_watches_and_logs_end_properly_when_the_server_drains(pa
 
 
 async def test_watches_end_at_different_times() -> None:
-    chances = iter([0.0, 1.0, 1.0])
-    work, limits = ControlledHandlers(), RequestLimits(jitter=lambda: next(chances))
+    jitters = iter([0.0, 1.0, 1.0])
+    work, limits = ControlledHandlers(), RequestLimits(jitter=lambda: next(jitters))
     async with limited(work, limits) as server, server.client.watch(WATCH), server.client.watch(WATCH):
         await work.until_busy(2)
         limits.drain(within=3600.0)
@@ -252,7 +252,7 @@ async def test_a_slow_body_times_out() -> None:
         head = f"POST {PODS} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
         writer.write(head.encode())
         await work.until_busy(1)
-        async with trickling(writer):
+        async with sending_slowly(writer):
             assert (await reader.readline()).startswith(b"HTTP/1.1 504 ")
             await until_closed(reader)
 
@@ -265,7 +265,7 @@ async def test_slow_headers_time_out() -> None:
         server.connection() as (reader, writer),
     ):
         writer.write(f"GET {PODS} HTTP/1.1\r\nHost: localhost\r\nX-Long: ".encode())
-        async with trickling(writer):
+        async with sending_slowly(writer):
             assert await until_closed(reader) == b""
 
 
@@ -278,15 +278,15 @@ async def until_closed(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def trickling(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+async def sending_slowly(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
     """Sends a byte now and then during the block."""
 
-    async def trickle() -> None:
+    async def send_slowly() -> None:
         while not writer.is_closing():
             writer.write(b"x")
             await asyncio.sleep(0.02)
 
-    task = asyncio.create_task(trickle())
+    task = asyncio.create_task(send_slowly())
     try:
         yield
     finally:
@@ -327,12 +327,12 @@ async def test_a_body_with_a_too_large_content_length_is_not_awaited() -> None:
 
 
 async def test_a_compressed_body_is_not_decompressed() -> None:
-    bomb = gzip.compress(b"x" * 1_000_000)
+    compressed = gzip.compress(b"x" * 1_000_000)
     head = f"POST {PODS} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Encoding: gzip\r\n"
     async with limited(ControlledHandlers(), RequestLimits()) as server:
-        answer = await server.raw(f"{head}Content-Length: {len(bomb)}\r\n\r\n".encode() + bomb)
+        answer = await server.raw(f"{head}Content-Length: {len(compressed)}\r\n\r\n".encode() + compressed)
 
-    assert answer.endswith(f"\r\n\r\n{len(bomb)}".encode())
+    assert answer.endswith(f"\r\n\r\n{len(compressed)}".encode())
 
 
 async def test_check_111_long_selectors_and_tokens_are_accepted() -> None:

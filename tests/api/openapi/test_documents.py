@@ -10,7 +10,7 @@ from schemas.generate.pod_descriptions import UNDESCRIBED
 from tests.api.client import Client
 from tests.api.servers import make_application, running
 
-ASKED_BY_OLD_KUBECTL = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+ACCEPT_OF_OLD_KUBECTL = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 OURS = "apis/launcher.microsoft.com/v1"
 ITEM = "/apis/launcher.microsoft.com/v1/namespaces/{namespace}/frameworks/{name}"
@@ -98,13 +98,13 @@ async def test_every_field_of_a_framework_has_a_description(client: Client) -> N
 async def test_every_field_of_a_pod_has_a_description(client: Client) -> None:
     schemas = (await document(client, "api/v1"))["components"]["schemas"]
 
-    silent = [
+    undescribed = [
         bare
         for name, schema in schemas.items()
         if name.rpartition(".")[2] not in UNDESCRIBED
         for bare in without_description(schema, name)
     ]
-    assert silent == []
+    assert undescribed == []
 
 
 async def test_the_status_is_described_and_preserves_unknown_fields(client: Client) -> None:
@@ -181,7 +181,7 @@ async def test_only_supported_verbs_are_described(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "accept", [ASKED_BY_OLD_KUBECTL, PROTOBUF, f"{ASKED_BY_OLD_KUBECTL},application/json"]
+    "accept", [ACCEPT_OF_OLD_KUBECTL, PROTOBUF, f"{ACCEPT_OF_OLD_KUBECTL},application/json"]
 )
 async def test_check_004_old_kubectl_gets_protobuf(client: Client, accept: str) -> None:
     response = await client.get("/openapi/v2", accept)

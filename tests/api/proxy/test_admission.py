@@ -17,19 +17,19 @@ from tests.api.proxy.fake_api_server import FakeApiServer
 from tests.api.proxy.proxies import ProxyClient, run_proxy
 from tests.api.samples import ALL, A, B, Json, framework, with_spec
 
-_MISSPELT = (
+_WARNING = (
     '299 - "unknown field \\"spec.taskRoles[0].task.pod.spec.containers[0].olumeMounts\\"; '
     'did you mean \\"volumeMounts\\"?"'
 )
 
 
-def misspelt() -> Json:
+def misspelled() -> Json:
     obj = framework()
     obj["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["containers"][0]["olumeMounts"] = []
     return obj
 
 
-def placed(obj: Json) -> Json:
+def with_namespace(obj: Json) -> Json:
     """As the API server gets it."""
     complete = with_defaults(obj)
     complete["metadata"]["namespace"] = "default"
@@ -45,7 +45,7 @@ async def test_a_new_framework_is_forwarded_with_its_defaults(
 
     assert answer.status == 200
     assert cluster.last.path == path
-    assert cluster.last.json() == placed(framework()) != framework()
+    assert cluster.last.json() == with_namespace(framework()) != framework()
     assert cluster.last.headers["Content-Type"] == JSON
 
 
@@ -56,14 +56,14 @@ async def test_a_replaced_framework_is_forwarded_with_its_defaults(
 
     await proxy.put(A, given)
 
-    assert cluster.last.json() == placed(given)
+    assert cluster.last.json() == with_namespace(given)
 
 
 @pytest.mark.parametrize("media", [YAML, "application/x-yaml", "text/yaml; charset=utf-8"])
 async def test_yaml_is_forwarded_as_json(proxy: ProxyClient, cluster: FakeApiServer, media: str) -> None:
     await proxy.post(B, yaml.safe_dump(framework()), media)
 
-    assert cluster.last.json() == placed(framework())
+    assert cluster.last.json() == with_namespace(framework())
     assert cluster.last.headers["Content-Type"] == JSON
 
 
@@ -74,7 +74,7 @@ async def test_a_large_framework_is_validated_like_a_small_one(
 
     await proxy.post(B, yaml.safe_dump(large), YAML)
 
-    assert cluster.last.json() == placed(large)
+    assert cluster.last.json() == with_namespace(large)
 
 
 async def test_warnings_of_the_proxy_are_added_to_those_of_the_api_server(
@@ -84,9 +84,9 @@ async def test_warnings_of_the_proxy_are_added_to_those_of_the_api_server(
         return web.json_response({}, status=201, headers={"Warning": '299 - "theirs"'})
 
     cluster.answer = answer
-    answered = await proxy.post(B, misspelt())
+    answered = await proxy.post(B, misspelled())
 
-    assert (answered.status, answered.warnings) == (201, ['299 - "theirs"', _MISSPELT])
+    assert (answered.status, answered.warnings) == (201, ['299 - "theirs"', _WARNING])
     # A newer release of Kubernetes may define the field of the pod template.
     containers = cluster.last.json()["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["containers"]
     assert "olumeMounts" in containers[0]
@@ -94,19 +94,19 @@ async def test_warnings_of_the_proxy_are_added_to_those_of_the_api_server(
 
 async def test_a_warning_of_the_webhook_is_not_repeated(proxy: ProxyClient, cluster: FakeApiServer) -> None:
     async def answer(_: web.Request) -> web.Response:
-        return web.json_response({}, headers={"Warning": _MISSPELT})
+        return web.json_response({}, headers={"Warning": _WARNING})
 
     cluster.answer = answer
 
-    assert (await proxy.post(B, misspelt())).warnings == [_MISSPELT]
+    assert (await proxy.post(B, misspelled())).warnings == [_WARNING]
 
 
 async def test_unknown_fields_are_handled_as_fieldvalidation_requests(
     proxy: ProxyClient, cluster: FakeApiServer
 ) -> None:
-    strict = await proxy.post(f"{B}?fieldValidation=Strict", misspelt())
-    ignored = await proxy.post(f"{B}?fieldValidation=Ignore", misspelt())
-    odd = await proxy.post(f"{B}?fieldValidation=Odd", misspelt())
+    strict = await proxy.post(f"{B}?fieldValidation=Strict", misspelled())
+    ignored = await proxy.post(f"{B}?fieldValidation=Ignore", misspelled())
+    odd = await proxy.post(f"{B}?fieldValidation=Odd", misspelled())
 
     assert "olumeMounts" in strict.failure(400, "BadRequest")["message"]
     assert (ignored.status, ignored.warnings) == (200, [])
@@ -196,7 +196,7 @@ async def test_an_apply_is_forwarded_unchanged(proxy: ProxyClient, cluster: Fake
 
 
 @pytest.fixture
-async def strict_door(cluster: FakeApiServer) -> AsyncIterator[ProxyClient]:
+async def strict_proxy(cluster: FakeApiServer) -> AsyncIterator[ProxyClient]:
     """A policy that forbids the host network."""
     policy = AdmissionPolicy(host_network=False)
     async with run_proxy(
@@ -205,11 +205,11 @@ async def strict_door(cluster: FakeApiServer) -> AsyncIterator[ProxyClient]:
         yield running
 
 
-async def test_the_admission_policy_is_enforced(strict_door: ProxyClient, cluster: FakeApiServer) -> None:
-    asking = builders.a_framework(name="a")
-    asking["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["hostNetwork"] = True
+async def test_the_admission_policy_is_enforced(strict_proxy: ProxyClient, cluster: FakeApiServer) -> None:
+    forbidden = builders.a_framework(name="a")
+    forbidden["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["hostNetwork"] = True
 
-    reported = (await strict_door.post(B, asking)).failure(422, "Invalid")
+    reported = (await strict_proxy.post(B, forbidden)).failure(422, "Invalid")
 
     assert "hostNetwork" in reported["message"]
     assert cluster.requests == []

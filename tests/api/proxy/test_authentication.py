@@ -20,14 +20,14 @@ from tests.api.proxy.proxies import TOKEN, ProxyClient, run_proxy
 from tests.api.samples import A, B, framework
 from tests.cluster.pki import Authority, Certificate
 
-NOBODY: dict[str, str] = {}
+NO_HEADERS: dict[str, str] = {}
 
 
 @pytest.fixture
 async def anonymous(cluster: FakeApiServer) -> AsyncIterator[ProxyClient]:
     """A client of the proxy without credentials."""
     async with run_proxy(
-        ClusterConfig(cluster.url, FixedHeader(LAUNCHER_CREDENTIALS)), headers=NOBODY
+        ClusterConfig(cluster.url, FixedHeader(LAUNCHER_CREDENTIALS)), headers=NO_HEADERS
     ) as running:
         yield running
 
@@ -85,11 +85,9 @@ async def test_the_launchers_client_certificate_is_not_used_for_callers(tmp_path
 
 
 async def test_an_untrusted_api_server_gets_no_credentials(tmp_path: Path) -> None:
-    believed, other = Authority(tmp_path / "pki"), Authority(tmp_path / "other")
+    trusted, other = Authority(tmp_path / "pki"), Authority(tmp_path / "other")
     async with secured(other) as cluster:
-        access = ClusterConfig(
-            cluster.url, FixedHeader(LAUNCHER_CREDENTIALS), ClientTls(believed.certificate)
-        )
+        access = ClusterConfig(cluster.url, FixedHeader(LAUNCHER_CREDENTIALS), ClientTls(trusted.certificate))
         async with run_proxy(access) as proxy:
             reported = (await proxy.get(B)).failure(503, "ServiceUnavailable")
 
@@ -136,7 +134,7 @@ async def certified(
     shown: Certificate | None,
     *,
     credentials: Credentials | None = None,
-    headers: Mapping[str, str] = NOBODY,
+    headers: Mapping[str, str] = NO_HEADERS,
 ) -> AsyncIterator[ProxyClient]:
     """A proxy that requests certificates, and a client with the *shown* one."""
     server, listen = authority.server(), server_context()
@@ -157,7 +155,7 @@ def authority(tmp_path: Path) -> Authority:
 
 
 async def called(
-    cluster: FakeApiServer, authority: Authority, shown: Certificate, headers: Mapping[str, str] = NOBODY
+    cluster: FakeApiServer, authority: Authority, shown: Certificate, headers: Mapping[str, str] = NO_HEADERS
 ) -> HttpResponse:
     async with certified(cluster, authority, shown, headers=headers) as proxy:
         return await proxy.get(B)
@@ -266,7 +264,7 @@ async def test_certificates_are_ignored_unless_they_are_enabled(
     call.load_cert_chain(shown.certificate, shown.key)
 
     access = ClusterConfig(cluster.url, FixedHeader(LAUNCHER_CREDENTIALS))
-    async with run_proxy(access, listen=listen, call=call, headers=NOBODY) as proxy:
+    async with run_proxy(access, listen=listen, call=call, headers=NO_HEADERS) as proxy:
         (await proxy.get(B)).failure(401, "Unauthorized")
 
     assert cluster.requests == []

@@ -164,6 +164,6 @@ async def test_credentials_are_never_logged(caplog: pytest.LogCaptureFixture) ->
         await proxy.post(B, b"nonsense")
         await proxy.get("/../..")
 
-    said = "".join(f"{record.getMessage()} {record.__dict__}" for record in caplog.records)
-    assert TOKEN.removeprefix("Bearer ") not in said
-    assert LAUNCHER_CREDENTIALS.removeprefix("Bearer ") not in said
+    logged = "".join(f"{record.getMessage()} {record.__dict__}" for record in caplog.records)
+    assert TOKEN.removeprefix("Bearer ") not in logged
+    assert LAUNCHER_CREDENTIALS.removeprefix("Bearer ") not in logged

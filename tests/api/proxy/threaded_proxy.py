@@ -22,7 +22,7 @@ def run_proxy_in_thread(
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
 
-    async def stand() -> None:
+    async def serve() -> None:
         async with run_proxy(access, listen=listen, **parts) as proxy:
             urls.append(proxy.url)
             began.set()
@@ -30,7 +30,7 @@ def run_proxy_in_thread(
 
     def run() -> None:
         try:
-            loop.run_until_complete(stand())
+            loop.run_until_complete(serve())
         finally:
             began.set()
             loop.close()

@@ -10,7 +10,7 @@ from tests.api.conftest import Api
 from tests.api.samples import A, B, Json, causes, framework, made, version, with_metadata, with_spec
 from tests.builders import a_role
 
-NOTE = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 async def apply(api: Api, manager: str, desired: Json, options: str = "") -> Json:
@@ -152,9 +152,9 @@ async def test_a_dry_run_apply_reports_conflicts_and_stores_nothing(api: Api) ->
     desired = with_spec(framework(), description="two")
 
     (await api.patch(f"{A}?fieldManager=two&dryRun=All", desired, APPLY)).failure(409, "Conflict")
-    rehearsed = await apply(api, "two", desired, "&dryRun=All&force=true")
+    dry_run = await apply(api, "two", desired, "&dryRun=All&force=true")
 
-    assert managers(rehearsed) == [("one", "Apply"), ("two", "Apply")]
+    assert managers(dry_run) == [("one", "Apply"), ("two", "Apply")]
     assert (await api.get(A)).json() == first
 
 
@@ -257,7 +257,7 @@ async def test_a_json_patch_may_replace_managed_fields(api: Api) -> None:
 
 async def test_kubectl_manages_fields_of_its_client_side_apply(api: Api) -> None:
     config = with_spec(framework(), description="d", taskRoles=[a_role("worker"), a_role("ps")])
-    await api.post(B, with_metadata(config, annotations={NOTE: orjson.dumps(config).decode()}))
+    await api.post(B, with_metadata(config, annotations={LAST_APPLIED: orjson.dumps(config).decode()}))
     await api.patch(A, {"metadata": {"labels": {"other": "1"}}})
     desired = with_spec(framework(), taskRoles=[a_role("worker", 5)])
 
@@ -267,15 +267,15 @@ async def test_kubectl_manages_fields_of_its_client_side_apply(api: Api) -> None
     assert [(role["name"], role["taskNumber"]) for role in new["spec"]["taskRoles"]] == [("worker", 5)]
     assert new["metadata"]["labels"] == {"other": "1"}
     assert managers(new) == [("kubectl", "Apply"), ("before-first-apply", "Update")]
-    assert orjson.loads(new["metadata"]["annotations"][NOTE]) == desired
+    assert orjson.loads(new["metadata"]["annotations"][LAST_APPLIED]) == desired
 
 
 async def test_the_last_applied_annotation_does_not_contain_itself(api: Api) -> None:
-    desired = framework(annotations={NOTE: "from another place"})
+    desired = framework(annotations={LAST_APPLIED: "from another place"})
 
     first = await apply(api, "kubectl", desired)
     second = await apply(api, "kubectl", desired)
 
-    assert orjson.loads(second["metadata"]["annotations"][NOTE]) == framework(annotations={})
+    assert orjson.loads(second["metadata"]["annotations"][LAST_APPLIED]) == framework(annotations={})
     assert second == await apply(api, "kubectl", desired)
     assert first["spec"] == second["spec"]

@@ -134,8 +134,8 @@ async def test_an_update_does_not_remove_the_namespace_finalizer(api: Api, how: 
 async def test_an_update_does_not_restore_the_namespace_finalizer(api: Api) -> None:
     await api.post(ALL, a_namespace(finalizers=["x/a"]))
     await api.delete(TEAM)
-    going = await api.store.get(NAMESPACES, "", "team")
-    await api.store.update(NAMESPACES, with_metadata(going, finalizers=["x/a"]))
+    terminating = await api.store.get(NAMESPACES, "", "team")
+    await api.store.update(NAMESPACES, with_metadata(terminating, finalizers=["x/a"]))
 
     response = await api.patch(TEAM, {"metadata": {"finalizers": None}})
 

@@ -26,17 +26,17 @@ class RecordingLogs:
     def __init__(self) -> None:
         #: By pod, uid and container; uid None is the newest.
         self.kept: dict[tuple[str, str | None, str], list[bytes]] = {}
-        self.asked: list[tuple[str, str, str | None, str, PodLogOptions]] = []
+        self.requests: list[tuple[str, str, str | None, str, PodLogOptions]] = []
         self.more: asyncio.Queue[bytes] = asyncio.Queue()
         self.closed = asyncio.Event()
 
     def containers(self, namespace: str, pod: str, uid: str | None) -> Sequence[str]:
-        return [container for name, whose, container in self.kept if (name, whose) == (pod, uid)]
+        return [container for name, owner, container in self.kept if (name, owner) == (pod, uid)]
 
     async def read(
         self, namespace: str, pod: str, uid: str | None, container: str, options: PodLogOptions
     ) -> AsyncIterator[bytes]:
-        self.asked.append((namespace, pod, uid, container, options))
+        self.requests.append((namespace, pod, uid, container, options))
         lines = self.kept.get((pod, uid, container))
         if lines is None:
             raise NotFound(f"container {container} has no log")
@@ -52,7 +52,7 @@ class RecordingLogs:
 
     @property
     def view(self) -> PodLogOptions:
-        ((*_, options),) = self.asked
+        ((*_, options),) = self.requests
         return options
 
 
@@ -279,7 +279,7 @@ async def test_a_missing_previous_run_is_an_error(harness: PodLogHarness) -> Non
     reported = (await harness.client.get(f"{LOG}?previous=true")).failure(400, "BadRequest")
 
     assert reported["message"] == 'previous terminated container "main" in pod "a" not found'
-    assert harness.logs.asked == []
+    assert harness.logs.requests == []
 
 
 async def test_the_log_of_an_unknown_pod_is_not_found(harness: PodLogHarness) -> None:
@@ -293,7 +293,7 @@ async def test_the_log_of_a_deleted_pod_can_be_read(harness: PodLogHarness) -> N
     harness.logs.kept["a", None, "main"] = [b"last words\n"]
 
     assert (await harness.client.get(f"{LOG}?follow=1&tailLines=3")).status == 200
-    assert harness.logs.asked[0][:4] == ("default", "a", None, "main")
+    assert harness.logs.requests[0][:4] == ("default", "a", None, "main")
 
 
 async def test_one_of_several_containers_of_a_deleted_pod_must_be_chosen(harness: PodLogHarness) -> None:

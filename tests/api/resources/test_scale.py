@@ -73,9 +73,9 @@ async def test_replicas_follow_the_number_of_tasks_of_a_replaced_object(api: Api
     stored = await scaled(api)
 
     follows = (await api.put(A, with_spec(stored, taskRoles=[a_role(tasks=3)]))).json()
-    says_both = (await api.put(A, with_spec(follows, replicas=9, taskRoles=[a_role(tasks=4)]))).json()
+    with_both = (await api.put(A, with_spec(follows, replicas=9, taskRoles=[a_role(tasks=4)]))).json()
 
-    assert (numbers(follows), numbers(says_both)) == ((3, 3), (4, 9))
+    assert (numbers(follows), numbers(with_both)) == ((3, 3), (4, 9))
 
 
 async def test_a_second_role_removes_replicas(api: Api) -> None:

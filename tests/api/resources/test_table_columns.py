@@ -11,12 +11,12 @@ from launcher.store.interface import EVENTS, FRAMEWORKS, NODES, PODS, SERVICES, 
 from tests.api.samples import framework
 
 NOW = 1_700_000_000.0
-BORN = "2023-11-14T22:12:20Z"
+CREATED = "2023-11-14T22:12:20Z"
 
 
 def row(kind: ResourceKind, obj: dict[str, Any]) -> dict[str, Any]:
     shape = table_shape(kind)
-    metadata = {"name": "a", "creationTimestamp": BORN, **obj.get("metadata", {})}
+    metadata = {"name": "a", "creationTimestamp": CREATED, **obj.get("metadata", {})}
     cells = shape.cells({**obj, "metadata": metadata}, NOW)
     return dict(zip((column.name for column in shape.columns), cells, strict=True))
 
@@ -31,9 +31,11 @@ def test_every_kind_has_a_row_for_an_empty_object(served: ApiResource) -> None:
 
 @pytest.mark.parametrize("served", STORED_API_RESOURCES, ids=lambda served: served.kind.plural)
 def test_every_kind_has_a_row_for_a_malformed_object(served: ApiResource) -> None:
-    nonsense: dict[str, Any] = {name: [1, "x", None] for name in ("spec", "status", "data", "involvedObject")}
+    malformed: dict[str, Any] = {
+        name: [1, "x", None] for name in ("spec", "status", "data", "involvedObject")
+    }
 
-    assert row(served.kind, nonsense)["Name"] == "a"
+    assert row(served.kind, malformed)["Name"] == "a"
 
 
 def test_a_framework_shows_its_completed_tasks() -> None:
@@ -86,14 +88,14 @@ def test_a_framework_that_waits_for_its_retry_shows_when(
     status = {
         "state": "AttemptCompleted",
         "retryPolicyStatus": {"retryDelaySec": delay},
-        "attemptStatus": {"completionTime": format_rfc3339(parse_rfc3339(BORN) + completed)},
+        "attemptStatus": {"completionTime": format_rfc3339(parse_rfc3339(CREATED) + completed)},
     }
 
     assert row(FRAMEWORKS, {"status": status})["State"] == state
 
 
 def test_a_framework_being_deleted_is_terminating() -> None:
-    metadata = {"deletionTimestamp": BORN}
+    metadata = {"deletionTimestamp": CREATED}
 
     assert (
         row(FRAMEWORKS, {"metadata": metadata, "status": {"state": "AttemptRunning"}})["State"]
@@ -153,7 +155,7 @@ def test_an_event_shows_the_involved_object() -> None:
     about = {"kind": "Framework", "name": "k1"}
     event = {"involvedObject": about, "type": "Normal", "reason": "Started", "message": "go\n", "count": 3}
 
-    cells = row(EVENTS, event | {"lastTimestamp": BORN, "source": {"component": "framework-launcher"}})
+    cells = row(EVENTS, event | {"lastTimestamp": CREATED, "source": {"component": "framework-launcher"}})
 
     assert (cells["Last Seen"], cells["Object"], cells["Message"]) == ("60s", "framework/k1", "go")
     assert (cells["Count"], cells["Source"]) == (3, "framework-launcher")

@@ -17,9 +17,9 @@ def shown(server: ssl.SSLContext, trusted: bytes | None = None, name: str | None
     client.verify_mode = ssl.CERT_NONE if trusted is None else ssl.CERT_REQUIRED
     if trusted is not None:
         client.load_verify_locations(cadata=trusted.decode())
-    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    own = client.wrap_bio(back, there, server_hostname=name)
-    theirs = server.wrap_bio(there, back, server_side=True)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    own = client.wrap_bio(to_client, to_server, server_hostname=name)
+    theirs = server.wrap_bio(to_server, to_client, server_side=True)
     for _ in range(4):
         for side in (own, theirs):
             try:

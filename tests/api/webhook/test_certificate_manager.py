@@ -40,20 +40,20 @@ class ConflictingStore(MemoryStore):
         self.writes = 0
 
     async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
-        await self._turn(kind)
+        await self._yield(kind)
         return await super().get(kind, namespace, name)
 
     async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
-        await self._turn(kind)
+        await self._yield(kind)
         self.writes += 1
         return await super().create(kind, obj, dry_run=dry_run)
 
     async def update(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
-        await self._turn(kind)
+        await self._yield(kind)
         self.writes += 1
         return await super().update(kind, obj, dry_run=dry_run)
 
-    async def _turn(self, kind: ResourceKind) -> None:
+    async def _yield(self, kind: ResourceKind) -> None:
         await asyncio.sleep(0)
         if (error := self.refusal(kind)) is not None:
             raise error
@@ -155,24 +155,24 @@ async def test_the_certificate_is_stored_in_a_secret_of_the_launchers_namespace(
 
 
 async def test_launchers_that_start_together_use_the_same_certificate(harness: CertificateHarness) -> None:
-    keepers = [harness.manager() for _ in range(5)]
+    managers = [harness.manager() for _ in range(5)]
 
-    await asyncio.gather(*(manager.reconcile() for manager in keepers))
+    await asyncio.gather(*(manager.reconcile() for manager in managers))
 
-    assert len({shown(manager.context) for manager in keepers}) == 1
+    assert len({shown(manager.context) for manager in managers}) == 1
 
 
 async def test_launchers_that_rotate_together_use_the_same_certificate(harness: CertificateHarness) -> None:
-    keepers = [harness.manager() for _ in range(5)]
-    await asyncio.gather(*(manager.prepare() for manager in keepers))
-    old = shown(keepers[0].context)
+    managers = [harness.manager() for _ in range(5)]
+    await asyncio.gather(*(manager.prepare() for manager in managers))
+    old = shown(managers[0].context)
     version = version_of(await harness.secret())
     harness.waited += 61 * DAY
 
-    await asyncio.gather(*(manager.reconcile() for manager in keepers))
+    await asyncio.gather(*(manager.reconcile() for manager in managers))
 
-    assert {shown(manager.context) for manager in keepers} != {old}
-    assert len({shown(manager.context) for manager in keepers}) == 1
+    assert {shown(manager.context) for manager in managers} != {old}
+    assert len({shown(manager.context) for manager in managers}) == 1
     assert version_of(await harness.secret()) == version + 1
 
 
@@ -340,9 +340,9 @@ async def test_a_missing_webhook_configuration_is_logged_once(
 
 async def test_launchers_that_publish_together_agree(harness: CertificateHarness) -> None:
     await harness.configure(VALIDATING_WEBHOOKS)
-    keepers = [harness.manager() for _ in range(5)]
+    managers = [harness.manager() for _ in range(5)]
 
-    await asyncio.gather(*(manager.prepare() for manager in keepers))
+    await asyncio.gather(*(manager.prepare() for manager in managers))
 
     assert await harness.bundles(VALIDATING_WEBHOOKS) == [await harness.kept("ca.crt")] * 2
 
@@ -371,12 +371,12 @@ async def test_a_new_authority_is_not_used_before_it_is_published(harness: Certi
     await manager.reconcile()
     harness.waited += 2 * DAY
     await manager.reconcile()
-    while_untold = shown(manager.context)
+    before_publication = shown(manager.context)
     harness.store.refusal = lambda _: None
     await manager.reconcile()
 
     new_bundle = await harness.kept("ca.crt")
-    assert while_untold == old
+    assert before_publication == old
     assert new_bundle.count(b"BEGIN CERTIFICATE") == 2
     assert old_bundle in new_bundle
     assert await harness.bundles(VALIDATING_WEBHOOKS) == [new_bundle] * 2
@@ -386,12 +386,12 @@ async def test_a_new_authority_is_not_used_before_it_is_published(harness: Certi
 # While it runs, in virtual time.
 
 
-def beside(
+def run_with_replica(
     act: Callable[[CertificateHarness, CertificateManager], Coroutine[Any, Any, None]], *, age: float = 0.0
 ) -> None:
     """Runs *act* while a manager runs, with a certificate of that age."""
 
-    async def play() -> None:
+    async def scenario() -> None:
         harness = CertificateHarness(time.time(), ticking=True)
         await harness.manager().prepare()
         harness.waited = age
@@ -404,7 +404,7 @@ def beside(
         await asyncio.wait([running])
         assert running.cancelled()
 
-    run(play())
+    run(scenario())
 
 
 def test_a_certificate_is_rotated_in_time() -> None:
@@ -416,7 +416,7 @@ def test_a_certificate_is_rotated_in_time() -> None:
         assert shown(manager.context) != old
         assert shown(manager.context).not_valid_before_utc.timestamp() > harness.now - 2 * DAY
 
-    beside(act, age=59 * DAY)
+    run_with_replica(act, age=59 * DAY)
 
 
 def test_a_certificate_rotated_by_one_launcher_is_loaded_by_the_others() -> None:
@@ -430,7 +430,7 @@ def test_a_certificate_rotated_by_one_launcher_is_loaded_by_the_others() -> None
 
         assert shown(manager.context) == shown(other.context)
 
-    beside(act)
+    run_with_replica(act)
 
 
 def test_a_deleted_secret_is_recreated_at_once() -> None:
@@ -442,7 +442,7 @@ def test_a_deleted_secret_is_recreated_at_once() -> None:
 
         shown(manager.context, await harness.kept("ca.crt"), "framework-launcher")
 
-    beside(act)
+    run_with_replica(act)
 
 
 @pytest.mark.parametrize("kind", [VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS])
@@ -455,7 +455,7 @@ def test_the_ca_bundle_is_published_to_a_configuration_that_is_created_later(kin
 
         assert await harness.bundles(kind) == [await harness.kept("ca.crt")] * 2
 
-    beside(act)
+    run_with_replica(act)
 
 
 def test_an_unavailable_store_is_retried(caplog: pytest.LogCaptureFixture) -> None:
@@ -469,7 +469,7 @@ def test_an_unavailable_store_is_retried(caplog: pytest.LogCaptureFixture) -> No
 
         assert shown(manager.context) != old
 
-    beside(act, age=59.5 * DAY)
+    run_with_replica(act, age=59.5 * DAY)
 
     assert any(line.message == "certificate reconcile failed, retrying" for line in caplog.records)
 
@@ -482,7 +482,7 @@ def test_an_unavailable_store_is_retried(caplog: pytest.LogCaptureFixture) -> No
     ],
 )
 def test_a_launcher_is_ready_as_soon_as_it_has_permissions(error: LauncherError) -> None:
-    async def play() -> None:
+    async def scenario() -> None:
         harness = CertificateHarness(time.time(), ticking=True)
         harness.store.refusal = lambda _: error if harness.waiting < 60 else None
         manager = harness.manager()
@@ -492,4 +492,4 @@ def test_a_launcher_is_ready_as_soon_as_it_has_permissions(error: LauncherError)
         assert 60 <= harness.waiting < 75
         shown(manager.context)
 
-    run(play())
+    run(scenario())

@@ -45,7 +45,7 @@ async def test_a_valid_framework_is_allowed_without_warnings(webhook: WebhookCli
 
 
 @pytest.mark.parametrize(
-    ("spoilt", "validation"),
+    ("invalid", "validation"),
     [
         pytest.param(CYCLE, "Strict", id="a rule of the launcher's"),
         pytest.param(a_framework(a_role(tasks=-1), a_role("UPPER")), "Warn", id="two wrong shapes"),
@@ -57,11 +57,11 @@ async def test_a_valid_framework_is_allowed_without_warnings(webhook: WebhookCli
     ],
 )
 async def test_a_denial_has_the_status_of_local_mode(
-    webhook: WebhookClient, api: Api, spoilt: Json, validation: str
+    webhook: WebhookClient, api: Api, invalid: Json, validation: str
 ) -> None:
-    own = (await api.post(f"{B}?fieldValidation={validation}", spoilt)).json()
+    own = (await api.post(f"{B}?fieldValidation={validation}", invalid)).json()
 
-    response = await webhook.validate(a_review(spoilt, options=options(validation)))
+    response = await webhook.validate(a_review(invalid, options=options(validation)))
 
     assert response["allowed"] is False
     assert response["status"] == own
@@ -139,21 +139,21 @@ async def test_unknown_fields_of_a_patch_are_reported_as_in_local_mode(webhook: 
 # Objects that were stored while the webhook was unavailable.
 
 
-SPOILT: list[Any] = [
+INVALID: list[Any] = [
     pytest.param(CYCLE, id="against the rules"),
     pytest.param({**a_framework(), "spec": {"taskRoles": "none"}}, id="in a strange shape"),
     pytest.param({key: value for key, value in a_framework().items() if key != "spec"}, id="without a spec"),
 ]
 
 
-@pytest.mark.parametrize("spoilt", SPOILT)
+@pytest.mark.parametrize("invalid", INVALID)
 @pytest.mark.parametrize("path", ["validate", "mutate"])
 async def test_the_metadata_of_an_invalid_framework_can_be_changed(
-    webhook: WebhookClient, spoilt: Json, path: str
+    webhook: WebhookClient, invalid: Json, path: str
 ) -> None:
-    held = changed(spoilt, finalizers=["example.com/hold"], labels={"old": "1"})
+    held = changed(invalid, finalizers=["example.com/hold"], labels={"old": "1"})
 
-    answer = await webhook.send(path, a_review(changed(spoilt), held))
+    answer = await webhook.send(path, a_review(changed(invalid), held))
 
     assert answer.json()["response"].keys() == {"uid", "allowed"}
     assert answer.json()["response"]["allowed"] is True
@@ -161,25 +161,25 @@ async def test_the_metadata_of_an_invalid_framework_can_be_changed(
 
 @pytest.mark.parametrize("path", ["validate", "mutate"])
 async def test_objects_being_deleted_may_change(webhook: WebhookClient, path: str) -> None:
-    going = changed(CYCLE, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["example.com/hold"])
+    deleting = changed(CYCLE, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["example.com/hold"])
 
-    answer = await webhook.send(path, a_review(going, a_framework()))
+    answer = await webhook.send(path, a_review(deleting, a_framework()))
 
     assert answer.json()["response"].keys() == {"uid", "allowed"}
     assert answer.json()["response"]["allowed"] is True
 
 
-@pytest.mark.parametrize("spoilt", SPOILT)
+@pytest.mark.parametrize("invalid", INVALID)
 async def test_an_invalid_framework_can_be_corrected_but_not_changed_otherwise(
-    webhook: WebhookClient, spoilt: Json
+    webhook: WebhookClient, invalid: Json
 ) -> None:
     other = changed(CYCLE)
     other["spec"]["description"] = "still no good"
 
-    mended = await webhook.validate(a_review(with_defaults(a_framework()), spoilt))
-    worse = await webhook.validate(a_review(other, spoilt))
+    corrected = await webhook.validate(a_review(with_defaults(a_framework()), invalid))
+    worse = await webhook.validate(a_review(other, invalid))
 
-    assert mended["allowed"] is True
+    assert corrected["allowed"] is True
     assert worse["allowed"] is False
 
 
@@ -274,9 +274,9 @@ async def test_warnings_about_defaulted_fields_are_reported_by_mutate(webhook: W
     assert "0 is read as -1" in response["warnings"][0]
 
 
-@pytest.mark.parametrize("spoilt", [CYCLE, {**a_framework(), "spec": {"taskRoles": "none"}}])
-async def test_mutate_denies_nothing(webhook: WebhookClient, spoilt: Json) -> None:
-    response = await webhook.mutate(a_review(spoilt))
+@pytest.mark.parametrize("invalid", [CYCLE, {**a_framework(), "spec": {"taskRoles": "none"}}])
+async def test_mutate_denies_nothing(webhook: WebhookClient, invalid: Json) -> None:
+    response = await webhook.mutate(a_review(invalid))
 
     assert response["allowed"] is True
 

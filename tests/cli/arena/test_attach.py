@@ -21,7 +21,7 @@ class FakeApiServer:
     """Serves one job, whose container prints its command, repeats its input and exits with code 3."""
 
     def __init__(self) -> None:
-        self.asked: list[list[tuple[str, str]]] = []
+        self.requests: list[list[tuple[str, str]]] = []
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever)
         self._thread.start()
@@ -43,7 +43,7 @@ class FakeApiServer:
         return web.json_response({**framework, "metadata": meta})
 
     async def _exec(self, request: web.Request) -> web.WebSocketResponse:
-        self.asked.append([("pod", request.match_info["pod"]), *request.query.items()])
+        self.requests.append([("pod", request.match_info["pod"]), *request.query.items()])
         socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
         await socket.prepare(request)
         async for message in socket:
@@ -90,7 +90,7 @@ def test_attach_passes_on_input_output_and_exit_code(
     assert main(["arena", "attach", "tf", "--", "cat", "-v"]) == 3
 
     assert capfdbinary.readouterr() == (b"hello\n", b"warned\n")
-    (parameters,) = api_server.asked
+    (parameters,) = api_server.requests
     assert parameters[0] == ("pod", "tf-chief-0")
     assert [value for name, value in parameters if name == "command"] == ["cat", "-v"]
     assert ("container", "tensorflow") in parameters
@@ -102,5 +102,5 @@ def test_without_a_command_attach_starts_a_shell_in_the_given_instance(
 ) -> None:
     assert main(["arena", "attach", "tf", "-i", "tf-ps-0", "-c", "side"]) == 3
 
-    (parameters,) = api_server.asked
+    (parameters,) = api_server.requests
     assert parameters[:3] == [("pod", "tf-ps-0"), ("container", "side"), ("command", "sh")]

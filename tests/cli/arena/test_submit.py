@@ -185,10 +185,10 @@ def test_a_job_is_deleted_again_when_its_config_maps_cannot_be_created(
     assert main(["arena", "submit", *flags]) == 1
 
     assert "the job tf-dist-git was deleted again" in capsys.readouterr().err
-    server.call(eventually(lambda: _gone(server, "tf-dist-git"), "the job is deleted"))
+    server.call(eventually(lambda: _is_deleted(server, "tf-dist-git"), "the job is deleted"))
 
 
-async def _gone(server: InMemoryLauncher, name: str) -> bool | None:
+async def _is_deleted(server: InMemoryLauncher, name: str) -> bool | None:
     found = [each for each in (await server.store.list(FRAMEWORKS)).items if each["metadata"]["name"] == name]
     return True if not found or found[0]["metadata"].get("deletionTimestamp") else None
 

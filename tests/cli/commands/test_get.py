@@ -72,10 +72,10 @@ def test_a_list_of_all_namespaces_has_a_namespace_column(server: InMemoryLaunche
     main(["list"])
     near = capsys.readouterr().out
     main(["list", "-A"])
-    everywhere = capsys.readouterr().out
+    all_namespaces = capsys.readouterr().out
 
     assert "far" not in near
-    assert [line.split()[:2] for line in everywhere.splitlines()[1:]] == [
+    assert [line.split()[:2] for line in all_namespaces.splitlines()[1:]] == [
         ["default", "near"],
         ["team", "far"],
     ]

@@ -254,19 +254,22 @@ def test_following_a_completed_framework_prints_all_logs_and_ends(
 def test_no_line_is_lost_or_repeated_when_the_server_restarts(
     mnist: InMemoryLauncher, tmp_path: Path
 ) -> None:
-    before, away = [f"before {number}" for number in range(50)], [f"away {number}" for number in range(50)]
+    before, disconnected = (
+        [f"before {number}" for number in range(50)],
+        [f"disconnected {number}" for number in range(50)],
+    )
     mnist.run("mnist-worker-0", *before)
     with Piped(tmp_path, "logs", "mnist", "worker/0", "-f") as command:
         command.until("before 49\n")
         mnist.stop()
-        mnist.write("mnist-worker-0", *away)
+        mnist.write("mnist-worker-0", *disconnected)
         mnist.start()
         mnist.end("mnist-worker-0", 1, "the end")
         for pod in ("mnist-worker-1", "mnist-ps-0"):
             mnist.remove(pod)
 
         assert command.end() == 0
-        assert command.out.splitlines() == [*before, *away, "the end"]
+        assert command.out.splitlines() == [*before, *disconnected, "the end"]
 
 
 def test_tail_does_not_cut_what_is_written_later(mnist: InMemoryLauncher, capsys: Capture) -> None:

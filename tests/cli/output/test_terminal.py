@@ -64,10 +64,10 @@ def test_columns_are_as_wide_as_their_widest_cell() -> None:
 def test_reasons_that_do_not_fit_are_printed_below_their_rows() -> None:
     rows = [("a", "Running", ""), ("b", "Failed", "because of a problem that takes many words to explain")]
 
-    beside = list(table_with_reasons(("TASK", "STATE", "REASON"), rows, 80))
+    in_column = list(table_with_reasons(("TASK", "STATE", "REASON"), rows, 80))
     below = list(table_with_reasons(("TASK", "STATE", "REASON"), rows, 40))
 
-    assert beside[2].endswith("b      Failed    because of a problem that takes many words to explain")
+    assert in_column[2].endswith("b      Failed    because of a problem that takes many words to explain")
     assert below == [
         "TASK   STATE",
         "a      Running",

@@ -138,7 +138,7 @@ class Scenario:
         await asyncio.sleep(self.random.expovariate(1 / 8))
 
 
-Disturb = Callable[[Scenario], Awaitable[None]]
+RunDisruption = Callable[[Scenario], Awaitable[None]]
 
 
 async def _no_disruption(scenario: Scenario) -> None:
@@ -259,7 +259,7 @@ async def _ignoring_conflicts(call: Awaitable[Any]) -> bool:
 class Disruption:
     """Faults of the cluster, and faults of the controller's calls."""
 
-    run: Disturb = _no_disruption
+    run: RunDisruption = _no_disruption
     faults: Faults = field(default_factory=Faults)
     #: A call may take effect after its controller stopped, or while another controller runs.
     calls_are_late: bool = False

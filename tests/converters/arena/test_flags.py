@@ -225,7 +225,7 @@ def test_every_flag_has_an_effect_or_a_note(name: str) -> None:
     around = JobEnvironment("joe", files={"/f": b"x"}, number=123)
     base: dict[str, Value] = {"chief": True, "evaluator": True, "workers": 2, "ps": 1, "tensorboard": True}
     base |= {"sync-mode": "git", "sync-source": "a.git"}
-    telling: dict[str, Value] = {
+    values_by_name: dict[str, Value] = {
         "name": "other",
         "workers": 3,
         "data": ["c:/c"],
@@ -242,25 +242,25 @@ def test_every_flag_has_an_effect_or_a_note(name: str) -> None:
         "tensorboard": False,
     }
     if name.endswith(("timeout", "finished")):
-        telling[name] = "5s"
+        values_by_name[name] = "5s"
     if name.endswith("affinity-policy"):
-        telling[name] = "spread"
+        values_by_name[name] = "spread"
     if name.endswith("affinity-constraint"):
-        telling[name] = "required"
+        values_by_name[name] = "required"
         base[name.replace("constraint", "policy")] = "spread"
     if name in ("image", "success-policy"):
         base |= {"chief": name == "image", "ps-image": "p"}
-    usual: dict[FlagType, Value] = {
+    values_by_type: dict[FlagType, Value] = {
         FlagType.TEXT: "7",
         FlagType.NUMBER: 7,
         FlagType.SWITCH: True,
         FlagType.REPEATED: ["x=7"],
     }
-    value = telling.get(name, usual[FLAGS[name].kind])
+    value = values_by_name.get(name, values_by_type[FLAGS[name].kind])
 
     def known(flags: dict[str, Value]) -> object:
         values = {each.replace("-", "_"): flags[each] for each in flags}
-        complaints = problems(around, **values)
-        return complaints or submit(around, **values)
+        errors = problems(around, **values)
+        return errors or submit(around, **values)
 
     assert known({**base, name: value}) != known(base)

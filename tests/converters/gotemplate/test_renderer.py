@@ -63,7 +63,7 @@ def test_a_template_becomes(template: str, output: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "complaint"),
+    ("template", "message"),
     [
         pytest.param(
             "a\n{{.nope}}",
@@ -113,12 +113,12 @@ def test_a_template_becomes(template: str, output: str) -> None:
         pytest.param("{{with .host}}{{.type}}{{end}}", "inside with, write $.type", id="a field of text"),
     ],
 )
-def test_an_error_in_a_template_is_reported_with_its_line(template: str, complaint: str) -> None:
+def test_an_error_in_a_template_is_reported_with_its_line(template: str, message: str) -> None:
     with pytest.raises(BadRequest) as raised:
         filled_in(template)
 
     assert str(raised.value).startswith("line ")
-    assert complaint in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_lines_are_counted_from_where_the_text_begins_in_its_file() -> None:

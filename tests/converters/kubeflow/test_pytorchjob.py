@@ -46,17 +46,17 @@ def test_workers_come_after_the_master_in_rank() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "size", "said"),
+    ("written", "size", "per_node"),
     [
         pytest.param("4", "12", "4", id="a number as text"),
         pytest.param(4, "12", "4", id="a number"),
         pytest.param("gpu", "3", "gpu", id="a word counts once"),
     ],
 )
-def test_the_world_is_as_large_as_all_processes(written: str | int, size: str, said: str) -> None:
+def test_the_world_is_as_large_as_all_processes(written: str | int, size: str, per_node: str) -> None:
     variables = variables_of(a_pytorchjob(nprocPerNode=written), "dist-worker-0")
 
-    assert (variables["WORLD_SIZE"], variables["PET_NPROC_PER_NODE"]) == (size, said)
+    assert (variables["WORLD_SIZE"], variables["PET_NPROC_PER_NODE"]) == (size, per_node)
 
 
 def test_without_a_master_no_replica_has_a_rank() -> None:

@@ -151,9 +151,9 @@ def test_workers_of_several_roles_decide_because_parameter_servers_do_not_count(
 
 
 def test_the_completion_of_the_framework_is_noted() -> None:
-    (apart,), (one_role,) = mapped(JOB), mapped(FREE)
+    (separate_roles,), (one_role,) = mapped(JOB), mapped(FREE)
 
-    assert any("a parameter server does not" in note for note in apart.notes)
+    assert any("a parameter server does not" in note for note in separate_roles.notes)
     assert any("a task that fails without retries left stops all others" in note for note in one_role.notes)
 
 
@@ -172,12 +172,12 @@ def test_a_failed_task_is_retried(template: str, retries: int) -> None:
 
 
 def test_retries_in_a_new_pod_instead_of_in_place_are_noted() -> None:
-    (in_place,), (anew,) = mapped(JOB), mapped(JOB.replace("OnFailure", "Never"))
+    (restarted,), (recreated,) = mapped(JOB), mapped(JOB.replace("OnFailure", "Never"))
 
     assert any(
-        note.startswith("restartPolicy OnFailure: ") and "at most 4 times" in note for note in in_place.notes
+        note.startswith("restartPolicy OnFailure: ") and "at most 4 times" in note for note in restarted.notes
     )
-    assert not any("restartPolicy" in note for note in anew.notes)
+    assert not any("restartPolicy" in note for note in recreated.notes)
 
 
 def test_time_limits_of_a_job_apply_to_the_framework() -> None:
@@ -229,9 +229,9 @@ def test_a_template_may_leave_a_type_out() -> None:
 
 
 def test_the_index_of_a_missing_task_is_not_reused() -> None:
-    alike = re.sub(r"          env:(\n.*){3}\n", "", FREE)
+    same_for_all = re.sub(r"          env:(\n.*){3}\n", "", FREE)
 
-    roles = roles_of('{{if ne .index "0"}}' + alike + "{{end}}", ("a", "b", "c", "d"))
+    roles = roles_of('{{if ne .index "0"}}' + same_for_all + "{{end}}", ("a", "b", "c", "d"))
 
     assert list(roles) == ["worker1", "worker2"]
 

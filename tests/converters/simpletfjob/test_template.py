@@ -114,17 +114,17 @@ def test_the_first_so_many_machines_are_chosen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "complaint"),
+    ("number", "message"),
     [
         pytest.param(9, "-N 9: only 5 nodes are available (h10, h100, h14, h2, h23)", id="too many"),
         pytest.param(-3, "-N -3: must be the number of nodes, or -1 for all", id="negative"),
     ],
 )
-def test_71_an_impossible_number_of_nodes_is_rejected(number: int, complaint: str) -> None:
+def test_71_an_impossible_number_of_nodes_is_rejected(number: int, message: str) -> None:
     with pytest.raises(BadRequest) as raised:
         choose_hosts(HOSTS, (), number)
 
-    assert str(raised.value).startswith(complaint)
+    assert str(raised.value).startswith(message)
 
 
 def test_72_parameter_servers_come_first_and_each_type_counts_from_zero() -> None:
@@ -138,7 +138,7 @@ def test_72_parameter_servers_come_first_and_each_type_counts_from_zero() -> Non
 
 
 @pytest.mark.parametrize(
-    ("hosts", "psn", "complaint"),
+    ("hosts", "psn", "message"),
     [
         pytest.param(
             HOSTS[:3],
@@ -158,12 +158,12 @@ def test_72_parameter_servers_come_first_and_each_type_counts_from_zero() -> Non
     ],
 )
 def test_73_there_has_to_be_a_parameter_server_and_a_worker(
-    hosts: tuple[str, ...], psn: int, complaint: str
+    hosts: tuple[str, ...], psn: int, message: str
 ) -> None:
     with pytest.raises(BadRequest) as raised:
         tasks_on(hosts, psn)
 
-    assert str(raised.value).startswith(complaint)
+    assert str(raised.value).startswith(message)
 
 
 def test_74_excluded_machines_are_read_from_lines_of_any_kind() -> None:

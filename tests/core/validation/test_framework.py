@@ -308,9 +308,11 @@ def test_a_role_may_start_after_others_if_the_gang_does_not_require_it(
 
 
 def test_a_background_role_may_start_after_the_gang() -> None:
-    board = a_role("board", background=True, startAfter=[{"role": "worker", "condition": "Running"}])
+    tensorboard = a_role(
+        "tensorboard", background=True, startAfter=[{"role": "worker", "condition": "Running"}]
+    )
 
-    assert error_messages(a_framework(a_role("worker", 2), board, gang={})) == []
+    assert error_messages(a_framework(a_role("worker", 2), tensorboard, gang={})) == []
 
 
 def test_the_annotation_of_arena_is_validated_like_the_role_sequence() -> None:
@@ -319,11 +321,11 @@ def test_the_annotation_of_arena_is_validated_like_the_role_sequence() -> None:
     obj["metadata"]["annotations"] = {"job-role-sequence": "w,p"}
 
     (problem,) = validation_errors(obj)
-    overruled = {**obj, "spec": {**obj["spec"], "roleSequence": ["ps"]}}
+    with_sequence = {**obj, "spec": {**obj["spec"], "roleSequence": ["ps"]}}
 
     assert problem.field == f"{START}.role"
     assert "worker -> ps -> worker" in problem.message
-    assert validation_errors(overruled) == ()
+    assert validation_errors(with_sequence) == ()
 
 
 def test_an_unknown_role_in_the_annotation_is_a_warning() -> None:
@@ -540,10 +542,10 @@ def test_a_sensible_policy_has_no_warning(fields: dict[str, Any]) -> None:
 
 
 def test_a_background_role_has_no_warnings_about_restarts_and_completion() -> None:
-    board = a_role("board", pod=a_pod_template(restartPolicy="Always"), background=True)
+    tensorboard = a_role("tensorboard", pod=a_pod_template(restartPolicy="Always"), background=True)
 
-    assert validation_warnings(a_framework(a_role(), board)) == ()
-    assert len(validation_warnings(a_framework(board))) == 1
+    assert validation_warnings(a_framework(a_role(), tensorboard)) == ()
+    assert len(validation_warnings(a_framework(tensorboard))) == 1
 
 
 def test_a_status_in_a_request_is_a_warning() -> None:

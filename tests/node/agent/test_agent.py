@@ -295,10 +295,10 @@ def test_a_pod_deleted_before_its_start_is_removed_without_a_final_status(tmp_pa
 
 def test_a_sidecar_has_two_seconds_even_if_the_grace_period_is_used_up(tmp_path: Path) -> None:
     async def scenario(harness: NodeAgentHarness) -> None:
-        stubborn = ("sh", "-c", "trap '' TERM; sleep 1000")
-        sidecar = a_container("side", *stubborn, restartPolicy="Always")
+        ignores_sigterm = ("sh", "-c", "trap '' TERM; sleep 1000")
+        sidecar = a_container("side", *ignores_sigterm, restartPolicy="Always")
         async with harness.agent():
-            await harness.create(a_pod("p", a_container("main", *stubborn), initContainers=[sidecar]))
+            await harness.create(a_pod("p", a_container("main", *ignores_sigterm), initContainers=[sidecar]))
             await harness.when("p", runs())
             await harness.store.delete(PODS, "default", "p")
             last = await harness.wait_until_deleted("p")

@@ -54,7 +54,7 @@ class Machine:
     async def when(self, name: str, holds: Callable[[Object], bool]) -> Object:
         return await when(self.store, name, holds, LIMIT)
 
-    async def gone(self, name: str) -> None:
+    async def until_deleted(self, name: str) -> None:
         async with asyncio.timeout(LIMIT):
             page = await self.store.list(PODS)
             if not any(pod["metadata"]["name"] == name for pod in page.items):
@@ -186,7 +186,7 @@ async def test_a_deleted_pod_is_signalled_and_leaves_nothing(machine: Machine) -
         await eventually(lambda: "up" in machine.logs.tail(log, 1, 100))
         await machine.store.delete(PODS, "default", "p")
         last = await machine.when("p", phase("Succeeded"))
-        await machine.gone("p")
+        await machine.until_deleted("p")
         await eventually(lambda: not machine.runtime.runs() and not log.exists())
 
     assert state(last)["terminated"]["exitCode"] == 0
@@ -227,7 +227,7 @@ async def test_a_server_is_ready_when_its_probe_succeeds(machine: Machine) -> No
         await machine.store.create(PODS, a_pod("p", server, terminationGracePeriodSeconds=1))
         pod = await machine.when("p", lambda pod: runs()(pod) and bool(container_status(pod)["ready"]))
         await machine.store.delete(PODS, "default", "p")
-        await machine.gone("p")
+        await machine.until_deleted("p")
 
     ready = next(one for one in pod["status"]["conditions"] if one["type"] == "Ready")
     assert ready["status"] == "True"

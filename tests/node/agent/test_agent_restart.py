@@ -223,7 +223,7 @@ def test_a_repeatedly_stopped_agent_runs_every_pod_to_the_same_end(tmp_path: Pat
             init = [a_container("init", "sleep", str(generator.randrange(4)))]
             policy = generator.choice(("Never", "OnFailure"))
             await harness.create(a_pod(f"p{number}", main, restartPolicy=policy, initContainers=init))
-        wanted = {pod["metadata"]["name"]: pod for pod in (await harness.store.list(PODS)).items}
+        pods = {pod["metadata"]["name"]: pod for pod in (await harness.store.list(PODS)).items}
         harness.store.random = generator
         for _ in range(25):
             async with harness.agent():
@@ -233,7 +233,7 @@ def test_a_repeatedly_stopped_agent_runs_every_pod_to_the_same_end(tmp_path: Pat
         harness.runtime.failing_calls = harness.runtime.lost_responses = 0
         harness.store.random = None
         async with harness.agent():
-            for name, pod in wanted.items():
+            for name, pod in pods.items():
                 await harness.when(name, lambda pod: _is_final(pod))
                 ids = [
                     order.id

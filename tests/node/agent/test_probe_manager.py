@@ -26,9 +26,9 @@ from tests.node.harness import (
 )
 
 
-def ready(wanted: bool) -> Any:
+def ready(expected: bool) -> Any:
     return lambda pod: (
-        bool(pod["status"].get("containerStatuses")) and container_status(pod)["ready"] is wanted
+        bool(pod["status"].get("containerStatuses")) and container_status(pod)["ready"] is expected
     )
 
 
@@ -282,8 +282,8 @@ async def handler_runner(**ports: int) -> HandlerRunner:
 @pytest.fixture
 async def server() -> Any:
     async def answer(request: web.Request) -> web.Response:
-        asked_for = request.headers.get("X-Wanted", "200")
-        return web.Response(status=int(asked_for))
+        status = request.headers.get("X-Wanted", "200")
+        return web.Response(status=int(status))
 
     app = web.Application()
     app.router.add_get("/health", answer)

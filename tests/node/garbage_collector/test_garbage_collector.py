@@ -72,7 +72,7 @@ async def has(store: Store, kind: ResourceKind, name: str) -> bool:
     return True
 
 
-async def is_gone(store: Store, kind: ResourceKind, name: str) -> bool:
+async def is_deleted(store: Store, kind: ResourceKind, name: str) -> bool:
     return not await has(store, kind, name)
 
 
@@ -100,7 +100,7 @@ async def test_dependents_are_deleted_after_their_owner(kind: ResourceKind) -> N
         await quiet(store)
         assert await names_of(store, kind) == ["a", "b"]
         await store.delete(FRAMEWORKS, "default", "mnist")
-        await eventually(lambda: is_gone(store, kind, "a"))
+        await eventually(lambda: is_deleted(store, kind, "a"))
         await quiet(store)
 
     assert await names_of(store, kind) == ["b"]
@@ -114,7 +114,7 @@ async def test_dependents_of_dependents_are_deleted_too() -> None:
 
     async with collecting(store):
         await store.delete(FRAMEWORKS, "default", "mnist")
-        await eventually(lambda: is_gone(store, CONFIG_MAPS, "c"))
+        await eventually(lambda: is_deleted(store, CONFIG_MAPS, "c"))
 
     assert await names_of(store, FRAMEWORKS, PODS) == []
 
@@ -126,7 +126,7 @@ async def test_objects_orphaned_before_the_start_are_deleted() -> None:
     await store.delete(FRAMEWORKS, "default", "mnist")
 
     async with collecting(store):
-        await eventually(lambda: is_gone(store, PODS, "p"))
+        await eventually(lambda: is_deleted(store, PODS, "p"))
 
 
 async def test_another_owner_of_the_same_name_is_not_the_owner() -> None:
@@ -137,7 +137,7 @@ async def test_another_owner_of_the_same_name_is_not_the_owner() -> None:
     await a_framework(store)
 
     async with collecting(store):
-        await eventually(lambda: is_gone(store, PODS, "p"))
+        await eventually(lambda: is_deleted(store, PODS, "p"))
         await quiet(store)
 
     assert await names_of(store, FRAMEWORKS) == ["mnist"]
@@ -150,7 +150,7 @@ async def test_a_dependent_of_an_owner_that_never_existed_is_deleted() -> None:
     async with collecting(store):
         await quiet(store)
         await store.create(PODS, owned(PODS, "p", missing))
-        await eventually(lambda: is_gone(store, PODS, "p"))
+        await eventually(lambda: is_deleted(store, PODS, "p"))
 
 
 async def test_an_owner_in_another_namespace_does_not_count() -> None:
@@ -161,7 +161,7 @@ async def test_an_owner_in_another_namespace_does_not_count() -> None:
     await store.create(PODS, owned(PODS, "p", owner))
 
     async with collecting(store):
-        await eventually(lambda: is_gone(store, PODS, "p"))
+        await eventually(lambda: is_deleted(store, PODS, "p"))
 
 
 async def test_an_owner_of_an_unknown_kind_counts_as_existing() -> None:
@@ -185,7 +185,7 @@ async def test_the_framework_of_a_deleted_job_is_deleted_if_its_kind_is_given() 
         await quiet(store)
         assert await names_of(store, FRAMEWORKS) == ["f"]
     async with collecting(store, job_kinds=[jobs]):
-        await eventually(lambda: is_gone(store, FRAMEWORKS, "f"))
+        await eventually(lambda: is_deleted(store, FRAMEWORKS, "f"))
 
 
 async def test_an_object_with_another_owner_only_loses_the_reference() -> None:
@@ -196,11 +196,11 @@ async def test_an_object_with_another_owner_only_loses_the_reference() -> None:
     async with collecting(store):
         await store.delete(FRAMEWORKS, "default", "mnist")
 
-        async def disowned() -> bool:
+        async def has_one_owner() -> bool:
             shared = await store.get(CONFIG_MAPS, "default", "shared")
             return [one["name"] for one in shared["metadata"]["ownerReferences"]] == ["second"]
 
-        await eventually(disowned)
+        await eventually(has_one_owner)
 
 
 async def test_pods_without_an_owner_are_kept() -> None:
@@ -227,14 +227,14 @@ async def test_foreground_deletion_waits_for_blocking_dependents() -> None:
 
     async with collecting(store):
         await store.delete(FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.FOREGROUND))
-        await eventually(lambda: is_gone(store, SERVICES, "s"))
+        await eventually(lambda: is_deleted(store, SERVICES, "s"))
         await quiet(store)
         pod = await store.get(PODS, "default", "p")
         assert "deletionTimestamp" in pod["metadata"]  # its node has to terminate it first
         assert await has(store, FRAMEWORKS, "mnist")
 
         await store.delete(PODS, "default", "p", DeleteOptions(grace=0))
-        await eventually(lambda: is_gone(store, FRAMEWORKS, "mnist"))
+        await eventually(lambda: is_deleted(store, FRAMEWORKS, "mnist"))
 
 
 async def test_foreground_deletion_does_not_wait_for_other_dependents() -> None:
@@ -246,7 +246,7 @@ async def test_foreground_deletion_does_not_wait_for_other_dependents() -> None:
 
     async with collecting(store):
         await store.delete(FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.FOREGROUND))
-        await eventually(lambda: is_gone(store, FRAMEWORKS, "mnist"))
+        await eventually(lambda: is_deleted(store, FRAMEWORKS, "mnist"))
 
     assert "deletionTimestamp" in (await store.get(CONFIG_MAPS, "default", "c"))["metadata"]
 
@@ -265,7 +265,7 @@ async def test_foreground_deletion_of_a_chain_starts_at_its_end() -> None:
         assert await names_of(store, FRAMEWORKS, PODS, CONFIG_MAPS) == ["mnist", "p", "c"]
 
         await store.patch(CONFIG_MAPS, "default", "c", MergePatch({"metadata": {"finalizers": None}}))
-        await eventually(lambda: is_gone(store, FRAMEWORKS, "mnist"))
+        await eventually(lambda: is_deleted(store, FRAMEWORKS, "mnist"))
 
     assert await names_of(store, PODS, CONFIG_MAPS) == []
 
@@ -279,11 +279,11 @@ async def test_other_finalizers_keep_an_owner_without_dependents() -> None:
     async with collecting(store):
         await store.delete(FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.FOREGROUND))
 
-        async def emptied() -> bool:
+        async def has_one_finalizer() -> bool:
             live = await store.get(FRAMEWORKS, "default", "mnist")
             return bool(live["metadata"]["finalizers"] == ["example.com/hold"])
 
-        await eventually(emptied)
+        await eventually(has_one_finalizer)
 
 
 async def test_orphans_lose_the_reference_and_stay() -> None:
@@ -294,7 +294,7 @@ async def test_orphans_lose_the_reference_and_stay() -> None:
 
     async with collecting(store):
         await store.delete(FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.ORPHAN))
-        await eventually(lambda: is_gone(store, FRAMEWORKS, "mnist"))
+        await eventually(lambda: is_deleted(store, FRAMEWORKS, "mnist"))
         await quiet(store)
 
     for kind in OWNED:
@@ -316,14 +316,14 @@ async def test_a_namespace_is_deleted_after_its_content() -> None:
     deleted = await store.delete(NAMESPACES, "", "default")
 
     async with collecting(store):
-        await eventually(lambda: is_gone(store, NAMESPACES, "default"))
+        await eventually(lambda: is_deleted(store, NAMESPACES, "default"))
 
     assert deleted["status"]["phase"] == "Terminating"
     assert await names_of(store, FRAMEWORKS, *OWNED) == ["other"]
 
 
 def test_a_namespace_waits_for_terminating_pods() -> None:
-    async def scene() -> tuple[bool, bool]:
+    async def scenario() -> tuple[bool, bool]:
         clock = asyncio.get_running_loop().time
         store = a_store(clock)
         await store.create(NODES, node_json())
@@ -337,11 +337,11 @@ def test_a_namespace_waits_for_terminating_pods() -> None:
             await asyncio.sleep(10)
             return before, await has(store, NAMESPACES, "default")
 
-    assert virtual_time.run(scene()) == (True, False)
+    assert virtual_time.run(scenario()) == (True, False)
 
 
 def test_events_are_deleted_an_hour_after_they_last_occurred() -> None:
-    async def scene() -> list[list[str]]:
+    async def scenario() -> list[list[str]]:
         clock = asyncio.get_running_loop().time
         store = a_store(clock)
         for name in ("once", "again"):
@@ -356,13 +356,15 @@ def test_events_are_deleted_an_hour_after_they_last_occurred() -> None:
                 seen.append(await names_of(store, EVENTS))
         return seen
 
-    assert virtual_time.run(scene()) == [["again", "once"], ["again"], ["again"], []]
+    assert virtual_time.run(scenario()) == [["again", "once"], ["again"], ["again"], []]
 
 
-def lost(node: str, *, comes_back: bool = False) -> tuple[list[str], list[tuple[str, str]]]:
+def pods_after_node_loss(
+    node: str, *, registered_again: bool = False
+) -> tuple[list[str], list[tuple[str, str]]]:
     """Returns a pod's states after its node was missing for a minute."""
 
-    async def scene() -> tuple[list[str], list[tuple[str, str]]]:
+    async def scenario() -> tuple[list[str], list[tuple[str, str]]]:
         clock = asyncio.get_running_loop().time
         store = a_store(clock)
         await store.create(NODES, node_json("n1"))
@@ -381,52 +383,52 @@ def lost(node: str, *, comes_back: bool = False) -> tuple[list[str], list[tuple[
             if node == "n1":
                 await store.delete(NODES, "", "n1")
             await asyncio.sleep(30)
-            if comes_back:
+            if registered_again:
                 await store.create(NODES, node_json("n1"))
             await asyncio.sleep(30)
         watching.cancel()
         return await names_of(store, PODS), phases
 
-    return virtual_time.run(scene())
+    return virtual_time.run(scenario())
 
 
 def test_a_pod_of_a_deleted_node_fails_and_is_deleted() -> None:
-    assert lost("n1") == ([], [("Failed", "NodeLost"), ("Failed", "NodeLost")])
+    assert pods_after_node_loss("n1") == ([], [("Failed", "NodeLost"), ("Failed", "NodeLost")])
 
 
 def test_a_pod_of_a_node_that_never_existed_is_deleted() -> None:
-    assert lost("typo") == ([], [("Failed", "NodeLost"), ("Failed", "NodeLost")])
+    assert pods_after_node_loss("typo") == ([], [("Failed", "NodeLost"), ("Failed", "NodeLost")])
 
 
 def test_a_node_registered_again_in_time_keeps_its_pods() -> None:
-    assert lost("n1", comes_back=True) == (["p"], [])
+    assert pods_after_node_loss("n1", registered_again=True) == (["p"], [])
 
 
-class DeafStore(MemoryStore):
-    """Reports no changes of some kinds; afterwards a new list is required."""
+class SuspendedWatchStore(MemoryStore):
+    """Suspends the watches of some kinds; when they are resumed, a new list is required."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__(clock, uids())
-        self.deaf: set[ResourceKind] = set()
-        self.hears = asyncio.Event()
+        self.suspended_kinds: set[ResourceKind] = set()
+        self.resumed = asyncio.Event()
 
     async def watch(self, kind: ResourceKind, *args: Any, **more: Any) -> AsyncIterator[Change]:  # type: ignore[override]  # an async generator either way
         async for change in super().watch(kind, *args, **more):
-            if kind in self.deaf:
-                await self.hears.wait()
-                raise Expired("deaf")
+            if kind in self.suspended_kinds:
+                await self.resumed.wait()
+                raise Expired("the watch was suspended")
             yield change
 
 
 def test_foreground_deletion_waits_for_unobserved_pods() -> None:
-    async def scene() -> tuple[list[str], list[str]]:
+    async def scenario() -> tuple[list[str], list[str]]:
         clock = asyncio.get_running_loop().time
-        store = DeafStore(clock)
+        store = SuspendedWatchStore(clock)
         owner = await a_framework(store)
         await store.create(NODES, node_json())
         async with collecting(store, clock):
             await asyncio.sleep(1)
-            store.deaf = {PODS}
+            store.suspended_kinds = {PODS}
             await store.create(PODS, owned(PODS, "p", owner, nodeName="n1"))
             await store.delete(
                 FRAMEWORKS, "default", "mnist", DeleteOptions(propagation=Propagation.FOREGROUND)
@@ -434,32 +436,32 @@ def test_foreground_deletion_waits_for_unobserved_pods() -> None:
             await asyncio.sleep(10)
             before = await names_of(store, FRAMEWORKS, PODS)
             await store.delete(PODS, "default", "p", DeleteOptions(grace=0))
-            store.hears.set()
-            store.deaf = set()
+            store.resumed.set()
+            store.suspended_kinds = set()
             await asyncio.sleep(60)
             return before, await names_of(store, FRAMEWORKS, PODS)
 
-    assert virtual_time.run(scene()) == (["mnist", "p"], [])
+    assert virtual_time.run(scenario()) == (["mnist", "p"], [])
 
 
 def test_an_owner_replaced_unobserved_counts_as_deleted() -> None:
-    async def scene() -> list[str]:
+    async def scenario() -> list[str]:
         clock = asyncio.get_running_loop().time
-        store = DeafStore(clock)
+        store = SuspendedWatchStore(clock)
         owner = await a_framework(store)
         await store.create(PODS, owned(PODS, "p", owner))
         async with collecting(store, clock):
             await asyncio.sleep(1)
-            store.deaf = {FRAMEWORKS}
+            store.suspended_kinds = {FRAMEWORKS}
             await store.delete(FRAMEWORKS, "default", "mnist")
             await a_framework(store)
             await asyncio.sleep(1)
-            store.deaf = set()
-            store.hears.set()
+            store.suspended_kinds = set()
+            store.resumed.set()
             await asyncio.sleep(60)
             return await names_of(store, FRAMEWORKS, PODS)
 
-    assert virtual_time.run(scene()) == ["mnist"]
+    assert virtual_time.run(scenario()) == ["mnist"]
 
 
 class BusyStore(MemoryStore):
@@ -475,7 +477,7 @@ class BusyStore(MemoryStore):
 
 
 def test_an_event_that_occurs_again_is_kept() -> None:
-    async def scene() -> list[str]:
+    async def scenario() -> list[str]:
         clock = asyncio.get_running_loop().time
         store = BusyStore(clock, uids())
         await store.create(EVENTS, an_object(EVENTS, "e", lastTimestamp=format_rfc3339(0)))
@@ -483,7 +485,7 @@ def test_an_event_that_occurs_again_is_kept() -> None:
             await asyncio.sleep(1)
             return await names_of(store, EVENTS)
 
-    assert virtual_time.run(scene()) == ["e"]
+    assert virtual_time.run(scenario()) == ["e"]
 
 
 def test_an_object_that_changed_its_owner_is_no_longer_a_dependent_of_the_first() -> None:
@@ -503,7 +505,7 @@ def test_an_object_that_changed_its_owner_is_no_longer_a_dependent_of_the_first(
 # Faults.
 
 
-class Town:
+class RandomDeletions:
     """Frameworks with pods and config maps, deleted with every propagation, and nodes that terminate the pods."""
 
     def __init__(self, seed: int) -> None:
@@ -513,7 +515,7 @@ class Town:
         self.kept: set[str] = set()
         self.wrong: list[str] = []
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         await self.store.create(NODES, node_json("n1"))
         await self.store.create(NAMESPACES, an_object(NAMESPACES, "team"))
         for number in range(12):
@@ -524,9 +526,9 @@ class Town:
                 if kind is PODS:
                     obj["spec"]["nodeName"] = "n1"
                 await self.store.create(kind, obj)
-            thing = an_object(CONFIG_MAPS, f"t{number}")
-            thing["metadata"]["namespace"] = "team"
-            await self.store.create(CONFIG_MAPS, thing)
+            config_map = an_object(CONFIG_MAPS, f"t{number}")
+            config_map["metadata"]["namespace"] = "team"
+            await self.store.create(CONFIG_MAPS, config_map)
             await asyncio.sleep(self.random.expovariate(1 / 2))
             if self.random.random() < 0.8:
                 await self._delete(number)
@@ -535,11 +537,11 @@ class Town:
         await self.store.delete(NAMESPACES, "", "team")
 
     async def _delete(self, number: int) -> None:
-        how = self.random.choice(list(Propagation))
-        if how is Propagation.ORPHAN:
+        propagation = self.random.choice(list(Propagation))
+        if propagation is Propagation.ORPHAN:
             self.orphans |= {f"pods-{number}", f"configmaps-{number}"}
-        await self.store.delete(FRAMEWORKS, "default", f"f{number}", DeleteOptions(propagation=how))
-        if how is Propagation.BACKGROUND and self.random.random() < 0.5:
+        await self.store.delete(FRAMEWORKS, "default", f"f{number}", DeleteOptions(propagation=propagation))
+        if propagation is Propagation.BACKGROUND and self.random.random() < 0.5:
             await a_framework(self.store, f"f{number}")  # a new object of the same name
             self.kept.add(f"f{number}")
 
@@ -551,17 +553,17 @@ class Town:
                 if "deletionTimestamp" in pod["metadata"]:
                     await self.store.delete(PODS, "default", pod["metadata"]["name"], DeleteOptions(grace=0))
 
-    def audit(self, resource: str, gone: bool, obj: Object) -> None:
+    def audit(self, resource: str, deleted: bool, obj: Object) -> None:
         name = obj["metadata"]["name"]
-        if gone and name in self.orphans | self.kept and resource != FRAMEWORKS.resource:
+        if deleted and name in self.orphans | self.kept and resource != FRAMEWORKS.resource:
             self.wrong.append(f"{name} was deleted")
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_despite_faults_and_crashes_only_garbage_is_deleted(seed: int) -> None:
-    async def scene() -> tuple[set[str], set[str], list[str]]:
-        town = Town(seed)
-        town.store.audit = town.audit
+    async def scenario() -> tuple[set[str], set[str], list[str]]:
+        deletions = RandomDeletions(seed)
+        deletions.store.audit = deletions.audit
         faults = Faults(
             lost_responses=0.1,
             error_responses=0.2,
@@ -573,19 +575,24 @@ def test_despite_faults_and_crashes_only_garbage_is_deleted(seed: int) -> None:
             stale_lists=0.1,
             slow=0.1,
         )
-        living, ending = asyncio.create_task(town.live()), asyncio.create_task(town.end_pods())
-        while not living.done():  # stopped and started repeatedly
-            async with collecting(FaultyStore(town.store, faults, town.random), town.store.clock):
-                await asyncio.sleep(town.random.uniform(0.1, 20))
-        await living
+        running_deletions, ending = (
+            asyncio.create_task(deletions.run()),
+            asyncio.create_task(deletions.end_pods()),
+        )
+        while not running_deletions.done():  # stopped and started repeatedly
+            async with collecting(
+                FaultyStore(deletions.store, faults, deletions.random), deletions.store.clock
+            ):
+                await asyncio.sleep(deletions.random.uniform(0.1, 20))
+        await running_deletions
         faults.disabled = True
-        async with collecting(town.store, town.store.clock):
+        async with collecting(deletions.store, deletions.store.clock):
             await asyncio.sleep(120)
         ending.cancel()
-        left = set(await names_of(town.store, FRAMEWORKS, PODS, CONFIG_MAPS, NAMESPACES))
-        return left, town.kept | town.orphans, town.wrong
+        left = set(await names_of(deletions.store, FRAMEWORKS, PODS, CONFIG_MAPS, NAMESPACES))
+        return left, deletions.kept | deletions.orphans, deletions.wrong
 
-    left, expected, wrong = virtual_time.run(scene())
+    left, expected, wrong = virtual_time.run(scenario())
 
     assert wrong == []
     assert left == expected
@@ -605,11 +612,11 @@ async def test_a_change_of_one_object_reads_no_others(
         for verb in ("get", "list"):
             original = getattr(MemoryStore, verb)
 
-            def nonzero_requests(self: MemoryStore, *args: Any, _call: Any = original, **more: Any) -> Any:
+            def recorded(self: MemoryStore, *args: Any, _call: Any = original, **more: Any) -> Any:
                 calls.append(str(args[0].plural))
                 return _call(self, *args, **more)
 
-            monkeypatch.setattr(MemoryStore, verb, nonzero_requests)
+            monkeypatch.setattr(MemoryStore, verb, recorded)
         for number in range(50):
             await MemoryStore.patch(
                 store, PODS, "default", f"p{number}", MergePatch({"metadata": {"labels": {"a": "b"}}})

@@ -144,8 +144,8 @@ def test_tail_lines_selects_the_last_lines(
     logs = ContainerLogs(tmp_path_factory.mktemp("logs"))
     writer = a_writer(logs, most=700, keep=99)
     text = b"\n".join(lines) + (b"\n" if run_to_end and lines else b"")
-    for place in range(0, len(text), 17):
-        writer.write(b"stdout", text[place : place + 17], NOON)
+    for offset in range(0, len(text), 17):
+        writer.write(b"stdout", text[offset : offset + 17], NOON)
     writer.close(NOON)
 
     shown = asyncio.run(read(logs, PodLogOptions(tail_lines=tail)))
@@ -241,8 +241,8 @@ async def test_following_a_removed_log_ends(logs: ContainerLogs) -> None:
 async def test_a_large_log_is_read_completely(logs: ContainerLogs) -> None:
     writer = a_writer(logs, most=10 << 20)
     text = b"".join(b"line %d\n" % number for number in range(100_000))
-    for place in range(0, len(text), 65536):
-        writer.write(b"stdout", text[place : place + 65536], NOON)
+    for offset in range(0, len(text), 65536):
+        writer.write(b"stdout", text[offset : offset + 65536], NOON)
     writer.close(NOON)
 
     assert await read(logs) == text
@@ -451,11 +451,11 @@ def test_running_containers_share_the_budget_of_their_framework_and_of_all_logs(
     shared = limits.file_bytes("a")
     for _ in range(28):
         limits.join("b")
-    crowded = limits.file_bytes("a")
+    divided = limits.file_bytes("a")
     for _ in range(1000):
         limits.join("c")
 
-    assert (alone, shared, crowded) == (1 << 20, 1 << 18, 1 << 17)
+    assert (alone, shared, divided) == (1 << 20, 1 << 18, 1 << 17)
     assert limits.file_bytes("a") == MIN_FILE_BYTES
 
 

@@ -7,7 +7,7 @@ import pytest
 from launcher.node.pods.pod_spec import Container, containers_of, with_image_command
 from tests.builders import a_pod_template
 
-STAND_INS = {"frameworkcontroller/frameworkbarrier": ("/bin/sh", "-c", "echo passed")}
+IMAGE_COMMANDS = {"frameworkcontroller/frameworkbarrier": ("/bin/sh", "-c", "echo passed")}
 
 
 def a_container(**spec: Any) -> Container:
@@ -26,7 +26,7 @@ def a_container(**spec: Any) -> Container:
     ],
 )
 def test_an_image_matches_with_any_registry_and_tag(image: str) -> None:
-    known = with_image_command(a_container(image=image), STAND_INS)
+    known = with_image_command(a_container(image=image), IMAGE_COMMANDS)
 
     assert known.spec["command"] == ["/bin/sh", "-c", "echo passed"]
 
@@ -37,10 +37,10 @@ def test_an_image_matches_with_any_registry_and_tag(image: str) -> None:
 def test_other_images_get_no_command(image: str) -> None:
     container = a_container(image=image)
 
-    assert with_image_command(container, STAND_INS) == container
+    assert with_image_command(container, IMAGE_COMMANDS) == container
 
 
 def test_a_command_of_the_container_overrides_that_of_the_image() -> None:
     container = a_container(image="frameworkcontroller/frameworkbarrier", command=["true"])
 
-    assert with_image_command(container, STAND_INS) == container
+    assert with_image_command(container, IMAGE_COMMANDS) == container

@@ -121,21 +121,21 @@ class Container:
             case Symlink(text, target):
                 self._make(target, Seen(FileType.LINK, None, text))
             case MakeReadOnly(target):
-                assert self._over(target).target == target
-                self._over(target).read_only = True
+                assert self._mounted_at(target).target == target
+                self._mounted_at(target).read_only = True
 
     def _is_there(self, target: str, kind: FileType) -> bool:
         # The new root always exists.
         return (target == "/" and not self._mounts) or self.at(target).kind is kind
 
-    def _over(self, path: str) -> _Mounted:
+    def _mounted_at(self, path: str) -> _Mounted:
         """The mount that contains *path*: the last one at it or above it."""
         return [mounted for mounted in self._mounts if below(path, mounted.target)][-1]
 
     def _make(self, target: str, what: Seen) -> None:
         above, _, _ = target.rpartition("/")
         assert self.at(above or "/").kind is FileType.DIR, target
-        mounted = self._over(target)
+        mounted = self._mounted_at(target)
         assert not mounted.read_only, target
         before = self.at(target)
         if before.kind is not FileType.MISSING:
@@ -149,7 +149,7 @@ class Container:
 
     def at(self, path: str) -> Seen:
         """The file at *path*, of which no directory is a link."""
-        mounted = self._over(path)
+        mounted = self._mounted_at(path)
         if path in mounted.made:
             return mounted.made[path]
         inside = path[len(mounted.target.rstrip("/")) :]

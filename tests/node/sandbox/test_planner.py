@@ -52,7 +52,7 @@ def a_machine(tree: dict[str, str], image: dict[str, str] | None = None) -> Fake
     whole: dict[str, str] = {}
     for path in sorted(tree | VOLUMES | overlaid):
         above = [path[:end] for end in range(1, len(path)) if path[end] == "/"]
-        if all(whole.get(place, DIR) == DIR for place in above):
+        if all(whole.get(resolved, DIR) == DIR for resolved in above):
             whole[path] = (tree | VOLUMES | overlaid)[path]
     return FakeMachine(whole)
 
@@ -76,23 +76,25 @@ def test_every_mount_is_visible_at_its_target_and_other_files_stay(
 
     container.run(plan_or_reject(machine, mounts, overlays=overlays, read_only_root=read_only_root))
 
-    ways = [paths_to(machine, mount) for mount in mounts]
-    places = [way[-1] for way in ways]
-    for mount, way, place in zip(mounts, ways, places, strict=True):
-        inside_another = any(below(step, other) for step in way for other in places if place != other)
+    resolved_paths = [paths_to(machine, mount) for mount in mounts]
+    resolved_targets = [resolved_path[-1] for resolved_path in resolved_paths]
+    for mount, resolved_path, resolved in zip(mounts, resolved_paths, resolved_targets, strict=True):
+        inside_another = any(
+            below(step, other) for step in resolved_path for other in resolved_targets if resolved != other
+        )
         # Two names may lead to one path: then the later mount is on top. Inside a mount, links lead elsewhere.
-        if places.count(place) == 1 and (place == mount.target or not inside_another):
-            assert container.at(place).read_only is mount.read_only
-            others = [other for other in places if other != place]
+        if resolved_targets.count(resolved) == 1 and (resolved == mount.target or not inside_another):
+            assert container.at(resolved).read_only is mount.read_only
+            others = [other for other in resolved_targets if other != resolved]
             for path in machine.files:
                 if below(path, str(mount.source)):
-                    there = place + path[len(str(mount.source)) :]
+                    there = resolved + path[len(str(mount.source)) :]
                     # A directory that is replaced by one in memory still has its entries.
                     if not any(below(there, other) for other in others):
                         assert container.at(there).source == path or machine.kind(path) is FileType.DIR
                         assert container.at(there).kind is machine.kind(path)
     for path in machine.files:
-        if not any(below(path, place) for place in [*places, "/proc"]):
+        if not any(below(path, resolved) for resolved in [*resolved_targets, "/proc"]):
             seen = container.at(path)
             assert seen.kind is machine.kind(path)
             assert seen.source == path or seen.kind is not FileType.FILE
@@ -137,11 +139,11 @@ def test_a_host_path_below_a_hidden_path_is_rejected() -> None:
 
 def paths_to(machine: FakeMachine, mount: Mount) -> list[str]:
     """All paths that lead to the target, with the machine's links followed; the last is its real path."""
-    done, names, way = "", [name for name in mount.target.split("/") if name], [""]
+    done, names, resolved_path = "", [name for name in mount.target.split("/") if name], [""]
     for _ in range(100):
-        way += [done, f"{done}/{names[0]}"] if names else [done]
+        resolved_path += [done, f"{done}/{names[0]}"] if names else [done]
         if not names:
-            return way
+            return resolved_path
         name = names.pop(0)
         if name == "..":
             done = done.rpartition("/")[0]
@@ -171,8 +173,8 @@ def test_every_file_of_an_image_is_visible_and_other_files_stay(
     for path in machine.files:
         # Where one of the two is not a directory, the image replaces everything below.
         replaced = any(
-            below(path, place) and FileType.FILE in (machine.kind(source), machine.kind(place))
-            for place, source in overlaid.items()
+            below(path, resolved) and FileType.FILE in (machine.kind(source), machine.kind(resolved))
+            for resolved, source in overlaid.items()
         )
         if not replaced and not below(path, "/proc"):
             assert container.at(path).kind is machine.kind(path)

@@ -152,11 +152,11 @@ def test_close_removes_the_directories(version_1: Cgroups, tmp_path: Path) -> No
 
 
 def test_cgroups_of_unknown_runs_are_removed(version_1: Cgroups, tmp_path: Path) -> None:
-    place = tmp_path / "memory" / "user" / "framework-launcher-x"
+    parent = tmp_path / "memory" / "user" / "framework-launcher-x"
     for name in ("known", "unknown"):
-        (place / name).mkdir()
+        (parent / name).mkdir()
 
-    version_1.remove_all_but({str(place / "known")})
+    version_1.remove_all_but({str(parent / "known")})
 
-    assert os.listdir(place) == ["known"]
-    assert cgroups.oom_kills([str(place / "unknown")]) == 0
+    assert os.listdir(parent) == ["known"]
+    assert cgroups.oom_kills([str(parent / "unknown")]) == 0

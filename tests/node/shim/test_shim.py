@@ -263,9 +263,9 @@ async def test_another_process_with_the_pid_of_a_run_is_not_signalled(tmp_path: 
 
 async def test_a_run_whose_shim_was_killed_before_its_release_does_not_exist(tmp_path: Path) -> None:
     """Its init has exited without starting the program."""
-    gone = await asyncio.create_subprocess_exec("true")
-    await gone.wait()
-    write_record(tmp_path, gone.pid, b'{"exit-code": 128, "at": 1.0}\n')
+    ended = await asyncio.create_subprocess_exec("true")
+    await ended.wait()
+    write_record(tmp_path, ended.pid, b'{"exit-code": 128, "at": 1.0}\n')
 
     async with a_runtime(tmp_path) as runtime:
         assert not runtime.runs()

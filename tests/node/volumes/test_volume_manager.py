@@ -71,13 +71,13 @@ async def test_a_volume_without_a_type_is_an_empty_dir(tmp_path: Path) -> None:
 
 async def test_an_empty_dir_in_memory_is_removed_with_its_pod(tmp_path: Path) -> None:
     pod = a_pod_with({"emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
-    room = volumes(tmp_path)
+    manager = volumes(tmp_path)
 
-    source = (await room.prepare(DownwardApiContext(pod, ""), {}))["v"]
+    source = (await manager.prepare(DownwardApiContext(pod, ""), {}))["v"]
     in_memory = source.path.stat().st_dev
     (source.path / "x").write_bytes(b"y" * 1000)
-    again = (await room.prepare(DownwardApiContext(pod, ""), {}))["v"]
-    await room.remove(pod)
+    again = (await manager.prepare(DownwardApiContext(pod, ""), {}))["v"]
+    await manager.remove(pod)
 
     assert in_memory != os.stat(tmp_path).st_dev
     assert again.path == source.path
@@ -93,12 +93,12 @@ async def test_an_empty_dir_in_memory_is_in_shared_memory_if_no_tmpfs_can_be_mou
 
     monkeypatch.setattr("launcher.node.volumes.empty_dir.mount_tmpfs", refuse)
     pod = a_pod_with({"emptyDir": {"medium": "Memory", "sizeLimit": "1Ki"}})
-    room = volumes(tmp_path)
+    manager = volumes(tmp_path)
 
-    source = (await room.prepare(DownwardApiContext(pod, ""), {}))["v"]
+    source = (await manager.prepare(DownwardApiContext(pod, ""), {}))["v"]
     (source.path / "big").write_bytes(b"x" * 100_000)
-    output = room.exceeded_limit(pod)
-    await room.remove(pod)
+    output = manager.exceeded_limit(pod)
+    await manager.remove(pod)
 
     assert source.path.parent == Path("/dev/shm")
     assert "Operation not permitted" in source.warning
@@ -108,17 +108,17 @@ async def test_an_empty_dir_in_memory_is_in_shared_memory_if_no_tmpfs_can_be_mou
 
 async def test_a_volume_exceeds_its_limit_only_above_it(tmp_path: Path) -> None:
     pod = a_pod_with({"emptyDir": {"sizeLimit": "1Mi"}})
-    room = volumes(tmp_path)
-    source = (await room.prepare(DownwardApiContext(pod, ""), {}))["v"]
+    manager = volumes(tmp_path)
+    source = (await manager.prepare(DownwardApiContext(pod, ""), {}))["v"]
 
     (source.path / "deep").mkdir()
     (source.path / "deep" / "a").write_bytes(b"x" * 500_000)
     (source.path / "link").symlink_to("/usr")
-    small = room.exceeded_limit(pod)
+    small = manager.exceeded_limit(pod)
     (source.path / "b").write_bytes(b"x" * 700_000)
 
     assert small == ""
-    assert room.exceeded_limit(pod) == 'Usage of EmptyDir volume "v" exceeds the limit "1Mi".'
+    assert manager.exceeded_limit(pod) == 'Usage of EmptyDir volume "v" exceeds the limit "1Mi".'
 
 
 @pytest.mark.parametrize(
@@ -183,12 +183,12 @@ async def test_a_host_path_must_be_absolute_without_dots(tmp_path: Path, path: s
 async def test_an_export_is_mounted_from_its_configured_directory(tmp_path: Path) -> None:
     export = tmp_path / "export"
     export.mkdir()
-    room = VolumeManager(tmp_path, Nfs(tmp_path / "nfs", {"server:/data/": export}))
+    manager = VolumeManager(tmp_path, Nfs(tmp_path / "nfs", {"server:/data/": export}))
     pod = a_pod_with({"nfs": {"server": "server", "path": "/data", "readOnly": True}})
 
-    source = (await room.prepare(DownwardApiContext(pod, ""), {}))["v"]
+    source = (await manager.prepare(DownwardApiContext(pod, ""), {}))["v"]
     (export / "precious").touch()
-    await room.remove(pod)
+    await manager.remove(pod)
 
     assert source == PreparedVolume(export, read_only=True)
     assert (export / "precious").exists()
@@ -219,10 +219,10 @@ async def test_an_export_is_mounted_once_and_unmounted_after_its_last_pod(
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setattr("launcher.node.volumes.nfs._missing_requirement", lambda: "")
     nfs = Nfs(tmp_path / "nfs", {})
-    wanted = {"server": "server", "path": "/data"}
+    source = {"server": "server", "path": "/data"}
 
-    first = await nfs.mount(wanted, "one")
-    second = await nfs.mount(wanted, "two")
+    first = await nfs.mount(source, "one")
+    second = await nfs.mount(source, "two")
     await nfs.release("one")
     still_there = (first / "precious").exists()
     await nfs.release("two")
@@ -476,14 +476,14 @@ def test_the_usage_of_a_missing_directory_is_zero(tmp_path: Path) -> None:
 
 
 async def test_several_pods_prepare_their_volumes_concurrently(tmp_path: Path) -> None:
-    room = volumes(tmp_path)
+    manager = volumes(tmp_path)
     pods = [a_pod_with({"emptyDir": {}}) for _ in range(20)]
     for number, pod in enumerate(pods):
         pod["metadata"]["uid"] = f"uid-{number}"
 
-    await asyncio.gather(*[room.prepare(DownwardApiContext(pod, ""), {}) for pod in pods])
+    await asyncio.gather(*[manager.prepare(DownwardApiContext(pod, ""), {}) for pod in pods])
 
-    assert sorted(room.pod_uids()) == sorted(f"uid-{number}" for number in range(20))
+    assert sorted(manager.pod_uids()) == sorted(f"uid-{number}" for number in range(20))
 
 
 @as_root

@@ -15,7 +15,7 @@ from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.interface import FRAMEWORKS, Object
 from tests.store.builders import NOW, a_framework, uids, version_of, with_
 
-TRIALS = 56
+DAMAGED_COPIES = 56
 FILES = ("store.db", "store.db-wal", "store.commits")
 Damage = Callable[[bytearray, random.Random], None]
 
@@ -95,7 +95,7 @@ async def test_any_damage_is_detected_or_loses_no_acknowledged_write(tmp_path: P
     items = await create_killed_store(tmp_path / "whole")
     rejected = 0
 
-    for n in range(TRIALS):
+    for n in range(DAMAGED_COPIES):
         directory = tmp_path / str(n)
         shutil.copytree(tmp_path / "whole", directory)
         damage = DAMAGES[n % len(DAMAGES)]
@@ -113,7 +113,7 @@ async def test_any_damage_is_detected_or_loses_no_acknowledged_write(tmp_path: P
             await store.close()
         shutil.rmtree(directory)
 
-    assert rejected > TRIALS // 10
+    assert rejected > DAMAGED_COPIES // 10
 
 
 @pytest.mark.usefixtures("log_pages")

@@ -35,12 +35,12 @@ async def test_a_token_is_used_while_its_file_is_replaced(tmp_path: Path) -> Non
     await token.header()
 
     file.unlink()
-    away = await token.header()
+    unreadable = await token.header()
     file.write_text("")
     empty = await token.header()
     file.write_text("second")
 
-    assert (away, empty, await token.header()) == ("Bearer first", "Bearer first", "Bearer second")
+    assert (unreadable, empty, await token.header()) == ("Bearer first", "Bearer first", "Bearer second")
 
 
 @pytest.mark.parametrize("content", [None, "", "\n"])
@@ -65,17 +65,17 @@ class FakePlugin:
     """A plugin whose tokens are numbered, with a clock of the test."""
 
     def __init__(self, lasts: float | None) -> None:
-        self.now, self.asked, self._lasts = 1000.0, 0, lasts
+        self.now, self.calls, self._lasts = 1000.0, 0, lasts
         self.broken = False
         self.plugin = CredentialPlugin(self._issue, lambda: self.now)
 
     async def _issue(self) -> IssuedCredentials:
-        self.asked += 1
+        self.calls += 1
         await asyncio.sleep(0)
         if self.broken:
             raise Unavailable("broken")
         return IssuedCredentials(
-            f"Bearer {self.asked}", None if self._lasts is None else self.now + self._lasts
+            f"Bearer {self.calls}", None if self._lasts is None else self.now + self._lasts
         )
 
 
@@ -91,7 +91,7 @@ async def test_a_plugin_runs_once_for_concurrent_calls_and_again_before_expiry()
     assert first == ["Bearer 1"] * 5
     assert before == "Bearer 1"
     assert await plugin.plugin.header() == "Bearer 2"
-    assert plugin.asked == 2
+    assert plugin.calls == 2
 
 
 async def test_a_plugin_with_short_lived_tokens_is_rate_limited() -> None:
@@ -101,7 +101,7 @@ async def test_a_plugin_with_short_lived_tokens_is_rate_limited() -> None:
         await plugin.plugin.header()
         plugin.now += 1
 
-    assert plugin.asked == 1
+    assert plugin.calls == 1
 
 
 async def test_a_plugin_runs_again_after_a_rejection_with_a_rate_limit() -> None:
@@ -115,7 +115,7 @@ async def test_a_plugin_runs_again_after_a_rejection_with_a_rate_limit() -> None
     assert refresh == [True] * 5
     assert await plugin.plugin.header() == "Bearer 2"
     assert not immediately
-    assert plugin.asked == 2
+    assert plugin.calls == 2
 
 
 async def test_issued_credentials_are_used_while_the_plugin_fails() -> None:
@@ -126,7 +126,7 @@ async def test_issued_credentials_are_used_while_the_plugin_fails() -> None:
     plugin.now += 590
 
     assert await plugin.plugin.header() == "Bearer 1"
-    assert plugin.asked == 2
+    assert plugin.calls == 2
 
 
 async def test_a_plugin_that_never_succeeds_is_unavailable() -> None:

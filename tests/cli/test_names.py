@@ -136,7 +136,7 @@ def test_no_path_contains_an_invalid_name(name: str) -> None:
         PODS.path(name, "pod")
 
 
-def test_paths() -> None:
+def test_names_are_quoted_in_paths() -> None:
     assert PODS.path("default", "p", "log") == "/api/v1/namespaces/default/pods/p/log"
     assert PODS.path(None) == "/api/v1/pods"
 

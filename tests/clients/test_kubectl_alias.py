@@ -96,7 +96,7 @@ def test_a_framework_of_openpai_is_created_with_a_warning(
     assert 'pod.spec.privileged" ignored' in done.stderr
 
 
-def test_a_misspelt_field_is_rejected_in_the_alias_group(
+def test_a_misspelled_field_is_rejected_in_the_alias_group(
     isolated: IsolatedNamespace, kubectl: Kubectl
 ) -> None:
     framework = an_alias_framework(isolated.suspended())

@@ -57,7 +57,7 @@ def test_create_of_an_existing_object_is_an_error(isolated: IsolatedNamespace, k
     assert 'frameworks.launcher.microsoft.com "mnist" already exists' in error
 
 
-def test_a_misspelt_field_is_rejected_by_its_name(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+def test_a_misspelled_field_is_rejected_by_its_name(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
     framework = isolated.suspended()
     framework["spec"]["taskRoles"][0]["taskNumbr"] = 2
 
@@ -67,7 +67,7 @@ def test_a_misspelt_field_is_rejected_by_its_name(isolated: IsolatedNamespace, k
     assert 'strict decoding error: unknown field "spec.taskRoles[0].taskNumbr"' in error
 
 
-def test_a_misspelt_field_is_a_warning_with_validate_warn(
+def test_a_misspelled_field_is_a_warning_with_validate_warn(
     isolated: IsolatedNamespace, kubectl: Kubectl
 ) -> None:
     framework = isolated.suspended()

@@ -38,7 +38,7 @@ def test_a_reset_makes_the_next_delay_short_again() -> None:
     assert round(retry.next_delay(200.0), 3) == 0.05
 
 
-def test_a_failed_reconcile_waits_and_failed_pods_alone_do_not() -> None:
+def test_a_failed_reconcile_delays_the_next_one_and_failed_pods_do_not() -> None:
     retry = RetryState()
     retry.delay_until(130.0)
 

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 SECOND = "frameworkcontroller.microsoft.com/v1"
 
 
-def test_a_framework_is_itself_without_what_a_server_has_added() -> None:
+def test_a_framework_is_returned_without_metadata_of_the_server() -> None:
     read = a_framework(name="a")
     read["metadata"] |= {"uid": "u", "resourceVersion": "7", "generation": 1, "managedFields": []}
     read["status"] = {"state": "Completed"}
@@ -24,7 +24,7 @@ def test_a_framework_is_itself_without_what_a_server_has_added() -> None:
     assert mapped.notes == ()
 
 
-def test_frameworkcontrollers_gets_our_name_and_keeps_no_pods() -> None:
+def test_a_framework_of_frameworkcontroller_gets_the_launchers_group_and_clean_pod_policy_all() -> None:
     theirs = {**a_framework(name="a"), "apiVersion": SECOND}
 
     mapped = convert_to_framework(theirs)
@@ -42,7 +42,7 @@ def test_a_clean_pod_policy_of_the_user_is_kept_without_a_note() -> None:
     assert (mapped.framework["spec"]["cleanPodPolicy"], mapped.notes) == ("None", ())
 
 
-def test_every_version_of_every_kind_finds_its_way() -> None:
+def test_every_version_of_every_kind_is_converted() -> None:
     for family, _ in FAMILIES:
         for version in family.versions:
             with pytest.raises(InvalidObject) as refused:
@@ -68,7 +68,7 @@ def test_an_unknown_kind_is_rejected(obj: Json, field: str) -> None:
     assert [problem.field for problem in refused.value.errors] == [field]
 
 
-def test_a_list_is_taken_apart() -> None:
+def test_the_items_of_a_list_are_separate_objects() -> None:
     job = a_job("JAXJob", {"Worker": 1})
     inner = {"apiVersion": "v1", "kind": "List", "items": [job]}
 

@@ -54,7 +54,7 @@ def test_a_count_beyond_the_limit_is_rejected_with_field_value_and_limit(field: 
     assert str(INDEXES_END) in problem
 
 
-def test_as_many_replicas_as_there_may_be_are_converted() -> None:
+def test_the_maximum_number_of_replicas_is_converted() -> None:
     found = convert_to_framework(a_tfjob(Worker=replicas(INDEXES_END - 1), PS=replicas(1)))
 
     assert [role["taskNumber"] for role in found.framework["spec"]["taskRoles"]] == [INDEXES_END - 1, 1]

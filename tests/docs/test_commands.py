@@ -149,7 +149,7 @@ def terminal(tmp_path: Path, server: Server) -> Iterator[Terminal]:
 
 
 @pytest.mark.parametrize("page", EXECUTED, ids=name_of)
-def test_the_commands_of_a_page_print_what_it_says(page: Path, terminal: Terminal) -> None:
+def test_the_commands_of_a_page_print_the_output_that_it_shows(page: Path, terminal: Terminal) -> None:
     for block in blocks(page, "console", "sh", "yaml"):
         kind, _, value = block.comment.partition(": ")
         if block.language == "yaml":

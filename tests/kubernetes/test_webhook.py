@@ -72,7 +72,7 @@ def test_an_api_client_gets_code_reason_and_causes(cluster: ControlPlane, framew
 
 
 @pytest.mark.usefixtures("webhook")
-def test_a_misspelt_pod_field_is_rejected_by_kubectl_and_a_warning_elsewhere(
+def test_a_misspelled_pod_field_is_rejected_by_kubectl_and_otherwise_a_warning(
     cluster: ControlPlane, namespace: str, frameworks: str
 ) -> None:
     misspelled = a_framework(a_role(pod=a_pod_template(olumes=[])))

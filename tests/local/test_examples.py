@@ -29,21 +29,21 @@ def run(server: Server, example: str) -> Any:
     return ended(server.completed(submit(server, example)))
 
 
-def test_hello(serve: Serve) -> None:
+def test_the_hello_example_greets_from_every_task(serve: Serve) -> None:
     server = serve()
 
     assert run(server, "hello") == "Succeeded"
     assert server.log("hello-greeter-1") == "hello from greeter 1 of hello\n"
 
 
-def test_discovery(serve: Serve) -> None:
+def test_the_discovery_example_connects_its_tasks(serve: Serve) -> None:
     server = serve("--node=one", "--node=two,ip=127.0.0.9")
 
     assert run(server, "discovery") == "Succeeded"
     assert server.log("sum-master-0") == "the sum is 6\n"
 
 
-def test_nfs(serve: Serve, tmp_path: Path) -> None:
+def test_the_nfs_example_writes_to_the_export(serve: Serve, tmp_path: Path) -> None:
     server = serve(f"--nfs=nfs.example.org:/exports/notes={tmp_path}")
 
     assert run(server, "nfs") == "Succeeded"
@@ -51,7 +51,7 @@ def test_nfs(serve: Serve, tmp_path: Path) -> None:
     assert sorted(notes) == [f"line of task {index}" for index in range(3)]
 
 
-def test_hostpath(serve: Serve) -> None:
+def test_the_hostpath_example_runs_on_its_node(serve: Serve) -> None:
     server = serve("--node=node-a", "--node=node-c")
 
     assert run(server, "hostpath") == "Succeeded"
@@ -59,7 +59,7 @@ def test_hostpath(serve: Serve) -> None:
     assert server.get(f"{PODS}/count-files-counter-0")["spec"]["nodeName"] == "node-a"
 
 
-def test_ordered_roles(serve: Serve) -> None:
+def test_the_ordered_roles_example_creates_the_loader_first(serve: Serve) -> None:
     server = serve()
 
     assert run(server, "ordered-roles") == "Succeeded"
@@ -70,14 +70,14 @@ def test_ordered_roles(serve: Serve) -> None:
     assert created["loader"] <= created["report"]
 
 
-def test_retry(serve: Serve) -> None:
+def test_the_retry_example_completes_and_leaves_no_pod(serve: Serve) -> None:
     server = serve(module="tests.local.serve_without_backoff")
 
     assert run(server, "retry") in ("Succeeded", "Failed")  # its result is random
     until(lambda: None if server.get(PODS)["items"] else True, "cleanPodPolicy All leaves no pod")
 
 
-def test_several_nodes(serve: Serve) -> None:
+def test_the_several_nodes_example_runs_on_both_gpu_nodes(serve: Serve) -> None:
     training = "pool=training,nvidia.com/gpu=1,taint=training=only:NoSchedule"
     server = serve(f"--node=gpu0,{training}", f"--node=gpu1,{training},ip=127.0.0.9", "--node=cpu0")
 
@@ -86,7 +86,7 @@ def test_several_nodes(serve: Serve) -> None:
     assert output == {"gpu0 at 127.0.0.2\n", "gpu1 at 127.0.0.9\n"}
 
 
-def test_training(serve: Serve) -> None:
+def test_the_training_example_learns_the_weights(serve: Serve) -> None:
     server = serve(f"--image=training:1={PROJECT / 'examples/training'}")
 
     assert run(server, "training") == "Succeeded"
@@ -94,7 +94,7 @@ def test_training(serve: Serve) -> None:
         assert f"rank {rank}: weight 3.0, bias 2.0, loss 0.01\n" in server.log(f"training-worker-{rank}")
 
 
-def test_gang(serve: Serve) -> None:
+def test_the_gang_example_runs_on_two_nodes(serve: Serve) -> None:
     server = serve("--node=gpu0,nvidia.com/gpu=2", "--node=gpu1,nvidia.com/gpu=2")
 
     assert run(server, "gang") == "Succeeded"

@@ -133,7 +133,7 @@ async def test_a_replica_uses_the_key_that_another_replica_created_first() -> No
 @pytest.mark.parametrize(
     "data", [{}, {"key": "eA=="}, {"key": "?"}], ids=["no key", "short key", "not base64"]
 )
-async def test_a_secret_without_a_key_is_an_error_that_says_to_delete_it(data: dict[str, str]) -> None:
+async def test_a_secret_without_a_key_is_an_error_with_the_command_to_delete_it(data: dict[str, str]) -> None:
     store = memory_store()
     metadata = {"name": SECRET_NAME, "namespace": "home"}
     await store.create(SECRETS, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})

@@ -1,4 +1,4 @@
-"""Sets of fields: from objects, to and from the wire, and what they take out of an object."""
+"""Sets of fields: of objects, to and from FieldsV1, and their removal from an object."""
 
 from typing import Any
 
@@ -45,26 +45,28 @@ objects = st.fixed_dictionaries(
 
 
 @given(field_sets)
-def test_a_set_comes_back_from_the_wire_as_it_was(fields: frozenset[tuple[str, ...]]) -> None:
+def test_a_field_set_is_equal_after_conversion_to_fields_v1_and_back(
+    fields: frozenset[tuple[str, ...]],
+) -> None:
     assert from_fields_v1(to_fields_v1(fields)) == fields
 
 
 @given(field_sets)
-def test_the_wire_has_one_spelling_for_each_set(fields: frozenset[tuple[str, ...]]) -> None:
-    wire = to_fields_v1(fields)
+def test_a_field_set_has_one_form_in_fields_v1(fields: frozenset[tuple[str, ...]]) -> None:
+    fields_v1 = to_fields_v1(fields)
 
-    assert to_fields_v1(from_fields_v1(wire)) == wire
+    assert to_fields_v1(from_fields_v1(fields_v1)) == fields_v1
 
 
 @given(objects)
-def test_an_object_sets_each_of_its_fields_and_is_the_same_as_itself_there(obj: Json) -> None:
+def test_every_field_of_an_object_is_set_and_equal_to_itself(obj: Json) -> None:
     for path in fields_in(obj):
         assert is_set(obj, path)
         assert is_same(obj, obj, path)
 
 
 @given(objects, st.data())
-def test_a_field_that_is_taken_out_is_gone_and_no_other_changes(obj: Json, data: st.DataObject) -> None:
+def test_a_removed_field_is_not_set_and_other_fields_do_not_change(obj: Json, data: st.DataObject) -> None:
     fields = sorted(path for path in fields_in(obj) if path[3:] != ("f:name",))
     taken = data.draw(st.sets(st.sampled_from(fields)) if fields else st.just(set()))
 
@@ -80,7 +82,7 @@ def test_a_field_that_is_taken_out_is_gone_and_no_other_changes(obj: Json, data:
     }
 
 
-def test_maps_are_gone_into_and_lists_are_one_field() -> None:
+def test_the_keys_of_a_map_are_fields_and_a_list_is_one_field() -> None:
     obj = a_framework(a_role(pod={"spec": {"containers": [{"name": "main"}]}}), gang={})
     obj["metadata"] |= {"labels": {"a.b/c": "1"}, "uid": "x", "finalizers": ["y"]}
 
@@ -94,24 +96,24 @@ def test_maps_are_gone_into_and_lists_are_one_field() -> None:
     }
 
 
-def test_roles_that_cannot_be_told_apart_are_one_field() -> None:
+def test_roles_without_unique_names_are_one_field() -> None:
     assert fields_in({"spec": {"taskRoles": [{"name": "a"}, {"name": "a"}]}}) == {("f:spec", "f:taskRoles")}
     assert fields_in({"spec": {"taskRoles": [{"taskNumber": 1}]}}) == {("f:spec", "f:taskRoles")}
 
 
-def test_null_sets_nothing() -> None:
+def test_null_is_not_a_field() -> None:
     assert fields_in({"metadata": {"labels": {"a": None}}, "spec": {"gang": None}}) == frozenset()
 
 
-def test_a_bare_frame_sets_nothing() -> None:
+def test_empty_metadata_and_spec_have_no_fields() -> None:
     assert fields_in({"metadata": {"labels": {}}, "spec": {}}) == frozenset()
 
 
-def test_true_is_not_the_same_as_one() -> None:
+def test_true_does_not_equal_one() -> None:
     assert not is_same({"spec": {"a": 1}}, {"spec": {"a": True}}, ("f:spec", "f:a"))
 
 
-def test_the_wire_is_kubernetes_own() -> None:
+def test_fields_v1_has_the_format_of_kubernetes() -> None:
     fields = fields_in({"spec": {"taskRoles": [{"name": "worker", "taskNumber": 1}], "gang": {}}})
 
     assert to_fields_v1(fields) == {
@@ -122,23 +124,23 @@ def test_the_wire_is_kubernetes_own() -> None:
     }
 
 
-@pytest.mark.parametrize("wire", [{"spec": {}}, {"f:spec": []}, {"f:spec": {".": {}, "x": {}}}, []])
-def test_what_spells_no_set_is_rejected(wire: Any) -> None:
+@pytest.mark.parametrize("fields_v1", [{"spec": {}}, {"f:spec": []}, {"f:spec": {".": {}, "x": {}}}, []])
+def test_malformed_fields_v1_is_rejected(fields_v1: Any) -> None:
     with pytest.raises(ValueError, match="must be"):
-        from_fields_v1(wire)
+        from_fields_v1(fields_v1)
 
 
-def test_a_path_is_shown_as_people_know_it() -> None:
+def test_a_path_is_formatted_as_in_messages_of_kubernetes() -> None:
     assert format_path((*WORKER, "f:taskNumber")) == '.spec.taskRoles[name="worker"].taskNumber'
 
 
-def test_a_whole_role_can_be_taken_out() -> None:
+def test_a_whole_role_can_be_removed() -> None:
     obj = a_framework(a_role("worker"), a_role("ps"))
 
     assert without(obj, [WORKER]) == a_framework(a_role("ps"))
 
 
-def test_a_role_that_stays_keeps_its_name() -> None:
+def test_a_role_with_remaining_fields_keeps_its_name() -> None:
     taken = [(*WORKER, field) for field in ("f:name", "f:task", "f:background")]
 
     assert without(a_framework(a_role(background=True)), taken) == a_framework(
@@ -146,7 +148,7 @@ def test_a_role_that_stays_keeps_its_name() -> None:
     )
 
 
-def test_nothing_is_taken_out_of_the_object_itself() -> None:
+def test_the_removal_of_fields_does_not_change_the_given_object() -> None:
     obj = full_framework()
 
     assert without(obj, fields_in(obj))["spec"] != obj["spec"]

@@ -1,4 +1,4 @@
-"""Who owns which field: at the first apply, after each kind of write, and where two want the same."""
+"""Managers of fields: at the first apply, after each kind of write, and conflicts."""
 
 from typing import Any
 
@@ -36,18 +36,18 @@ def stored(obj: Json) -> Json:
     return validate_framework(obj).object
 
 
-def an_owner(
+def a_manager(
     manager: str, *fields: Path, operation: ManagerOperation = ManagerOperation.APPLY
 ) -> FieldManager:
     return FieldManager(manager, operation, frozenset(fields), NOW)
 
 
-def fields_of(owners: FieldManagers, manager: str) -> FieldSet:
-    return frozenset().union(*(owner.fields for owner in owners if owner.manager == manager))
+def fields_of(managers: FieldManagers, name: str) -> FieldSet:
+    return frozenset().union(*(manager.fields for manager in managers if manager.manager == name))
 
 
 def created(obj: Json, manager: str = "one") -> tuple[Json, FieldManagers]:
-    """A Framework that was created by applying it, and its owners."""
+    """A Framework that was created by applying it, and its managers."""
     new = stored(obj)
     return new, managers_after_apply({}, new, (), fields_in(obj), manager, NOW)
 
@@ -55,15 +55,15 @@ def created(obj: Json, manager: str = "one") -> tuple[Json, FieldManagers]:
 # The first apply
 
 
-def test_who_applies_something_new_owns_that_and_no_defaults() -> None:
+def test_an_apply_that_creates_an_object_owns_the_applied_fields_without_defaults() -> None:
     obj = a_framework(description="d")
 
-    _, owners = created(obj)
+    _, managers = created(obj)
 
-    assert owners == (FieldManager("one", ManagerOperation.APPLY, fields_in(obj), NOW),)
+    assert managers == (FieldManager("one", ManagerOperation.APPLY, fields_in(obj), NOW),)
 
 
-def test_what_was_there_before_the_first_apply_has_an_owner_of_its_own() -> None:
+def test_fields_set_before_the_first_apply_have_their_own_manager() -> None:
     live = stored(a_framework(description="d"))
 
     assert initial_managers(live, "one", NOW) == (
@@ -72,35 +72,35 @@ def test_what_was_there_before_the_first_apply_has_an_owner_of_its_own() -> None
 
 
 def with_last_applied(config: Json, live: Json) -> Json:
-    """*live* with the note that kubectl has applied *config*."""
+    """*live* with the annotation of a client-side apply of *config*."""
     annotations = {LAST_APPLIED: orjson.dumps(config).decode()}
     return {**live, "metadata": {**live["metadata"], "annotations": annotations}}
 
 
-def test_kubectl_owns_what_it_has_applied_by_itself_and_nobody_owns_its_note() -> None:
+def test_kubectl_owns_the_fields_of_its_client_side_apply_except_the_annotation() -> None:
     config = a_framework(a_role(startAfter=[{"role": "ps"}]), a_role("ps"), description="d")
     live = with_last_applied(
         config, stored({**config, "spec": {**config["spec"], "description": "another's"}})
     )
 
-    owners = initial_managers(live, "kubectl", NOW)
+    managers = initial_managers(live, "kubectl", NOW)
 
-    assert fields_of(owners, "kubectl") == fields_in(config) - {DESCRIPTION}
-    assert fields_of(owners, BEFORE_FIRST_APPLY) == {DESCRIPTION}
+    assert fields_of(managers, "kubectl") == fields_in(config) - {DESCRIPTION}
+    assert fields_of(managers, BEFORE_FIRST_APPLY) == {DESCRIPTION}
 
 
-def test_a_note_of_kubectl_is_nothing_to_another() -> None:
+def test_the_last_applied_annotation_is_ignored_for_other_managers() -> None:
     config = a_framework()
 
-    owners = initial_managers(with_last_applied(config, stored(config)), "one", NOW)
+    managers = initial_managers(with_last_applied(config, stored(config)), "one", NOW)
 
-    assert [owner.manager for owner in owners] == [BEFORE_FIRST_APPLY]
+    assert [manager.manager for manager in managers] == [BEFORE_FIRST_APPLY]
 
 
-@pytest.mark.parametrize("note", ["", "{", "[]", "null", '{"spec": 1}', '{"spec":{"taskRoles":{}}}'])
-def test_a_note_that_says_nothing_is_passed_over(note: str) -> None:
+@pytest.mark.parametrize("annotation", ["", "{", "[]", "null", '{"spec": 1}', '{"spec":{"taskRoles":{}}}'])
+def test_a_malformed_last_applied_annotation_is_ignored(annotation: str) -> None:
     live = stored(a_framework())
-    live["metadata"]["annotations"] = {LAST_APPLIED: note}
+    live["metadata"]["annotations"] = {LAST_APPLIED: annotation}
 
     assert fields_of(initial_managers(live, "kubectl", NOW), BEFORE_FIRST_APPLY) == fields_in(
         stored(a_framework())
@@ -110,116 +110,120 @@ def test_a_note_that_says_nothing_is_passed_over(note: str) -> None:
 # Conflicts
 
 
-def test_a_field_that_another_owns_is_not_changed_without_a_word() -> None:
-    live, owners = created(a_framework(description="one"))
+def test_a_change_of_a_field_of_another_manager_is_a_conflict() -> None:
+    live, managers = created(a_framework(description="one"))
     desired = a_framework(a_role(tasks=9), description="two")
 
-    found = manager_conflicts(live, stored(desired), owners, fields_in(desired), "two")
+    found = manager_conflicts(live, stored(desired), managers, fields_in(desired), "two")
 
-    assert [(clash.manager.manager, clash.field) for clash in found] == [
+    assert [(conflict.manager.manager, conflict.field) for conflict in found] == [
         ("one", ".spec.description"),
         ("one", '.spec.taskRoles[name="worker"].taskNumber'),
     ]
 
 
-def test_the_same_value_is_shared() -> None:
-    live, owners = created(a_framework(description="one"))
+def test_two_managers_that_apply_the_same_value_own_the_field_together() -> None:
+    live, managers = created(a_framework(description="one"))
     desired = fields_in(a_framework(description="one"))
 
-    assert not manager_conflicts(live, live, owners, desired, "two")
-    shared = managers_after_apply(live, live, owners, desired, "two", LATER)
+    assert not manager_conflicts(live, live, managers, desired, "two")
+    shared = managers_after_apply(live, live, managers, desired, "two", LATER)
     assert fields_of(shared, "one") == fields_of(shared, "two") == desired
 
 
-def test_one_manager_that_applies_is_not_the_same_as_when_it_updates() -> None:
+def test_apply_and_update_of_one_manager_conflict() -> None:
     live = stored(a_framework(description="d"))
-    owners = (an_owner("one", DESCRIPTION, operation=ManagerOperation.UPDATE),)
+    managers = (a_manager("one", DESCRIPTION, operation=ManagerOperation.UPDATE),)
     desired = {"spec": {"description": "new"}}
 
-    found = manager_conflicts(live, stored(a_framework(description="new")), owners, fields_in(desired), "one")
+    found = manager_conflicts(
+        live, stored(a_framework(description="new")), managers, fields_in(desired), "one"
+    )
 
-    assert [str(clash.manager) for clash in found] == [f'"one" using launcher.microsoft.com/v1 at {NOW}']
+    assert [str(conflict.manager) for conflict in found] == [
+        f'"one" using launcher.microsoft.com/v1 at {NOW}'
+    ]
 
 
-def test_kubectl_goes_on_with_what_it_has_applied_by_itself() -> None:
+def test_a_server_side_apply_of_kubectl_does_not_conflict_with_its_client_side_apply() -> None:
     config = a_framework(description="old")
     live = with_last_applied(config, stored(config))
-    owners = (an_owner("kubectl-client-side-apply", DESCRIPTION, operation=ManagerOperation.UPDATE),)
+    managers = (a_manager("kubectl-client-side-apply", DESCRIPTION, operation=ManagerOperation.UPDATE),)
     new, desired = stored(a_framework(description="new")), frozenset({DESCRIPTION})
 
-    assert not manager_conflicts(live, new, owners, desired, "kubectl")
-    assert manager_conflicts(live, new, owners, desired, "another")
+    assert not manager_conflicts(live, new, managers, desired, "kubectl")
+    assert manager_conflicts(live, new, managers, desired, "another")
 
 
-def test_force_moves_what_changes_and_nothing_else() -> None:
-    live, owners = created(a_framework(description="one"))
+def test_a_forced_apply_takes_only_the_changed_fields() -> None:
+    live, managers = created(a_framework(description="one"))
     desired = a_framework(description="two")
 
-    moved = managers_after_apply(live, stored(desired), owners, fields_in(desired), "two", LATER)
+    moved = managers_after_apply(live, stored(desired), managers, fields_in(desired), "two", LATER)
 
     assert fields_of(moved, "one") == fields_in(desired) - {DESCRIPTION}
     assert fields_of(moved, "two") == fields_in(desired)
 
 
-# What is no longer applied
+# Fields that are no longer applied
 
 
-def test_a_field_left_out_goes_with_its_only_owner() -> None:
-    _, owners = created(a_framework(description="one"))
+def test_a_field_that_its_only_manager_omits_is_removed() -> None:
+    _, managers = created(a_framework(description="one"))
 
-    assert dropped_fields(owners, fields_in(a_framework()), "one") == {DESCRIPTION}
+    assert dropped_fields(managers, fields_in(a_framework()), "one") == {DESCRIPTION}
 
 
 @pytest.mark.parametrize("operation", ManagerOperation)
-def test_a_field_left_out_stays_as_long_as_another_owns_it(operation: ManagerOperation) -> None:
-    owners = (an_owner("one", DESCRIPTION), an_owner("two", DESCRIPTION, operation=operation))
+def test_an_omitted_field_is_kept_while_another_manager_owns_it(operation: ManagerOperation) -> None:
+    managers = (a_manager("one", DESCRIPTION), a_manager("two", DESCRIPTION, operation=operation))
 
-    assert dropped_fields(owners, frozenset(), "one") == frozenset()
-
-
-def test_what_was_never_applied_stays() -> None:
-    assert dropped_fields((an_owner("one", DESCRIPTION),), frozenset(), "two") == frozenset()
+    assert dropped_fields(managers, frozenset(), "one") == frozenset()
 
 
-def test_a_map_goes_whole_so_that_no_defaults_of_it_stay() -> None:
+def test_a_field_that_the_manager_never_applied_is_kept() -> None:
+    assert dropped_fields((a_manager("one", DESCRIPTION),), frozenset(), "two") == frozenset()
+
+
+def test_a_map_is_removed_whole_with_its_defaults() -> None:
     ports: Path = ("f:spec", "f:discovery", "f:ports", "f:worker")
 
-    assert dropped_fields((an_owner("one", ports),), frozenset(), "one") == {("f:spec", "f:discovery")}
+    assert dropped_fields((a_manager("one", ports),), frozenset(), "one") == {("f:spec", "f:discovery")}
 
 
-def test_a_role_goes_whole_unless_another_owns_something_in_it() -> None:
-    manager = an_owner("one", WORKER, (*WORKER, "f:name"), PS, (*PS, "f:name"), (*PS, "f:task"))
-    other = an_owner("two", (*PS, "f:taskNumber"))
+def test_a_role_is_removed_whole_unless_another_manager_owns_a_field_of_it() -> None:
+    manager = a_manager("one", WORKER, (*WORKER, "f:name"), PS, (*PS, "f:name"), (*PS, "f:task"))
+    other = a_manager("two", (*PS, "f:taskNumber"))
 
     dropped = dropped_fields((manager, other), frozenset(), "one")
 
     assert dropped == {WORKER, (*PS, "f:name"), (*PS, "f:task")}
 
 
-def test_the_metadata_itself_never_goes() -> None:
+def test_the_metadata_itself_is_never_removed() -> None:
     label: Path = ("f:metadata", "f:labels", "f:a")
 
-    assert dropped_fields((an_owner("one", label),), frozenset(), "one") == {("f:metadata", "f:labels")}
+    assert dropped_fields((a_manager("one", label),), frozenset(), "one") == {("f:metadata", "f:labels")}
 
 
 # Other writes
 
 
-def test_who_changes_a_field_takes_it_from_everybody() -> None:
-    live, owners = created(a_framework(description="one"))
+def test_an_update_takes_a_changed_field_from_all_other_managers() -> None:
+    live, managers = created(a_framework(description="one"))
 
-    after = managers_after_update(live, stored(a_framework(description="new")), owners, "two", LATER)
+    after = managers_after_update(live, stored(a_framework(description="new")), managers, "two", LATER)
 
     assert DESCRIPTION not in fields_of(after, "one")
     assert after[-1] == FieldManager("two", ManagerOperation.UPDATE, frozenset({DESCRIPTION}), LATER)
 
 
-def test_who_changes_one_field_after_another_owns_both() -> None:
-    live, owners = created(a_framework(description="one"))
+def test_two_updates_of_one_manager_are_one_entry() -> None:
+    live, managers = created(a_framework(description="one"))
     described = stored(a_framework(description="new"))
     scaled = stored(a_framework(a_role(tasks=7), description="new"))
 
-    after = managers_after_update(live, described, owners, "two", NOW)
+    after = managers_after_update(live, described, managers, "two", NOW)
     after = managers_after_update(described, scaled, after, "two", LATER)
 
     assert after[-1] == FieldManager(
@@ -227,20 +231,20 @@ def test_who_changes_one_field_after_another_owns_both() -> None:
     )
 
 
-def test_a_field_that_is_removed_is_owned_by_nobody() -> None:
-    live, owners = created(a_framework(description="one"))
+def test_a_removed_field_has_no_manager() -> None:
+    live, managers = created(a_framework(description="one"))
 
-    after = managers_after_update(live, stored(a_framework()), owners, "two", LATER)
+    after = managers_after_update(live, stored(a_framework()), managers, "two", LATER)
 
-    assert not any(DESCRIPTION in owner.fields for owner in after)
+    assert not any(DESCRIPTION in manager.fields for manager in after)
 
 
-def test_since_when_stays_when_nothing_changes() -> None:
-    live, owners = created(a_framework(description="one"))
+def test_the_time_of_an_entry_does_not_change_if_no_field_changes() -> None:
+    live, managers = created(a_framework(description="one"))
 
-    assert managers_after_apply(live, live, owners, owners[0].fields, "one", LATER) == owners
-    assert managers_to_json(managers_after_update(live, live, owners, "two", LATER)) == managers_to_json(
-        owners
+    assert managers_after_apply(live, live, managers, managers[0].fields, "one", LATER) == managers
+    assert managers_to_json(managers_after_update(live, live, managers, "two", LATER)) == managers_to_json(
+        managers
     )
 
 
@@ -263,33 +267,33 @@ writes = st.lists(
 
 
 @given(frameworks, writes)
-def test_after_any_writes_owned_fields_are_there_and_the_last_writer_owns_what_it_changed(
+def test_after_any_writes_owned_fields_are_set_and_the_last_writer_owns_its_changes(
     first: Json, later: list[tuple[str, ManagerOperation, Json]]
 ) -> None:
-    live, owners = created(first)
+    live, managers = created(first)
 
     for manager, operation, obj in later:
         new = stored(obj)
         if operation is ManagerOperation.APPLY:
-            owners = managers_after_apply(live, new, owners, fields_in(obj), manager, LATER)
-            assert not manager_conflicts(live, new, owners, fields_in(obj), manager)
-            assert fields_in(obj) <= fields_of(owners, manager)
+            managers = managers_after_apply(live, new, managers, fields_in(obj), manager, LATER)
+            assert not manager_conflicts(live, new, managers, fields_in(obj), manager)
+            assert fields_in(obj) <= fields_of(managers, manager)
         else:
             changed = {path for path in fields_in(new) if not is_set(live, path)}
-            owners = managers_after_update(live, new, owners, manager, LATER)
-            assert changed <= fields_of(owners, manager)
+            managers = managers_after_update(live, new, managers, manager, LATER)
+            assert changed <= fields_of(managers, manager)
         live = new
-        assert all(is_set(live, path) for owner in owners for path in owner.fields)
-        assert managers_from_json(managers_to_json(owners)) == tuple(
-            owner for owner in owners if owner.fields
+        assert all(is_set(live, path) for manager in managers for path in manager.fields)
+        assert managers_from_json(managers_to_json(managers)) == tuple(
+            manager for manager in managers if manager.fields
         )
 
 
-# On the wire
+# As JSON
 
 
-def test_an_owner_is_told_as_kubernetes_tells_it() -> None:
-    assert managers_to_json((an_owner("one", DESCRIPTION), an_owner("nothing"))) == [
+def test_a_manager_is_serialized_as_by_kubernetes() -> None:
+    assert managers_to_json((a_manager("one", DESCRIPTION), a_manager("nothing"))) == [
         {
             "manager": "one",
             "operation": "Apply",
@@ -315,6 +319,6 @@ def test_an_owner_is_told_as_kubernetes_tells_it() -> None:
         pytest.param([{"operation": "Apply"}] * 2, "one entry per manager", id="twice"),
     ],
 )
-def test_a_record_of_another_form_is_rejected(entries: Any, message: str) -> None:
+def test_malformed_managed_fields_are_rejected(entries: Any, message: str) -> None:
     with pytest.raises(BadRequest, match=message):
         managers_from_json(entries)

@@ -31,7 +31,7 @@ def test_why_explains_a_suspended_framework(server: InMemoryLauncher, capsys: Ca
     ]
 
 
-def test_why_of_a_framework_in_order_says_so(server: InMemoryLauncher, capsys: Capture) -> None:
+def test_why_of_a_framework_without_findings_reports_none(server: InMemoryLauncher, capsys: Capture) -> None:
     server.create(a_framework(a_role(tasks=1)))
     server.run("mnist-worker-0")
     server.until("mnist", "AttemptRunning")

@@ -19,7 +19,7 @@ from tests.converters.arena.flags import (
 )
 
 
-def test_the_chief_decides_and_workers_beside_it_are_started_again() -> None:
+def test_the_chief_decides_and_failed_workers_are_retried() -> None:
     found = distributed(chief=True)
 
     assert roles(found)["chief"]["frameworkAttemptCompletionPolicy"]["minSucceededTaskCount"] == 1
@@ -92,7 +92,7 @@ def test_pull_secrets_of_the_config_file_are_the_default() -> None:
     ]
 
 
-def test_rdma_is_for_all_but_the_evaluator() -> None:
+def test_all_roles_except_the_evaluator_get_rdma() -> None:
     found = distributed(rdma=True, evaluator=True)
 
     assert container(found, "worker")["resources"]["limits"] == {"rdma/hca": "1"}
@@ -107,7 +107,7 @@ def test_shared_memory_has_a_size() -> None:
     assert mounts(found, "chief")["dshm"] == "/dev/shm"
 
 
-def test_a_job_in_the_queue_is_held() -> None:
+def test_a_queued_job_is_suspended() -> None:
     found = submit(queue=True)
 
     assert found.framework["spec"]["executionType"] == "Create"
@@ -115,7 +115,7 @@ def test_a_job_in_the_queue_is_held() -> None:
     assert "--queue: the job starts with: launcher start NAME" in found.notes
 
 
-def test_marks_of_the_user_are_on_the_job_and_its_pods_beside_those_of_arena() -> None:
+def test_labels_and_annotations_of_the_user_are_added_to_those_of_arena() -> None:
     found = distributed(label=["team=a"], annotation=["why=b"])
 
     for metadata in (found.framework["metadata"], pod(found, "ps")["metadata"]):
@@ -129,13 +129,13 @@ def test_marks_of_the_user_are_on_the_job_and_its_pods_beside_those_of_arena() -
 
 
 @pytest.mark.parametrize("flags", [{"label": ["app=mine"]}, {"annotation": ["requestGPUsOfJobOwner=9"]}])
-def test_marks_that_arena_sets_itself_cannot_be_given(flags: dict[str, Value]) -> None:
+def test_labels_and_annotations_that_arena_sets_are_rejected(flags: dict[str, Value]) -> None:
     (problem,) = problems(**flags)
 
     assert "is set by arena" in problem
 
 
-def test_files_of_a_directory_are_a_config_map_and_stand_beside_what_is_there() -> None:
+def test_files_of_a_directory_are_a_config_map_and_other_files_of_the_mount_path_stay() -> None:
     around = JobEnvironment("joe", files={"~/a": b"1", "/etc/b.bin": b"\xff"})
 
     found = submit(around, config_file=["~/a:/etc/a", "/etc/b.bin"])

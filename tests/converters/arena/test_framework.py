@@ -25,7 +25,7 @@ Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
 
 
-def test_14_the_roles_of_a_job_its_gpus_and_its_tensorboard() -> None:
+def test_14_a_job_has_roles_with_gpus_and_a_tensorboard() -> None:
     found = submit(chief=True, evaluator=True, gpus=1, workers=1, ps=1, tensorboard=True)
 
     counts = {name: role["taskNumber"] for name, role in roles(found).items()}
@@ -61,7 +61,7 @@ def test_one_worker_and_an_evaluator_have_no_tf_config() -> None:
     assert found.config_maps == ()
 
 
-def test_17_gpus_are_for_workers_and_parameter_servers_see_none() -> None:
+def test_17_workers_get_gpus_and_parameter_servers_do_not() -> None:
     found = distributed(gpus=1)
 
     assert container(found, "worker")["resources"]["limits"] == {GPU: "1"}
@@ -84,13 +84,13 @@ def test_19_an_invalid_name_is_rejected(name: str) -> None:
     assert problem.startswith("--name: ")
 
 
-def test_19_the_longest_name_still_has_room_for_every_pod() -> None:
+def test_19_the_longest_name_is_short_enough_for_every_pod_name() -> None:
     found = distributed(name="n" * 49, tensorboard=True, chief=True, evaluator=True)
 
     assert found.framework["metadata"]["name"] == "n" * 49
 
 
-def test_20_code_comes_from_git() -> None:
+def test_20_code_is_cloned_from_git() -> None:
     found = distributed(sync_mode="git", sync_source="https://h/u/p.git", env=["GIT_SYNC_BRANCH=b"])
 
     (init,) = pod(found, "ps")["spec"]["initContainers"]
@@ -107,7 +107,7 @@ def test_20_code_comes_from_git() -> None:
     assert mounts(found, "ps")["code-sync"] == "/root/code"
 
 
-def test_code_comes_by_rsync_into_the_working_directory() -> None:
+def test_code_is_copied_by_rsync_into_the_working_directory() -> None:
     found = submit(sync_mode="rsync", sync_source="h::m/p", sync_image="mine", working_dir="/w/")
 
     (init,) = pod(found, "chief")["spec"]["initContainers"]
@@ -130,7 +130,7 @@ def test_21_code_without_a_source_is_rejected(flags: dict[str, Value], flag: str
     assert problem.startswith(f"{flag}: ")
 
 
-def test_22_tensorboard_reads_logs_where_a_claim_keeps_them() -> None:
+def test_22_tensorboard_mounts_the_claim_with_the_logs() -> None:
     found = distributed(data=["pvc1:/data"], logdir="/data/logs", tensorboard=True)
 
     assert volumes(found, "tensorboard") == {
@@ -142,7 +142,7 @@ def test_22_tensorboard_reads_logs_where_a_claim_keeps_them() -> None:
 
 
 @pytest.mark.parametrize(("chief", "writer"), [(True, "chief"), (False, "worker")])
-def test_23_tensorboard_reads_logs_that_only_the_node_keeps(chief: bool, writer: str) -> None:
+def test_23_tensorboard_mounts_the_host_path_with_the_logs(chief: bool, writer: str) -> None:
     found = distributed(tensorboard=True, chief=chief)
 
     for role in (writer, "tensorboard"):
@@ -165,7 +165,7 @@ def test_23_tensorboard_reads_logs_that_only_the_node_keeps(chief: bool, writer:
     assert all("training-logs-volume" not in volumes(found, role) for role in others)
 
 
-def test_tensorboard_is_no_instance_of_the_job() -> None:
+def test_tensorboard_is_not_an_instance_of_the_job() -> None:
     found = distributed(tensorboard=True)
 
     assert "tf-job-name" not in pod(found, "tensorboard")["metadata"]["labels"]
@@ -204,7 +204,7 @@ def test_25_directories_of_the_node_are_mounted() -> None:
         pytest.param(["k=:,Exists"], [{"key": "k", "operator": "Exists"}], id="any value and effect"),
     ],
 )
-def test_26_taints_are_put_up_with(entries: list[str], tolerations: list[Json]) -> None:
+def test_26_taints_are_tolerated(entries: list[str], tolerations: list[Json]) -> None:
     assert pod(submit(toleration=entries), "chief")["spec"]["tolerations"] == tolerations
 
 
@@ -227,7 +227,7 @@ def test_28_variables_are_split_at_the_first_equals_sign_and_rejected_without() 
     assert problems(env=["A=b=c", "X"]) == ['--env: Invalid value: "X": must be NAME=VALUE']
 
 
-def test_29_ports_that_are_left_open_are_the_first_free_ones() -> None:
+def test_29_ports_that_are_not_set_are_the_first_free_ones() -> None:
     pods: list[Json] = [
         {
             "spec": {
@@ -253,7 +253,7 @@ def test_29_ports_that_are_left_open_are_the_first_free_ones() -> None:
     assert cluster["ps"] == ["{{FC_FRAMEWORK_NAME}}-ps-0.{{FC_FRAMEWORK_NAMESPACE}}.svc:20003"]
 
 
-def test_29_ports_of_hosts_and_services_are_taken() -> None:
+def test_29_host_ports_and_node_ports_in_use_are_avoided() -> None:
     pods = [{"spec": {"nodeName": "n", "containers": [{"ports": [{"containerPort": 1, "hostPort": 20000}]}]}}]
     others = [{"spec": {"type": "NodePort", "ports": [{"port": 1, "nodePort": 20001}]}}]
 
@@ -263,7 +263,7 @@ def test_29_ports_of_hosts_and_services_are_taken() -> None:
     assert container(found, "ps")["ports"][0]["containerPort"] == 7
 
 
-def test_29_when_no_port_is_free_they_have_to_be_named() -> None:
+def test_29_if_no_port_is_free_a_port_must_be_set() -> None:
     full = JobEnvironment("joe", used_ports=frozenset(range(20000, 30000)))
 
     (problem,) = problems(full)
@@ -280,7 +280,7 @@ def test_29_when_no_port_is_free_they_have_to_be_named() -> None:
         ({"ps": 1, "ps_affinity_policy": "near"}, "--ps-affinity-policy"),
     ],
 )
-def test_30_unknown_words_are_rejected(flags: dict[str, Value], flag: str) -> None:
+def test_30_unknown_values_are_rejected(flags: dict[str, Value], flag: str) -> None:
     (problem,) = problems(**flags)
 
     assert problem.startswith(f"{flag}: Unsupported value")
@@ -313,7 +313,7 @@ def test_32_a_gang_is_all_instances_and_carries_the_labels_of_arena() -> None:
     assert not any("pod-group" in label for label in pod(found, "tensorboard")["metadata"]["labels"])
 
 
-def test_33_gpus_are_no_devices() -> None:
+def test_33_gpus_cannot_be_requested_as_devices() -> None:
     (problem,) = problems(gpus=1, device=[f"{GPU}=1"])
 
     assert problem == f"--device: Forbidden: use --gpus=1 for {GPU}"

@@ -57,7 +57,7 @@ def test_7_the_flag_overrides_the_config_file() -> None:
     assert found.framework["metadata"]["annotations"]["job-role-sequence"] == "Chief,Worker"
 
 
-def test_8_without_either_there_is_none() -> None:
+def test_8_without_flag_and_config_file_there_is_no_sequence() -> None:
     found = distributed()
 
     assert "job-role-sequence" not in found.framework["metadata"]["annotations"]
@@ -78,7 +78,7 @@ def test_10_a_role_that_the_job_does_not_have_is_ignored_with_a_note() -> None:
     assert "role sequence: the job has no Evaluator; ignored" in found.notes
 
 
-def test_a_role_that_is_listed_twice_stays_so_in_the_annotation_and_is_created_once() -> None:
+def test_a_role_that_is_listed_twice_is_created_once() -> None:
     found = distributed(role_sequence="w,p,w")
 
     assert found.framework["metadata"]["annotations"]["job-role-sequence"] == "Worker,PS,Worker"

@@ -58,7 +58,7 @@ def filled_in(template: str) -> str:
         pytest.param("{{and .host .type}} {{or .empty .host}} {{not .empty}}", "ps h10 true", id="logic"),
     ],
 )
-def test_a_template_becomes(template: str, output: str) -> None:
+def test_a_template_is_rendered_as_by_go(template: str, output: str) -> None:
     assert filled_in(template) == output
 
 
@@ -121,6 +121,6 @@ def test_an_error_in_a_template_is_reported_with_its_line(template: str, message
     assert message in str(raised.value)
 
 
-def test_lines_are_counted_from_where_the_text_begins_in_its_file() -> None:
+def test_line_numbers_in_errors_are_those_of_the_file() -> None:
     with pytest.raises(BadRequest, match=r"^line 5: "):
         parse("a\n{{nope}}", first_line=4)

@@ -30,7 +30,7 @@ def hostfile_of(job: Json) -> list[str]:
     return words[3::2]
 
 
-def test_the_launchers_end_is_the_jobs() -> None:
+def test_the_job_completes_with_the_launcher_replica() -> None:
     policies = {
         name: role["frameworkAttemptCompletionPolicy"] for name, role in roles_of(an_mpijob()).items()
     }
@@ -41,7 +41,7 @@ def test_the_launchers_end_is_the_jobs() -> None:
     }
 
 
-def test_it_starts_when_the_workers_run() -> None:
+def test_the_launcher_replica_starts_when_the_workers_run() -> None:
     roles = roles_of(an_mpijob())
 
     assert roles["launcher"]["startAfter"] == [{"role": "worker", "condition": "Running"}]
@@ -55,7 +55,7 @@ def test_the_hostfile_names_the_workers_and_their_slots(slots: int | None, shown
     assert hostfile_of(job) == [f"dist-worker-{index} slots={shown}" for index in range(2)]
 
 
-def test_a_launcher_with_gpus_works_too() -> None:
+def test_a_launcher_replica_with_gpus_is_in_the_hostfile() -> None:
     job = an_mpijob()
     container_of(job, "Launcher")["resources"] = {"limits": {"nvidia.com/gpu": 1}}
 
@@ -63,7 +63,7 @@ def test_a_launcher_with_gpus_works_too() -> None:
     assert "NVIDIA_VISIBLE_DEVICES" not in variables_of(job, "dist-launcher-0")
 
 
-def test_one_without_sees_none() -> None:
+def test_a_launcher_replica_without_gpus_has_no_visible_gpus() -> None:
     assert variables_of(an_mpijob(), "dist-launcher-0") == {
         "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
         "I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile",
@@ -73,7 +73,7 @@ def test_one_without_sees_none() -> None:
     assert variables_of(an_mpijob(), "dist-worker-0") == {}
 
 
-def test_the_file_is_written_by_the_image_of_the_container_that_works() -> None:
+def test_the_hostfile_is_written_with_the_image_of_the_main_container() -> None:
     job = an_mpijob(mainContainer="second")
     types_of(job)["Launcher"]["template"]["spec"]["containers"].append({"name": "second", "image": "y:2"})
 
@@ -94,7 +94,7 @@ def test_a_worker_without_a_command_runs_an_ssh_server() -> None:
     assert len(mapped(quiet).notes) == len(mapped(busy).notes) + 1
 
 
-def test_without_workers_the_launcher_is_alone_in_the_file() -> None:
+def test_without_workers_the_hostfile_contains_only_the_launcher_replica() -> None:
     job = an_mpijob(workers=None)
 
     assert hostfile_of(job) == ["dist-launcher-0 slots=1"]

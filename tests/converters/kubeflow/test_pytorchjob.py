@@ -39,7 +39,7 @@ def test_the_master_gets_its_address_and_the_world_size() -> None:
     ]
 
 
-def test_workers_come_after_the_master_in_rank() -> None:
+def test_the_ranks_of_workers_follow_that_of_the_master() -> None:
     ranks = [variables_of(a_pytorchjob(), f"dist-worker-{index}")["RANK"] for index in range(2)]
 
     assert ranks == ["1", "2"]
@@ -53,7 +53,7 @@ def test_workers_come_after_the_master_in_rank() -> None:
         pytest.param("gpu", "3", "gpu", id="a word counts once"),
     ],
 )
-def test_the_world_is_as_large_as_all_processes(written: str | int, size: str, per_node: str) -> None:
+def test_the_world_size_is_the_number_of_all_processes(written: str | int, size: str, per_node: str) -> None:
     variables = variables_of(a_pytorchjob(nprocPerNode=written), "dist-worker-0")
 
     assert (variables["WORLD_SIZE"], variables["PET_NPROC_PER_NODE"]) == (size, per_node)
@@ -67,7 +67,7 @@ def test_without_a_master_no_replica_has_a_rank() -> None:
     }
 
 
-def test_elastic_workers_meet_at_the_first_of_them() -> None:
+def test_elastic_workers_use_the_first_worker_as_rendezvous_endpoint() -> None:
     elastic = {
         "minReplicas": 1,
         "maxReplicas": 3,
@@ -105,7 +105,9 @@ def test_elastic_workers_meet_at_the_first_of_them() -> None:
         ),
     ],
 )
-def test_the_completion_policy_of_master_and_workers(job: Json, enough: dict[str, int]) -> None:
+def test_the_job_succeeds_with_its_master_or_without_one_with_its_workers(
+    job: Json, enough: dict[str, int]
+) -> None:
     policies = {name: role["frameworkAttemptCompletionPolicy"] for name, role in roles_of(job).items()}
 
     assert {name: policy["minSucceededTaskCount"] for name, policy in policies.items()} == enough
@@ -130,7 +132,7 @@ def test_workers_are_started_when_the_master_runs() -> None:
     assert "startAfter" not in roles["master"]
 
 
-def test_but_not_where_all_have_to_be_placed_together() -> None:
+def test_workers_of_a_gang_do_not_wait_for_the_master() -> None:
     job = a_pytorchjob(runPolicy={"schedulingPolicy": {"minAvailable": 3}})
 
     assert "startAfter" not in roles_of(job)["worker"]

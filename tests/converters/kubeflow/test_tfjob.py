@@ -53,7 +53,7 @@ def policy_of(tfjob: Json, role: str) -> Json:
 DIST = a_tfjob(Chief=replicas(1), PS=replicas(1), Worker=replicas(2))
 
 
-def test_41_tf_config_is_the_operators_line() -> None:
+def test_41_tf_config_equals_that_of_the_operator() -> None:
     assert config_of(DIST, "dist-worker-1") == (
         '{"cluster":{"chief":["dist-chief-0.ns1.svc:2222"],"ps":["dist-ps-0.ns1.svc:2222"],'
         '"worker":["dist-worker-0.ns1.svc:2222","dist-worker-1.ns1.svc:2222"]},'
@@ -71,7 +71,7 @@ def test_43_a_single_worker_has_no_tf_config() -> None:
     assert config_of(a_tfjob(Worker=replicas()), "dist-worker-0") is None
 
 
-def test_43_unless_the_job_is_of_an_old_version() -> None:
+def test_43_a_single_worker_of_an_old_version_has_tf_config() -> None:
     assert config_of(a_tfjob("v1beta2", Worker=replicas()), "dist-worker-0") is not None
 
 
@@ -103,7 +103,7 @@ def test_45_each_type_has_the_port_that_it_names() -> None:
     ]
 
 
-def test_46_the_domain_of_the_cluster_may_be_named() -> None:
+def test_46_the_cluster_domain_can_be_set() -> None:
     config = json.loads(config_of(DIST, "dist-ps-0", "cluster.local") or "")
 
     assert config["cluster"]["ps"] == ["dist-ps-0.ns1.svc.cluster.local:2222"]
@@ -154,7 +154,7 @@ def test_50_only_the_container_of_tensorflow_gets_tf_config() -> None:
 
 
 @pytest.mark.parametrize("shape", ["seed", "v1alpha1"])
-def test_52_the_older_list_of_replicas_is_understood(shape: str) -> None:
+def test_52_the_older_list_of_replicas_is_accepted(shape: str) -> None:
     names = ("ReplicaSpecs", "TfReplicaType", "Replicas", "Template")
     if shape == "v1alpha1":
         names = ("replicaSpecs", "tfReplicaType", "replicas", "template")
@@ -196,19 +196,19 @@ def test_57_any_failure_ends_the_job() -> None:
     assert mapped(DIST).framework["spec"]["retryPolicy"]["maxRetryCount"] == 0
 
 
-def test_58_worker_0_decides_where_there_is_no_chief() -> None:
+def test_58_without_a_chief_worker_0_completes_the_job() -> None:
     policy = policy_of(a_tfjob(Worker=replicas(3), PS=replicas()), "worker")
 
     assert policy == {"minFailedTaskCount": 1, "minSucceededTaskCount": 3, "succeededIndexes": "0"}
 
 
-def test_59_all_workers_with_success_policy_all_workers() -> None:
+def test_59_with_success_policy_all_workers_all_workers_must_succeed() -> None:
     policy = policy_of(a_tfjob(spec={"successPolicy": "AllWorkers"}, Worker=replicas(3)), "worker")
 
     assert policy == {"minFailedTaskCount": 1, "minSucceededTaskCount": 3}
 
 
-def test_60_the_chief_decides_where_there_is_one() -> None:
+def test_60_the_chief_completes_the_job() -> None:
     assert policy_of(DIST, "chief")["minSucceededTaskCount"] == 1
     assert policy_of(DIST, "worker") == {"minFailedTaskCount": 1, "minSucceededTaskCount": -1}
 
@@ -234,7 +234,7 @@ def test_pods_carry_the_labels_that_scripts_select_by() -> None:
     assert masters(DIST) == ["dist-chief-0"]
 
 
-def test_without_a_chief_worker_0_is_labelled_in_its_place() -> None:
+def test_without_a_chief_worker_0_has_the_label_of_the_master() -> None:
     assert masters(a_tfjob(PS=replicas(), Worker=replicas(2))) == ["dist-worker-0"]
 
 
@@ -260,7 +260,9 @@ def masters(tfjob: Json) -> list[str]:
         ),
     ],
 )
-def test_restart_policies(restart: str | None, policy: Json | None, pod: str, retries: int) -> None:
+def test_a_restart_policy_becomes_a_retry_policy(
+    restart: str | None, policy: Json | None, pod: str, retries: int
+) -> None:
     task = roles_of(a_tfjob(policy=policy, Worker=replicas(2, restart)))["worker"]["task"]
 
     assert (task["pod"]["spec"]["restartPolicy"], task["retryPolicy"]["maxRetryCount"]) == (pod, retries)
@@ -273,7 +275,7 @@ def test_restart_policies(restart: str | None, policy: Json | None, pod: str, re
         pytest.param("v1beta2", "130,137-138,143", False, id="53 to 56 of old"),
     ],
 )
-def test_an_exit_code_decides_about_another_try(version: str, codes: str, fancy: bool) -> None:
+def test_retryable_exit_codes_are_those_of_the_version(version: str, codes: str, fancy: bool) -> None:
     role = roles_of(a_tfjob(version, Worker=replicas(2, "ExitCode")))["worker"]
 
     assert role["task"]["retryPolicy"] == {
@@ -284,7 +286,7 @@ def test_an_exit_code_decides_about_another_try(version: str, codes: str, fancy:
 
 
 @pytest.mark.parametrize("shape", ["runPolicy", "loose"])
-def test_policies_are_kept_wherever_their_version_has_them(shape: str) -> None:
+def test_policies_are_read_from_the_fields_of_their_version(shape: str) -> None:
     policies = {
         "cleanPodPolicy": "All",
         "ttlSecondsAfterFinished": 9,
@@ -313,11 +315,11 @@ def test_policies_are_kept_wherever_their_version_has_them(shape: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "clean"), [("v1", "None"), ("v1beta2", "Running")])
-def test_each_version_keeps_pods_as_its_operator_did(version: str, clean: str) -> None:
+def test_the_default_clean_pod_policy_is_that_of_the_version(version: str, clean: str) -> None:
     assert mapped(a_tfjob(version, Worker=replicas())).framework["spec"]["cleanPodPolicy"] == clean
 
 
-def test_a_type_that_the_operator_does_not_know_runs_and_decides_nothing() -> None:
+def test_an_unknown_type_runs_and_does_not_complete_the_job() -> None:
     role = roles_of(a_tfjob(Worker=replicas(), Sidekick=replicas()))["sidekick"]
 
     assert role["background"] is True
@@ -446,7 +448,7 @@ def test_unsupported_fields_are_rejected_by_name(tfjob: Json, problem: str) -> N
         {"ports": [{"name": "tfjob-port"}]},
     ],
 )
-def test_a_pod_that_is_none_is_left_for_the_rules_of_pods_to_refuse(container: Json) -> None:
+def test_a_malformed_pod_is_rejected_by_the_validation_of_pods(container: Json) -> None:
     found = convert(a_tfjob(Worker=replicas(2, **container)))
 
     with pytest.raises(InvalidObject):
@@ -464,7 +466,7 @@ def test_an_invalid_template_is_rejected(template: Json) -> None:
         convert(tfjob)
 
 
-def test_a_name_that_the_server_makes_is_in_tf_config_too() -> None:
+def test_a_generated_name_is_in_tf_config() -> None:
     tfjob = a_tfjob(Worker=replicas(2))
     tfjob["metadata"] = {"generateName": "dist-", "uid": "1", "creationTimestamp": None}
 

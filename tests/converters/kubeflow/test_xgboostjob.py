@@ -25,7 +25,7 @@ def test_a_single_master_gets_no_addresses_of_workers() -> None:
     assert "WORKER_ADDRS" not in variables_of(a_job("XGBoostJob", {"Master": 1}), "dist-master-0")
 
 
-def test_the_master_decides_about_an_xgboost_job() -> None:
+def test_the_master_completes_an_xgboost_job() -> None:
     roles = roles_of(a_job("XGBoostJob", {"Master": 1, "Worker": 2}))
 
     enough = {

@@ -70,7 +70,7 @@ def refusal_of(template: str) -> list[str]:
     return [str(problem) for problem in raised.value.errors]
 
 
-def test_jobs_become_one_framework_with_what_they_have_in_common() -> None:
+def test_the_jobs_of_all_tasks_become_one_framework() -> None:
     (only,) = mapped(JOB)
 
     assert only.framework["metadata"] == {
@@ -83,7 +83,7 @@ def test_jobs_become_one_framework_with_what_they_have_in_common() -> None:
     assert validate_framework(only.framework, strict=True).warnings == ()
 
 
-def test_tasks_on_machines_of_their_own_are_roles_of_their_own() -> None:
+def test_tasks_on_different_machines_are_separate_roles() -> None:
     roles = roles_of(JOB)
 
     assert {name: role["task"]["pod"]["spec"]["nodeName"] for name, role in roles.items()} == {
@@ -120,7 +120,7 @@ def test_each_task_keeps_its_own_tf_config() -> None:
     }
 
 
-def test_tasks_that_differ_by_their_index_alone_are_one_role() -> None:
+def test_tasks_that_differ_only_by_their_index_are_one_role() -> None:
     roles = roles_of(FREE, ("a", "b", "c", "d", "e"), psn=2)
 
     assert {name: role["taskNumber"] for name, role in roles.items()} == {"ps": 2, "worker": 3}
@@ -128,7 +128,7 @@ def test_tasks_that_differ_by_their_index_alone_are_one_role() -> None:
     assert '"index": {{FC_TASK_INDEX}},' in value
 
 
-def test_workers_of_one_role_decide_by_their_number() -> None:
+def test_the_framework_succeeds_when_all_workers_of_one_role_succeed() -> None:
     roles = roles_of(FREE)
 
     assert roles["worker"]["frameworkAttemptCompletionPolicy"] == {
@@ -142,7 +142,7 @@ def test_workers_of_one_role_decide_by_their_number() -> None:
     assert "background" not in roles["ps"]
 
 
-def test_workers_of_several_roles_decide_because_parameter_servers_do_not_count() -> None:
+def test_parameter_servers_of_several_worker_roles_do_not_count() -> None:
     roles = roles_of(JOB)
 
     assert roles["ps"]["background"] is True
@@ -196,7 +196,7 @@ def test_pods_are_converted_without_retries() -> None:
         assert "restartPolicy" not in role["task"]["pod"]["spec"]
 
 
-def test_frameworks_are_taken_as_they_are() -> None:
+def test_frameworks_are_not_changed() -> None:
     template = (
         "apiVersion: launcher.microsoft.com/v1\nkind: Framework\nmetadata: {name: '{{.type}}{{.index}}'}\n"
     )
@@ -207,7 +207,7 @@ def test_frameworks_are_taken_as_they_are() -> None:
     assert all(each.notes == () for each in found)
 
 
-def test_tfjobs_become_frameworks_of_their_own() -> None:
+def test_each_tfjob_becomes_a_separate_framework() -> None:
     template = """\
 apiVersion: kubeflow.org/v1
 kind: TFJob
@@ -221,7 +221,7 @@ spec: {tfReplicaSpecs: {Worker: {template: {spec: {containers: [{name: tensorflo
     assert {each.framework["kind"] for each in found} == {"Framework"}
 
 
-def test_a_template_may_leave_a_type_out() -> None:
+def test_a_template_may_omit_a_type() -> None:
     roles = roles_of('{{if eq .type "worker"}}' + FREE + "{{end}}")
 
     assert list(roles) == ["worker"]
@@ -236,7 +236,7 @@ def test_the_index_of_a_missing_task_is_not_reused() -> None:
     assert list(roles) == ["worker1", "worker2"]
 
 
-def test_retries_of_their_own_make_roles_of_their_own() -> None:
+def test_tasks_with_different_retries_are_separate_roles() -> None:
     template = FREE.replace("backoffLimit: 4", "backoffLimit: {{.index}}")
 
     roles = roles_of(template)

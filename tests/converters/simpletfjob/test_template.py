@@ -109,7 +109,7 @@ def test_70_minus_one_and_zero_are_all_machines(number: int) -> None:
     assert choose_hosts(HOSTS, (), number) == HOSTS
 
 
-def test_the_first_so_many_machines_are_chosen() -> None:
+def test_the_first_machines_of_the_given_number_are_chosen() -> None:
     assert choose_hosts(HOSTS, (), 3) == ("h10", "h100", "h14")
 
 
@@ -157,7 +157,7 @@ def test_72_parameter_servers_come_first_and_each_type_counts_from_zero() -> Non
         ),
     ],
 )
-def test_73_there_has_to_be_a_parameter_server_and_a_worker(
+def test_73_at_least_one_parameter_server_and_one_worker_are_required(
     hosts: tuple[str, ...], psn: int, message: str
 ) -> None:
     with pytest.raises(BadRequest) as raised:
@@ -185,7 +185,7 @@ def test_76_the_output_file_is_next_to_the_template(template: str, output: str) 
     assert output_path(PurePosixPath(template)) == PurePosixPath(output)
 
 
-def test_77_white_space_around_the_template_is_gone_and_no_newline_ends_the_output() -> None:
+def test_77_white_space_around_the_template_and_the_final_newline_are_removed() -> None:
     assert join_documents(made("\n\n {{.host}}\n\n\n", ("a", "b"))) == "a\n---\nb"
 
 
@@ -204,7 +204,7 @@ def test_79_a_template_may_decide_by_type() -> None:
 
 @pytest.mark.parametrize("key", ["value: >", "value: |-", "value: >2", "value: >  # for TensorFlow"])
 @pytest.mark.parametrize("column", [1, 14, 15, 16, 20, 33])
-def test_80_tf_config_is_indented_as_far_as_its_key_needs(key: str, column: int) -> None:
+def test_80_tf_config_is_indented_below_its_key(key: str, column: int) -> None:
     template = f"a:\n{' ' * column}{key}\n{{{{.TF_CONFIG}}}}\n"
 
     value = yaml.safe_load(made(template)[0])["a"]["value"]
@@ -222,40 +222,40 @@ def test_80_a_key_that_begins_an_item_is_indented_with_its_dash() -> None:
     assert json.loads(item["value"])["task"]["type"] == "ps"
 
 
-def test_80_tf_config_behind_white_space_begins_there_with_every_line() -> None:
+def test_80_every_line_of_tf_config_has_the_indentation_of_its_placeholder() -> None:
     document = made("a:\n  value: >\n      {{.TF_CONFIG}}  b: 1")[0]
 
     assert document.splitlines()[2:4] == ["      {", '        "cluster": {']
     assert json.loads(yaml.safe_load(document)["a"]["value"])["task"]["type"] == "ps"
 
 
-def test_tf_config_behind_other_text_is_as_it_always_was() -> None:
+def test_tf_config_after_other_text_has_the_default_indentation() -> None:
     document = made("value: '{{.TF_CONFIG}}'")[0]
 
     assert document.startswith('value: \'                {\n                  "cluster"')
 
 
-def test_the_port_of_tf_config_may_be_another() -> None:
+def test_the_port_of_tf_config_can_be_set() -> None:
     document = render_tasks("{{.TF_CONFIG}}", tasks_on(("a", "b"), 1), 4000)[0]
 
     assert json.loads(document)["cluster"] == {"ps": ["a:4000"], "worker": ["b:4000"]}
 
 
 @pytest.mark.parametrize(
-    ("node", "why"),
+    ("node", "reason"),
     [
         pytest.param(a_node(), None, id="a good one"),
         pytest.param(a_node(taints=[{"key": "gpu", "effect": "NoSchedule"}]), None, id="tainted for others"),
         pytest.param(a_node("False"), "not ready", id="not ready"),
-        pytest.param(a_node("Unknown"), "not ready", id="silent"),
+        pytest.param(a_node("Unknown"), "not ready", id="unreachable"),
         pytest.param({"metadata": {}}, "not ready", id="without status"),
         pytest.param(a_node(unschedulable=True), "cordoned", id="cordoned"),
         pytest.param(
             a_node(taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]),
             "reserved for the control plane",
-            id="the control plane's",
+            id="a control plane node",
         ),
     ],
 )
-def test_a_machine_may_be_unfit(node: dict[str, Any], why: str | None) -> None:
-    assert unusable_reason(node) == why
+def test_a_machine_that_cannot_run_pods_has_a_reason(node: dict[str, Any], reason: str | None) -> None:
+    assert unusable_reason(node) == reason

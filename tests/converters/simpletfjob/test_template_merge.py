@@ -11,7 +11,7 @@ def a_template(**fields: Any) -> Json:
     return {"spec": {"containers": [{"name": "tensorflow", **fields}]}}
 
 
-def test_one_pod_is_its_own_template() -> None:
+def test_the_template_of_one_pod_is_the_pod() -> None:
     assert merge_templates([a_template(image="tf:0")]) == a_template(image="tf:0")
 
 

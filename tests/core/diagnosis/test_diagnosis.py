@@ -28,7 +28,7 @@ from tests.core.diagnosis.situations import (
 NO_CPU = "0/1 nodes are available: 1 Insufficient cpu."
 
 
-def test_a_framework_in_order_has_no_findings() -> None:
+def test_a_framework_that_runs_has_no_findings() -> None:
     container = {"name": "main", "ready": True, "state": {"running": {}}}
     pods = [a_pod(index, phase="Running", containerStatuses=[container]) for index in range(2)]
 

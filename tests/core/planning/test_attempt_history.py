@@ -83,7 +83,7 @@ def test_a_long_reason_is_cut() -> None:
         pytest.param(RetryPolicy(False, -1), EXIT_7, [None, None], id="unlimited"),
     ],
 )
-def test_a_retry_says_how_many_counted_retries_remain(
+def test_a_retry_has_the_number_of_remaining_counted_retries(
     policy: RetryPolicy, completion: Completion, left: list[int | None]
 ) -> None:
     status, found = RetryStatus(), []
@@ -112,7 +112,9 @@ def test_a_policy_that_was_lowered_has_no_retries_left() -> None:
         pytest.param(False, {Attribute.TRANSIENT}, "", id="not fancy"),
     ],
 )
-def test_a_retry_says_why_it_does_not_count(fancy: bool, attributes: set[Attribute], reason: str) -> None:
+def test_a_retry_that_is_not_counted_has_a_reason(
+    fancy: bool, attributes: set[Attribute], reason: str
+) -> None:
     completion = replace(EXIT_7, attributes=frozenset(attributes))
     policy = RetryPolicy(fancy, 1)
 

@@ -440,7 +440,7 @@ def test_out_of_memory_and_unobserved_exits_have_their_own_reasons(tmp_path: Pat
     in_virtual_time(scenario, tmp_path)
 
 
-def test_a_process_that_was_killed_for_memory_in_a_container_that_goes_on_has_an_event(
+def test_a_process_that_is_killed_for_memory_in_a_running_container_has_an_event(
     tmp_path: Path,
 ) -> None:
     async def scenario(harness: NodeAgentHarness) -> None:

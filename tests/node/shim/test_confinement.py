@@ -100,7 +100,9 @@ async def test_root_has_the_configured_capabilities(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("forbidden", [True, False])
-async def test_no_new_privileges(runtime: ProcessRuntime, tmp_path: Path, forbidden: bool) -> None:
+async def test_no_new_privileges_is_set_as_configured(
+    runtime: ProcessRuntime, tmp_path: Path, forbidden: bool
+) -> None:
     confinement = Confinement((), no_new_privileges=forbidden)
     config = shell(tmp_path, "grep NoNewPrivs /proc/self/status", confinement=confinement)
 

@@ -15,7 +15,7 @@ from launcher.api.resources.watch import EncodedChanges
 from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.interface import FRAMEWORKS, Change, ChangeType
 from tests.api.conftest import Api, api_dependencies, serving
-from tests.api.resources.test_core_kinds import CORE
+from tests.api.resources.test_registry_core_kinds import CORE
 from tests.api.samples import A, B, framework, made
 from tests.api.servers import RunningServer
 from tests.builders import a_pod

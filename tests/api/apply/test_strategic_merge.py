@@ -14,7 +14,7 @@ from launcher.store.interface import PODS, SERVICES, ResourceKind
 from schemas.generate.pod_schema import KUBERNETES
 from tests.api.client import STRATEGIC
 from tests.api.conftest import Api
-from tests.api.resources.test_core_kinds import CORE, a_config_map, a_secret
+from tests.api.resources.test_registry_core_kinds import CORE, a_config_map, a_secret
 from tests.api.samples import A, causes, made
 from tests.builders import a_pod
 

@@ -7,7 +7,7 @@ import pytest
 from launcher.store.interface import NAMESPACES
 from tests.api.client import APPLY, JSON_PATCH, MERGE, STRATEGIC
 from tests.api.conftest import Api, api_dependencies, memory_store, serving
-from tests.api.resources.test_core_kinds import a_config_map
+from tests.api.resources.test_registry_core_kinds import a_config_map
 from tests.api.samples import TABLE, made, with_metadata
 
 ALL = "/api/v1/namespaces"

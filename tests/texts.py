@@ -2,6 +2,7 @@
 The user-visible texts of the launcher, collected from its source: ``python -m tests.texts`` writes tests/texts.md.
 
 A text is a string of two words or more that is no docstring: log messages, errors, events, status messages and help.
+In a shell program it is a message in double quotes: of ``fail``, ``log`` and their like.
 """
 
 import ast
@@ -32,6 +33,11 @@ _HELP_CALLS = {
 }
 #: Their strings are statements for SQLite, or are matched against the texts of others.
 _NO_TEXT_CALLS = {"compile", "execute", "executemany", "executescript", "fullmatch", "search", "startswith"}
+#: What a shell program prints: the command, and its message in double quotes.
+_SHELL_MESSAGE = re.compile(
+    r'(?:(fail) "?\$?\w+"?|\blog|wait_for_retry|message=|echo(?=.*>&2))\s*"((?:[^"\\]|\\.)*)"'
+)
+_SHELL_VARIABLE = re.compile(r"\$\{(\w+)[^}]*\}|\$(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,9 @@ class Text:
 
 
 def collect(module: Path) -> list[Text]:
-    """The texts of a module in the order of its source, each once."""
+    """The texts of a module or a shell program in the order of its source, each once."""
+    if module.suffix == ".sh":
+        return list(dict.fromkeys(_shell_texts(module.read_text())))
     found = sorted(_texts(ast.parse(module.read_text())), key=lambda each: each[0])
     return list(dict.fromkeys(text for _, text in found))
 
@@ -52,7 +60,7 @@ def collect(module: Path) -> list[Text]:
 def table(package: Path = PROJECT / "launcher") -> str:
     """The texts of all modules, as Markdown."""
     parts = [_HEAD]
-    for module in sorted(package.rglob("*.py")):
+    for module in sorted([*package.rglob("*.py"), *package.rglob("*.sh")]):
         if texts := collect(module):
             rows = (f"| {each.kind} | {_cell(each.text)} |" for each in texts)
             heading = f"## {module.relative_to(package.parent)}"
@@ -66,14 +74,22 @@ def _texts(tree: ast.Module) -> Iterator[tuple[int, Text]]:
         if isinstance(parents.get(node), ast.JoinedStr | ast.Expr):
             continue  # part of a larger text, or a docstring
         text = _text(node)
-        if (
-            text is None
-            or len(re.findall(r"[^\W\d_]{2,}", re.sub(r"{.*?}", "", text))) < 2
-            or " " not in text.strip()
-        ):
+        if text is None or not _has_words(text):
             continue
         if (kind := _kind(node, parents)) is not None:
             yield getattr(node, "lineno", 0), Text(kind, text)
+
+
+def _shell_texts(program: str) -> Iterator[Text]:
+    for command, message in _SHELL_MESSAGE.findall(program):
+        text = _SHELL_VARIABLE.sub(lambda match: f"{{{match[1] or match[2]}}}", message)
+        if _has_words(text):
+            yield Text("error" if command else "log", text)
+
+
+def _has_words(text: str) -> bool:
+    """Whether the text has two words or more, apart from what is filled in."""
+    return len(re.findall(r"[^\W\d_]{2,}", re.sub(r"{.*?}", "", text))) >= 2 and " " in text.strip()
 
 
 def _text(node: ast.AST) -> str | None:

@@ -185,7 +185,7 @@ set_message() {
         message="the launcher cannot be reached${message:+ ($message)}"
     else
         message=$(sed -n -e "s/\\\\\"/'/g" -e 's/.*"message": *"\([^"]*\)".*/\1/p' "$work_dir/response")
-        message=${message:-the launcher returned HTTP status $http_code}
+        [ -n "$message" ] || message="the launcher returned HTTP status $http_code"
     fi
 }
 

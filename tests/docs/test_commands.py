@@ -175,7 +175,7 @@ def test_the_commands_of_a_page_print_the_output_that_it_shows(page: Path, termi
 
 
 def matches(line: str, printed: list[str]) -> bool:
-    """Whether one of the printed lines is *line*, in which … stands for any text."""
+    """Whether one of the printed lines is *line*, in which … matches any text."""
     pattern = re.compile(".*".join(map(re.escape, _single_spaced(line).split("…"))))
     return any(pattern.fullmatch(_single_spaced(each)) for each in printed)
 

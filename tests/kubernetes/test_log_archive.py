@@ -75,7 +75,7 @@ def test_an_archived_log_is_served_to_a_user_with_the_right_to_get_it(
     path = directory / namespace / POD / UID / "main" / "0.log"
     path.parent.mkdir(parents=True)
     path.write_bytes(LINES)
-    other, nobody = cluster.new_user(), User("nobody", Path(), "no-such-token")
+    other, unknown = cluster.new_user(), User("unknown", Path(), "no-such-token")
     cluster.grant(other, [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}], namespace=namespace)
     cluster.until_allowed(other, verb="get", group="", resource="pods", namespace=namespace)
     log = f"/api/v1/namespaces/{namespace}/pods/{POD}/log?uid={UID}"
@@ -89,7 +89,7 @@ def test_an_archived_log_is_served_to_a_user_with_the_right_to_get_it(
     assert get(user, "&tailLines=1&timestamps=true") == (200, LINES.decode().splitlines()[1] + "\n")
     code, body = get(other)
     assert (code, bool(re.search(r"forbidden: cannot get resource .*pods/log", body))) == (403, True)
-    assert get(nobody)[0] == 401
+    assert get(unknown)[0] == 401
 
 
 def test_the_log_of_an_existing_pod_is_requested_from_its_node(

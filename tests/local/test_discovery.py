@@ -19,13 +19,12 @@ _CONNECT = """
 exec python3 - <<'END'
 import os, socket, time
 
-own = os.environ["LAUNCHER_PORT"]
-everybody = os.environ["worker_hosts"].split(",")
-me = everybody[int(os.environ["RANK"])]
-address, _, port = me.rpartition(":")
-assert port == own, (port, own)
+reserved = os.environ["LAUNCHER_PORT"]
+peers = os.environ["worker_hosts"].split(",")
+address, _, port = peers[int(os.environ["RANK"])].rpartition(":")
+assert port == reserved, (port, reserved)
 listening = socket.create_server((address, int(port)))
-for other in everybody:
+for other in peers:
     host, _, port = other.rpartition(":")
     ends = time.monotonic() + 60
     while True:
@@ -35,9 +34,9 @@ for other in everybody:
         except OSError:
             assert time.monotonic() < ends, other
             time.sleep(0.05)
-for _ in everybody:
+for _ in peers:
     listening.accept()[0].close()
-print("met", ",".join(everybody))
+print("connected", ",".join(peers))
 END
 """
 

@@ -194,7 +194,9 @@ def containers(*amounts: str, **fields: Any) -> list[dict[str, Any]]:
         ),
         pytest.param({"containers": containers("1"), "overhead": {"cpu": "250m"}}, 1250, id="overhead"),
         pytest.param(
-            {"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]}, 2000, id="limits stand in"
+            {"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]},
+            2000,
+            id="limits replace missing requests",
         ),
         pytest.param(
             {"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}}]},

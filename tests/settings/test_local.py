@@ -105,7 +105,7 @@ def test_a_token_and_tls_permit_other_machines(tmp_path: Path) -> None:
     [
         pytest.param({"listen": "8080"}, r"listen: '8080' is not HOST:PORT", id="a port alone"),
         pytest.param({"listen": "127.0.0.1:99999"}, "is not HOST:PORT", id="no such port"),
-        pytest.param({"listen": "0.0.0.0:80"}, "a token and TLS", id="open to everybody"),
+        pytest.param({"listen": "0.0.0.0:80"}, "a token and TLS", id="open to other machines"),
         pytest.param({"tls-cert": "x"}, "must be set together", id="a certificate without its key"),
         pytest.param({"tls-cert": "x", "tls-key": "y"}, "x is not a readable file", id="no such certificate"),
         pytest.param(
@@ -201,8 +201,8 @@ def test_an_invalid_host_name_is_rejected(host: str) -> None:
 @pytest.mark.parametrize(
     ("text", "mode", "error"),
     [
-        pytest.param(TOKEN, 0o644, "chmod 600", id="everybody can read it"),
-        pytest.param(TOKEN, 0o602, "chmod 600", id="everybody can write it"),
+        pytest.param(TOKEN, 0o644, "chmod 600", id="all users can read it"),
+        pytest.param(TOKEN, 0o602, "chmod 600", id="all users can write it"),
         pytest.param(TOKEN, 0o620, "chmod 600", id="its group can write it"),
         pytest.param("short", 0o600, "at least 16", id="too short"),
         pytest.param("two words of some length", 0o600, "one token", id="two words"),

@@ -83,11 +83,11 @@ async def test_an_upgrade_without_credentials_is_unauthorized(cluster: FakeApiSe
 
 
 @asynccontextmanager
-async def speaking(greeting: bytes) -> AsyncIterator[tuple[list[bytes], ProxyClient]]:
+async def spdy_server(greeting: bytes) -> AsyncIterator[tuple[list[bytes], ProxyClient]]:
     """A proxy to a server that switches to SPDY, sends *greeting*, and echoes in capitals."""
     heads = []
 
-    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heads.append(await reader.readuntil(b"\r\n\r\n"))
         head = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
         writer.write(head + b"X-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n" + greeting)
@@ -95,7 +95,7 @@ async def speaking(greeting: bytes) -> AsyncIterator[tuple[list[bytes], ProxyCli
             writer.write(received.upper())
         writer.close()
 
-    server = await asyncio.start_server(speak, "127.0.0.1", 0)
+    server = await asyncio.start_server(respond, "127.0.0.1", 0)
     async with server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with run_proxy(ClusterConfig(url, FixedHeader(LAUNCHER_CREDENTIALS))) as proxy:
@@ -107,7 +107,7 @@ async def test_spdy_is_forwarded() -> None:
         f"POST {EXEC} HTTP/1.1\r\nHost: door\r\nAuthorization: {TOKEN}\r\nConnection: Upgrade\r\n"
         "Upgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\nContent-Length: 0\r\n\r\n"
     )
-    async with asyncio.timeout(TIMEOUT_SECONDS), speaking(b"hello") as (heads, proxy):
+    async with asyncio.timeout(TIMEOUT_SECONDS), spdy_server(b"hello") as (heads, proxy):
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
         writer.write(request.encode())
         head = await reader.readuntil(b"\r\n\r\n")

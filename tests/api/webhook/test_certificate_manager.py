@@ -296,7 +296,7 @@ async def test_an_incomplete_secret_of_another_owner_is_not_loaded(
     assert any(line.message == "certificate cannot be loaded" for line in caplog.records)
 
 
-# Telling kube-apiserver.
+# Publication to kube-apiserver.
 
 
 @pytest.mark.parametrize("kind", [VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS])

@@ -1,4 +1,4 @@
-"""Templates as Go's text/template reads them. What is expected here is what Go prints, unless it says otherwise."""
+"""Templates are rendered as by Go's text/template; expected results are the output of Go unless noted."""
 
 import pytest
 

@@ -160,8 +160,8 @@ def test_the_completion_of_the_framework_is_noted() -> None:
 @pytest.mark.parametrize(
     ("template", "retries"),
     [
-        pytest.param(JOB, 4, id="as backoffLimit says"),
-        pytest.param(JOB.replace("  backoffLimit: 4\n", ""), 6, id="six times if it says nothing"),
+        pytest.param(JOB, 4, id="as set by backoffLimit"),
+        pytest.param(JOB.replace("  backoffLimit: 4\n", ""), 6, id="six times by default"),
         pytest.param(JOB.replace("limit: 4", "limit: 0").replace("Limit: 4", "Limit: 0"), 0, id="never"),
     ],
 )

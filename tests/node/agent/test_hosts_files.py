@@ -232,7 +232,9 @@ def test_a_pod_without_services_has_a_file_with_its_own_name_until_it_terminates
     [
         pytest.param({"hostNetwork": True}, False, id="the host network uses the node's DNS"),
         pytest.param(
-            {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}, True, id="unless it says so"
+            {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"},
+            True,
+            id="with the DNS policy for it",
         ),
         pytest.param({"dnsPolicy": "Default"}, False, id="or it wants to"),
         pytest.param({"dnsPolicy": "ClusterFirst"}, True, id="the default uses cluster DNS"),

@@ -71,7 +71,7 @@ class Replica:
 
 
 class FailoverHarness:
-    """A store, its nodes, and some replicas beside replica other."""
+    """A store, its nodes, and replicas of the launcher."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)

@@ -43,14 +43,14 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     try:
         return loop.run_until_complete(main)
     finally:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(_finish_cancelled())
+        loop.run_until_complete(_cancel_all(asyncio.all_tasks(loop)))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
 
-async def _finish_cancelled() -> None:
-    """Lets cancelled tasks finish."""
-    for _ in range(10):
-        await asyncio.sleep(0)
+async def _cancel_all(tasks: set[asyncio.Task[Any]]) -> None:
+    """Cancels the tasks and waits until they have ended; some release a lease first."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=3600.0)

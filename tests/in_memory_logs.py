@@ -41,11 +41,13 @@ class InMemoryLogs:
             async with self._changed:
                 await self._changed.wait()
 
-    async def write(self, pod: str, uid: str, container: str, *lines: str, ended: bool = False) -> None:
+    async def write(
+        self, pod: str, uid: str, container: str, *lines: str, ended: bool = False, seconds_ago: float = 0
+    ) -> None:
         async with self._changed:
             # As on a node, lines that are written at once have the same time.
-            key, now = (pod, uid, container), time.time()
-            self._lines.setdefault(key, []).extend((now, line) for line in lines)
+            key, written = (pod, uid, container), time.time() - seconds_ago
+            self._lines.setdefault(key, []).extend((written, line) for line in lines)
             if ended:
                 self._ended.add(key)
             self._changed.notify_all()

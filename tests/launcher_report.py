@@ -46,7 +46,7 @@ def _frameworks(launcher: LauncherProcess) -> str:
 
 
 def _framework_lines(framework: dict[str, Any]) -> Iterator[str]:
-    return framework_text(framework, now=time.time(), show_all=False, wide=True)
+    return framework_text(framework, now=time.time(), show_all=False, output_ages={})
 
 
 def _end_of_log(launcher: LauncherProcess) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
 from launcher.cli.client import connection_errors
-from launcher.cli.client.api_path import FRAMEWORKS, ApiPath, selector_parameters
+from launcher.cli.client.api_path import FRAMEWORKS, PODS, ApiPath, selector_parameters
 from launcher.cli.client.connection_errors import CONNECT_TIMEOUT_SECONDS, REQUEST_TIMEOUT_SECONDS
 from launcher.cli.client.server_config import ServerConfig, server_config
 from launcher.cli.client.status_errors import warnings_of
@@ -118,6 +118,12 @@ class ApiClient:
         parameters = {key: value for key, value in selected.items() if value is not None}
         return self._request("GET", FRAMEWORKS.path(self.namespace, name, "diagnosis"), parameters)[0]
 
+    def last_line(self, pod: str, container: str) -> str:
+        """The last line of a container's log, after its time; empty if there is none."""
+        parameters = {"container": container, "tailLines": "1", "timestamps": "true"}
+        _, body = self._response("GET", PODS.path(self.namespace, pod, "log"), parameters)
+        return body.decode(errors="replace")
+
     def version(self) -> str:
         """The version that the server reports."""
         return str(self._request("GET", "/version")[0]["gitVersion"])
@@ -137,13 +143,25 @@ class ApiClient:
         media_type: str | None = None,
     ) -> tuple[Json, Sequence[str]]:
         """The object and the warnings of a successful response."""
+        response, body = self._response(method, path, parameters, data, media_type)
+        warnings = warnings_of(response.headers.get_all("Warning", []))
+        return connection_errors.decoded(body, self.config), warnings
+
+    def _response(
+        self,
+        method: str,
+        path: str,
+        parameters: Mapping[str, str],
+        data: bytes | None = None,
+        media_type: str | None = None,
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        """A successful response and its body."""
         headers = {} if media_type is None else {"Content-Type": media_type}
         query = f"?{urlencode(parameters)}" if parameters else ""
         response, body = self._transport.request(method, path + query, headers, data)
         if response.status >= 300:
             raise connection_errors.failed_response(self.config, response.status, response.reason, path, body)
-        warnings = warnings_of(response.headers.get_all("Warning", []))
-        return connection_errors.decoded(body, self.config), warnings
+        return response, body
 
 
 class _Transport:

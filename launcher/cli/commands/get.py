@@ -9,6 +9,7 @@ from launcher.cli.client.api_client import api_client
 from launcher.cli.client.api_path import FRAMEWORKS
 from launcher.cli.command import Command
 from launcher.cli.errors import print_error
+from launcher.cli.last_output import last_output_ages
 from launcher.cli.output.diagnosis_text import read_top_finding
 from launcher.cli.output.formats import print_list, print_object
 from launcher.cli.output.framework_description import framework_text
@@ -50,14 +51,16 @@ def _add_get_arguments(parser: argparse.ArgumentParser) -> None:
 def _get(args: argparse.Namespace) -> int:
     with api_client(args) as api:
         framework = api.get(FRAMEWORKS, args.name)
+        output_ages = last_output_ages(api, framework, time.time()) if args.output == "wide" else None
         finding = "" if args.output in ("json", "yaml", "name") else read_top_finding(api, args.name)
     if args.output in ("json", "yaml"):
         print_object(framework, args.output)
     elif args.output == "name":
         _print_names([framework])
     else:
-        wide = args.output == "wide"
-        for line in framework_text(framework, time.time(), finding, show_all=args.all, wide=wide):
+        for line in framework_text(
+            framework, time.time(), finding, show_all=args.all, output_ages=output_ages
+        ):
             print(line)
     return 0
 
@@ -79,6 +82,7 @@ COMMANDS = {
         _add_get_arguments,
         example="launcher get mnist",
         details="With more than 50 tasks, each role is summarised and only tasks in other states are listed (--all "
-        "lists every task).",
+        "lists every task). -o wide does not fit the table to the terminal, and shows the age of the last output of up "
+        "to 50 running tasks.",
     ),
 }

@@ -1,13 +1,13 @@
 """One Framework as text: its state and tasks, or all its details."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.cli.output import framework_summary
 from launcher.cli.output.event_table import EVENT_HEADER, event_cells
 from launcher.cli.output.tables import table_with_reasons
-from launcher.cli.output.task_table import TASK_HEADER, task_rows
+from launcher.cli.output.task_table import TASK_HEADER, TaskRow, task_rows
 from launcher.cli.output.terminal import one_line, width_of, wrapped
 from launcher.core.replicas import tasks_of_roles
 
@@ -17,16 +17,34 @@ _LABEL_COLUMNS = 14
 
 
 def framework_text(
-    framework: Json, now: float, finding: str = "", *, show_all: bool, wide: bool
+    framework: Json,
+    now: float,
+    finding: str = "",
+    *,
+    show_all: bool,
+    output_ages: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """The state of the Framework, its message and the most important *finding*, then the tasks."""
+    """
+    The state of the Framework, its message and the most important *finding*, then the tasks.
+
+    With *output_ages*, by task, the table has a column for them and may be wider than the terminal.
+    """
     yield from wrapped(framework_summary.headline(framework, now), "", "  ")
     yield from wrapped(framework_summary.message_of(framework), "  ")
     yield from wrapped(finding, "  ")
     rows = list(task_rows(framework, now, show_all=show_all))
     if rows:
         yield ""
-        yield from table_with_reasons(TASK_HEADER, rows, None if wide else width_of(sys.stdout))
+        yield from _task_table(rows, output_ages)
+
+
+def _task_table(rows: Sequence[TaskRow], output_ages: Mapping[str, str] | None) -> Iterator[str]:
+    if output_ages is None:
+        return table_with_reasons(TASK_HEADER, rows, width_of(sys.stdout))
+    header = (*TASK_HEADER[:-1], "LAST OUTPUT", TASK_HEADER[-1])
+    return table_with_reasons(
+        header, [(*row[:-1], output_ages.get(row.task, ""), row.reason) for row in rows], None
+    )
 
 
 def description(framework: Json, events: Sequence[Json], finding: str, now: float) -> Iterator[str]:

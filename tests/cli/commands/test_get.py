@@ -29,15 +29,15 @@ Json = dict[str, Any]
 LONG = "a-framework-with-a-name-that-is-as-long-as-names-can-be-55"
 
 
-def wait_until_one_has_completed(server: InMemoryLauncher) -> None:
-    """Wait until one task of mnist is running and another one has completed."""
+def wait_for_task_counts(server: InMemoryLauncher, **expected: int) -> None:
+    """Wait until mnist has that many tasks in these states."""
 
-    async def has_one_completed() -> bool | None:
+    async def has_counts() -> bool:
         framework = await server.store.get(FRAMEWORKS, "default", "mnist")
         counts = framework.get("status", {}).get("taskCounts", {})
-        return True if (counts.get("AttemptRunning"), counts.get("Completed")) == (1, 1) else None
+        return bool(expected.items() <= counts.items())
 
-    server.call(eventually(has_one_completed, "one task of mnist has completed"))
+    server.call(eventually(has_counts, f"the tasks of mnist are {expected}"))
 
 
 def test_frameworks_are_listed_with_their_state_and_progress(
@@ -51,7 +51,7 @@ def test_frameworks_are_listed_with_their_state_and_progress(
     server.end("other-worker-0", 0)
     server.until("other", "Completed")
     server.run("mnist-worker-1")
-    wait_until_one_has_completed(server)
+    wait_for_task_counts(server, AttemptRunning=1, Completed=1)
 
     assert main(["list"]) == 0
 
@@ -153,7 +153,7 @@ def test_many_tasks_are_summarised_with_the_exceptions(server: InMemoryLauncher,
     server.run("mnist-worker-123")
     server.end("mnist-worker-123", 7)
     server.run("mnist-worker-0")
-    wait_until_one_has_completed(server)
+    wait_for_task_counts(server, AttemptRunning=1, Completed=1)
 
     main(["get", "mnist"])
     summary = capsys.readouterr().out.splitlines()[5:]
@@ -184,6 +184,35 @@ def test_a_description_has_conditions_roles_tasks_and_events(
         assert f"\n{title}:\n" in printed
     assert re.search(r"Scheduled +pod/mnist-worker-0 +assigned to node-1", printed)
     assert "another" not in printed
+
+
+def test_the_wide_table_has_the_age_of_the_last_output_of_running_tasks(
+    server: InMemoryLauncher, capsys: Capture
+) -> None:
+    server.create(a_framework(a_role(tasks=4, frameworkAttemptCompletionPolicy={"minFailedTaskCount": 4})))
+    server.run("mnist-worker-0")
+    server.run("mnist-worker-1")
+    server.call(
+        server.logs.write(
+            "mnist-worker-0",
+            server.uid("mnist-worker-0"),
+            "main",
+            "step 1",
+            "step 2",
+            seconds_ago=50.5 * 3600,
+        )
+    )
+    server.run("mnist-worker-2", "failed")
+    server.end("mnist-worker-2", 1)
+    wait_for_task_counts(server, AttemptRunning=2, Completed=1)
+
+    assert main(["get", "mnist", "-o", "wide"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    header = next(line for line in lines if line.startswith("TASK"))
+    column = slice(header.index("LAST OUTPUT"), header.index("REASON"))
+    ages = {line.split()[0]: line[column].strip() for line in lines if line.startswith("worker-")}
+    assert ages == {"worker-0": "2d2h", "worker-1": "", "worker-2": "", "worker-3": ""}
 
 
 @pytest.mark.parametrize("name", ["mnist", "a-framework-with-a-name-of-49-characters-of-which-2"])

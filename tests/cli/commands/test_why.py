@@ -7,7 +7,7 @@ import yaml
 from launcher.cli.main import main
 from launcher.cli.output.diagnosis_text import diagnosis_text
 from tests.builders import a_framework, a_role
-from tests.cli.commands.test_get import wait_until_one_has_completed
+from tests.cli.commands.test_get import wait_for_task_counts
 from tests.cli.in_memory_launcher import InMemoryLauncher
 from tests.cli.terminals import Terminal, launcher
 
@@ -48,7 +48,7 @@ def test_why_of_one_task_names_only_that(server: InMemoryLauncher, capsys: Captu
     for index in range(2):
         server.run(f"mnist-worker-{index}")
     server.end("mnist-worker-0", 3)
-    wait_until_one_has_completed(server)
+    wait_for_task_counts(server, AttemptRunning=1, Completed=1)
 
     assert main(["why", "mnist", task]) == 0
     of_the_failed_one = capsys.readouterr().out

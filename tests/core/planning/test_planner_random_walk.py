@@ -65,6 +65,7 @@ def roles(draw: st.DrawFn) -> tuple[TaskRole, ...]:
                 background=draw(st.sampled_from([False, False, False, True])),
                 graceful_deletion_seconds=draw(timeouts),
                 pending_deadline_seconds=draw(timeouts),
+                progress_deadline_seconds=draw(timeouts),
             )
         )
     return tuple(drawn)
@@ -180,6 +181,13 @@ class PlannerStateMachine(RuleBasedStateMachine):
             case _:
                 self.harness.report_status(task, {**running, "phase": "Unknown"})
         self._sync_unless_slow()
+
+    @precondition(lambda self: self.harness.pods)
+    @rule(data=st.data())
+    def write_output(self, data: st.DataObject) -> None:
+        task = self._some_pod(data)
+        written = self.harness.outputs.get(task, ())
+        self.harness.outputs[task] = (*written[-2:], f"line {len(written)} at {self.harness.now}")
 
     @precondition(lambda self: self.harness.pods)
     @rule(code=st.sampled_from([0, 0, 1, 201]))
@@ -402,8 +410,16 @@ def _assert_every_task_has_a_next_event(harness: PlannerHarness) -> None:
             case State.ATTEMPT_COMPLETED:
                 assert task.retry.delay
                 assert harness.plan().requeue_at is not None
-            case _:
+            case state:
                 assert short in harness.existing_pods()
+                if state is State.RUNNING and _has_progress_deadline(harness, short):
+                    assert harness.plan().requeue_at is not None
+
+
+def _has_progress_deadline(harness: PlannerHarness, task: str) -> bool:
+    roles = {role.name: role for role in harness.framework.spec.roles}
+    role = roles.get(RoleName(task[:1]))
+    return role is not None and role.progress_deadline_seconds is not None
 
 
 def _assert_pods_have_tasks(harness: PlannerHarness) -> None:

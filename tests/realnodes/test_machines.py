@@ -24,7 +24,7 @@ from tests.realnodes.networks import Network
 directory = pathlib.Path(sys.argv[1])
 network = Network(directory / "switch")
 machine = Machine("box", directory / "box")
-network.plug(machine, 1)
+network.add_node(machine, 1)
 machine.run("sh", "-c", "setsid sleep 600 >/dev/null 2>&1 &")
 sleeping = machine.start(["/bin/sleep", "600"], log=directory / "log")
 print(sleeping.pid, machine.pid, machine.cgroup, network.block.interface, flush=True)

@@ -199,7 +199,9 @@ class AttemptState:
 
     def _with_last_output(self, message: str, role: RoleState, task: TaskStatus) -> str:
         observed = self._outputs.get(names.pod_name(self._framework, role.name, task.index))
-        return message if observed is None else messages.stopped_with_output(message, observed.output.lines)
+        if observed is None or observed.output.uid != task.attempt.pod_uid:
+            return message
+        return messages.stopped_with_output(message, observed.output.lines)
 
     def compact(self, now: Time, incarnation: int) -> CompactionResult:
         """Drops removed tasks that completed; tasks created in their place have this incarnation."""

@@ -65,7 +65,7 @@ def roles(draw: st.DrawFn) -> tuple[TaskRole, ...]:
                 background=draw(st.sampled_from([False, False, False, True])),
                 graceful_deletion_seconds=draw(timeouts),
                 pending_deadline_seconds=draw(timeouts),
-                progress_deadline_seconds=draw(timeouts),
+                progress_deadline_seconds=draw(st.sampled_from([5, 60, None])),
             )
         )
     return tuple(drawn)
@@ -190,12 +190,21 @@ class PlannerStateMachine(RuleBasedStateMachine):
         self.harness.outputs[task] = (*written[-2:], f"line {len(written)} at {self.harness.now}")
 
     @precondition(lambda self: self.harness.pods)
+    @rule()
+    def run_all_pods(self) -> None:
+        for task in self._unterminated_pods():
+            self.harness.report_status(task, self.harness.running_status(task))
+        self._sync_unless_slow()
+
+    @precondition(lambda self: self.harness.pods)
     @rule(code=st.sampled_from([0, 0, 1, 201]))
     def exit_all_pods(self, code: int) -> None:
-        for task in sorted(self.harness.existing_pods()):
-            if not self._is_terminated(task):
-                self.harness.report_status(task, a_terminated_status(code))
+        for task in self._unterminated_pods():
+            self.harness.report_status(task, a_terminated_status(code))
         self._sync_unless_slow()
+
+    def _unterminated_pods(self) -> list[str]:
+        return [task for task in sorted(self.harness.existing_pods()) if not self._is_terminated(task)]
 
     def _is_terminated(self, task: str) -> bool:
         pod = self.harness.pods[self.harness.pod_name(task)]
@@ -417,9 +426,11 @@ def _assert_every_task_has_a_next_event(harness: PlannerHarness) -> None:
 
 
 def _has_progress_deadline(harness: PlannerHarness, task: str) -> bool:
+    """Whether the task has one and its output can be read; that of a pod in phase Unknown cannot."""
     roles = {role.name: role for role in harness.framework.spec.roles}
     role = roles.get(RoleName(task[:1]))
-    return role is not None and role.progress_deadline_seconds is not None
+    phase = harness.pods[harness.pod_name(task)]["status"]["phase"]
+    return role is not None and role.progress_deadline_seconds is not None and phase == "Running"
 
 
 def _assert_pods_have_tasks(harness: PlannerHarness) -> None:

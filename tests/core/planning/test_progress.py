@@ -124,6 +124,20 @@ def test_the_last_output_of_the_other_tasks_is_kept_in_their_messages() -> None:
     assert "Last output: step 2" in harness.task("w1").message
 
 
+def test_the_last_output_of_an_earlier_attempt_is_not_shown() -> None:
+    harness = a_running_harness(tasks=2, retry=(False, -2), min_counts=(-1, -1))
+    harness.outputs["w0"] = ("step 1",)
+    advance_by_half_deadlines(harness, 1)
+    harness.exit_pods({"w0": 0})
+    harness.advance(60)
+    assert harness.task("w0").retry.total == 1
+
+    harness.stop()
+    harness.sync(until=lambda: bool(harness.task("w0").message))
+
+    assert "Last output" not in harness.task("w0").message
+
+
 def test_without_the_field_no_output_is_read() -> None:
     harness = running_harness(a_role("w"))
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from launcher.core.diagnosis.causes import CAUSES
+from launcher.core.causes import CAUSES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "troubleshooting.md").read_text()
 

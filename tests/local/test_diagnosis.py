@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launcher.core.diagnosis.causes import CAUSES
+from launcher.core.causes import CAUSES
 from launcher.store.interface import FRAMEWORKS as FRAMEWORK_KIND
 from tests.builders import a_container, a_framework, a_pod_template, a_role
 from tests.eventually import until

@@ -4,9 +4,11 @@ import re
 from signal import Signals
 from typing import Final
 
+from launcher.core import causes
+from launcher.core.causes import Cause
 from launcher.core.completion_codes import Code, Completion, ContainerTermination
-from launcher.core.diagnosis import admission, causes, images, start_order, volumes
-from launcher.core.diagnosis.finding import Cause, Evidence, Problem
+from launcher.core.diagnosis import admission, images, start_order, volumes
+from launcher.core.diagnosis.finding import Evidence, Problem
 from launcher.core.diagnosis.inputs import Json, TaskView, last_event, parsed_time
 from launcher.core.json_access import as_list, as_object, text
 from launcher.core.names import DISCOVERY

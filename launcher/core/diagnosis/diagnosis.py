@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from launcher.core.diagnosis import causes
+from launcher.core import causes
+from launcher.core.causes import Severity, Waiting
 from launcher.core.diagnosis.admission import (
     explain_blocked_creation,
     explain_creation,
@@ -26,7 +27,7 @@ from launcher.core.diagnosis.containers import (
     explain_waiting,
     is_sidecar,
 )
-from launcher.core.diagnosis.finding import Finding, Problem, Severity, Waiting, counted
+from launcher.core.diagnosis.finding import Finding, Problem, counted
 from launcher.core.diagnosis.images import WAITING_REASONS
 from launcher.core.diagnosis.inputs import Context, DiagnosisInput, Json, TaskView
 from launcher.core.diagnosis.launcher_health import explain_launcher, explain_malformed, explain_unreadable

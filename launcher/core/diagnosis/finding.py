@@ -1,37 +1,9 @@
 """Findings of a diagnosis: causes with a stable id, evidence and the next step."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
-
-class Severity(StrEnum):
-    """How much a finding matters, most first."""
-
-    #: Something failed, or cannot continue without a change.
-    ERROR = "Error"
-    #: Something is delayed, and may stay so.
-    WARNING = "Warning"
-    #: The Framework is in this state as requested, or for a short time.
-    INFO = "Info"
-
-
-class Waiting(StrEnum):
-    """Whether the situation can end without a change by the user, least likely first."""
-
-    NEVER = "Never"
-    MAY_HELP = "MayHelp"
-    HELPS = "Helps"
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A row of the table of causes. The id is stable: other programs and docs/troubleshooting.md refer to it."""
-
-    id: str
-    title: str
-    severity: Severity
-    waiting: Waiting
+from launcher.core.causes import Cause
 
 
 @dataclass(frozen=True, slots=True)

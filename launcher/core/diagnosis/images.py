@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from launcher.core.diagnosis import causes
-from launcher.core.diagnosis.finding import Cause, Problem
+from launcher.core import causes
+from launcher.core.causes import Cause
+from launcher.core.diagnosis.finding import Problem
 from launcher.core.diagnosis.inputs import Json, TaskView, last_event
 from launcher.core.json_access import text
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from launcher.core.diagnosis import causes
+from launcher.core import causes
 from launcher.core.diagnosis.finding import Evidence, Problem
 from launcher.core.diagnosis.inputs import (
     Context,

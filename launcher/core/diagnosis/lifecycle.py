@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
+from launcher.core import causes
 from launcher.core.completion_codes import Code
-from launcher.core.diagnosis import causes
 from launcher.core.diagnosis.finding import Evidence, Problem, counted
 from launcher.core.diagnosis.inputs import Context, Json, TaskView, parsed_time
 from launcher.core.json_access import as_list, as_object, text

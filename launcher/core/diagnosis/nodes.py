@@ -1,6 +1,6 @@
 """Tasks whose node does not respond, or no longer exists."""
 
-from launcher.core.diagnosis import causes
+from launcher.core import causes
 from launcher.core.diagnosis.finding import Evidence, Problem
 from launcher.core.diagnosis.inputs import TaskView, shortened
 from launcher.core.json_access import text

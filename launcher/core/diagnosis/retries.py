@@ -1,7 +1,7 @@
 """Attempts that wait for their retry, and those that are not retried."""
 
+from launcher.core import causes
 from launcher.core.completion_codes import Completion
-from launcher.core.diagnosis import causes
 from launcher.core.diagnosis.containers import explain_completion
 from launcher.core.diagnosis.finding import Evidence, Problem
 from launcher.core.diagnosis.inputs import Context, TaskView

@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from launcher.core.diagnosis import causes
-from launcher.core.diagnosis.finding import Cause, Evidence, Problem, counted
+from launcher.core import causes
+from launcher.core.causes import Cause
+from launcher.core.diagnosis.finding import Evidence, Problem, counted
 from launcher.core.diagnosis.inputs import Context, NodeFacts, TaskView, shortened
 from launcher.core.json_access import as_list, as_object, text
 from launcher.core.planning.gang import GANG_PLACED, members, min_members

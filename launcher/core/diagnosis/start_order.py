@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from launcher.core import causes
 from launcher.core.completion_codes import ContainerTermination
-from launcher.core.diagnosis import causes
 from launcher.core.diagnosis.finding import Evidence, Problem, counted
 from launcher.core.diagnosis.inputs import Context, TaskView, shortened
 from launcher.core.planning.messages import task_name

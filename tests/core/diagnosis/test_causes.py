@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from launcher.core.causes import CAUSES
 from launcher.core.completion_codes import Code
-from launcher.core.diagnosis.causes import CAUSES
 from launcher.core.diagnosis.diagnosis import diagnose
 from launcher.core.diagnosis.inputs import DiagnosisInput, LauncherState
 from launcher.core.spec import ExecutionType, Gang, RetryPolicy, StartAfter, StartCondition

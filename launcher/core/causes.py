@@ -1,12 +1,42 @@
 """
-The table of all causes that a diagnosis can find.
+The table of all causes that a diagnosis can find, and that messages name.
 
 Ids are stable and never reused. docs/troubleshooting.md has one section per id, and a test produces each of them.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 
-from launcher.core.diagnosis.finding import Cause, Severity, Waiting
+
+class Severity(StrEnum):
+    """How much a finding matters, most first."""
+
+    #: Something failed, or cannot continue without a change.
+    ERROR = "Error"
+    #: Something is delayed, and may stay so.
+    WARNING = "Warning"
+    #: The Framework is in this state as requested, or for a short time.
+    INFO = "Info"
+
+
+class Waiting(StrEnum):
+    """Whether the situation can end without a change by the user, least likely first."""
+
+    NEVER = "Never"
+    MAY_HELP = "MayHelp"
+    HELPS = "Helps"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A row of the table of causes. The id is stable: other programs and docs/troubleshooting.md refer to it."""
+
+    id: str
+    title: str
+    severity: Severity
+    waiting: Waiting
+
 
 _E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO
 _NEVER, _MAY, _HELPS = Waiting.NEVER, Waiting.MAY_HELP, Waiting.HELPS

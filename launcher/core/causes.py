@@ -7,6 +7,7 @@ Ids are stable and never reused. docs/troubleshooting.md has one section per id,
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Severity(StrEnum):
@@ -36,6 +37,16 @@ class Cause:
     title: str
     severity: Severity
     waiting: Waiting
+
+
+class Reason(NamedTuple):
+    """A cause found in an object, as a clause."""
+
+    cause: Cause
+    #: Without the name of the task.
+    text: str
+    #: The name of the object or field that the next step concerns.
+    subject: str = ""
 
 
 _E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO

@@ -7,7 +7,7 @@ from typing import Final
 from launcher.core.pods.resource_requests import PODS_RESOURCE
 from launcher.scheduling.affinity import PodTerm
 from launcher.scheduling.affinity_counts import AffinityCounts, NodeCounts
-from launcher.scheduling.cluster_state import ClusterState, NodeAttributes, NodeInfo, PodInfo
+from launcher.scheduling.cluster_state import ClusterState, NodeAttributes, NodeInfo, PodInfo, Taint
 from launcher.scheduling.pod_requirements import PodRequirements
 
 UNSCHEDULABLE: Final = "node(s) were unschedulable"
@@ -25,20 +25,35 @@ _UNSCHEDULABLE_TAINT: Final = ("node.kubernetes.io/unschedulable", "", "NoSchedu
 
 def static_mismatch(requirements: PodRequirements, attributes: NodeAttributes) -> str | None:
     """Returns the reason why the pod could not run on the node even if it were empty, or None."""
-    if attributes.unschedulable and not _tolerates(requirements, *_UNSCHEDULABLE_TAINT):
+    if is_cordoned(requirements, attributes):
         return UNSCHEDULABLE
+    if (taint := untolerated_taint(requirements, attributes)) is not None:
+        return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+    return None if selects_node(requirements, attributes) else NODE_AFFINITY_MISMATCH
+
+
+def is_cordoned(requirements: PodRequirements, attributes: NodeAttributes) -> bool:
+    """Whether the node accepts no new pods, and the pod does not tolerate that."""
+    return attributes.unschedulable and not _tolerates(requirements, *_UNSCHEDULABLE_TAINT)
+
+
+def untolerated_taint(requirements: PodRequirements, attributes: NodeAttributes) -> Taint | None:
+    """Returns the first taint of the node that excludes the pod, or None."""
     for taint in attributes.taints:
         if taint.effect != "PreferNoSchedule" and not _tolerates(
             requirements, taint.key, taint.value, taint.effect
         ):
-            return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-    if any(attributes.labels.get(key) != value for key, value in requirements.node_selector.items()):
-        return NODE_AFFINITY_MISMATCH
-    if requirements.node_affinity is not None and not any(
-        term.matches(attributes.name, attributes.labels) for term in requirements.node_affinity
-    ):
-        return NODE_AFFINITY_MISMATCH
+            return taint
     return None
+
+
+def selects_node(requirements: PodRequirements, attributes: NodeAttributes) -> bool:
+    """Whether the node matches the pod's nodeSelector and required nodeAffinity."""
+    if any(attributes.labels.get(key) != value for key, value in requirements.node_selector.items()):
+        return False
+    return requirements.node_affinity is None or any(
+        term.matches(attributes.name, attributes.labels) for term in requirements.node_affinity
+    )
 
 
 def _tolerates(requirements: PodRequirements, key: str, value: str, effect: str) -> bool:

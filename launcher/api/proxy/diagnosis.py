@@ -22,6 +22,7 @@ from launcher.core.errors import LauncherError, NotFound
 from launcher.core.json_access import as_list, as_object, text
 from launcher.core.names import PodIdentityKey
 from launcher.core.validation.names import name_error, namespace_error
+from launcher.scheduling.node_fit import node_fit
 from launcher.store.interface import FRAMEWORKS
 
 PATH = f"/apis/{FRAMEWORKS.group}/{FRAMEWORKS.version}/namespaces/{{namespace}}/{FRAMEWORKS.plural}/{{name}}/diagnosis"
@@ -76,6 +77,7 @@ class ProxyDiagnosis:
             events or (),
             int(time.time()),
             quotas or (),
+            node_fit=node_fit,
         )
         result = await asyncio.to_thread(diagnosis_to_json, source, selector, reader.missing)
         return await respond(request, response_format, result)

@@ -14,6 +14,7 @@ from launcher.core.diagnosis.inputs import DiagnosisInput, LauncherState, diagno
 from launcher.core.errors import BadRequest, NotFound
 from launcher.core.json_access import as_list, as_object
 from launcher.core.names import PodIdentityKey
+from launcher.scheduling.node_fit import node_fit
 from launcher.store.interface import EVENTS, FRAMEWORKS, NODES, PODS, Object, Store
 from launcher.store.selectors import Selector
 
@@ -46,6 +47,7 @@ class DiagnosisHandler:
             events.items,
             int(self._clock()),
             launcher=LauncherState(disk_full=await self._health.failure(_DISK_CHECK)),
+            node_fit=node_fit,
         )
         # In a thread, since it takes some milliseconds for thousands of tasks.
         result = await asyncio.to_thread(diagnosis_to_json, source, selector)

@@ -80,7 +80,7 @@ _PATTERNS: Sequence[tuple[re.Pattern[str], Cause, str, str]] = (
         "wait; the launcher continues by itself",
     ),
     (
-        re.compile(r"(?i)(?P<detail>is invalid.*|invalid value.*|required value.*)"),
+        re.compile(r"(?i)(?P<detail>is invalid.*|.*(invalid|required|unsupported|duplicate) value.*)"),
         causes.INVALID_POD,
         "the API server rejects the pod: {detail}",
         "correct the field in {field}, then: launcher validate FILE",

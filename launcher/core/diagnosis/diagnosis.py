@@ -28,6 +28,7 @@ from launcher.core.diagnosis.containers import (
     is_sidecar,
 )
 from launcher.core.diagnosis.finding import Finding, Problem, counted
+from launcher.core.diagnosis.gangs import explain_gang
 from launcher.core.diagnosis.images import WAITING_REASONS
 from launcher.core.diagnosis.inputs import Context, DiagnosisInput, Json, TaskView
 from launcher.core.diagnosis.launcher_health import explain_launcher, explain_malformed, explain_unreadable
@@ -39,7 +40,7 @@ from launcher.core.diagnosis.retries import (
     explain_previous_pod,
     explain_task_backoff,
 )
-from launcher.core.diagnosis.scheduling import explain_gang, explain_unconsidered, explain_unscheduled
+from launcher.core.diagnosis.scheduling import explain_unconsidered, explain_unscheduled
 from launcher.core.diagnosis.start_order import explain_sequence, explain_start_after
 from launcher.core.names import pod_name
 from launcher.core.planning import messages

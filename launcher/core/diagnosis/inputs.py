@@ -1,16 +1,16 @@
 """The input of a diagnosis, and the views of it that the modules of each area read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.core.diagnosis.finding import Evidence
 from launcher.core.framework import Framework
 from launcher.core.json_access import as_list, as_object, text
 from launcher.core.names import pod_name
 from launcher.core.owner_references import controller_of
-from launcher.core.pods.resource_requests import Amounts, pod_requests, thousandths
+from launcher.core.pods.resource_requests import Amounts, thousandths
 from launcher.core.serialization.framework_json import framework_from_json
 from launcher.core.spec import RoleName, TaskRole
 from launcher.core.status import RoleStatus, TaskStatus
@@ -20,6 +20,16 @@ Json = Mapping[str, Any]
 
 #: The longest value of one piece of evidence.
 _MAX_VALUE_CHARACTERS = 500
+
+
+class NodeFit(NamedTuple):
+    """Whether a node accepts a pod, apart from its free resources."""
+
+    #: The node matches nodeSelector and nodeAffinity.
+    is_selected: bool
+    is_cordoned: bool
+    #: A taint that the pod does not tolerate, as ``key=value``; empty if there is none.
+    taint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +54,8 @@ class DiagnosisInput:
     now: Time
     quotas: Sequence[Json] = ()
     launcher: LauncherState = LauncherState()
+    #: Compares a pod with a node. Raises ValueError if one of them is invalid.
+    node_fit: Callable[[Json, Json], NodeFit] | None = None
 
 
 def diagnosable_framework(obj: Json) -> Framework | None:
@@ -74,6 +86,7 @@ class NodeFacts:
     ready: bool
     ready_message: str
     unschedulable: bool
+    object: Json
 
 
 @dataclass(frozen=True)
@@ -171,13 +184,6 @@ class TaskView:
         return self.context.events.get(uid, ()) if uid else ()
 
     @property
-    def requests(self) -> Amounts:
-        try:
-            return pod_requests(self.pod_spec)
-        except (ValueError, TypeError, AttributeError):
-            return {}
-
-    @property
     def field(self) -> str:
         """The field of the Framework that holds the pod's spec."""
         return f"spec.taskRoles[{self.role_name}].task.pod.spec"
@@ -248,4 +254,5 @@ def _node_facts(node: Json) -> NodeFacts:
         ready=ready.get("status", "True") == "True",
         ready_message=text(ready.get("message")),
         unschedulable=bool(as_object(node.get("spec")).get("unschedulable")),
+        object=node,
     )

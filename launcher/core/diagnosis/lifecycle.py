@@ -12,7 +12,8 @@ from launcher.core.spec import ExecutionType
 from launcher.core.status import State
 
 #: Finalizers of Kubernetes itself: foreground deletion and orphaning of dependents.
-_OWN_FINALIZERS: Final = frozenset({"foregroundDeletion", "orphan"})
+_FOREGROUND: Final = "foregroundDeletion"
+_OWN_FINALIZERS: Final = frozenset({_FOREGROUND, "orphan"})
 
 
 def explain_framework(context: Context) -> Iterator[Problem]:
@@ -82,7 +83,8 @@ def _deletion(context: Context) -> Problem:
     evidence = (
         Evidence(context.reference, "metadata.finalizers", ", ".join(map(str, finalizers)) or "none"),
     )
-    if foreign and not context.pods:
+    # With foreground deletion the pods go first; otherwise they are deleted after the Framework.
+    if foreign and (_FOREGROUND not in finalizers or not context.pods):
         return Problem(
             causes.FRAMEWORK_FINALIZER,
             f"deleted, and held by the finalizer {', '.join(foreign)}",

@@ -1,59 +1,59 @@
-"""Why a pod, or a gang, has no node: the scheduler's message compared with the nodes."""
+"""Why a pod has no node: the scheduler's message compared with the nodes."""
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from launcher.core import causes
-from launcher.core.causes import Cause
-from launcher.core.diagnosis.finding import Evidence, Problem, counted
-from launcher.core.diagnosis.inputs import Context, NodeFacts, TaskView, shortened
+from launcher.core.causes import Reason
+from launcher.core.diagnosis.finding import Evidence, Problem
+from launcher.core.diagnosis.inputs import NodeFacts, TaskView
+from launcher.core.diagnosis.node_choice import NodeChoice, largest, names, node_choice
 from launcher.core.json_access import as_list, as_object, text
-from launcher.core.planning.gang import GANG_PLACED, members, min_members
-from launcher.core.pods.resource_requests import Amounts, pod_requests
+from launcher.core.pods import unscheduled_reason as reasons
+from launcher.core.pods.unscheduled_reason import format_amount
 
-#: ``3 Insufficient cpu`` and ``1 node(s) had untolerated taint {key: value}`` in the scheduler's message.
-_REASON: Final = re.compile(
-    r"(\d+) (Insufficient [^\s,]+(?<!\.)|Too many pods|node\(s\) (?:\{[^}]*\}|[^,.{])+)"
-)
-_INSUFFICIENT: Final = "Insufficient "
-_NO_NODES: Final = "no nodes available"
-_MEMORY: Final = frozenset({"memory", "ephemeral-storage"})
-#: Taints of nodes that do not respond or start.
-_NODE_CONDITION_TAINT: Final = re.compile(r"node\.kubernetes\.io/(not-ready|unreachable|network-unavailable)")
 _CONDITION_FIELD: Final = "status.conditions[PodScheduled].message"
+
+#: The next step by cause. ``{field}`` is that of the pod's spec, ``{subject}`` that of the reason.
+_STEPS: Mapping[str, str] = {
+    causes.INSUFFICIENT_NOW.id: "wait until other pods finish, or see what uses the nodes: launcher list -A",
+    causes.NODE_SELECTOR.id: "label a node, or change nodeSelector or affinity in {field}: launcher serve --node "
+    "NAME,LABEL=VALUE",
+    causes.TAINT.id: "add to {field}.tolerations: {{key: {key}, operator: Exists}}",
+    causes.HOST_PORT.id: "use another hostPort in {field}.containers[].ports, or wait until the pod that has it "
+    "finishes",
+    causes.POD_AFFINITY.id: "wait until other pods finish, or relax {field}.affinity",
+    causes.CORDONED.id: "kubectl uncordon NODE; kubectl get nodes shows SchedulingDisabled",
+    causes.NO_NODES.id: "add a node: launcher serve --node NAME, or join one to the cluster",
+    causes.TOO_MANY_PODS.id: "wait until other pods finish, or add a node",
+    causes.SCHEDULING_GATE.id: "the controller that owns the gate has to remove it; check {gates}, or remove it from "
+    "{field}.schedulingGates",
+    causes.RESERVED.id: "wait; the oldest pods are scheduled first",
+    causes.NODES_NOT_READY.id: "kubectl get nodes; kubectl describe node NAME",
+    causes.TOPOLOGY_SPREAD.id: "add nodes, or relax {field}.topologySpreadConstraints",
+    causes.UNSCHEDULABLE.id: "{kubectl} describe pod {pod}",
+    causes.CLAIM_MISSING.id: "{kubectl} get pvc",
+    causes.VOLUME_ATTACH.id: "{kubectl} get pvc",
+}
 
 
 def explain_unscheduled(view: TaskView) -> Problem:
     """A pod with the condition PodScheduled=False."""
     condition = scheduled_condition(view)
-    message = text(condition.get("message"))
-    if condition.get("reason") == "SchedulingGated":
-        return _gated(view, message)
-    reasons = {reason: int(count) for count, reason in _REASON.findall(message.partition("preemption:")[0])}
-    evidence = (view.evidence(_CONDITION_FIELD, message),)
-    if _NO_NODES in message or (view.context.nodes is not None and not view.context.nodes):
-        return Problem(
-            causes.NO_NODES,
-            "the cluster has no nodes",
-            "add a node: launcher serve --node NAME, or join one to the cluster",
-            evidence,
-        )
-    if (problem := _too_large(view, reasons, evidence)) is not None:
-        return problem
-    for pattern, explain in _REASONS:
-        for reason in reasons:
-            if pattern.search(reason):
-                return explain(view, reason, evidence)
-    for pattern, cause, what, step in _VOLUME_MESSAGES:
-        if pattern.search(message):
-            return Problem(cause, what, step.format(view.context.kubectl("get pvc")), evidence)
-    return Problem(
-        causes.UNSCHEDULABLE,
-        f"the scheduler found no node: {_first_sentence(message)}",
-        view.context.kubectl("describe pod", view.pod_name),
-        evidence,
-    )
+    reason, message = text(condition.get("reason")), text(condition.get("message"))
+    evidence: tuple[Evidence, ...] = (view.evidence(_CONDITION_FIELD, message),)
+    if reason == reasons.SCHEDULING_GATED:
+        gates = ", ".join(reasons.scheduling_gates(view.pod_spec))
+        evidence = (view.evidence("spec.schedulingGates", gates), *evidence)
+    elif view.context.nodes is not None and not view.context.nodes:
+        message = "no nodes available to schedule pods"
+    else:
+        choice = node_choice(view.context, view.pod or {})
+        if (problem := _excluded(view, choice, evidence)) is not None:
+            return problem
+        if (problem := _too_large(view, choice, message, evidence)) is not None:
+            return problem
+    return _problem(view, reasons.unscheduled_reason(reason, message, view.pod_spec), evidence)
 
 
 def scheduled_condition(view: TaskView) -> Mapping[str, object]:
@@ -67,6 +67,19 @@ def scheduled_condition(view: TaskView) -> Mapping[str, object]:
 def explain_unconsidered(view: TaskView) -> Problem:
     """A pod without a node that no scheduler has reported on."""
     name = view.pod_spec.get("schedulerName") or "default-scheduler"
+    claims = [
+        text(claim.get("resourceClaimName")) or text(claim.get("name"))
+        for claim in map(as_object, as_list(view.pod_spec.get("resourceClaims")))
+    ]
+    if claims:
+        # kube-scheduler ignores a pod, and reports nothing, until its resource claims exist.
+        listed = ", ".join(claims)
+        return Problem(
+            causes.UNSCHEDULABLE,
+            f"the scheduler has not considered the pod; it waits for its resource claims: {listed}",
+            view.context.kubectl("get resourceclaims"),
+            (view.evidence("spec.resourceClaims", listed),),
+        )
     return Problem(
         causes.NO_SCHEDULER,
         f"no scheduler has reported on the pod; its schedulerName is {name}",
@@ -75,264 +88,62 @@ def explain_unconsidered(view: TaskView) -> Problem:
     )
 
 
-def explain_gang(context: Context) -> Problem | None:
-    """A gang that is not placed; None if there is none."""
-    status, gang = context.framework.status, context.framework.spec.gang
-    condition = status.condition(GANG_PLACED) if status is not None else None
-    if status is None or gang is None or condition is None or condition.status:
+def _problem(view: TaskView, reason: Reason, evidence: tuple[Evidence, ...]) -> Problem:
+    words = {
+        "field": view.field,
+        "key": reason.subject.partition("=")[0] or "KEY",
+        "gates": ", ".join(reasons.scheduling_gates(view.pod_spec)) or "its gates",
+        "kubectl": view.context.kubectl(),
+        "pod": view.pod_name,
+    }
+    return Problem(reason.cause, reason.text, _STEPS[reason.cause.id].format(**words), evidence)
+
+
+def _excluded(view: TaskView, choice: NodeChoice | None, evidence: tuple[Evidence, ...]) -> Problem | None:
+    """A pod that no node accepts, whatever is free there; None if one does, or nodes are unknown."""
+    if choice is None or choice.accepting:
         return None
-    if status.attempt.completion is not None or context.framework.deleting:
-        return None
-    evidence = (
-        Evidence(
-            context.reference, f"status.conditions[{GANG_PLACED}].message", shortened(condition.message)
-        ),
-    )
-    minimum = min_members(context.framework.spec)
-    capacity = _gang_capacity(context)
-    if capacity is not None and capacity < minimum:
-        return Problem(
-            causes.GANG_EVER,
-            f"the gang needs {counted(minimum, 'task')} at once; the whole cluster has capacity for {capacity}",
-            f"set spec.gang.minTasks to at most {capacity}, request less, or add nodes"
-            if capacity
-            else "request less, or add nodes",
-            evidence,
-        )
-    waited = context.now - condition.since
-    limit = f"; it fails after {gang.timeout_seconds}s" if gang.timeout_seconds is not None else ""
-    return Problem(
-        causes.GANG_NOW,
-        f"the gang of {members(context.framework.spec)} tasks has waited {waited}s for capacity{limit}",
-        "wait until other pods finish, or see what uses the nodes: launcher list -A",
-        evidence,
-    )
+    spec = view.pod_spec
+    if not choice.selected:
+        labels = reasons.selector_text(spec)
+        own = (view.evidence("spec.nodeSelector", labels),) if labels else ()
+        return _problem(view, reasons.selector_reason(spec), (*evidence, *own))
+    if choice.unready:
+        found = choice.unready[0]
+        shown = Evidence(f"node/{found.name}", "status.conditions[Ready]", found.ready_message or "not True")
+        return _problem(view, reasons.unready_reason(names(choice.unready)), (*evidence, shown))
+    if choice.cordoned:
+        shown = Evidence(f"node/{choice.cordoned[0].name}", "spec.unschedulable", "true")
+        return _problem(view, reasons.cordoned_reason(names(choice.cordoned)), (*evidence, shown))
+    taint, nodes = max(choice.tainted.items(), key=lambda each: len(each[1]))
+    shown = Evidence(f"node/{nodes[0].name}", "spec.taints", taint)
+    return _problem(view, reasons.taint_reason(taint, names(nodes)), (*evidence, shown))
 
 
-def _gang_capacity(context: Context) -> int | None:
-    """An upper bound of the tasks that fit on all nodes when they are empty; None if it is unknown."""
-    nodes = [node for node in context.nodes or () if node.ready and not node.unschedulable]
-    if not nodes:
-        return None
-    fitting, totals = 0, dict[str, int]()
-    roles = [role for role in context.framework.spec.roles if not role.background]
-    for role in roles:
-        spec = as_object(role.pod.get("spec"))
-        try:
-            requests = pod_requests(spec)
-        except ValueError:
-            return None
-        for name, amount in requests.items():
-            totals[name] = totals.get(name, 0) + amount * role.tasks
-        eligible = [node for node in nodes if _selected(spec, node)]
-        fitting += min(role.tasks, sum(_pods_on(node, requests) for node in eligible))
-    available = {name: sum(node.allocatable.get(name, 0) for node in nodes) for name in totals}
-    short = [name for name, amount in totals.items() if amount > available[name]]
-    if short and fitting == sum(role.tasks for role in roles):
-        # Each role fits alone, but not all of them together.
-        return fitting - 1
-    return fitting
-
-
-def _pods_on(node: NodeFacts, requests: Amounts) -> int:
-    return min(node.allocatable.get(name, 0) // amount for name, amount in requests.items())
-
-
-def _selected(spec: Mapping[str, object], node: NodeFacts) -> bool:
-    selector = as_object(spec.get("nodeSelector"))
-    return all(node.labels.get(key) == value for key, value in selector.items())
-
-
-def _too_large(view: TaskView, reasons: Mapping[str, int], evidence: tuple[Evidence, ...]) -> Problem | None:
+def _too_large(
+    view: TaskView, choice: NodeChoice | None, message: str, evidence: tuple[Evidence, ...]
+) -> Problem | None:
     """A request that exceeds the whole of every node; None if there is none, or nodes are unknown."""
-    nodes = [node for node in view.context.nodes or () if _selected(view.pod_spec, node)]
-    requests = view.requests
-    for reason in reasons:
-        resource = reason.removeprefix(_INSUFFICIENT)
-        if resource == reason or not nodes or resource not in requests:
-            continue
-        largest = max(nodes, key=lambda node: node.allocatable.get(resource, 0))
-        most = largest.allocatable.get(resource, 0)
-        if most < requests[resource]:
-            needed, available = format_amount(resource, requests[resource]), format_amount(resource, most)
-            selected = " that matches nodeSelector" if view.pod_spec.get("nodeSelector") else ""
-            text_ = (
-                f"no node{selected} has {needed} {resource}; the largest ({largest.name}) has {available}"
-                if most
-                else f"no node{selected} has {resource}; the pod requests {needed}"
-            )
-            return Problem(
-                causes.INSUFFICIENT_EVER,
-                text_,
-                f"request at most {available} {resource} in {view.field}.containers[].resources, or add a node"
-                if most
-                else f"remove {resource} from {view.field}.containers[].resources, or add a node that has it",
-                (
-                    *evidence,
-                    Evidence(f"node/{largest.name}", f"status.allocatable.{resource}", available),
-                ),
-            )
+    nodes = choice.accepting if choice is not None else ()
+    requests = reasons.requested(view.pod_spec)
+    for resource in reasons.insufficient_resources(message) if nodes else ():
+        found = largest(nodes, resource)
+        if found.allocatable.get(resource, 0) < requests.get(resource, 0):
+            return _largest(view, resource, requests[resource], found, evidence)
     return None
 
 
-def _gated(view: TaskView, message: str) -> Problem:
-    gates = [text(as_object(gate).get("name")) for gate in as_list(view.pod_spec.get("schedulingGates"))]
-    names = ", ".join(gates) or "a scheduling gate"
-    return Problem(
-        causes.SCHEDULING_GATE,
-        f"held by {names}",
-        f"the controller that owns the gate has to remove it; check {names}, or remove it from "
-        f"{view.field}.schedulingGates",
-        (view.evidence("spec.schedulingGates", names), view.evidence(_CONDITION_FIELD, message)),
-    )
-
-
-def _insufficient(view: TaskView, reason: str, evidence: tuple[Evidence, ...]) -> Problem:
-    resource = reason.removeprefix(_INSUFFICIENT)
-    needed = format_amount(resource, view.requests.get(resource, 0))
-    return Problem(
-        causes.INSUFFICIENT_NOW,
-        f"no node has {needed} {resource} free",
-        "wait until other pods finish, or see what uses the nodes: launcher list -A",
-        evidence,
-    )
-
-
-def _simple(cause: Cause, what: str, step: str) -> "_Explain":
-    def explain(view: TaskView, reason: str, evidence: tuple[Evidence, ...]) -> Problem:
-        return Problem(cause, what.format(reason=reason), step.format(field=view.field), evidence)
-
-    return explain
-
-
-def _selector(view: TaskView, _: str, evidence: tuple[Evidence, ...]) -> Problem:
-    selector = as_object(view.pod_spec.get("nodeSelector"))
-    labels = ", ".join(f"{key}={value}" for key, value in selector.items())
-    what = f"nodeSelector {labels}" if labels else "nodeAffinity"
-    return Problem(
-        causes.NODE_SELECTOR,
-        f"no suitable node matches {what}",
-        f"label a node, or change nodeSelector or affinity in {view.field}: launcher serve --node NAME,LABEL=VALUE",
-        (*evidence, view.evidence("spec.nodeSelector", labels)) if labels else evidence,
-    )
-
-
-def _taint(view: TaskView, reason: str, evidence: tuple[Evidence, ...]) -> Problem:
-    taint = reason.partition("{")[2].rstrip("} ") or reason
-    if _NODE_CONDITION_TAINT.search(taint):
-        return _not_ready(view, reason, evidence)
-    key = taint.partition(":")[0]
-    return Problem(
-        causes.TAINT,
-        f"nodes have the taint {taint.removesuffix(': ').rstrip(': ')}, which the pod does not tolerate",
-        f"add to {view.field}.tolerations: {{key: {key}, operator: Exists}}",
-        evidence,
-    )
-
-
-def _not_ready(view: TaskView, _: str, evidence: tuple[Evidence, ...]) -> Problem:
-    names = ", ".join(sorted(view.context.unready_nodes)[:5])
-    return Problem(
-        causes.NODES_NOT_READY,
-        f"nodes are not ready{': ' + names if names else ''}",
-        "kubectl get nodes; kubectl describe node NAME",
-        evidence,
-    )
-
-
-def _port(view: TaskView, _: str, evidence: tuple[Evidence, ...]) -> Problem:
-    ports = sorted(
-        {
-            port.get("hostPort") or port.get("containerPort") or 0
-            for container in as_list(view.pod_spec.get("containers"))
-            for port in as_list(as_object(container).get("ports"))
-        }
-    )
-    listed = ", ".join(map(str, ports))
-    return Problem(
-        causes.HOST_PORT,
-        f"host port {listed} is in use on every suitable node",
-        f"use another hostPort in {view.field}.containers[].ports, or wait until the pod that has it finishes",
-        evidence,
-    )
-
-
-_Explain = Callable[[TaskView, str, tuple[Evidence, ...]], Problem]
-#: Reasons of the scheduler. A pod needs one node only, so the reason that ends soonest decides.
-_REASONS: Sequence[tuple[re.Pattern[str], _Explain]] = (
-    (re.compile(r"^Insufficient"), _insufficient),
-    (
-        re.compile(r"reserved for a pod"),
-        _simple(
-            causes.RESERVED,
-            "free capacity is reserved for pods that have waited longer",
-            "wait; the oldest pods are scheduled first",
-        ),
-    ),
-    (re.compile(r"free ports"), _port),
-    (
-        re.compile(r"^Too many pods"),
-        _simple(
-            causes.TOO_MANY_PODS,
-            "every suitable node runs its maximum number of pods",
-            "wait until other pods finish, or add a node",
-        ),
-    ),
-    (
-        re.compile(r"pod (anti-)?affinity|pods anti-affinity"),
-        _simple(
-            causes.POD_AFFINITY,
-            "{reason}",
-            "wait until other pods finish, or relax {field}.affinity",
-        ),
-    ),
-    (
-        re.compile(r"topology spread"),
-        _simple(
-            causes.TOPOLOGY_SPREAD,
-            "{reason}",
-            "add nodes, or relax {field}.topologySpreadConstraints",
-        ),
-    ),
-    (
-        re.compile(r"were unschedulable"),
-        _simple(
-            causes.CORDONED,
-            "every suitable node is cordoned",
-            "kubectl uncordon NODE; kubectl get nodes shows SchedulingDisabled",
-        ),
-    ),
-    (re.compile(r"not ready"), _not_ready),
-    (re.compile(r"taint"), _taint),
-    (re.compile(r"affinity/selector|didn't match"), _selector),
-)
-
-_VOLUME_MESSAGES: Sequence[tuple[re.Pattern[str], Cause, str, str]] = (
-    (
-        re.compile(r"unbound immediate PersistentVolumeClaims|persistentvolumeclaim .* not found"),
-        causes.CLAIM_MISSING,
-        "a PersistentVolumeClaim of the pod is missing or not bound",
-        "{}",
-    ),
-    (
-        re.compile(r"volume node affinity conflict|exceed max volume count"),
-        causes.VOLUME_ATTACH,
-        "a volume of the pod cannot be attached to any suitable node",
-        "{}",
-    ),
-)
-
-
-def _first_sentence(message: str) -> str:
-    return message.partition(". ")[0].removesuffix(".") or "it gave no reason"
-
-
-def format_amount(resource: str, amount: int) -> str:
-    """An amount in thousandths as users write it: ``8``, ``500m``, ``16Gi``."""
-    if resource in _MEMORY or resource.startswith("hugepages-"):
-        size = amount / 1000
-        for unit in ("", "Ki", "Mi", "Gi", "Ti"):
-            if size < 1024 or unit == "Ti":
-                return f"{size:.4g}{unit}"
-            size /= 1024
-    return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+def _largest(
+    view: TaskView, resource: str, amount: int, node: NodeFacts, evidence: tuple[Evidence, ...]
+) -> Problem:
+    needed, most = format_amount(resource, amount), node.allocatable.get(resource, 0)
+    available = format_amount(resource, most)
+    selected = " that matches nodeSelector" if view.pod_spec.get("nodeSelector") else ""
+    if most:
+        what = f"no node{selected} has {needed} {resource}; the largest ({node.name}) has {available}"
+        step = f"request at most {available} {resource} in {view.field}.containers[].resources, or add a node"
+    else:
+        what = f"no node{selected} has {resource}; the pod requests {needed}"
+        step = f"remove {resource} from {view.field}.containers[].resources, or add a node that has it"
+    shown = Evidence(f"node/{node.name}", f"status.allocatable.{resource}", available)
+    return Problem(causes.INSUFFICIENT_EVER, what, step, (*evidence, shown))

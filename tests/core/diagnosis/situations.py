@@ -26,6 +26,7 @@ from launcher.core.status import (
     Trigger,
 )
 from launcher.core.timestamps import format_rfc3339
+from launcher.scheduling.node_fit import node_fit
 from tests.builders import a_container, a_node
 
 Json = dict[str, Any]
@@ -114,7 +115,7 @@ def a_situation(
     obj = {
         "metadata": {"name": NAME, "uid": UID, "creationTimestamp": format_rfc3339(BEGUN), **(metadata or {})}
     }
-    return DiagnosisInput(obj, framework, pods, known, events, NOW, quotas, launcher)
+    return DiagnosisInput(obj, framework, pods, known, events, NOW, quotas, launcher, node_fit)
 
 
 def a_pod(index: int = 0, role: TaskRole | None = None, node: str | None = "n1", **status: Any) -> Json:

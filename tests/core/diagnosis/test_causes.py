@@ -110,7 +110,7 @@ SITUATIONS: dict[str, tuple[DiagnosisInput, str]] = {
     ),
     "FL-PEND-04": (
         unscheduled(f"{AVAILABLE}node(s) had untolerated taint {{gpu: only}}."),
-        "taint gpu: only",
+        "taint gpu=only",
     ),
     "FL-PEND-05": (
         unscheduled(

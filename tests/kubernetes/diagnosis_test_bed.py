@@ -97,6 +97,11 @@ class DiagnosisTestBed:
         self.plane.admin.patch(f"{path}/status", {"status": {"conditions": [condition]}})
         until(is_tainted, f"{name} has the taint not-ready")
 
+    def delete_all(self) -> None:
+        """Deletes the namespaces of all situations, without waiting."""
+        for ns in self._namespaces.values():
+            self.plane.admin.request("DELETE", f"/api/v1/namespaces/{ns.namespace}")
+
     # Diagnosis.
 
     def diagnosis(self, cause: str, user: User | None = None) -> Any:

@@ -1,5 +1,7 @@
 """A real control plane with real nodes, on one machine."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -89,8 +91,11 @@ class RealNodes:
 
     def kill_container(self, pod: Any) -> None:
         """Kills the pod's only container."""
-        identity = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
-        self.nodes[pod["spec"]["nodeName"]].kill(identity)
+        self.nodes[pod["spec"]["nodeName"]].kill(_container_id(pod))
+
+    def remove_container(self, pod: Any) -> None:
+        """Kills the pod's only container, and removes every trace of it from the runtime."""
+        self.nodes[pod["spec"]["nodeName"]].remove(_container_id(pod))
 
     def wait_ready(self, name: str) -> None:
         """Waits until the node is ready."""
@@ -111,6 +116,18 @@ class RealNodes:
 
         until(probe, f"{name} is unreachable")
 
+    @contextmanager
+    def unreachable(self, name: str) -> Iterator[None]:
+        """Inside the block the node's kubelet is stopped and the node is unreachable."""
+        node = self.nodes[name]
+        node.kill_kubelet()
+        try:
+            self.wait_unreachable(name)
+            yield
+        finally:
+            node.resume()
+            self.wait_ready(name)
+
     def _connect_api_server(self) -> None:
         """Connects kube-apiserver with kubelets and pods."""
         user = self.plane.certified_user("kube-apiserver-kubelet-client", "system:masters")
@@ -130,3 +147,8 @@ class RealNodes:
         self.plane.add_flags(
             Component.CONTROLLER_MANAGER, "--node-monitor-period=1s", "--node-monitor-grace-period=10s"
         )
+
+
+def _container_id(pod: Any) -> str:
+    identity: str = pod["status"]["containerStatuses"][0]["containerID"]
+    return identity.removeprefix("containerd://")

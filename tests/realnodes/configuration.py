@@ -31,6 +31,8 @@ version = 2
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{pause}"
   restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "{registries}"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{cni_programs}"
     conf_dir = "{cni}"
@@ -46,9 +48,16 @@ def cni_programs() -> Path | None:
     return next((path for path in _CNI_PROGRAMS if (path / "bridge").exists()), None)
 
 
-def containerd(cni: Path) -> str:
-    """The configuration of containerd; *cni* is the directory of the CNI configuration."""
-    return _CONTAINERD.format(socket=RUNTIME, pause=PAUSE, cni_programs=cni_programs(), cni=cni)
+def containerd(cni: Path, registries: Path) -> str:
+    """The configuration of containerd; *cni* and *registries* are directories of configuration files."""
+    return _CONTAINERD.format(
+        socket=RUNTIME, pause=PAUSE, cni_programs=cni_programs(), cni=cni, registries=registries
+    )
+
+
+def registry(url: str) -> str:
+    """The configuration of a registry at that address."""
+    return f'server = "{url}"\n[host."{url}"]\n  capabilities = ["pull", "resolve"]\n'
 
 
 def pod_network(subnet: str) -> str:
@@ -83,6 +92,8 @@ def kubelet(authority: Path, cgroup: str, resolver: Path) -> str:
         "resolvConf": str(resolver),
         "volumePluginDir": "/var/lib/kubelet-volume-plugins",
         "imageGCHighThresholdPercent": 100,
+        # One registry that does not respond must not delay the images of others.
+        "serializeImagePulls": False,
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         # Shorter intervals than the defaults.
         "syncFrequency": "10s",

@@ -1,7 +1,8 @@
 """A real node: kubelet, containerd and kube-proxy on a simulated machine."""
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cluster.processes import Running
@@ -38,14 +39,41 @@ class Node:
         self._exports: dict[str, str] = {}
         self._kubelet_command: Sequence[str] = ()
         self._kubelet: Running | None = None
+        self._runtime: Running | None = None
 
     def start_runtime(self, pods: str) -> None:
         """Starts containerd with the pod network *pods*, and waits until it responds."""
-        (self._settings / "cni" / "10-pods.conflist").write_text(configuration.pod_network(pods))
+        self._network_config.write_text(configuration.pod_network(pods))
         config = self._settings / "containerd.toml"
-        config.write_text(configuration.containerd(self._settings / "cni"))
-        self._start("containerd", ["containerd", f"--config={config}"])
+        config.write_text(
+            configuration.containerd(self._network_config.parent, self._settings / "registries")
+        )
+        self._resume_runtime()
+
+    def _resume_runtime(self) -> None:
+        config = self._settings / "containerd.toml"
+        self._runtime = self._start("containerd", ["containerd", f"--config={config}"])
         until(self._runtime_responds, f"containerd on {self.name} responds")
+
+    @property
+    def _network_config(self) -> Path:
+        return self._settings / "cni" / "10-pods.conflist"
+
+    def set_registry(self, host: str, url: str) -> None:
+        """Pulls images of that registry from the address."""
+        directory = self._settings / "registries" / host
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "hosts.toml").write_text(configuration.registry(url))
+
+    @contextmanager
+    def broken_network(self) -> Iterator[None]:
+        """Inside the block the node has no program that connects new pods."""
+        config = self._network_config.read_text()
+        self._network_config.write_text(config.replace('"type": "bridge"', '"type": "no-such-plugin"'))
+        try:
+            yield
+        finally:
+            self._network_config.write_text(config)
 
     def load(self, archive: Path) -> None:
         """Imports the image of the archive."""
@@ -54,6 +82,17 @@ class Node:
     def kill(self, container: str) -> None:
         """Kills the container without the kubelet."""
         self._ctr("tasks", "kill", "--signal=SIGKILL", container)
+
+    def remove(self, container: str) -> None:
+        """Kills the container and removes it from the runtime, which is restarted and no longer knows it."""
+        self.kill(container)
+        until(lambda: container not in self._ctr("tasks", "list") or None, "the container has ended")
+        self._ctr("containers", "delete", container)
+        assert self._runtime is not None, "containerd does not run"
+        self._runtime.send(signal.SIGKILL)
+        assert self._runtime.ended(within=TIMEOUT_SECONDS)
+        self._runtime.close()
+        self._resume_runtime()
 
     def start_kubelet(self, program: Path, address: str, authority: Path, kubeconfig: Path) -> None:
         """Starts the kubelet for the first time, which registers the node."""

@@ -1,7 +1,5 @@
 """Nodes that become unreachable, are removed, or are drained while tasks run on them."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -46,19 +44,6 @@ def retry_count(ns: NamespaceClient) -> Any:
     return ns.task()["retryPolicyStatus"]["totalRetriedCount"]
 
 
-@contextmanager
-def unreachable_node(bed: RealNodes, name: str) -> Iterator[None]:
-    """Inside the block the node's kubelet is stopped and the node is unreachable."""
-    node = bed.nodes[name]
-    node.kill_kubelet()
-    try:
-        bed.wait_unreachable(name)
-        yield
-    finally:
-        node.resume()
-        bed.wait_ready(name)
-
-
 def wait_until_launcher_is_current(ns: NamespaceClient) -> None:
     """Waits until the launcher has run and deleted another Framework on the other node."""
     ns.submit(
@@ -75,7 +60,7 @@ def test_a_task_on_a_node_that_cannot_be_reached_has_not_failed(bed: RealNodes, 
     ns.wait_running(POD)
     before = uid(ns)
 
-    with unreachable_node(bed, "node-1"):
+    with bed.unreachable("node-1"):
         wait_until_launcher_is_current(ns)
 
         assert uid(ns) == before
@@ -93,7 +78,7 @@ def test_a_deleted_pod_of_an_unreachable_node_is_replaced_only_after_its_removal
     ns.wait_running(POD)
     before = uid(ns)
 
-    with unreachable_node(bed, "node-1"):
+    with bed.unreachable("node-1"):
         ns.until(lambda: ns.pods()[POD]["metadata"].get("deletionTimestamp"), "the pod is to be deleted")
         wait_until_launcher_is_current(ns)
 
@@ -112,7 +97,7 @@ def test_tasks_of_a_removed_node_are_retried_on_another(bed: RealNodes, ns: Name
     ns.wait_running(POD)
     before = uid(ns)
 
-    with unreachable_node(bed, "node-1"):
+    with bed.unreachable("node-1"):
         bed.plane.admin.delete("/api/v1/nodes/node-1")
         ns.until(
             lambda: uid(ns) != before or None,
@@ -171,7 +156,7 @@ def test_containers_continue_without_the_kubelet_and_their_exit_is_reported_afte
     ns.wait_running(POD)
     ns.until(lambda: ns.task()["state"] == "AttemptRunning" or None, "that is stored")
 
-    with unreachable_node(bed, "node-1"):
+    with bed.unreachable("node-1"):
         gate.touch()
         assert ns.task()["state"] == "AttemptRunning"
 

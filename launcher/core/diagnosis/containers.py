@@ -19,6 +19,8 @@ _DENIED: Final = re.compile(r"(?i)permission denied")
 _NO_SPACE: Final = re.compile(r"(?i)no space left on device|disk quota exceeded")
 #: The kubelet appends the pod, which differs between tasks.
 _POD_SUFFIX: Final = re.compile(r" \(pod: .*\)$")
+#: The runtime's id of a container, which differs between its attempts.
+_CONTAINER_ID: Final = re.compile(r'"?\b[0-9a-f]{64}\b"? ?')
 _SIGNAL_BASE: Final = 128
 _COMMAND_NOT_FOUND, _COMMAND_DENIED = 127, 126
 #: The last lines of a container's output that are shown.
@@ -61,7 +63,7 @@ def explain_waiting(view: TaskView) -> Problem:
         return problem
     return Problem(
         causes.CONTAINER_CREATE,
-        f"container {name} cannot be created: {message or reason}",
+        f"container {name} cannot be created: {_CONTAINER_ID.sub('', message) or reason}",
         view.context.kubectl("describe pod", view.pod_name),
         evidence,
     )
@@ -145,7 +147,7 @@ def explain_unready(view: TaskView) -> Problem:
     container = next(each for each in as_list(view.status.get("containerStatuses")) if not each.get("ready"))
     name = text(container.get("name"))
     event = last_event(view.events, "Unhealthy")
-    message = text(event.get("message")) if event is not None else ""
+    message = text(event.get("message")).rstrip(": ") if event is not None else ""
     probe = "its readiness probe" if "readinessProbe" in view.container(name) else "its startup probe"
     return Problem(
         causes.NOT_READY,
@@ -251,9 +253,12 @@ def _explain_phrase(
     view: TaskView, cause: Cause, completion: Completion, evidence: tuple[Evidence, ...]
 ) -> Problem:
     described = messages.describe_completion(completion, view.role)
-    detail = completion.pod.message if completion.pod is not None else ""
-    if cause is causes.EVICTED and re.search(r"(?i)ephemeral|disk|emptyDir|inode", detail):
-        evidence = (*evidence, view.evidence("status.message", detail))
+    reason, detail = (
+        (completion.pod.reason, completion.pod.message) if completion.pod is not None else ("", "")
+    )
+    if reason or detail:
+        # The containers of such a pod were killed with it, so their exit codes show nothing.
+        evidence = (view.evidence("status.reason", reason), view.evidence("status.message", detail))
     step = _STEPS[cause.id].format(field=view.field)
     return Problem(cause, f"{described}{': ' + detail if detail else ''}", step, evidence)
 

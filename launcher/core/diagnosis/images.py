@@ -26,13 +26,13 @@ WAITING_REASONS: Final = frozenset(
 #: What a runtime reports, the first that matches: pattern, cause, clause, next step.
 _PATTERNS: Sequence[tuple[re.Pattern[str], Cause, str, str]] = (
     (
-        re.compile(r"(?i)toomanyrequests|rate limit|429"),
+        re.compile(r"(?i)toomanyrequests|too many requests|rate limit|\b429\b"),
         causes.IMAGE_RATE_LIMIT,
         "the registry limits the number of pulls of image {image}",
         "wait, or set imagePullSecrets in {field} to an account with a higher limit",
     ),
     (
-        re.compile(r"(?i)denied|unauthorized|authorization|authentication required|forbidden|403|401"),
+        re.compile(r"(?i)denied|unauthorized|authorization|authentication required|forbidden|\b40[13]\b"),
         causes.IMAGE_DENIED,
         "the registry denies access to image {image}",
         "check the name, and set imagePullSecrets in {field}: kubectl create secret docker-registry",

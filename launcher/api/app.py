@@ -8,6 +8,7 @@ from aiohttp import web
 
 from launcher.api.api_resources import API_RESOURCES, STORED_API_RESOURCES
 from launcher.api.http.server import RouteProvider
+from launcher.api.launcher_state import LauncherStateReader
 from launcher.api.middleware.access_guard import AccessGuard
 from launcher.api.middleware.error_responses import add_common_headers, errors_as_status
 from launcher.api.middleware.metrics import Metrics
@@ -202,7 +203,9 @@ def _subresources(
 ) -> Mapping[str, Mapping[str, ObjectHandler]]:
     """Returns the handlers of each subresource by method; ``api_resources`` lists the same ones."""
     if kind == FRAMEWORKS or job_kind_of(kind) is not None:
-        diagnosis = DiagnosisHandler(dependencies.store, dependencies.health, dependencies.clock)
+        diagnosis = DiagnosisHandler(
+            dependencies.store, LauncherStateReader(dependencies.health), dependencies.clock
+        )
         return {
             **({"diagnosis": {"GET": diagnosis.get}} if kind == FRAMEWORKS else {}),
             "status": {"GET": reader.get, "PUT": writer.update_status, "PATCH": patcher.patch_status},

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
+from launcher.core.diagnosis.launcher_state import Leadership
 from launcher.core.errors import LauncherError, NotFound
 from launcher.core.json_access import as_object
 from launcher.core.replicas import as_int
@@ -151,6 +152,18 @@ class LeaderElector:
     def holder(self) -> str:
         """The identity of the observed holder; empty without one."""
         return _holder_identity(self._observed)
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """The Lease as this replica observed it; None before that."""
+        if "resourceVersion" not in self._observed["metadata"]:
+            return None
+        return Leadership(
+            self._namespace,
+            self.holder,
+            int(self._monotonic() - self._observed_at),
+            int(_lease_duration_seconds(self._observed, self._timings.lease_duration_seconds)),
+        )
 
     def stop(self) -> None:
         """Stops the worker, releases the lease when the worker has returned, and makes ``run`` return."""

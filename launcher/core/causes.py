@@ -168,6 +168,8 @@ UNREADABLE_STATUS = Cause("FL-SYS-05", "The status was not written by a launcher
 LAUNCHER_DISK_FULL = Cause("FL-SYS-06", "The disk of the launcher's store is almost full", _E, _MAY)
 API_UNAVAILABLE = Cause("FL-SYS-07", "The launcher cannot reach the API server", _W, _MAY)
 MALFORMED_POD = Cause("FL-SYS-08", "A pod cannot be parsed", _W, _NEVER)
+NO_LEADER = Cause("FL-SYS-09", "No launcher leads", _E, _MAY)
+BACKLOG = Cause("FL-SYS-10", "The launcher has a backlog", _W, _HELPS)
 
 #: Every cause by its id, in the order of docs/troubleshooting.md.
 CAUSES: Mapping[str, Cause] = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
 
@@ -28,6 +28,17 @@ class NamedQueue(Protocol):
     name: str
 
     def __len__(self) -> int: ...
+
+    @property
+    def oldest_seconds(self) -> float:
+        """How long the next key has waited; 0 if the queue is empty."""
+
+
+class QueueBacklog(NamedTuple):
+    """The keys that wait in the queues of one name."""
+
+    depth: int
+    oldest_seconds: float
 
 
 #: The reason of a retry after an error that no code raises on purpose.
@@ -58,6 +69,12 @@ def queue_depths() -> dict[str, int]:
     for queue in _queues:
         depths[queue.name] = depths.get(queue.name, 0) + len(queue)
     return depths
+
+
+def queue_backlog(name: str) -> QueueBacklog:
+    """Returns the keys that wait in the queues of that name."""
+    queues = [queue for queue in _queues if queue.name == name]
+    return QueueBacklog(sum(map(len, queues)), max((queue.oldest_seconds for queue in queues), default=0.0))
 
 
 def reconcile_completed(controller: str, seconds: float) -> None:

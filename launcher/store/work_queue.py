@@ -33,7 +33,8 @@ class WorkQueue(Generic[Key]):
         """*name* is that of the controller in metrics."""
         self.name = name
         instrumentation.register_queue(self)
-        self._ready: deque[Key] = deque()
+        #: Keys, and the times at which they were added.
+        self._ready: deque[tuple[Key, float]] = deque()
         #: Keys in ``_ready``, and keys in work that were added again.
         self._dirty: set[Key] = set()
         self._working: set[Key] = set()
@@ -44,6 +45,11 @@ class WorkQueue(Generic[Key]):
 
     def __len__(self) -> int:
         return len(self._ready)
+
+    @property
+    def oldest_seconds(self) -> float:
+        """How long the next key has waited; 0 if the queue is empty."""
+        return time.monotonic() - self._ready[0][1] if self._ready else 0.0
 
     def add(self, key: Key) -> None:
         """Adds *key* unless it is queued already."""
@@ -89,7 +95,7 @@ class WorkQueue(Generic[Key]):
                 raise
         if self._closed:
             return None
-        key = self._ready.popleft()
+        key, _ = self._ready.popleft()
         self._dirty.discard(key)
         self._working.add(key)
         return key
@@ -118,7 +124,7 @@ class WorkQueue(Generic[Key]):
         self.add(key)
 
     def _enqueue(self, key: Key) -> None:
-        self._ready.append(key)
+        self._ready.append((key, time.monotonic()))
         self._wake_one()
 
     def _wake_one(self) -> None:

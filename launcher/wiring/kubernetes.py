@@ -242,6 +242,8 @@ class _LauncherReplica:
             api_group_alias=self._settings.frameworkcontroller,
             metrics_auth=self._settings.metrics_auth,
             log_archive=self._log_archive.archive if self._log_archive else None,
+            leadership=lambda: self._leader.leadership,
+            throttled_seconds=lambda: self._store.throttled_seconds,
         )
         runner = make_runner(make_proxy_app(parts))
         await runner.setup()

@@ -153,6 +153,28 @@ def test_the_first_replica_leads_and_the_second_waits() -> None:
     run(scenario())
 
 
+def test_every_replica_knows_the_leader_and_how_long_its_lease_is_unrenewed() -> None:
+    async def scenario() -> None:
+        store = LeaseStore()
+        new = Replica(store, "new", [])
+        before = new.leader.leadership
+        await new.cancel()
+        async with replicas(store) as (a, b, _):
+            healthy = [each.leader.leadership for each in (a, b)]
+            store.before_write = raising(Unavailable("no response"))
+            await asyncio.sleep(12)
+            failed = b.leader.leadership
+
+        assert before is None
+        assert all(each is not None and each.unrenewed_seconds <= 3 for each in healthy)
+        assert [each and each.holder for each in healthy] == ["a", "a"]
+        assert failed is not None
+        assert (failed.namespace, failed.holder, failed.duration_seconds) == (NAMESPACE, "a", 15)
+        assert failed.unrenewed_seconds >= 10
+
+    run(scenario())
+
+
 def test_the_lease_has_the_fields_and_formats_of_kubernetes() -> None:
     async def scenario() -> None:
         store = LeaseStore()

@@ -34,6 +34,8 @@ class BusyProxy:
         self._upstream, self._ca, self._port = cluster.url, cluster.ca, port
         #: Retry-After of the next responses; None forwards everything.
         self.busy: int | None = None
+        #: Whether it closes the connection of pod creations without a response.
+        self.broken = False
         #: Times (``time.monotonic``) and status codes of pod creations.
         self.pods: list[tuple[float, int]] = []
         self.url = ""
@@ -59,6 +61,9 @@ class BusyProxy:
         if creates_pod and self.busy is not None:
             self.pods.append((time.monotonic(), 429))
             return web.json_response(_BUSY, status=429, headers={"Retry-After": str(self.busy)})
+        if creates_pod and self.broken and request.transport is not None:
+            request.transport.close()
+            return web.Response()
         headers = {name: value for name, value in request.headers.items() if name != "Host"}
         async with self._session.request(
             request.method, self._upstream + request.path_qs, headers=headers, data=await request.read()

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from launcher.core.errors import Unavailable
+from launcher.store.instrumentation import queue_backlog
 from launcher.store.object_errors import object_errors
 from launcher.store.work_queue import WorkQueue, retry_on_error, run_workers
 from tests.controller.simulation.virtual_time import run
@@ -34,6 +35,27 @@ def test_f22_a_key_added_ten_times_while_in_work_is_returned_exactly_once_more()
         assert len(queue) == 0, "no other worker gets the key"
         queue.done("a")
         assert [await queue.get(), len(queue)] == ["a", 0]
+
+    run(scenario())
+
+
+def test_the_backlog_is_the_number_of_waiting_keys_and_the_age_of_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("launcher.store.work_queue.time.monotonic", lambda: now)
+
+    async def scenario() -> None:
+        nonlocal now
+        queue: WorkQueue[str] = WorkQueue("backlog")
+        assert queue_backlog("backlog") == (0, 0.0)
+        queue.add("a")
+        now += 4
+        queue.add("b")
+        now += 3
+        assert queue_backlog("backlog") == (2, 7.0)
+        await queue.get()
+        assert queue_backlog("backlog") == (1, 3.0)
 
     run(scenario())
 

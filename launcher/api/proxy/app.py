@@ -17,6 +17,7 @@ from multidict import CIMultiDict
 
 from launcher.api.http.server import RouteProvider
 from launcher.api.http.status import SERVER
+from launcher.api.launcher_state import LauncherStateReader
 from launcher.api.middleware.error_responses import add_common_headers, errors_as_status
 from launcher.api.middleware.metrics import Metrics
 from launcher.api.middleware.request_info import is_rendezvous, request_info_middleware
@@ -30,6 +31,7 @@ from launcher.api.proxy.pod_logs import PATH as LOG_PATH
 from launcher.api.proxy.pod_logs import VERIFIED_UID, ProxyPodLogs
 from launcher.api.proxy.upstream import Upstream
 from launcher.api.system_endpoints import Health
+from launcher.core.diagnosis.launcher_state import Leadership
 from launcher.core.parsing.decoder import MAX_BODY_BYTES
 from launcher.core.pods.log_options import POD_UID_HEADER
 from launcher.core.validation.admission_policy import AdmissionPolicy
@@ -69,6 +71,9 @@ class ProxyDependencies:
     metrics_auth: bool = False
     #: The logs of deleted pods; None if they are not archived.
     log_archive: LogArchive | None = None
+    #: The Lease of the replicas, and the seconds for which the API server accepts no requests of the launcher itself.
+    leadership: Callable[[], Leadership | None] = lambda: None
+    throttled_seconds: Callable[[], float] = lambda: 0.0
 
 
 def make_proxy_app(dependencies: ProxyDependencies) -> web.Application:
@@ -88,7 +93,12 @@ def make_proxy_app(dependencies: ProxyDependencies) -> web.Application:
     app.cleanup_ctx.append(dependencies.metrics.observe_runtime)
     _add_own_routes(app, dependencies)
     handler = _proxy_handler(app, dependencies)
-    app.router.add_get(DIAGNOSIS_PATH, ProxyDiagnosis(handler.authenticate, _forwarded_headers).get)
+    diagnosis = ProxyDiagnosis(
+        handler.authenticate,
+        _forwarded_headers,
+        LauncherStateReader(dependencies.health, dependencies.leadership, dependencies.throttled_seconds),
+    )
+    app.router.add_get(DIAGNOSIS_PATH, diagnosis.get)
     logs = ProxyPodLogs(handler.handle, handler.authenticate, _forwarded_headers, dependencies.log_archive)
     app.router.add_get(LOG_PATH, logs.get)
     app.router.add_route("*", "/{path:.*}", handler.handle)

@@ -13,6 +13,7 @@ from multidict import CIMultiDict
 from launcher.api.http.content_negotiation import Representation, negotiate_format
 from launcher.api.http.responses import respond
 from launcher.api.http.status import set_error_target, status_response
+from launcher.api.launcher_state import LauncherStateReader
 from launcher.api.proxy.admission import check_path
 from launcher.api.proxy.upstream import Authenticate, Headers, Upstream, json_headers
 from launcher.api.resources.diagnosis import task_selector
@@ -39,9 +40,9 @@ _MAX_PAGES = 21
 class ProxyDiagnosis:
     """Handles ``GET …/frameworks/{name}/diagnosis``."""
 
-    def __init__(self, authenticate: Authenticate, headers: Headers) -> None:
+    def __init__(self, authenticate: Authenticate, headers: Headers, launcher: LauncherStateReader) -> None:
         """*headers* returns the headers of a request that are forwarded."""
-        self._authenticate, self._headers = authenticate, headers
+        self._authenticate, self._headers, self._launcher = authenticate, headers, launcher
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """
@@ -77,7 +78,8 @@ class ProxyDiagnosis:
             events or (),
             int(time.time()),
             quotas or (),
-            node_fit=node_fit,
+            await self._launcher.read((namespace, name), [pod["metadata"]["name"] for pod in pods or ()]),
+            node_fit,
         )
         result = await asyncio.to_thread(diagnosis_to_json, source, selector, reader.missing)
         return await respond(request, response_format, result)

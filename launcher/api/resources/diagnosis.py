@@ -7,10 +7,10 @@ from aiohttp import web
 
 from launcher.api.http.content_negotiation import Representation, negotiate_format
 from launcher.api.http.responses import respond
-from launcher.api.system_endpoints import Health
+from launcher.api.launcher_state import LauncherStateReader
 from launcher.core.diagnosis.diagnosis import DiagnosisScope
 from launcher.core.diagnosis.diagnosis_json import diagnosis_to_json
-from launcher.core.diagnosis.inputs import DiagnosisInput, LauncherState, diagnosable_framework
+from launcher.core.diagnosis.inputs import DiagnosisInput, diagnosable_framework
 from launcher.core.errors import BadRequest, NotFound
 from launcher.core.json_access import as_list, as_object
 from launcher.core.names import PodIdentityKey
@@ -19,15 +19,13 @@ from launcher.store.interface import EVENTS, FRAMEWORKS, NODES, PODS, Object, St
 from launcher.store.selectors import Selector
 
 _OBJECT_ONLY = frozenset({Representation.OBJECT})
-#: The readiness check that fails when the disk is almost full.
-_DISK_CHECK = "disk"
 
 
 class DiagnosisHandler:
     """Handles ``GET …/frameworks/{name}/diagnosis`` in local mode. *clock* returns seconds since 1970."""
 
-    def __init__(self, store: Store, health: Health, clock: Callable[[], float]) -> None:
-        self._store, self._health, self._clock = store, health, clock
+    def __init__(self, store: Store, launcher: LauncherStateReader, clock: Callable[[], float]) -> None:
+        self._store, self._launcher, self._clock = store, launcher, clock
 
     async def get(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
         """Returns the findings for the Framework, or for the tasks that ``role`` and ``index`` select."""
@@ -46,7 +44,9 @@ class DiagnosisHandler:
             nodes.items,
             events.items,
             int(self._clock()),
-            launcher=LauncherState(disk_full=await self._health.failure(_DISK_CHECK)),
+            launcher=await self._launcher.read(
+                (namespace, name), [pod["metadata"]["name"] for pod in pods.items]
+            ),
             node_fit=node_fit,
         )
         # In a thread, since it takes some milliseconds for thousands of tasks.

@@ -92,7 +92,9 @@ _PATTERNS: Sequence[tuple[re.Pattern[str], Cause, str, str]] = (
         "{kubectl} describe framework {name}",
     ),
     (
-        re.compile(r"(?i)(?P<detail>cannot connect|connection|unavailable|timed? ?out|cannot reach).*"),
+        re.compile(
+            r"(?i)(?P<detail>cannot (connect|reach|be reached)|connection|was lost|no response|unavailable|timed? ?out)"
+        ),
         causes.API_UNAVAILABLE,
         "the launcher cannot reach the API server",
         "wait; the launcher continues by itself. Its log has the details",

@@ -82,9 +82,15 @@ def diagnose(source: DiagnosisInput, selector: DiagnosisScope | None = None) -> 
     if framework is None:
         return (_finding(explain_unreadable(source), (), 0),)
     context = Context.of(source, framework)
-    found = [_finding(problem, (), 0) for problem in _framework_problems(context)]
     first_failed = _first_failed_task(context)
-    found += _task_findings(context, selector, first_failed)
+    found = _task_findings(context, selector, first_failed)
+    found_causes = {finding.cause for finding in found}
+    found += [
+        _finding(problem, (), 0)
+        for problem in _framework_problems(context)
+        # The finding with the tasks has more.
+        if problem.cause not in found_causes
+    ]
     found.sort(key=lambda finding: _rank(finding, first_failed))
     return tuple(found)
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from launcher.core.diagnosis.finding import Evidence
+from launcher.core.diagnosis.launcher_state import HEALTHY, LauncherState
 from launcher.core.framework import Framework
 from launcher.core.json_access import as_list, as_object, text
 from launcher.core.names import pod_name
@@ -33,14 +34,6 @@ class NodeFit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LauncherState:
-    """The launcher's own state, as far as it is known to the API that diagnoses."""
-
-    #: Free disk space is too small for writes.
-    disk_full: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class DiagnosisInput:
     """All that a diagnosis depends on. Objects are JSON as the API returns them."""
 
@@ -53,7 +46,7 @@ class DiagnosisInput:
     events: Sequence[Json]
     now: Time
     quotas: Sequence[Json] = ()
-    launcher: LauncherState = LauncherState()
+    launcher: LauncherState = HEALTHY
     #: Compares a pod with a node. Raises ValueError if one of them is invalid.
     node_fit: Callable[[Json, Json], NodeFit] | None = None
 

@@ -1,6 +1,7 @@
 """JSON client of one API server: calls, and streams that stay open."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from urllib.parse import urlencode
 import aiohttp
 import orjson
 
-from launcher.core.errors import OutcomeUnknown, TooLarge, Unavailable
+from launcher.core.errors import OutcomeUnknown, TooLarge, TooManyRequests, Unavailable
 from launcher.store.interface import Object
 from launcher.store.kubernetes.api_errors import error_response, to_error
 from launcher.store.kubernetes.api_server_session import TRANSPORT_ERRORS, ApiServerSession
@@ -88,6 +89,7 @@ class ApiServerClient:
     def __init__(self, config: ClusterConfig, connections: int, timeouts: Timeouts) -> None:
         """Calls share up to *connections*; every stream has its own. Needs a running event loop."""
         self._credentials = config.credentials
+        self._throttled_until = 0.0
         self._calls = ApiServerSession(
             config,
             config.tls,
@@ -120,9 +122,18 @@ class ApiServerClient:
         if status == 401 and await self._credentials.refresh(authorization):
             status, headers, text = await self._send(request, body, await self._credentials.header())
         if status >= 300:
-            response = error_response(status, text, headers.get("Retry-After"))
-            raise to_error(response, mutates=request.mutates)
+            error = to_error(
+                error_response(status, text, headers.get("Retry-After")), mutates=request.mutates
+            )
+            if isinstance(error, TooManyRequests):
+                self._throttled_until = max(self._throttled_until, time.monotonic() + error.retry_after)
+            raise error
         return _parse(text, request)
+
+    @property
+    def throttled_seconds(self) -> float:
+        """Seconds until calls are welcome again, as the server requested with Retry-After; 0 if they are."""
+        return max(0.0, self._throttled_until - time.monotonic())
 
     async def _send(
         self, request: ApiRequest, body: bytes | None, authorization: str | None

@@ -138,6 +138,11 @@ class KubeStore:
         """Creates a store, without sending a request."""
         return cls(ApiServerClient(config, connections, timeouts), jitter)
 
+    @property
+    def throttled_seconds(self) -> float:
+        """Seconds until the API server accepts calls again; 0 if it does."""
+        return self._client.throttled_seconds
+
     async def close(self) -> None:
         """Closes all connections; watches end."""
         await self._client.close()

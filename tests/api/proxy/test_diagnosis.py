@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from launcher.core.diagnosis.launcher_state import Leadership
+from launcher.store.kubernetes.cluster_config import ClusterConfig
+from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.proxy.fake_api_server import FakeApiServer, HttpResponse
-from tests.api.proxy.proxies import TOKEN, ProxyClient
+from tests.api.proxy.proxies import TOKEN, ProxyClient, run_proxy
 from tests.api.samples import A, framework
 from tests.builders import a_role
 
@@ -87,6 +90,29 @@ async def test_lists_are_read_to_their_end(proxy: ProxyClient, cluster: FakeApiS
     found = (await proxy.get(f"{A}/diagnosis")).json()
 
     assert "FL-SYS-04" in [each["id"] for each in found["findings"]]
+
+
+async def test_the_state_of_the_launcher_is_not_that_of_the_caller(cluster: FakeApiServer) -> None:
+    """The Lease and the throttling of the launcher are known to it, whatever the caller may read."""
+    cluster.answer = api_server(FRAMEWORK, forbidden=("pods", "nodes", "events", "resourcequotas"))
+    access = ClusterConfig(cluster.url, FixedHeader("Bearer of-the-launcher"))
+    state: dict[str, Any] = {
+        "leadership": lambda: Leadership("launchers", "pod-1", 12, 15),
+        "throttled_seconds": lambda: 7.5,
+    }
+
+    async with run_proxy(access, **state) as proxy:
+        found = (await proxy.get(f"{A}/diagnosis")).json()
+
+    findings = {each["id"]: each for each in found["findings"]}
+    assert "kubectl -n launchers get pods,lease" in findings["FL-SYS-09"]["nextStep"]
+    assert findings["FL-SYS-09"]["evidence"][0] == {
+        "object": "lease/framework-launcher",
+        "field": "spec.holderIdentity",
+        "value": "pod-1, renewed 12s ago",
+    }
+    assert findings["FL-SYS-01"]["evidence"][1] == findings["FL-SYS-09"]["evidence"][0]
+    assert "in 8s" in findings["FL-SYS-03"]["summary"]
 
 
 async def test_a_role_selects_tasks(proxy: ProxyClient, cluster: FakeApiServer) -> None:

@@ -7,6 +7,7 @@ import pytest
 from launcher.api.system_endpoints import Health
 from launcher.core.errors import Unavailable
 from launcher.store.interface import FRAMEWORKS
+from launcher.store.object_errors import object_errors
 from tests.api.conftest import Api, api_dependencies, memory_store, serving
 from tests.api.samples import A, B, Json, framework, made, with_spec
 from tests.builders import a_role
@@ -79,6 +80,22 @@ async def test_a_full_disk_of_the_launcher_is_a_finding() -> None:
 
     assert finding["id"] == "FL-SYS-06"
     assert "3 MiB" in finding["summary"]
+
+
+async def test_an_error_of_the_launcher_with_the_framework_is_a_finding(api: Api) -> None:
+    stored = await made(api)
+    key = (stored["metadata"]["namespace"], stored["metadata"]["name"])
+    object_errors.record("framework controller", FRAMEWORKS.plural, key, KeyError("x"))
+    object_errors.record("framework controller", FRAMEWORKS.plural, ("other", key[1]), TypeError("y"))
+    try:
+        (finding,) = (await diagnosis(api))["findings"]
+    finally:
+        object_errors.resolve("framework controller", FRAMEWORKS.plural, key)
+        object_errors.resolve("framework controller", FRAMEWORKS.plural, ("other", key[1]))
+
+    assert finding["id"] == "FL-SYS-04"
+    assert "KeyError" in finding["summary"]
+    assert len(finding["evidence"]) == 1
 
 
 async def test_a_status_that_no_launcher_wrote_is_a_finding(api: Api) -> None:

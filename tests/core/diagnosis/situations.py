@@ -9,7 +9,8 @@ from launcher.core.completion_codes import (
     PodDetail,
     completion_for,
 )
-from launcher.core.diagnosis.inputs import DiagnosisInput, LauncherState
+from launcher.core.diagnosis.inputs import DiagnosisInput
+from launcher.core.diagnosis.launcher_state import HEALTHY, LauncherState
 from launcher.core.framework import Framework
 from launcher.core.names import pod_name
 from launcher.core.owner_references import controller_reference
@@ -35,7 +36,6 @@ NOW = 1_767_225_600
 UID = "11111111-2222-3333-4444-555555555555"
 NAME, WORKER, PS = FrameworkName("mnist"), RoleName("worker"), RoleName("ps")
 BEGUN = NOW - 60
-HEALTHY = LauncherState()
 
 
 def a_role(name: RoleName = WORKER, tasks: int = 2, *containers: Json, **fields: Any) -> TaskRole:

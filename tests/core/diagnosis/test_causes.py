@@ -7,7 +7,8 @@ import pytest
 from launcher.core.causes import CAUSES
 from launcher.core.completion_codes import Code
 from launcher.core.diagnosis.diagnosis import diagnose
-from launcher.core.diagnosis.inputs import DiagnosisInput, LauncherState
+from launcher.core.diagnosis.inputs import DiagnosisInput
+from launcher.core.diagnosis.launcher_state import LauncherState, Leadership
 from launcher.core.spec import ExecutionType, Gang, RetryPolicy, StartAfter, StartCondition
 from launcher.core.status import State
 from launcher.core.timestamps import format_rfc3339
@@ -483,6 +484,14 @@ SITUATIONS: dict[str, tuple[DiagnosisInput, str]] = {
         "cannot reach",
     ),
     "FL-SYS-08": (a_situation(a_status([a_task()]), a_pod(containerStatuses=7)), "wrong types"),
+    "FL-SYS-09": (
+        a_situation(a_status(), launcher=LauncherState(leadership=Leadership("launchers", "pod-1", 12, 15))),
+        "pod-1 has not renewed its Lease for 12s; another replica leads after 15s",
+    ),
+    "FL-SYS-10": (
+        a_situation(a_status(), launcher=LauncherState(queued=900, queued_seconds=31.5)),
+        "900 Frameworks wait for the launcher, the first for 31s",
+    ),
 }
 
 

@@ -91,6 +91,20 @@ def test_a_field_that_the_api_server_rejects_is_named() -> None:
     assert "spec.dnsConfig: Required value" in finding.summary
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        "https://10.96.0.1:443 cannot be reached: Cannot connect to host 10.96.0.1:443",
+        "POST /api/v1/namespaces/x/pods: the response of the API server was lost (Server disconnected): the request "
+        "may have been applied; read the object before retrying",
+    ],
+)
+def test_an_api_server_that_does_not_respond_does_not_reject_the_pod(error: str) -> None:
+    pending = a_task(0, State.CREATION_PENDING, f"Error creating pod, retrying: {error}")
+
+    assert only_finding(a_situation(a_status([pending]))).cause.id == "FL-SYS-07"
+
+
 def test_a_finalizer_holds_a_framework_whose_pods_are_deleted_after_it() -> None:
     metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/backup"]}
     foreground = {**metadata, "finalizers": ["example.com/backup", "foregroundDeletion"]}

@@ -133,8 +133,10 @@ async def test_a_busy_server_returns_retry_after(served_by: ServedStore) -> None
     async with served_by(busy) as store:
         with pytest.raises(TooManyRequests, match="slow down") as caught:
             await store.create(FRAMEWORKS, a_framework("mnist"))
+        throttled_seconds = store.throttled_seconds
 
     assert caught.value.retry_after == 9
+    assert 0 < throttled_seconds <= 9
 
 
 @pytest.mark.parametrize("body", [b"<html>Welcome!</html>", b"[]", b"", b'{"kind":'])

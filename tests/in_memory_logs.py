@@ -20,6 +20,10 @@ class InMemoryLogs:
     def containers(self, namespace: str, pod: str, uid: str | None) -> Sequence[str]:
         return [key[2] for key in self._lines if key[0] == pod and uid in (None, key[1])]
 
+    def last_written(self, namespace: str, pod: str, uid: str) -> float | None:
+        times = [lines[-1][0] for key, lines in self._lines.items() if key[:2] == (pod, uid) and lines]
+        return max(times, default=None)
+
     async def read(
         self, namespace: str, pod: str, uid: str | None, container: str, options: PodLogOptions
     ) -> AsyncIterator[bytes]:

@@ -204,7 +204,10 @@ def _subresources(
     """Returns the handlers of each subresource by method; ``api_resources`` lists the same ones."""
     if kind == FRAMEWORKS or job_kind_of(kind) is not None:
         diagnosis = DiagnosisHandler(
-            dependencies.store, LauncherStateReader(dependencies.health), dependencies.clock
+            dependencies.store,
+            dependencies.logs,
+            LauncherStateReader(dependencies.health),
+            dependencies.clock,
         )
         return {
             **({"diagnosis": {"GET": diagnosis.get}} if kind == FRAMEWORKS else {}),

@@ -123,6 +123,7 @@ DISK_FULL = Cause("FL-RUN-13", "The disk is full", _E, _MAY)
 SECONDARY_FAILURES = Cause("FL-RUN-14", "Other tasks failed after the first one", _I, _NEVER)
 POD_DEADLINE = Cause("FL-RUN-15", "activeDeadlineSeconds of the pod exceeded", _E, _NEVER)
 SANDBOX = Cause("FL-RUN-16", "The network of the pod cannot be set up", _W, _MAY)
+NO_OUTPUT = Cause("FL-RUN-17", "A running task has written nothing for a long time", _I, _MAY)
 
 # Nodes.
 NODE_NOT_READY = Cause("FL-NODE-01", "The node of a task is not ready", _W, _MAY)

@@ -1,5 +1,9 @@
 """Diagnosis of real situations in local mode: many Frameworks on one launcher, each with one problem."""
 
+import asyncio
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -7,7 +11,10 @@ from typing import Any
 import pytest
 
 from launcher.core.causes import CAUSES
+from launcher.core.timestamps import parse_rfc3339
+from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.interface import FRAMEWORKS as FRAMEWORK_KIND
+from launcher.store.interface import PODS as POD_KIND
 from tests.builders import a_container, a_framework, a_pod_template, a_role
 from tests.eventually import until
 from tests.local.conftest import Serve
@@ -67,7 +74,8 @@ def cpus(number: int) -> Json:
     return {"resources": {"requests": {"cpu": str(number)}}}
 
 
-LOGS = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+#: The output of a failed container is not copied into its status.
+FILE = {"terminationMessagePolicy": "File"}
 CONTINUE = {"frameworkAttemptCompletionPolicy": {"minFailedTaskCount": -1}}
 ANTI_AFFINITY = {
     "podAntiAffinity": {
@@ -184,12 +192,28 @@ def peers_too_late(situations: Situations) -> None:
     situations.create("ord05", *roles, discovery={"timeoutSeconds": 1})
 
 
+def previous_pod(situations: Situations) -> None:
+    """The second role ends slowly after the first has failed."""
+    slow = situations.container(*shell("trap '' TERM; touch /data/traps; sleep 600 & wait; wait"))
+    waits = situations.container(*shell("until [ -e /data/traps ]; do sleep 0.1; done; exit 1"))
+    shared = {"hostPath": {"path": str(situations.directory / "retry05"), "type": "DirectoryOrCreate"}}
+    mount = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    pods = [
+        a_pod_template(
+            {**each, **mount}, volumes=[{"name": "data", **shared}], terminationGracePeriodSeconds=300
+        )
+        for each in (waits, slow)
+    ]
+    roles = [a_role(name, 1, pod=pod) for name, pod in zip(("a", "b"), pods, strict=True)]
+    situations.create("retry05", *roles, **retries(3))
+
+
 def several_failures(situations: Situations) -> None:
     """Task 2 fails first; the others notice and fail some seconds later."""
     failed = situations.directory / "failed"
     first = f'if [ $taskindex = 2 ]; then echo "CUDA error"; touch {failed}; exit 9; fi'
     others = f'until [ -e {failed} ]; do sleep 0.2; done; sleep 3; echo "connection reset"; exit 1'
-    situations.one("run14", *shell(f"{first}; {others}"), tasks=4, role=CONTINUE, container=LOGS)
+    situations.one("run14", *shell(f"{first}; {others}"), tasks=4, role=CONTINUE)
 
 
 #: What creates the situation of a cause.
@@ -228,14 +252,14 @@ SITUATIONS: dict[str, Callable[[Situations], None]] = {
         "run05", initContainers=[each.container("false", name="fetch")], restartPolicy="OnFailure"
     ),
     "FL-RUN-07": lambda each: each.one(
-        "run07", *shell("echo no data; exit 3"), restartPolicy="Always", container=LOGS
+        "run07", *shell("echo no data; exit 3"), restartPolicy="Always", container=FILE
     ),
     "FL-RUN-09": lambda each: each.one("run09", *shell("kill -SEGV $$$$")),
-    "FL-RUN-10": lambda each: each.one("run10", *shell("echo KeyError; exit 7"), container=LOGS),
+    "FL-RUN-10": lambda each: each.one("run10", *shell("echo step; echo KeyError; exit 7"), container=FILE),
     "FL-RUN-11": lambda each: each.one(
         "run11", container={"readinessProbe": {"exec": {"command": ["false"]}, "periodSeconds": 1}}
     ),
-    "FL-RUN-13": lambda each: each.one("run13", *shell("cat /proc/version > /dev/full"), container=LOGS),
+    "FL-RUN-13": lambda each: each.one("run13", *shell("cat /proc/version > /dev/full")),
     "FL-RUN-14": several_failures,
     "FL-RUN-15": lambda each: each.one("run15", activeDeadlineSeconds=1),
     "FL-NODE-03": lambda each: each.one(
@@ -259,6 +283,7 @@ SITUATIONS: dict[str, Callable[[Situations], None]] = {
     ),
     "FL-RETRY-03": lambda each: each.one("retry03", "false", framework=retries(1)),
     "FL-RETRY-04": lambda each: each.one("retry04", "false"),
+    "FL-RETRY-05": previous_pod,
     "FL-LIFE-01": lambda each: each.one("life01", framework={"executionType": "Create"}),
     "FL-LIFE-02": stopped,
     "FL-LIFE-03": scaled_to_zero,
@@ -318,6 +343,51 @@ def test_a_crash_loop_shows_the_last_line_of_the_output(situations: Situations) 
     assert "exit code 3; last line: no data" in finding["summary"]
 
 
+def test_a_failure_shows_the_last_lines_of_the_log(situations: Situations) -> None:
+    situations.server.completed("run10")
+
+    finding = situations.finding("run10", "FL-RUN-10")
+
+    assert finding["summary"].endswith("exited with code 7; last line: KeyError")
+    (log,) = [each for each in finding["evidence"] if each["field"] == "log[main]"]
+    assert (log["object"], log["value"]) == ("pod/run10-worker-0", "step\nKeyError")
+
+
+def test_a_task_without_retries_left_lists_its_attempts(situations: Situations) -> None:
+    role = {
+        "name": "worker",
+        "taskNumber": 1,
+        "task": {"pod": a_pod_template(situations.container("false")), **retries(1)},
+    }
+    situations.create("ledger", role)
+    situations.server.completed("ledger")
+
+    finding = situations.finding("ledger", "FL-RETRY-03")
+
+    assert finding["summary"] == "worker-0: attempt 2 was its last: 1 of 1 retries used"
+    assert [each["value"] for each in finding["evidence"]] == ["container main exited with code 1; counted"]
+
+
+def test_a_running_task_that_writes_nothing_is_named(situations: Situations) -> None:
+    situations.one("run17", *shell("echo begun; sleep 600"))
+    situations.server.runs("run17-worker-0")
+    (log,) = until(
+        lambda: [
+            path
+            for path in situations.server.data.glob("logs/default/run17-worker-0/*/main/0.log")
+            if b"begun" in path.read_bytes()
+        ],
+        "the log is written",
+    )
+
+    assert situations.findings("run17") == {}
+    os.utime(log, (time.time() - 7200, time.time() - 7200))
+    finding = situations.finding("run17", "FL-RUN-17")
+
+    assert finding["summary"] == "worker-0: runs, and has written nothing for 120m"
+    assert finding["nextStep"].startswith("launcher logs run17 worker/0 --tail 20")
+
+
 def test_the_first_of_several_failures_comes_first(situations: Situations) -> None:
     situations.server.completed("run14")
 
@@ -362,3 +432,61 @@ def test_a_framework_that_was_stored_without_validation_is_explained(serve: Serv
     finding = Situations(server, tmp_path).finding(name, "FL-ADM-09")
 
     assert "taskRoles[0].name" in finding["summary"]
+
+
+def test_capacity_that_is_reserved_for_a_larger_pod_is_explained(serve: Serve, tmp_path: Path) -> None:
+    server = serve("--node=main,cpu=2", module="tests.local.serve_with_early_reservations", at=tmp_path)
+    created = Situations(server, tmp_path)
+    created.one("half", container=cpus(1))
+    server.runs("half-worker-0")
+    created.one("whole", container=cpus(2))
+    until(lambda: created.findings("whole").get("FL-PEND-01"), "the larger pod waits")
+    pending = server.get(f"{PODS}/whole-worker-0")["metadata"]["creationTimestamp"]
+    until(lambda: time.time() - parse_rfc3339(pending) > 3 or None, "the larger pod has waited")
+
+    created.one("pend13", container=cpus(1))
+    finding = created.finding("pend13", "FL-PEND-13")
+
+    assert finding["summary"] == "worker-0: free capacity is reserved for pods that have waited longer"
+
+
+def test_a_host_path_that_is_no_longer_allowed_is_explained(serve: Serve, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"policy: {{host-path-prefixes: [{tmp_path}]}}\n")
+    server = serve("--verbose", "--config", str(config), at=tmp_path)
+    created = Situations(server, tmp_path)
+    volume = a_volume(hostPath={"path": str(tmp_path / "shared"), "type": "DirectoryOrCreate"})
+    waits = shell("until [ -e /data/end ]; do sleep 0.1; done; exit 1")
+    created.one("vol06", *waits, **volume, framework=retries(1))
+    server.runs("vol06-worker-0")
+
+    config.write_text("policy: {host-path-prefixes: [/none]}\n")
+    os.kill(server.pid, signal.SIGHUP)
+    until(lambda: "settings reloaded" in server.errors() or None, "the policy is reloaded")
+    (tmp_path / "shared" / "end").touch()
+    finding = created.finding("vol06", "FL-VOL-06")
+
+    assert "outside the allowed host paths" in finding["evidence"][0]["value"]
+
+
+def test_a_pod_that_cannot_be_parsed_is_explained(serve: Serve, tmp_path: Path) -> None:
+    server = serve("--node=main", at=tmp_path)
+    Situations(server, tmp_path).one("sys08")
+    server.runs("sys08-worker-0")
+    server.stop()
+    asyncio.run(store_malformed_pod(tmp_path / "data" / "store.db", "sys08-worker-0"))
+
+    created = Situations(serve("--node=main", at=tmp_path), tmp_path)
+    pod, error = created.finding("sys08", "FL-SYS-08"), created.finding("sys08", "FL-SYS-04")
+
+    assert pod["nextStep"].endswith("delete pod sys08-worker-0")
+    assert "pods default/sys08-worker-0" in error["summary"]
+    assert error["evidence"][0]["field"] == "/readyz?verbose"
+
+
+async def store_malformed_pod(database: Path, name: str) -> None:
+    """Changes the pod's node to a list, as only a program that writes to the store can."""
+    store = await SqliteStore.open(database, clock=time.time, new_uid=lambda: "unused")
+    pod = await store.get(POD_KIND, "default", name)
+    await store.update(POD_KIND, {**pod, "spec": {**pod["spec"], "nodeName": ["a"]}})
+    await store.close()

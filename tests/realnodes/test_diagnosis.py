@@ -46,7 +46,8 @@ FILLS_A_VOLUME = a_real_pod(
     volumes=[{"name": "data", "emptyDir": {"sizeLimit": "1Mi"}}],
 )
 INIT = {"name": "fetch", "image": BUSYBOX, "command": ["sh", "-c", "echo no route to host; exit 4"]}
-LOGS = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+#: The output of a failed container is not copied into its status.
+FILE = {"terminationMessagePolicy": "File"}
 
 #: The pod of a situation, or what creates it; a keyword of the summary; an evidence (object, field, keyword of the
 #: value); and a keyword of the next step.
@@ -165,13 +166,13 @@ CONTAINERS: dict[str, Situation] = {
         "describe pod run04-worker-0",
     ),
     "FL-RUN-05": (
-        a_real_pod(SLEEP_COMMAND, initContainers=[{**INIT, **LOGS}], restartPolicy="OnFailure"),
+        a_real_pod(SLEEP_COMMAND, initContainers=[{**INIT, **FILE}], restartPolicy="OnFailure"),
         "exit code 4; last line: no route to host",
         ("pod/run05-worker-0", "containerStatuses[fetch].lastState.terminated.exitCode", "4"),
         "-c fetch",
     ),
     "FL-RUN-07": (
-        a_real_pod("echo no data; exit 3", container=LOGS, restartPolicy="Always"),
+        a_real_pod("echo no data; exit 3", container=FILE, restartPolicy="Always"),
         "exit code 3; last line: no data",
         ("pod/run07-worker-0", "containerStatuses[main].lastState.terminated.exitCode", "3"),
         "launcher logs run07 worker/0",
@@ -189,6 +190,12 @@ CONTAINERS: dict[str, Situation] = {
         ("pod/run09-worker-0", "terminated.exitCode", "139"),
         "launcher logs run09 worker/0",
     ),
+    "FL-RUN-10": (
+        a_real_pod("echo step; echo KeyError; exit 7", container=FILE),
+        "container main exited with code 7; last line: KeyError",
+        ("pod/run10-worker-0", "log[main]", "step\nKeyError"),
+        "launcher logs run10 worker/0",
+    ),
     "FL-RUN-11": (
         a_real_pod(
             SLEEP_COMMAND,
@@ -199,7 +206,7 @@ CONTAINERS: dict[str, Situation] = {
         "launcher logs run11 worker/0",
     ),
     "FL-RUN-13": (
-        a_real_pod("cat /proc/version > /dev/full", container=LOGS),
+        a_real_pod("cat /proc/version > /dev/full"),
         "no space left on a disk of node node-",
         ("pod/run13-worker-0", "terminated.message", "No space left"),
         "free disk space on the node",

@@ -3,10 +3,13 @@
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
+import aiohttp
+import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
@@ -18,10 +21,18 @@ from launcher.api.proxy.admission import check_path
 from launcher.api.proxy.upstream import Authenticate, Headers, Upstream, json_headers
 from launcher.api.resources.diagnosis import task_selector
 from launcher.core.diagnosis.diagnosis_json import diagnosis_to_json
-from launcher.core.diagnosis.inputs import DiagnosisInput, diagnosable_framework
+from launcher.core.diagnosis.inputs import DiagnosisInput, DiagnosisScope, diagnosable_framework, parsed_time
+from launcher.core.diagnosis.needed_logs import (
+    LAST_LINES,
+    MAX_BYTES,
+    RunningPod,
+    log_of_failure,
+    running_pods,
+)
 from launcher.core.errors import LauncherError, NotFound
 from launcher.core.json_access import as_list, as_object, text
 from launcher.core.names import PodIdentityKey
+from launcher.core.timestamps import Time
 from launcher.core.validation.names import name_error, namespace_error
 from launcher.scheduling.node_fit import node_fit
 from launcher.store.interface import FRAMEWORKS
@@ -32,6 +43,8 @@ Json = dict[str, Any]
 
 _OBJECT_ONLY = frozenset({Representation.OBJECT})
 _READ_SECONDS = 20.0
+#: A node that does not respond must not delay the diagnosis.
+_LOG_SECONDS = 5.0
 _PAGE_SIZE = 500
 #: Objects of one resource that are read: the pods of the largest Framework, and as many events.
 _MAX_PAGES = 21
@@ -81,8 +94,41 @@ class ProxyDiagnosis:
             await self._launcher.read((namespace, name), [pod["metadata"]["name"] for pod in pods or ()]),
             node_fit,
         )
+        source = await _with_logs(reader, source, selector, f"{inside}/pods")
         result = await asyncio.to_thread(diagnosis_to_json, source, selector, reader.missing)
         return await respond(request, response_format, result)
+
+
+async def _with_logs(
+    reader: "_Reader", source: DiagnosisInput, selector: DiagnosisScope | None, pods: str
+) -> DiagnosisInput:
+    """
+    Returns the input with the last lines of the failure and, if one task is selected, the time of its last line.
+
+    Each log is a request to a node, so only one is read for a failure, and those of one running pod. *pods* is the
+    path of all pods.
+    """
+    lines: dict[tuple[str, str], str] = {}
+    log = await asyncio.to_thread(log_of_failure, source, selector)
+    if log is not None and any(pod["metadata"]["uid"] == log.uid for pod in source.pods):
+        query = {"container": log.container, "tailLines": LAST_LINES, "previous": str(log.previous).lower()}
+        lines[log.pod, log.container] = await reader.log(f"{pods}/{log.pod}/log", query) or ""
+    written: dict[str, Time] = {}
+    if selector is not None and selector.index is not None:
+        for pod in running_pods(source, selector, limit=1):
+            if (last := await _last_output(reader, pod, f"{pods}/{pod.name}/log")) is not None:
+                written[pod.name] = last
+    return replace(source, last_lines=lines, last_output=written)
+
+
+async def _last_output(reader: "_Reader", pod: RunningPod, path: str) -> Time | None:
+    """The time of the last line of the pod, or of its start; None if it is unknown."""
+    query = {"tailLines": 1, "timestamps": "true"}
+    last = [await reader.log(path, {**query, "container": name}) for name in pod.containers]
+    if None in last:
+        return None
+    times = [pod.started, *(parsed_time((line or "").partition(" ")[0]) for line in last)]
+    return max((each for each in times if each is not None), default=None)
 
 
 class _Reader:
@@ -95,6 +141,23 @@ class _Reader:
     async def get(self, path: str) -> tuple[int, Json]:
         """Returns the status code and the object, or the Status of an error. Raises Unavailable."""
         return await self._upstream.call("GET", path, self._headers.copy(), timeout_seconds=_READ_SECONDS)
+
+    async def log(self, path: str, query: Mapping[str, object]) -> str | None:
+        """Returns the first part of a log; None, with a record in ``missing``, if it cannot be read."""
+        target = f"{path}?{urlencode({**query, 'limitBytes': MAX_BYTES})}"
+        try:
+            async with (
+                asyncio.timeout(_LOG_SECONDS),
+                self._upstream.answer("GET", target, self._headers.copy()) as answer,
+            ):
+                body = (await answer.read())[:MAX_BYTES].decode(errors="replace")
+        except (aiohttp.ClientError, TimeoutError, LauncherError):
+            self._add_missing("pods/log", "no response from the node")
+            return None
+        if answer.status == HTTPStatus.OK:
+            return body
+        self._add_missing("pods/log", _message_of(body) or f"HTTP status {answer.status}")
+        return None
 
     async def list(self, path: str, parameters: Mapping[str, str] | None = None) -> Sequence[Json] | None:
         """Returns all objects; None, and a record in ``missing``, if they cannot be read."""
@@ -118,3 +181,10 @@ class _Reader:
 
     def _add_missing(self, resource: str, reason: str) -> None:
         self.missing.append({"resource": resource, "reason": reason})
+
+
+def _message_of(status: str) -> str:
+    try:
+        return text(as_object(orjson.loads(status)).get("message"))
+    except orjson.JSONDecodeError:
+        return ""

@@ -33,6 +33,10 @@ class PodLogReader(Protocol):
         """Returns the containers that have a log."""
         ...
 
+    def last_written(self, namespace: str, pod: str, uid: str) -> float | None:
+        """Returns the system time of the last line of the pod's containers; None if there is no log."""
+        ...
+
     def read(
         self, namespace: str, pod: str, uid: str | None, container: str, options: PodLogOptions
     ) -> AsyncIterator[bytes]:

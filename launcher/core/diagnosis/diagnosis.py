@@ -6,11 +6,11 @@ distinct symptom is explained once, for the first task that has it, so the cost 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from launcher.core import causes
 from launcher.core.causes import Severity, Waiting
+from launcher.core.completion_codes import Code
 from launcher.core.diagnosis.admission import (
     explain_blocked_creation,
     explain_creation,
@@ -18,24 +18,31 @@ from launcher.core.diagnosis.admission import (
     is_creation_error,
 )
 from launcher.core.diagnosis.containers import (
-    CONSEQUENCES,
     explain_creating,
-    explain_failed,
     explain_init,
     explain_restarted,
+    explain_silent,
     explain_unready,
     explain_waiting,
     is_sidecar,
 )
+from launcher.core.diagnosis.culprit import CONSEQUENCES, TaskReference, find_culprit
+from launcher.core.diagnosis.failures import explain_failed
 from launcher.core.diagnosis.finding import Finding, Problem, counted
 from launcher.core.diagnosis.gangs import explain_gang
 from launcher.core.diagnosis.images import WAITING_REASONS
-from launcher.core.diagnosis.inputs import Context, DiagnosisInput, Json, TaskView
+from launcher.core.diagnosis.inputs import Context, DiagnosisInput, DiagnosisScope, Json, TaskView
 from launcher.core.diagnosis.launcher_health import explain_launcher, explain_malformed, explain_unreadable
-from launcher.core.diagnosis.lifecycle import explain_framework, explain_terminating, is_overdue
+from launcher.core.diagnosis.lifecycle import (
+    deletion_request_time,
+    explain_framework,
+    explain_terminating,
+    is_overdue,
+)
 from launcher.core.diagnosis.nodes import explain_node
 from launcher.core.diagnosis.retries import (
     explain_exhausted,
+    explain_exhausted_task,
     explain_framework_backoff,
     explain_previous_pod,
     explain_task_backoff,
@@ -44,7 +51,6 @@ from launcher.core.diagnosis.scheduling import explain_unconsidered, explain_uns
 from launcher.core.diagnosis.start_order import explain_sequence, explain_start_after
 from launcher.core.names import pod_name
 from launcher.core.planning import messages
-from launcher.core.planning.messages import task_name
 from launcher.core.spec import RoleName
 from launcher.core.status import State, TaskStatus
 from launcher.core.timestamps import Time, parse_rfc3339
@@ -53,8 +59,14 @@ from launcher.core.timestamps import Time, parse_rfc3339
 MAX_TASK_NAMES: Final = 20
 #: A pod may take so long to be scheduled, started or removed before that is a finding.
 _TOLERANCE_SECONDS: Final = 10
+#: A running pod that has written nothing for longer is a finding.
+SILENT_SECONDS: Final = 1800
 _SEVERITIES: Final = {severity: rank for rank, severity in enumerate(Severity)}
 _WAITING: Final = {waiting: rank for rank, waiting in enumerate(Waiting)}
+#: Causes that are found for the Framework and for its tasks; the latter have more evidence.
+_REPEATED: Final = frozenset({causes.THROTTLED, causes.GANG_TIMEOUT, causes.ACTIVE_DEADLINE})
+#: Completions whose pods are deleted at the request of the user, without another attempt.
+_REQUESTED_ENDS: Final = frozenset({Code.STOP_FRAMEWORK_REQUESTED, Code.DELETE_TASK_REQUESTED})
 _STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
 
 #: Raised by the access to fields of wrong types. Pods come from other programs.
@@ -65,45 +77,20 @@ Symptom = tuple[Any, ...]
 Explain = Callable[[TaskView], Problem | None]
 
 
-@dataclass(frozen=True, slots=True)
-class DiagnosisScope:
-    """The tasks to diagnose: all of a role, or one."""
-
-    role: str
-    index: int | None = None
-
-    def matches(self, role: str, index: int) -> bool:
-        return self.role == role and self.index in (None, index)
-
-
 def diagnose(source: DiagnosisInput, selector: DiagnosisScope | None = None) -> tuple[Finding, ...]:
     """Returns the findings, the most important first; none if nothing is wrong. *selector* limits the tasks."""
     framework = source.framework
     if framework is None:
         return (_finding(explain_unreadable(source), (), 0),)
     context = Context.of(source, framework)
-    first_failed = _first_failed_task(context)
+    first_failed = find_culprit(framework.status)
     found = _task_findings(context, selector, first_failed)
-    found_causes = {finding.cause for finding in found}
+    repeated = {finding.cause for finding in found} & _REPEATED
     found += [
-        _finding(problem, (), 0)
-        for problem in _framework_problems(context)
-        # The finding with the tasks has more.
-        if problem.cause not in found_causes
+        _finding(problem, (), 0) for problem in _framework_problems(context) if problem.cause not in repeated
     ]
     found.sort(key=lambda finding: _rank(finding, first_failed))
     return tuple(found)
-
-
-class _Task(NamedTuple):
-    """A task by role and index."""
-
-    role: RoleName
-    task_index: int
-
-    @property
-    def name(self) -> str:
-        return task_name(self.role, self.task_index)
 
 
 def _framework_problems(context: Context) -> Iterator[Problem]:
@@ -115,10 +102,10 @@ def _framework_problems(context: Context) -> Iterator[Problem]:
 
 
 def _task_findings(
-    context: Context, selector: DiagnosisScope | None, first_failed: "_Task | None"
+    context: Context, selector: DiagnosisScope | None, first_failed: TaskReference | None
 ) -> list[Finding]:
     """Explains each distinct symptom once; symptoms with the same result become one finding."""
-    folded: dict[tuple[str, str, bool], tuple[Problem, list[_Task]]] = {}
+    folded: dict[tuple[str, str, bool], tuple[Problem, list[TaskReference]]] = {}
     first: list[Finding] = []
     total = context.total_tasks
     for symptom, tasks in _symptoms(context, selector).items():
@@ -127,6 +114,8 @@ def _task_findings(
             tasks.remove(first_failed)
             problem = _explained(explain, _view(context, first_failed))
             if problem is not None:
+                first.append(_finding(problem, (first_failed,), total))
+            if (problem := explain_exhausted_task(_view(context, first_failed))) is not None:
                 first.append(_finding(problem, (first_failed,), total))
         if not tasks:
             continue
@@ -146,10 +135,12 @@ def _explained(explain: Explain, view: TaskView) -> Problem | None:
 
 
 def _secondary(
-    context: Context, first_failed: _Task, folded: Mapping[tuple[str, str, bool], tuple[Problem, list[_Task]]]
+    context: Context,
+    first_failed: TaskReference,
+    folded: Mapping[tuple[str, str, bool], tuple[Problem, list[TaskReference]]],
 ) -> Iterator[Finding]:
     """Failures after the first one, in one finding; other problems as they are."""
-    failed: list[_Task] = []
+    failed: list[TaskReference] = []
     kinds: dict[str, int] = {}
     for (_, _, has_failed), (problem, tasks) in folded.items():
         if not has_failed or problem.cause is causes.START_UNREACHABLE:
@@ -168,50 +159,21 @@ def _secondary(
         yield _finding(problem, failed, context.total_tasks)
 
 
-def _first_failed_task(context: Context) -> _Task | None:
-    """
-    The first task that failed; None if none failed.
-
-    Of several in the same second it is the one that completed the attempt, or else one whose pod failed, since others
-    may follow from it.
-    """
-    status = context.framework.status
-    if status is None:
-        return None
-    trigger = status.attempt.trigger
-    decided = (trigger.role, trigger.index) if trigger is not None else None
-    failed = (
-        (
-            task.attempt.completion_time or 0,
-            (role.name, task.index) != decided,
-            task.attempt.completion is not None and task.attempt.completion.pod is None,
-            role.name,
-            task.index,
-        )
-        for role in status.roles
-        for task in role.tasks
-        if task.state is State.COMPLETED and _has_failed(task)
-    )
-    first = min(failed, default=None)
-    return _Task(first[3], first[4]) if first is not None else None
-
-
-def _has_failed(task: TaskStatus) -> bool:
-    completion = task.attempt.completion
-    return completion is not None and completion.failed and completion.code not in CONSEQUENCES
-
-
-def _symptoms(context: Context, selector: DiagnosisScope | None) -> dict[Symptom, list[_Task]]:
+def _symptoms(context: Context, selector: DiagnosisScope | None) -> dict[Symptom, list[TaskReference]]:
     """The tasks by symptom; tasks in order have none."""
     status = context.framework.status
-    found: dict[Symptom, list[_Task]] = {}
+    found: dict[Symptom, list[TaskReference]] = {}
     if status is None:
         return found
     gang_unplaced = explain_gang(context) is not None
     known_nodes = frozenset(node.name for node in context.nodes) if context.nodes else None
     is_deleted = context.framework.deleting
     symptoms = _SymptomFinder(
-        context.now, frozenset(context.unready_nodes), known_nodes, gang_unplaced=gang_unplaced
+        context.now,
+        frozenset(context.unready_nodes),
+        known_nodes,
+        context.source.last_output,
+        gang_unplaced=gang_unplaced,
     )
     framework, pods = context.framework.name, context.pods
     for role in status.roles:
@@ -225,9 +187,9 @@ def _symptoms(context: Context, selector: DiagnosisScope | None) -> dict[Symptom
             try:
                 symptom = symptoms.task(name, task, pod)
                 if symptom is not None:
-                    found.setdefault(symptom, []).append(_Task(name, task.index))
+                    found.setdefault(symptom, []).append(TaskReference(name, task.index))
             except _MALFORMED:
-                found.setdefault((explain_malformed, name), []).append(_Task(name, task.index))
+                found.setdefault((explain_malformed, name), []).append(TaskReference(name, task.index))
     return found
 
 
@@ -239,16 +201,18 @@ class _SymptomFinder:
         now: Time,
         unready_nodes: frozenset[str],
         known_nodes: frozenset[str] | None,
+        last_output: Mapping[str, Time],
         *,
         gang_unplaced: bool,
     ) -> None:
         self._now, self._unready, self._known = now, unready_nodes, known_nodes
+        self._last_output = last_output
         self._gang_unplaced = gang_unplaced
 
     def task(self, role: RoleName, task: TaskStatus, pod: Json | None) -> Symptom | None:
         completion, state = task.attempt.completion, task.state
         if pod is not None and "deletionTimestamp" in pod["metadata"]:
-            return self._deleted_pod(role, pod)
+            return self._deleted_pod(role, task, pod)
         if completion is not None and completion.failed:
             if completion.code in CONSEQUENCES:
                 return None
@@ -261,10 +225,14 @@ class _SymptomFinder:
             return self._creation(role, task)
         return self._pod(role, pod) if pod is not None and state is not State.COMPLETED else None
 
-    def _deleted_pod(self, role: RoleName, pod: Json) -> Symptom | None:
-        if not is_overdue(pod, self._now, _TOLERANCE_SECONDS):
+    def _deleted_pod(self, role: RoleName, task: TaskStatus, pod: Json) -> Symptom | None:
+        if is_overdue(pod, self._now, _TOLERANCE_SECONDS):
+            return explain_terminating, role, tuple(pod["metadata"].get("finalizers") or ())
+        completion = task.attempt.completion
+        is_requested = completion is not None and completion.code in _REQUESTED_ENDS
+        if is_requested or self._now - deletion_request_time(pod) <= _TOLERANCE_SECONDS:
             return None
-        return explain_terminating, role, tuple(pod["metadata"].get("finalizers") or ())
+        return explain_previous_pod, role
 
     def _creation(self, role: RoleName, task: TaskStatus) -> Symptom | None:
         message = task.message
@@ -285,7 +253,8 @@ class _SymptomFinder:
         if node in self._unready or (self._known is not None and node not in self._known):
             return explain_node, role, node
         if status.get("phase") == "Running":
-            return _running(role, status.get("containerStatuses") or ())
+            found = _running(role, status.get("containerStatuses") or ())
+            return found if found is not None or not self._last_output else self._silent(role, pod)
         for container in status.get("initContainerStatuses") or ():
             if (symptom := self._starting(role, pod, container, is_init=True)) is not None:
                 return symptom
@@ -301,6 +270,10 @@ class _SymptomFinder:
                     return None
                 return explain_unscheduled, role, condition.get("reason"), condition.get("message")
         return (explain_unconsidered, role) if self._is_old(pod) else None
+
+    def _silent(self, role: RoleName, pod: Json) -> Symptom | None:
+        last = self._last_output.get(pod["metadata"]["name"])
+        return (explain_silent, role) if last is not None and self._now - last > SILENT_SECONDS else None
 
     def _starting(self, role: RoleName, pod: Json, container: Json, *, is_init: bool) -> Symptom | None:
         state = container.get("state") or {}
@@ -353,14 +326,14 @@ def _last_exit_code(container: Json) -> int:
     return code
 
 
-def _view(context: Context, task: _Task) -> TaskView:
+def _view(context: Context, task: TaskReference) -> TaskView:
     status = context.framework.status
     role = status.role(task.role) if status is not None else None
     assert role is not None, "symptoms are those of tasks in the status"
     return context.view(role, role.tasks[task.task_index])
 
 
-def _finding(problem: Problem, tasks: Sequence[_Task], total: int) -> Finding:
+def _finding(problem: Problem, tasks: Sequence[TaskReference], total: int) -> Finding:
     if not tasks:
         summary = problem.text
     elif len(tasks) == 1:
@@ -377,7 +350,7 @@ def _finding(problem: Problem, tasks: Sequence[_Task], total: int) -> Finding:
     )
 
 
-def _rank(finding: Finding, first_failed: _Task | None) -> tuple[bool, int, int, int, str]:
+def _rank(finding: Finding, first_failed: TaskReference | None) -> tuple[bool, int, int, int, str]:
     """The first failed task first, then by severity, by whether waiting helps, and by the number of tasks."""
     is_first = first_failed is not None and finding.task_names == (first_failed.name,)
     cause = finding.cause

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launcher.core.diagnosis.diagnosis import DiagnosisScope, diagnose
+from launcher.core.diagnosis.diagnosis import diagnose
 from launcher.core.diagnosis.finding import finding_to_json
-from launcher.core.diagnosis.inputs import DiagnosisInput
+from launcher.core.diagnosis.inputs import DiagnosisInput, DiagnosisScope
 from launcher.core.json_access import as_object, text
 from launcher.core.names import API_VERSION
 from launcher.core.timestamps import format_rfc3339

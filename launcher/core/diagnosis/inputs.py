@@ -33,6 +33,27 @@ class NodeFit(NamedTuple):
     taint: str
 
 
+class LogReference(NamedTuple):
+    """The log of one container. *uid* is that of its pod, if it is known."""
+
+    pod: str
+    uid: str | None
+    container: str
+    #: Whether the run before the current one is meant.
+    previous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosisScope:
+    """The tasks to diagnose: all of a role, or one."""
+
+    role: str
+    index: int | None = None
+
+    def matches(self, role: str, index: int) -> bool:
+        return self.role == role and self.index in (None, index)
+
+
 @dataclass(frozen=True, slots=True)
 class DiagnosisInput:
     """All that a diagnosis depends on. Objects are JSON as the API returns them."""
@@ -49,6 +70,10 @@ class DiagnosisInput:
     launcher: LauncherState = HEALTHY
     #: Compares a pod with a node. Raises ValueError if one of them is invalid.
     node_fit: Callable[[Json, Json], NodeFit] | None = None
+    #: The last lines of some logs, by pod and container.
+    last_lines: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    #: When running pods last wrote to a log, by pod; only of those that were checked.
+    last_output: Mapping[str, Time] = field(default_factory=dict)
 
 
 def diagnosable_framework(obj: Json) -> Framework | None:
@@ -97,7 +122,7 @@ class Context:
     def of(cls, source: DiagnosisInput, framework: Framework) -> "Context":
         """Indexes pods of this Framework by name, and events by the uid of their object."""
         uid = framework.uid
-        pods = {pod["metadata"]["name"]: pod for pod in source.pods if _owner_uid(pod) == uid}
+        pods = {pod["metadata"]["name"]: pod for pod in source.pods if owner_uid(pod) == uid}
         events: dict[str, list[Json]] = {}
         for event in source.events:
             involved = as_object(event.get("involvedObject")).get("uid")
@@ -222,7 +247,8 @@ def parsed_time(value: object) -> Time | None:
         return None
 
 
-def _owner_uid(pod: Json) -> str:
+def owner_uid(pod: Json) -> str:
+    """The uid of the pod's controller."""
     metadata = pod["metadata"]
     references = metadata.get("ownerReferences")
     # Most pods have one owner; this is the fast path for thousands of them.

@@ -10,6 +10,7 @@ from launcher.core.diagnosis.inputs import Context, Json, TaskView, parsed_time
 from launcher.core.json_access import as_list, as_object, text
 from launcher.core.spec import ExecutionType
 from launcher.core.status import State
+from launcher.core.timestamps import Time
 
 #: Finalizers of Kubernetes itself: foreground deletion and orphaning of dependents.
 _FOREGROUND: Final = "foregroundDeletion"
@@ -125,3 +126,10 @@ def is_overdue(pod: Json, now: int, tolerance: int) -> bool:
     """Whether the pod still exists *tolerance* seconds after the end of its grace period."""
     until = parsed_time(as_object(pod.get("metadata")).get("deletionTimestamp"))
     return until is not None and now - until > tolerance
+
+
+def deletion_request_time(pod: Json) -> Time:
+    """When the deletion of the pod was requested: its grace period before ``deletionTimestamp``."""
+    metadata = as_object(pod.get("metadata"))
+    grace = metadata.get("deletionGracePeriodSeconds")
+    return (parsed_time(metadata.get("deletionTimestamp")) or 0) - (grace if isinstance(grace, int) else 0)

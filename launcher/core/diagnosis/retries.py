@@ -1,15 +1,21 @@
 """Attempts that wait for their retry, and those that are not retried."""
 
+from typing import Final
+
 from launcher.core import causes
 from launcher.core.completion_codes import Completion
-from launcher.core.diagnosis.containers import explain_completion
+from launcher.core.diagnosis.failures import explain_completion
 from launcher.core.diagnosis.finding import Evidence, Problem
-from launcher.core.diagnosis.inputs import Context, TaskView
+from launcher.core.diagnosis.inputs import Context, TaskView, parsed_time
+from launcher.core.json_access import as_object
 from launcher.core.planning import messages, retry
 from launcher.core.planning.retry import GiveUp, RetryBackoff, after_completion
 from launcher.core.spec import RetryPolicy
 from launcher.core.status import RetryStatus, State
 from launcher.core.timestamps import Time
+
+#: Earlier attempts of a task that are listed.
+_MAX_ATTEMPTS: Final = 5
 
 
 def explain_task_backoff(view: TaskView) -> Problem:
@@ -24,7 +30,7 @@ def explain_task_backoff(view: TaskView) -> Problem:
         causes.TASK_BACKOFF,
         f"{reason}; attempt {status.total + 2} starts in {left}s ({retry_text(policy, status)})",
         view.logs_command,
-        evidence,
+        (*evidence, *_attempts(view)),
     )
 
 
@@ -77,13 +83,44 @@ def explain_exhausted(context: Context) -> Problem | None:
     )
 
 
+def explain_exhausted_task(view: TaskView) -> Problem | None:
+    """A failed task that has used all of its retries; None if it has some left, or its role has none."""
+    policy = view.role.retry if view.role is not None else RetryPolicy()
+    status = view.task.retry
+    if policy.max_retries <= 0 or status.accountable < policy.max_retries:
+        return None
+    return Problem(
+        causes.RETRIES_EXHAUSTED,
+        f"attempt {status.total + 1} was its last: {retry_text(policy, status)}",
+        f"{view.context.command('attempts', f'{view.role_name}/{view.task.index}')}; raise "
+        f"spec.taskRoles[{view.role_name}].task.retryPolicy.maxRetryCount",
+        _attempts(view),
+    )
+
+
+def _attempts(view: TaskView) -> tuple[Evidence, ...]:
+    """The latest attempts before the current one: how each ended, and whether its retry counted."""
+    field = f"status.taskRoleStatuses[{view.role_name}].taskStatuses[{view.task.index}].attemptHistory"
+    return tuple(
+        Evidence(
+            view.context.reference,
+            f"{field}[{attempt.id}]",
+            f"{attempt.reason}; {'counted' if attempt.counted else f'not counted: {attempt.uncounted_reason}'}",
+        )
+        for attempt in view.task.history[-_MAX_ATTEMPTS:]
+    )
+
+
 def explain_previous_pod(view: TaskView) -> Problem:
-    """A task that waits until the pod of its previous attempt is deleted."""
+    """A task whose pod of an earlier attempt has to be deleted before the next one begins."""
+    end = as_object((view.pod or {}).get("metadata")).get("deletionTimestamp")
+    left = _seconds_left(parsed_time(end), 0, view.context.now) if end else 0
+    grace = f"; its grace period ends in {left}s" if left else ""
     return Problem(
         causes.PREVIOUS_POD,
-        "the pod of the previous attempt is still being deleted",
+        f"the pod of the previous attempt is still being deleted{grace}",
         f"wait for its grace period, or force it: {view.context.kubectl('delete pod', view.pod_name, '--force')}",
-        (view.evidence("metadata.name", view.pod_name),),
+        (view.evidence("metadata.deletionTimestamp", end or "none"),),
     )
 
 

@@ -79,6 +79,13 @@ class ContainerLogs:
                 text = (text + decoder.decode(records))[-max_bytes:]
         return text.decode(errors="replace")
 
+    def last_written(self, namespace: str, pod: str, uid: str) -> float | None:
+        """The system time at which a container of the pod last wrote to its log; None if there is no log."""
+        folder = self._folder(namespace, pod, uid)
+        newest = [_runs(folder / name)[-1:] for name in _names(folder)] if folder is not None else []
+        times = [_modification_time(path) for paths in newest for path in paths]
+        return max((each for each in times if each is not None), default=None)
+
     def pods(self) -> list[Key]:
         """The namespace and name of every pod that has logs."""
         return [(path.parent.name, path.name) for path in self._root.glob("*/*") if path.is_dir()]
@@ -152,3 +159,10 @@ def _runs(folder: Path) -> list[Path]:
     """The logs of a container's runs, the oldest first."""
     logs = [path for path in folder.glob("*.log") if path.stem.isdecimal()]
     return sorted(logs, key=lambda path: int(path.stem))
+
+
+def _modification_time(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return None  # removed meanwhile

@@ -6,20 +6,26 @@ import pytest
 from aiohttp import web
 
 from launcher.core.diagnosis.launcher_state import Leadership
+from launcher.core.serialization.status_json import status_to_json
+from launcher.core.spec import FrameworkName
+from launcher.core.status import State
 from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.proxy.fake_api_server import FakeApiServer, HttpResponse
 from tests.api.proxy.proxies import TOKEN, ProxyClient, run_proxy
 from tests.api.samples import A, framework
 from tests.builders import a_role
+from tests.core.diagnosis.situations import a_status, a_task
 
 Json = dict[str, Any]
 FRAMEWORK = framework(namespace="default", uid="u", generation=1, creationTimestamp="2026-01-01T00:00:00Z")
 SUSPENDED = {**FRAMEWORK, "spec": {**FRAMEWORK["spec"], "executionType": "Create"}}
 
 
-def api_server(framework: Json, *, forbidden: tuple[str, ...] = (), **lists: list[Json]) -> HttpResponse:
-    """Serves the Framework and lists in pages of one object; lists of *forbidden* resources are 403."""
+def api_server(
+    framework: Json, *, forbidden: tuple[str, ...] = (), log: str = "", **lists: list[Json]
+) -> HttpResponse:
+    """Serves the Framework, lists in pages of one object, and one log; *forbidden* resources are 403."""
 
     async def answer(request: web.Request) -> web.Response:
         resource = request.path.rpartition("/")[2]
@@ -28,6 +34,8 @@ def api_server(framework: Json, *, forbidden: tuple[str, ...] = (), **lists: lis
         if resource in forbidden:
             message = f'{resource} is forbidden: User "eve" cannot list resource'
             return web.json_response({"kind": "Status", "code": 403, "message": message}, status=403)
+        if resource == "log":
+            return web.Response(text=log)
         items, begin = lists.get(resource, []), int(request.query.get("continue", "0"))
         following = str(begin + 1) if begin + 1 < len(items) else ""
         return web.json_response({"items": items[begin : begin + 1], "metadata": {"continue": following}})
@@ -90,6 +98,103 @@ async def test_lists_are_read_to_their_end(proxy: ProxyClient, cluster: FakeApiS
     found = (await proxy.get(f"{A}/diagnosis")).json()
 
     assert "FL-SYS-04" in [each["id"] for each in found["findings"]]
+
+
+def crash_looping(state: Json, **last: Any) -> Json:
+    """The pod of a task, whose container exited with code 3."""
+    container = {
+        "name": "main",
+        "restartCount": 1,
+        "ready": "running" in state,
+        "state": state,
+        "lastState": {"terminated": {"exitCode": 3, **last}},
+    }
+    return {
+        "metadata": {
+            "name": f"{FRAMEWORK['metadata']['name']}-worker-0",
+            "uid": "p",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "ownerReferences": [{"uid": "u", "controller": True}],
+        },
+        "spec": {"nodeName": "n1", "containers": [{"name": "main"}]},
+        "status": {"phase": "Running", "containerStatuses": [container]},
+    }
+
+
+STARTED = {
+    **FRAMEWORK,
+    "spec": {"taskRoles": [a_role("worker", 1)]},
+    "status": status_to_json(
+        a_status([a_task(0, State.RUNNING)], state=State.RUNNING), FrameworkName("a"), "u"
+    ),
+}
+WAITING = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
+
+
+def log_requests(cluster: FakeApiServer) -> list[str]:
+    return [request.path for request in cluster.requests if "/log?" in request.path]
+
+
+async def test_the_last_lines_of_a_failure_are_read_with_the_callers_credentials(
+    proxy: ProxyClient, cluster: FakeApiServer
+) -> None:
+    cluster.answer = api_server(STARTED, log="step\nno data\n", pods=[crash_looping(WAITING)])
+
+    found = (await proxy.get(f"{A}/diagnosis")).json()
+
+    (finding,) = found["findings"]
+    assert finding["summary"].endswith("exit code 3; last line: no data")
+    assert {"object": "pod/a-worker-0", "field": "log[main]", "value": "step\nno data"} in finding["evidence"]
+    (path,) = log_requests(cluster)
+    assert "/pods/a-worker-0/log?container=main&tailLines=5&previous=false&limitBytes=4096" in path
+    assert {request.headers["Authorization"] for request in cluster.requests} == {TOKEN}
+
+
+async def test_no_log_is_read_if_the_status_has_the_last_lines(
+    proxy: ProxyClient, cluster: FakeApiServer
+) -> None:
+    cluster.answer = api_server(STARTED, pods=[crash_looping(WAITING, message="no data")])
+
+    (finding,) = (await proxy.get(f"{A}/diagnosis")).json()["findings"]
+
+    assert finding["summary"].endswith("last line: no data")
+    assert log_requests(cluster) == []
+
+
+async def test_a_log_that_the_caller_may_not_read_is_missing_evidence(
+    proxy: ProxyClient, cluster: FakeApiServer
+) -> None:
+    cluster.answer = api_server(STARTED, forbidden=("log",), pods=[crash_looping({"running": {}})])
+
+    found = (await proxy.get(f"{A}/diagnosis")).json()
+
+    (finding,) = found["findings"]
+    assert finding["summary"].endswith("exit code 3")
+    assert [each["resource"] for each in found["missingEvidence"]] == ["pods/log"]
+    assert "previous=true" in log_requests(cluster)[0]
+
+
+@pytest.mark.parametrize(
+    ("log", "causes"),
+    [
+        pytest.param("2026-01-01T00:00:01.123456789Z step 1\n", ["FL-RUN-17"], id="an old line"),
+        pytest.param("2999-01-01T00:00:00.000000000Z step 1\n", [], id="a new line"),
+        pytest.param("", ["FL-RUN-17"], id="no line since its start"),
+    ],
+)
+async def test_the_log_of_a_selected_task_shows_whether_it_is_silent(
+    proxy: ProxyClient, cluster: FakeApiServer, log: str, causes: list[str]
+) -> None:
+    pod = crash_looping({"running": {"startedAt": "2026-01-01T00:00:00Z"}})
+    pod["status"]["containerStatuses"] = [{**pod["status"]["containerStatuses"][0], "lastState": {}}]
+    cluster.answer = api_server(STARTED, log=log, pods=[pod])
+
+    selected = (await proxy.get(f"{A}/diagnosis?role=worker&index=0")).json()
+    read = len(log_requests(cluster))
+    (await proxy.get(f"{A}/diagnosis")).json()
+
+    assert [each["id"] for each in selected["findings"]] == causes
+    assert (read, len(log_requests(cluster))) == (1, 1), "only for one selected task"
 
 
 async def test_the_state_of_the_launcher_is_not_that_of_the_caller(cluster: FakeApiServer) -> None:

@@ -33,6 +33,9 @@ class RecordingLogs:
     def containers(self, namespace: str, pod: str, uid: str | None) -> Sequence[str]:
         return [container for name, owner, container in self.kept if (name, owner) == (pod, uid)]
 
+    def last_written(self, namespace: str, pod: str, uid: str) -> float | None:
+        return None
+
     async def read(
         self, namespace: str, pod: str, uid: str | None, container: str, options: PodLogOptions
     ) -> AsyncIterator[bytes]:

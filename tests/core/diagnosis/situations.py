@@ -46,7 +46,7 @@ def a_role(name: RoleName = WORKER, tasks: int = 2, *containers: Json, **fields:
 
 def a_task(index: int = 0, state: State = State.PREPARING, message: str = "", **fields: Any) -> TaskStatus:
     """A task; attempt fields are passed as ``ip=``, ``completion=`` and so on."""
-    own = {name: fields.pop(name) for name in ("retry", "deletion_pending") if name in fields}
+    own = {name: fields.pop(name) for name in ("retry", "deletion_pending", "history") if name in fields}
     attempt = TaskAttempt(BEGUN, **fields)
     return TaskStatus(index, BEGUN, BEGUN, attempt, state, message=message, **own)
 
@@ -118,11 +118,14 @@ def a_situation(
     return DiagnosisInput(obj, framework, pods, known, events, NOW, quotas, launcher, node_fit)
 
 
+_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds", "finalizers")
+
+
 def a_pod(index: int = 0, role: TaskRole | None = None, node: str | None = "n1", **status: Any) -> Json:
     """The pod of a task; without a *node* it is not scheduled. *status* is that of the pod."""
     used = role or a_role()
     name = pod_name(NAME, used.name, index)
-    extra = {name: status.pop(name) for name in ("deletionTimestamp", "finalizers") if name in status}
+    extra = {name: status.pop(name) for name in _DELETION if name in status}
     spec: Json = {**used.pod["spec"]}
     if node is not None:
         spec["nodeName"] = node

@@ -1,5 +1,6 @@
 """Every cause in the table is found in its situation, with evidence and a next step."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -305,6 +306,13 @@ SITUATIONS: dict[str, tuple[DiagnosisInput, str]] = {
         ),
         "cni: no address",
     ),
+    "FL-RUN-17": (
+        replace(
+            a_situation(a_status([a_task(0, State.RUNNING)]), running(ready=True)),
+            last_output={"mnist-worker-0": NOW - 2520},
+        ),
+        "has written nothing for 42m",
+    ),
     "FL-NODE-01": (
         a_situation(a_status([a_task(0, State.RUNNING)]), running(ready=True), nodes=[UNREADY]),
         "node n1 is not ready: Kubelet stopped posting.",
@@ -393,8 +401,17 @@ SITUATIONS: dict[str, tuple[DiagnosisInput, str]] = {
     ),
     "FL-RETRY-04": (a_situation(a_status(completion=an_exit(1), **ENDED)), "maxRetryCount is 0"),
     "FL-RETRY-05": (
-        not_created("Waiting for the pod of a previous attempt to be deleted."),
-        "previous attempt",
+        a_situation(
+            a_status(
+                [
+                    a_task(
+                        0, State.CREATION_PENDING, "Waiting for the pod of a previous attempt to be deleted."
+                    )
+                ]
+            ),
+            a_pod(deletionTimestamp=format_rfc3339(NOW + 80), deletionGracePeriodSeconds=100),
+        ),
+        "the pod of the previous attempt is still being deleted; its grace period ends in 80s",
     ),
     "FL-LIFE-01": (
         a_situation(

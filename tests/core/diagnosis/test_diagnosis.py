@@ -1,8 +1,9 @@
 """Findings are ordered and folded, and their cost per task is small."""
 
 from launcher.core.completion_codes import Code
-from launcher.core.diagnosis.diagnosis import DiagnosisScope, diagnose
+from launcher.core.diagnosis.diagnosis import diagnose
 from launcher.core.diagnosis.finding import finding_to_json
+from launcher.core.diagnosis.inputs import DiagnosisScope
 from launcher.core.status import State
 from launcher.core.timestamps import format_rfc3339
 from tests.builders import a_container

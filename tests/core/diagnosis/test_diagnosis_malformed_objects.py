@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from launcher.core.diagnosis.diagnosis import diagnose
+from launcher.core.diagnosis.inputs import DiagnosisScope
+from launcher.core.diagnosis.needed_logs import log_of_failure, running_pods
 from tests.core.diagnosis.test_causes import SITUATIONS
 from tests.local.malformed_objects import with_wrong_values
 
@@ -26,7 +28,10 @@ def test_a_malformed_object_does_not_break_the_diagnosis(cause: str) -> None:
     source, _ = SITUATIONS[cause]
 
     for pods in variants(list(source.pods)):
-        diagnose(replace(source, pods=pods))
+        malformed = replace(source, pods=pods)
+        diagnose(malformed)
+        log_of_failure(malformed)
+        running_pods(malformed, DiagnosisScope("worker", 0), limit=1)
     for nodes in variants(list(source.nodes or ())):
         diagnose(replace(source, nodes=nodes))
     for events in variants(list(source.events)):

@@ -54,6 +54,18 @@ async def read(logs: ContainerLogs, view: PodLogOptions = ALL, uid: str | None =
         return b"".join([piece async for piece in logs.read("ns", "pod", uid, "main", view)])
 
 
+def test_the_last_write_of_a_pod_is_that_of_its_newest_log(logs: ContainerLogs) -> None:
+    for restart, at in ((0, 1000), (1, 2000)):
+        path = logs.path("ns", "pod", "uid", "main", restart)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, (at, at))
+
+    assert logs.last_written("ns", "pod", "uid") == 2000
+    assert logs.last_written("ns", "pod", "other") is None
+    assert logs.last_written("ns", "..", "uid") is None
+
+
 def test_a_line_is_a_record_with_its_time_and_stream() -> None:
     assert records(b"stdout", b"one\n\ntwo\n", NOON + 7) == (
         b"2024-05-01T12:00:00.000000007Z stdout F one\n"

@@ -7,6 +7,7 @@ from time import process_time
 
 from launcher.core.diagnosis.diagnosis import diagnose
 from launcher.core.diagnosis.inputs import DiagnosisInput
+from launcher.core.diagnosis.needed_logs import log_of_failure, running_pods
 from launcher.core.status import State
 from tests.bench import Row, row
 from tests.core.diagnosis.situations import (
@@ -28,6 +29,8 @@ TASKS, FEW_TASKS = 10_000, 100
 GOAL_MILLISECONDS = 50
 GOAL_RATIO = 1.2
 ROUNDS = 9
+#: As the API checks in local mode.
+MAX_RUNNING_PODS = 200
 
 
 def running(tasks: int) -> DiagnosisInput:
@@ -94,5 +97,8 @@ def _rows(name: str, case: Callable[[int], DiagnosisInput]) -> list[Row]:
 def _seconds(source: DiagnosisInput, repeats: int) -> float:
     begun = process_time()
     for _ in range(repeats):
+        # As for a request: which logs are needed, then the findings.
+        log_of_failure(source)
+        running_pods(source, None, limit=MAX_RUNNING_PODS)
         diagnose(source)
     return process_time() - begun

@@ -1,5 +1,6 @@
 """The first task that failed."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from launcher.core.completion_codes import Code
@@ -11,6 +12,9 @@ from launcher.core.status import FrameworkStatus, State, TaskStatus
 CONSEQUENCES: Final = frozenset(
     {Code.FRAMEWORK_ATTEMPT_COMPLETION, Code.DELETE_TASK_REQUESTED, Code.STOP_FRAMEWORK_REQUESTED}
 )
+
+#: States of a task whose attempt has ended; the pod is kept until its retry.
+_ENDED_STATES: Final = frozenset({State.COMPLETED, State.ATTEMPT_COMPLETED, State.DELETION_PENDING})
 
 
 class TaskReference(NamedTuple):
@@ -24,34 +28,42 @@ class TaskReference(NamedTuple):
         return task_name(self.role, self.task_index)
 
 
-def find_culprit(status: FrameworkStatus | None) -> TaskReference | None:
+def failed_tasks(status: FrameworkStatus) -> Sequence[tuple[RoleName, TaskStatus]]:
+    """The tasks whose current attempt failed by itself, also those that are retried later."""
+    return [
+        (role.name, task)
+        for role in status.roles
+        for task in role.tasks
+        if task.state in _ENDED_STATES and _has_failed(task)
+    ]
+
+
+def _has_failed(task: TaskStatus) -> bool:
+    completion = task.attempt.completion
+    return completion is not None and completion.failed and completion.code not in CONSEQUENCES
+
+
+def find_culprit(
+    status: FrameworkStatus, failed: Sequence[tuple[RoleName, TaskStatus]]
+) -> TaskReference | None:
     """
-    The first task that failed; None if none failed.
+    The first of the *failed* tasks that is not retried; None if there is none.
 
     Of several in the same second it is the one that completed the attempt, or else one whose pod failed, since others
     may follow from it.
     """
-    if status is None:
-        return None
     trigger = status.attempt.trigger
     decided = (trigger.role, trigger.index) if trigger is not None else None
-    failed = (
+    ranked = (
         (
             task.attempt.completion_time or 0,
-            (role.name, task.index) != decided,
+            (role, task.index) != decided,
             task.attempt.completion is not None and task.attempt.completion.pod is None,
-            role.name,
+            role,
             task.index,
         )
-        for role in status.roles
-        for task in role.tasks
-        if task.state is State.COMPLETED and has_failed(task)
+        for role, task in failed
+        if task.state is State.COMPLETED
     )
-    first = min(failed, default=None)
+    first = min(ranked, default=None)
     return TaskReference(first[3], first[4]) if first is not None else None
-
-
-def has_failed(task: TaskStatus) -> bool:
-    """Whether the current attempt of the task failed by itself."""
-    completion = task.attempt.completion
-    return completion is not None and completion.failed and completion.code not in CONSEQUENCES

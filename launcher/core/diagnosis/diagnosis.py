@@ -26,7 +26,7 @@ from launcher.core.diagnosis.containers import (
     explain_waiting,
     is_sidecar,
 )
-from launcher.core.diagnosis.culprit import CONSEQUENCES, TaskReference, find_culprit
+from launcher.core.diagnosis.culprit import CONSEQUENCES, TaskReference, failed_tasks, find_culprit
 from launcher.core.diagnosis.failures import explain_failed
 from launcher.core.diagnosis.finding import Finding, Problem, counted
 from launcher.core.diagnosis.gangs import explain_gang
@@ -83,7 +83,8 @@ def diagnose(source: DiagnosisInput, selector: DiagnosisScope | None = None) -> 
     if framework is None:
         return (_finding(explain_unreadable(source), (), 0),)
     context = Context.of(source, framework)
-    first_failed = find_culprit(framework.status)
+    status = framework.status
+    first_failed = find_culprit(status, failed_tasks(status)) if status is not None else None
     found = _task_findings(context, selector, first_failed)
     repeated = {finding.cause for finding in found} & _REPEATED
     found += [

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from launcher.core.diagnosis.culprit import find_culprit, has_failed
+from launcher.core.diagnosis.culprit import failed_tasks, find_culprit
 from launcher.core.diagnosis.inputs import (
     DiagnosisInput,
     DiagnosisScope,
@@ -17,14 +17,12 @@ from launcher.core.json_access import as_list, as_object, text
 from launcher.core.names import pod_name
 from launcher.core.planning import messages
 from launcher.core.spec import RoleName
-from launcher.core.status import FrameworkStatus, State, TaskStatus
+from launcher.core.status import FrameworkStatus, TaskStatus
 from launcher.core.timestamps import Time
 
 #: The last lines that are read of a log, and the most bytes of them.
 LAST_LINES: Final = 5
 MAX_BYTES: Final = 4096
-#: States of a task whose attempt has ended; the pod is kept until its retry.
-_FAILED_STATES: Final = frozenset({State.COMPLETED, State.ATTEMPT_COMPLETED, State.DELETION_PENDING})
 
 
 class RunningPod(NamedTuple):
@@ -43,28 +41,25 @@ def running_pods(source: DiagnosisInput, selector: DiagnosisScope | None, limit:
 
 
 def _running_pods(source: DiagnosisInput, selector: DiagnosisScope | None) -> Iterator[RunningPod]:
-    for pod in _selected_pods(source, selector):
+    for pod in source.pods:
         status = as_object(pod.get("status"))
-        if status.get("phase") == "Running":
+        if status.get("phase") == "Running" and _is_selected(source, pod, selector):
             containers = as_list(as_object(pod.get("spec")).get("containers"))
             names = [text(as_object(each).get("name")) for each in containers]
             yield RunningPod(pod["metadata"]["name"], pod["metadata"]["uid"], names, _last_start(status))
 
 
-def _selected_pods(source: DiagnosisInput, selector: DiagnosisScope | None) -> Iterator[Json]:
-    """The pods of the selected tasks, which are known by their names."""
+def _is_selected(source: DiagnosisInput, pod: Json, selector: DiagnosisScope | None) -> bool:
+    """Whether the pod is that of a selected task of the Framework, which is known by its name."""
     framework = source.framework
-    if framework is None:
-        return
-    for pod in source.pods:
-        prefix, _, index = pod["metadata"]["name"].rpartition("-")
-        if selector is not None and (
-            prefix != f"{framework.name}-{selector.role}"
-            or (selector.index is not None and index != str(selector.index))
-        ):
-            continue
-        if owner_uid(pod) == framework.uid:
-            yield pod
+    if framework is None or owner_uid(pod) != framework.uid:
+        return False
+    if selector is None:
+        return True
+    prefix, _, index = pod["metadata"]["name"].rpartition("-")
+    if prefix != f"{framework.name}-{selector.role}":
+        return False
+    return selector.index is None or index == str(selector.index)
 
 
 def _last_start(status: Json) -> Time | None:
@@ -96,29 +91,27 @@ def _failed_task(
     status: FrameworkStatus, selector: DiagnosisScope | None
 ) -> tuple[RoleName, TaskStatus] | None:
     """The first failed task, or else one that waits for its retry."""
-    failed = {
-        (role.name, task.index): task
-        for role in status.roles
-        for task in role.tasks
-        if task.state in _FAILED_STATES
-        and has_failed(task)
-        and (selector is None or selector.matches(role.name, task.index))
-    }
-    culprit = find_culprit(status)
-    key = culprit if culprit in failed else next(iter(failed), None)
-    return (key[0], failed[key]) if key is not None else None
+    failed = failed_tasks(status)
+    culprit = find_culprit(status, failed)
+    if selector is not None:
+        failed = [each for each in failed if selector.matches(each[0], each[1].index)]
+    found = next((each for each in failed if culprit == (each[0], each[1].index)), None)
+    return found or (failed[0] if failed else None)
 
 
 def _log_of_restart(source: DiagnosisInput, selector: DiagnosisScope | None) -> LogReference | None:
-    for pod in _selected_pods(source, selector):
+    """The log of the first container that was restarted after a failure."""
+    for pod in source.pods:
         status = as_object(pod.get("status"))
-        containers = [
-            *as_list(status.get("initContainerStatuses")),
-            *as_list(status.get("containerStatuses")),
-        ]
-        for container in map(as_object, containers):
-            last = as_object(as_object(container.get("lastState")).get("terminated"))
-            if last.get("exitCode") and not text(last.get("message")).strip():
+        for field in ("initContainerStatuses", "containerStatuses"):
+            for container in map(as_object, as_list(status.get(field))):
+                if not container.get("restartCount") or not _is_selected(source, pod, selector):
+                    continue
+                last = as_object(as_object(container.get("lastState")).get("terminated"))
+                if not last.get("exitCode"):
+                    continue
+                if text(last.get("message")).strip():
+                    return None
                 # The current log of a container that waits is that of its last run.
                 previous = "running" in as_object(container.get("state"))
                 name = text(container.get("name"))

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from launcher.cli.errors import print_error
 from launcher.cli.logs.log_sources import Labels, LogSource
-from launcher.cli.output.framework_summary import headline
+from launcher.cli.output.framework_summary import headline, is_waiting
 from launcher.cli.output.task_table import TASK_HEADER, TaskRow, role_tables
 from launcher.cli.output.terminal import sanitize
 
@@ -129,6 +129,8 @@ class TableDisplay:
         self._screen = LiveScreen(Console(file=sys.stdout, highlight=False))
         self._labels = Labels()
         self._frameworks: dict[str, Json] = {}
+        #: The most important finding for a Framework, by its name.
+        self._findings: dict[str, str] = {}
 
     def show_line(self, source: LogSource, line: bytes) -> None:
         self._screen.add_line(self._labels.label_of(source) + sanitize(line.decode(errors="replace")))
@@ -141,6 +143,9 @@ class TableDisplay:
             self._screen.add_line(sanitize(text))
         else:
             print_error(text)
+
+    def show_finding(self, framework: str, finding: str) -> None:
+        self._findings[framework] = finding
 
     async def run(self) -> None:
         try:
@@ -159,6 +164,8 @@ class TableDisplay:
         for framework in self._frameworks.values():
             yield "─" * (columns - 1)
             yield headline(framework, now)
+            if (finding := self._findings.get(framework["metadata"]["name"])) and is_waiting(framework):
+                yield f"  {finding}"
             if columns >= _MIN_COLUMNS and limit >= _MIN_LINES // 2:
                 yield from _tables(framework, limit, now)
 

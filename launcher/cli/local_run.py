@@ -13,6 +13,7 @@ from launcher.cli.client.async_client import AsyncApiClient, connected
 from launcher.cli.client.server_config import ServerConfig
 from launcher.cli.client.watch import pod_selector, watch_objects
 from launcher.cli.errors import UsageError, command_errors, print_error
+from launcher.cli.finding_reporter import FindingReporter, reported_findings
 from launcher.cli.logs.follower import LogFollower
 from launcher.cli.logs.log_sources import LogQuery, LogSource, TaskSelector
 from launcher.cli.manifest_file import ManifestFile
@@ -126,26 +127,39 @@ class _LocalRun:
         self._is_single = is_single
         self._name = framework["metadata"]["name"]
         self._start_time = time.time()
+        self._reporter: FindingReporter | None = None
 
     async def run(self) -> Json | None:
         """The completed Framework; None if it was deleted."""
         async with asyncio.TaskGroup() as tasks:
             background = [tasks.create_task(self._show_warnings()), tasks.create_task(self._handle_signals())]
-            follower = LogFollower(
-                self._api,
-                self._name,
-                TaskSelector(),
-                LogQuery(),
-                self._write_line,
-                self._display.show_framework,
-            )
-            completed = await follower.run()
+            async with reported_findings(self._api, self._name, self._show_finding) as reporter:
+                self._reporter = reporter
+                follower = LogFollower(
+                    self._api,
+                    self._name,
+                    TaskSelector(),
+                    LogQuery(),
+                    self._write_line,
+                    self._show_framework,
+                )
+                completed = await follower.run()
             await self._terminate_pods()
             for task in background:
                 task.cancel()
         return completed
 
+    def _show_framework(self, framework: Json) -> None:
+        self._display.show_framework(framework)
+        if self._reporter is not None:
+            self._reporter.observe_framework(framework)
+
+    def _show_finding(self, finding: str) -> None:
+        self._display.show_finding(self._name, finding)
+
     def _write_line(self, source: LogSource, line: bytes) -> None:
+        if self._reporter is not None:
+            self._reporter.observe_output()
         if not self._is_single:
             task, label = (f"{self._name}/{text}" for text in (source.task, source.label))
             source = replace(source, task=task, label=label)

@@ -27,6 +27,10 @@ class ProgressDisplay(Protocol):
         """Show a message of the launcher."""
         ...
 
+    def show_finding(self, framework: str, finding: str) -> None:
+        """Show the most important finding for a Framework that waits."""
+        ...
+
     async def run(self) -> None:
         """Update the display until cancelled; then everything has been shown."""
         ...
@@ -54,6 +58,9 @@ class LineDisplay:
 
     def show_message(self, text: str) -> None:
         print_error(text)
+
+    def show_finding(self, framework: str, finding: str) -> None:
+        print_error(f"{framework}: {finding}")
 
     async def run(self) -> None:
         await asyncio.Event().wait()

@@ -7,7 +7,7 @@ from time import process_time
 
 from launcher.core.diagnosis.diagnosis import diagnose
 from launcher.core.diagnosis.inputs import DiagnosisInput
-from launcher.core.diagnosis.needed_logs import log_of_failure, running_pods
+from launcher.core.diagnosis.needed_reads import log_of_failure, running_pods
 from launcher.core.status import State
 from tests.bench import Row, row
 from tests.core.diagnosis.situations import (

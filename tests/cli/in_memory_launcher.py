@@ -191,6 +191,16 @@ class InMemoryLauncher:
 
         self.call(eventually(is_replaced, f"pod {pod} is replaced"))
 
+    def reject(self, pod: str, message: str) -> None:
+        """Report that no node is suitable for the pod as soon as it exists, as a scheduler does."""
+        self.call(self._reject(pod, message))
+
+    async def _reject(self, name: str, message: str) -> None:
+        pod = await eventually(lambda: self.startable_pod(name), f"pod {name} exists")
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        status = {**(pod.get("status") or {}), "conditions": [condition]}
+        await self.store.update_status(PODS, {**pod, "status": status})
+
     def write(self, pod: str, *lines: str) -> None:
         """Write lines to the log of the container."""
         self.call(self.logs.write(pod, self.uid(pod), "main", *lines))

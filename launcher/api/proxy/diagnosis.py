@@ -22,11 +22,12 @@ from launcher.api.proxy.upstream import Authenticate, Headers, Upstream, json_he
 from launcher.api.resources.diagnosis import task_selector
 from launcher.core.diagnosis.diagnosis_json import diagnosis_to_json
 from launcher.core.diagnosis.inputs import DiagnosisInput, DiagnosisScope, diagnosable_framework, parsed_time
-from launcher.core.diagnosis.needed_logs import (
+from launcher.core.diagnosis.needed_reads import (
     LAST_LINES,
     MAX_BYTES,
     RunningPod,
     log_of_failure,
+    objects_with_events,
     running_pods,
 )
 from launcher.core.errors import LauncherError, NotFound
@@ -77,10 +78,9 @@ class ProxyDiagnosis:
         selector = task_selector(request.query, framework)
         labels = {"labelSelector": f"{PodIdentityKey.FRAMEWORK_NAME}={name}"}
         inside = f"/api/v1/namespaces/{namespace}"
-        pods, nodes, events, quotas = await asyncio.gather(
+        pods, nodes, quotas = await asyncio.gather(
             reader.list(f"{inside}/pods", labels),
             reader.list("/api/v1/nodes"),
-            reader.list(f"{inside}/events"),
             reader.list(f"{inside}/resourcequotas"),
         )
         source = DiagnosisInput(
@@ -88,15 +88,27 @@ class ProxyDiagnosis:
             diagnosable_framework(framework),
             pods or (),
             nodes,
-            events or (),
+            (),
             int(time.time()),
             quotas or (),
             await self._launcher.read((namespace, name), [pod["metadata"]["name"] for pod in pods or ()]),
             node_fit,
         )
+        source = await _with_events(reader, source, selector, f"{inside}/events")
         source = await _with_logs(reader, source, selector, f"{inside}/pods")
         result = await asyncio.to_thread(diagnosis_to_json, source, selector, reader.missing)
         return await respond(request, response_format, result)
+
+
+async def _with_events(
+    reader: "_Reader", source: DiagnosisInput, selector: DiagnosisScope | None, events: str
+) -> DiagnosisInput:
+    """Returns the input with the events of some objects: a namespace can have very many. *events* is their path."""
+    uids = await asyncio.to_thread(objects_with_events, source, selector)
+    lists = await asyncio.gather(
+        *(reader.list(events, {"fieldSelector": f"involvedObject.uid={uid}"}) for uid in uids)
+    )
+    return replace(source, events=[event for each in lists for event in each or ()])
 
 
 async def _with_logs(
@@ -180,7 +192,9 @@ class _Reader:
         return items
 
     def _add_missing(self, resource: str, reason: str) -> None:
-        self.missing.append({"resource": resource, "reason": reason})
+        entry = {"resource": resource, "reason": reason}
+        if entry not in self.missing:
+            self.missing.append(entry)
 
 
 def _message_of(status: str) -> str:

@@ -18,7 +18,7 @@ from launcher.core.diagnosis.inputs import (
     LogReference,
     diagnosable_framework,
 )
-from launcher.core.diagnosis.needed_logs import (
+from launcher.core.diagnosis.needed_reads import (
     LAST_LINES,
     MAX_BYTES,
     RunningPod,

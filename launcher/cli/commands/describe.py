@@ -7,9 +7,9 @@ from launcher.cli.arguments import add_name_argument, add_server_arguments
 from launcher.cli.client.api_client import api_client
 from launcher.cli.client.api_path import FRAMEWORKS
 from launcher.cli.command import Command
-from launcher.cli.output.diagnosis_text import read_top_finding
 from launcher.cli.output.event_table import events_of
 from launcher.cli.output.framework_description import description
+from launcher.cli.top_finding import read_top_finding
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +21,7 @@ def _describe(args: argparse.Namespace) -> int:
     with api_client(args) as api:
         framework = api.get(FRAMEWORKS, args.name)
         events = events_of(api, framework)
-        finding = read_top_finding(api, args.name)
+        finding = read_top_finding(api, framework)
     for line in description(framework, events, finding, time.time()):
         print(line)
     return 0

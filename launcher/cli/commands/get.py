@@ -10,10 +10,10 @@ from launcher.cli.client.api_path import FRAMEWORKS
 from launcher.cli.command import Command
 from launcher.cli.errors import print_error
 from launcher.cli.last_output import last_output_ages
-from launcher.cli.output.diagnosis_text import read_top_finding
 from launcher.cli.output.formats import print_list, print_object
 from launcher.cli.output.framework_description import framework_text
 from launcher.cli.output.framework_table import framework_table
+from launcher.cli.top_finding import read_top_finding
 
 Json = dict[str, Any]
 
@@ -52,7 +52,7 @@ def _get(args: argparse.Namespace) -> int:
     with api_client(args) as api:
         framework = api.get(FRAMEWORKS, args.name)
         output_ages = last_output_ages(api, framework, time.time()) if args.output == "wide" else None
-        finding = "" if args.output in ("json", "yaml", "name") else read_top_finding(api, args.name)
+        finding = "" if args.output in ("json", "yaml", "name") else read_top_finding(api, framework)
     if args.output in ("json", "yaml"):
         print_object(framework, args.output)
     elif args.output == "name":
@@ -75,7 +75,8 @@ COMMANDS = {
         _list,
         _add_list_arguments,
         example="launcher list -o wide",
-        details="TASKS shows finished/total tasks, ATTEMPT the attempt of the whole Framework.",
+        details="TASKS shows finished/total tasks, ATTEMPT the attempt of the whole Framework, REASON what it waits "
+        "for or why it failed.",
     ),
     "get": Command(
         _get,

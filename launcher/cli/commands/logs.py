@@ -14,10 +14,18 @@ from launcher.cli.arguments import (
 from launcher.cli.client.api_path import FRAMEWORKS
 from launcher.cli.client.async_client import AsyncApiClient, run_with_client
 from launcher.cli.command import Command
-from launcher.cli.errors import UsageError
+from launcher.cli.errors import UsageError, print_error
+from launcher.cli.finding_reporter import reported_findings
 from launcher.cli.logs.attempt_pods import AttemptPods
 from launcher.cli.logs.follower import LogFollower
-from launcher.cli.logs.log_sources import LogPrinter, LogQuery, TaskSelector, WriteLine, matching_lines
+from launcher.cli.logs.log_sources import (
+    LogPrinter,
+    LogQuery,
+    LogSource,
+    TaskSelector,
+    WriteLine,
+    matching_lines,
+)
 from launcher.cli.logs.reader import print_logs
 from launcher.cli.names import container_name
 from launcher.cli.output.framework_attempts import attempt_number
@@ -87,7 +95,7 @@ def _logs(args: argparse.Namespace) -> int:
         if args.grep is not None:
             write = matching_lines(write, args.grep, timestamps=query.timestamps)
         if args.follow:
-            await LogFollower(api, args.name, selector, query, write).run()
+            await _follow(api, args.name, selector, query, write)
             return 0
         if args.attempt is not None:
             sources = await AttemptPods(api, framework).sources(sources, args.attempt)
@@ -95,6 +103,19 @@ def _logs(args: argparse.Namespace) -> int:
         return 0
 
     return run_with_client(args, work)
+
+
+async def _follow(
+    api: AsyncApiClient, name: str, selector: TaskSelector, query: LogQuery, write: WriteLine
+) -> None:
+    """Print the logs until the Framework completes and, while nothing is written, what it waits for."""
+
+    def write_line(source: LogSource, line: bytes) -> None:
+        reporter.observe_output()
+        write(source, line)
+
+    async with reported_findings(api, name, lambda finding: print_error(f"{name}: {finding}")) as reporter:
+        await LogFollower(api, name, selector, query, write_line, reporter.observe_framework).run()
 
 
 def _pattern(text: str) -> re.Pattern[bytes]:
@@ -111,6 +132,7 @@ COMMANDS = {
         _add_arguments,
         example="launcher logs mnist worker/0 -f --tail 20",
         details="With several tasks, each line starts with the name of its task; with --timestamps, the logs are "
-        "merged by time. Logs are kept until the Framework is deleted, including those of deleted pods.",
+        "merged by time. Logs are kept until the Framework is deleted, including those of deleted pods. "
+        "While nothing is written for some seconds, -f prints to stderr what the Framework waits for.",
     )
 }

@@ -13,18 +13,15 @@ from launcher.cli.client.server_config import ServerConfig
 from launcher.cli.client.watch import watch_framework
 from launcher.cli.command import Command
 from launcher.cli.errors import CommandError, print_error
-from launcher.cli.output.diagnosis_text import top_finding
+from launcher.cli.finding_reporter import reported_findings, request_top_finding
 from launcher.cli.output.framework_summary import has_run, is_completed, message_of, result_of, succeeded
 from launcher.cli.output.terminal import one_line
 from launcher.cli.owning_job import OwningJob, job_named
-from launcher.core.errors import LauncherError
 from launcher.core.names import KIND
 from launcher.core.timestamps import age
 
 Json = dict[str, Any]
 
-#: The timeout for the reason of a timeout.
-_DIAGNOSIS_SECONDS = 5.0
 CONDITIONS = ("Succeeded", "Completed", "Running", "deleted")
 
 
@@ -50,22 +47,13 @@ def _wait(args: argparse.Namespace) -> int:
                 await wait_for_condition(api, args.name, args.condition)
         except TimeoutError as error:
             lines = [f"{args.name}: not {args.condition} within {age(args.timeout)}"]
-            if finding := await _top_finding(api, args.name):
+            if finding := await request_top_finding(api, args.name):
                 lines.append(f"{finding} (launcher why {args.name})")
             raise CommandError(*lines) from error
         print(f"framework/{args.name} {args.condition}")
         return 0
 
     return run_with_client(args, work)
-
-
-async def _top_finding(api: AsyncApiClient, name: str) -> str:
-    """The most important finding for the Framework; empty if there is none, or the server does not diagnose."""
-    try:
-        async with asyncio.timeout(_DIAGNOSIS_SECONDS):
-            return top_finding(await api.diagnosis(name))
-    except (LauncherError, TimeoutError):
-        return ""
 
 
 def wait_until_completed(config: ServerConfig, objects: Sequence[Json]) -> int:
@@ -106,13 +94,21 @@ async def _wait_until_succeeded(api: AsyncApiClient, obj: Json) -> int:
 
 
 async def wait_for_condition(api: AsyncApiClient, name: str, condition: str) -> None:
-    """Return when the condition is met. Raises CommandError when it can no longer be met."""
+    """
+    Return when the condition is met. Raises CommandError when it can no longer be met.
+
+    While the Framework waits, the most important finding is printed to stderr.
+    """
     exists = False
-    async with aclosing(watch_framework(api, name)) as states:
+    async with (
+        reported_findings(api, name, lambda finding: print_error(f"{name}: {finding}")) as reporter,
+        aclosing(watch_framework(api, name)) as states,
+    ):
         async for framework in states:
             if framework is None:
                 break
             exists = True
+            reporter.observe_framework(framework)
             met = _is_met(framework, condition)
             if met is True:
                 return
@@ -129,7 +125,10 @@ async def wait_for_condition(api: AsyncApiClient, name: str, condition: str) -> 
 
 async def wait_for_job(api: AsyncApiClient, job: OwningJob) -> None:
     """Return when the job has succeeded. Raises CommandError when it has failed or was deleted."""
-    async with aclosing(watch_framework(api, job.name, job.resource)) as states:
+    async with (
+        reported_findings(api, job.name, lambda finding: print_error(f"{job.name}: {finding}")),
+        aclosing(watch_framework(api, job.name, job.resource)) as states,
+    ):
         async for state in states:
             conditions = ((state or {}).get("status") or {}).get("conditions") or ()
             for each in conditions:
@@ -162,6 +161,7 @@ COMMANDS = {
         _add_arguments,
         example="launcher wait mnist --for Completed --timeout 10m",
         details="Running is also met by a Framework that has run before. Exits 0 when the condition is met, 1 when it "
-        "can no longer be met or on timeout. Reconnects if the server restarts.",
+        "can no longer be met or on timeout. Prints to stderr what the Framework waits for. Reconnects if the server "
+        "restarts.",
     )
 }

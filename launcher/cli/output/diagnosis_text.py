@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from launcher.cli.client.api_client import ApiClient
 from launcher.cli.output.terminal import one_line, wrapped
-from launcher.core.errors import LauncherError
 
 Json = dict[str, Any]
 
@@ -31,14 +29,6 @@ def diagnosis_text(diagnosis: Json) -> Iterator[str]:
         yield ""
     for each in missing:
         yield from wrapped(f"not read: {each['resource']}: {one_line(each['reason'])}", "", "  ")
-
-
-def read_top_finding(api: ApiClient, name: str) -> str:
-    """The most important finding for a Framework; empty if there is none, or the server does not diagnose."""
-    try:
-        return top_finding(api.diagnosis(name))
-    except LauncherError:
-        return ""
 
 
 def top_finding(diagnosis: Json) -> str:

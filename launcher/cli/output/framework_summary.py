@@ -9,7 +9,7 @@ from launcher.core.timestamps import parse_rfc3339
 
 Json = dict[str, Any]
 
-_COMPLETED, _ATTEMPT_COMPLETED = "Completed", "AttemptCompleted"
+_COMPLETED, _ATTEMPT_COMPLETED, _RUNNING = "Completed", "AttemptCompleted", "AttemptRunning"
 #: A task whose pod is kept during the back-off before its retry.
 _DELETION_PENDING = "AttemptDeletionPending"
 #: The completion code of a Framework that its user stopped.
@@ -66,6 +66,15 @@ def completion_of(framework: Json) -> Json:
     """The completionStatus of the current attempt; empty before it completes."""
     attempt = (framework.get("status") or {}).get("attemptStatus") or {}
     return attempt.get("completionStatus") or {}
+
+
+def is_waiting(framework: Json) -> bool:
+    """Whether the Framework waits for something else than the tasks that run: for nodes, a retry, or its deletion."""
+    if framework["metadata"].get("deletionTimestamp"):
+        return True
+    counts = (framework.get("status") or {}).get("taskCounts") or {}
+    all_run = bool(counts) and counts.keys() <= {_RUNNING, _COMPLETED}
+    return not is_completed(framework) and not all_run
 
 
 def has_run(framework: Json) -> bool:

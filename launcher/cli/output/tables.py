@@ -6,7 +6,9 @@ from textwrap import wrap
 from launcher.cli.output.terminal import cells, cut, cut_middle, widest_cells
 
 _GAP = 3
-_INDENT = " " * 4
+#: The indentation of a reason below its row.
+INDENT_COLUMNS = 4
+_INDENT = " " * INDENT_COLUMNS
 #: No column is cut to less.
 _MIN_COLUMNS = 8
 

@@ -100,6 +100,23 @@ async def test_lists_are_read_to_their_end(proxy: ProxyClient, cluster: FakeApiS
     assert "FL-SYS-04" in [each["id"] for each in found["findings"]]
 
 
+async def test_only_the_events_of_the_objects_in_question_are_listed(
+    proxy: ProxyClient, cluster: FakeApiServer
+) -> None:
+    pod = crash_looping(WAITING)
+    ready = {**pod, "metadata": {**pod["metadata"], "name": "a-worker-1", "uid": "q"}}
+    ready["status"] = {"phase": "Running", "containerStatuses": [{"name": "main", "ready": True}]}
+    cluster.answer = api_server(STARTED, pods=[pod, ready])
+
+    await proxy.get(f"{A}/diagnosis")
+
+    events = [request.path for request in cluster.requests if "/events?" in request.path]
+    assert {path.partition("fieldSelector=")[2].partition("&")[0] for path in events} == {
+        "involvedObject.uid%3Du",
+        "involvedObject.uid%3Dp",
+    }
+
+
 def crash_looping(state: Json, **last: Any) -> Json:
     """The pod of a task, whose container exited with code 3."""
     container = {

@@ -7,6 +7,7 @@ import orjson
 import pytest
 import yaml
 
+from launcher.cli.client.api_client import ApiClient
 from launcher.cli.main import main
 from launcher.cli.output.framework_summary import attempt_text
 from launcher.cli.output.task_entries import RoleEntries
@@ -61,6 +62,67 @@ def test_frameworks_are_listed_with_their_state_and_progress(
         ["mnist", "Running", "1/2", "1"],
         ["other", "Succeeded", "1/1", "1"],
     ]
+
+
+def test_a_list_has_the_reason_of_frameworks_that_wait_or_failed(
+    server: InMemoryLauncher, capsys: Capture
+) -> None:
+    server.create(a_framework(a_role(tasks=1), name="failed"))
+    server.create(a_framework(a_role(tasks=1), name="running"))
+    server.create(a_framework(executionType="Create", name="waiting"))
+    server.run("failed-worker-0")
+    server.end("failed-worker-0", 7)
+    server.run("running-worker-0")
+    server.until("failed", "Completed")
+    server.until("running", "AttemptRunning")
+    server.until("waiting", "AttemptCreationPending")
+
+    assert main(["list"]) == 0
+
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split() == ["NAME", "STATE", "TASKS", "ATTEMPT", "AGE", "REASON"]
+    failed, running, waiting = (line.split(maxsplit=5)[5:] for line in lines)
+    assert failed[0].startswith("Task worker-0 failed: container main exited with code 7.")
+    assert (running, waiting) == ([], ["Suspended: executionType is Create."])
+
+
+def test_a_reason_is_one_line_below_its_framework_on_a_terminal(server: InMemoryLauncher) -> None:
+    server.create(a_framework(a_role(tasks=1)))
+    server.run("mnist-worker-0")
+    server.end("mnist-worker-0", 7)
+    server.until("mnist", "Completed")
+
+    with Terminal(launcher("list")) as terminal:
+        assert terminal.end() == 0
+
+    header, row, reason = terminal.seen.splitlines()
+    assert header.split() == ["NAME", "STATE", "TASKS", "ATTEMPT", "AGE"]
+    assert row.split()[:2] == ["mnist", "Failed"]
+    assert reason.startswith("    Task worker-0 failed: container main exited with code 7. Role worker:")
+    assert (len(reason), reason[-1]) == (80, "…")
+
+
+def test_a_framework_that_succeeded_is_not_diagnosed(
+    server: InMemoryLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diagnosed: list[str] = []
+
+    def diagnosis(_: ApiClient, name: str) -> dict[str, Any]:
+        diagnosed.append(name)
+        return {"findings": []}
+
+    monkeypatch.setattr(ApiClient, "diagnosis", diagnosis)
+    for name in ("good", "bad"):
+        server.create(a_framework(a_role(tasks=1), name=name))
+        server.run(f"{name}-worker-0")
+        server.end(f"{name}-worker-0", int(name == "bad"))
+        server.until(name, "Completed")
+
+    for command in ("get", "describe"):
+        for name in ("good", "bad"):
+            assert main([command, name]) == 0
+
+    assert diagnosed == ["bad", "bad"]
 
 
 def test_a_list_of_all_namespaces_has_a_namespace_column(server: InMemoryLauncher, capsys: Capture) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from launcher.core.diagnosis.diagnosis import diagnose
 from launcher.core.diagnosis.inputs import DiagnosisScope
-from launcher.core.diagnosis.needed_logs import log_of_failure, running_pods
+from launcher.core.diagnosis.needed_reads import log_of_failure, running_pods
 from tests.core.diagnosis.test_causes import SITUATIONS
 from tests.local.malformed_objects import with_wrong_values
 

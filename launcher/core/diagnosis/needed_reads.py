@@ -1,4 +1,4 @@
-"""The logs that a diagnosis needs beside the objects: of the first failure, and of running tasks."""
+"""What a diagnosis reads beside the objects: some logs, and the events of some objects."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -23,6 +23,45 @@ from launcher.core.timestamps import Time
 #: The last lines that are read of a log, and the most bytes of them.
 LAST_LINES: Final = 5
 MAX_BYTES: Final = 4096
+
+
+#: Pods whose events are read.
+_MAX_PODS_WITH_EVENTS: Final = 5
+
+
+def objects_with_events(source: DiagnosisInput, selector: DiagnosisScope | None = None) -> Sequence[str]:
+    """
+    The uids of the objects whose events a diagnosis uses: the Framework, and some pods that do not start or get ready.
+
+    Of all pods of a role in one state the first is explained, so the events of that one suffice.
+    """
+    if source.framework is None:
+        return ()
+    first: dict[tuple[str, str], tuple[int, str]] = {}
+    for pod in source.pods:
+        if (state := _unexplained_state(as_object(pod.get("status")))) and _is_selected(
+            source, pod, selector
+        ):
+            role, _, index = pod["metadata"]["name"].rpartition("-")
+            found = (int(index) if index.isdecimal() else 0, pod["metadata"]["uid"])
+            first[role, state] = min(found, first.get((role, state), found))
+    pods = [uid for _, uid in sorted(first.values())]
+    return [source.framework.uid, *pods[:_MAX_PODS_WITH_EVENTS]]
+
+
+def _unexplained_state(status: Json) -> str:
+    """The state of a pod whose events have the reason of it; empty for other pods."""
+    if status.get("phase") == "Running":
+        is_ready = all(as_object(each).get("ready") for each in as_list(status.get("containerStatuses")))
+        return "" if is_ready else "unready"
+    if status.get("phase") != "Pending":
+        return ""
+    for field in ("initContainerStatuses", "containerStatuses"):
+        for container in map(as_object, as_list(status.get(field))):
+            waiting = as_object(container.get("state")).get("waiting")
+            if isinstance(waiting, dict):
+                return text(waiting.get("reason")) or "waiting"
+    return ""
 
 
 class RunningPod(NamedTuple):

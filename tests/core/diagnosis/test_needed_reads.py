@@ -6,13 +6,14 @@ import pytest
 
 from launcher.core.diagnosis.diagnosis import diagnose
 from launcher.core.diagnosis.inputs import DiagnosisInput, DiagnosisScope, LogReference
-from launcher.core.diagnosis.needed_logs import log_of_failure, running_pods
+from launcher.core.diagnosis.needed_reads import log_of_failure, objects_with_events, running_pods
 from launcher.core.spec import RetryPolicy
 from launcher.core.status import CompletedAttempt, State
 from launcher.core.timestamps import format_rfc3339
 from tests.core.diagnosis.situations import (
     BEGUN,
     NOW,
+    UID,
     WORKER,
     a_failed_task,
     a_pod,
@@ -23,6 +24,7 @@ from tests.core.diagnosis.situations import (
     a_task,
     an_exit,
     last_exit,
+    unschedulable,
     waiting,
 )
 
@@ -127,6 +129,24 @@ def test_a_pod_that_wrote_some_minutes_ago_is_not_silent() -> None:
     source = a_situation(a_status([a_task(0, State.RUNNING)]), pod)
 
     assert diagnose(replace(source, last_output={"mnist-worker-0": NOW - 1700})) == ()
+
+
+def test_the_events_of_the_first_pod_in_each_state_are_needed() -> None:
+    ready = {"name": "main", "ready": True, "state": {"running": {}}}
+    unready = {**ready, "ready": False}
+    pods = [
+        a_pod(0, phase="Running", containerStatuses=[ready]),
+        waiting("ContainerCreating", index=10),
+        waiting("ContainerCreating", index=2),
+        waiting("ErrImagePull", index=3),
+        a_pod(4, phase="Running", containerStatuses=[unready]),
+        a_pod(5, phase="Failed", containerStatuses=[unready]),
+        unschedulable("0/1 nodes are available", index=6),
+    ]
+    source = a_situation(a_status([a_task(index) for index in range(11)]), *pods)
+
+    assert objects_with_events(source) == [UID, "uid-worker-2", "uid-worker-3", "uid-worker-4"]
+    assert objects_with_events(source, DiagnosisScope("worker", 3)) == [UID, "uid-worker-3"]
 
 
 def an_attempt(number: int, *, counted: bool) -> CompletedAttempt:

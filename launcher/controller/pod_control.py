@@ -32,6 +32,7 @@ from launcher.core.planning.actions import (
     ReadOutput,
     RecordAttempt,
 )
+from launcher.core.pods.creation_reason import creation_delayed, name_taken
 from launcher.core.pods.observed_pod import is_deleted, pod_from_json
 from launcher.core.spec import PodName
 from launcher.store.informer import Informer
@@ -205,7 +206,7 @@ class PodControl:
             self._retry_creation(state, name, error)
             return
         if pod_from_json(obj).owner != state.uid:
-            state.creation_delayed(name, f"Waiting: pod {name} already exists and belongs to another owner.")
+            state.creation_delayed(name, name_taken(name))
 
     async def _read_pod(self, state: FrameworkState, name: PodName) -> Object:
         obj = await self._store.get(PODS, state.key[0], name)
@@ -291,4 +292,4 @@ class PodControl:
 
     def _retry_creation(self, state: FrameworkState, name: PodName, error: LauncherError) -> None:
         self.apply_retry_after(state, error)
-        state.creation_delayed(name, f"Error creating pod, retrying: {error}")
+        state.creation_delayed(name, creation_delayed(error))

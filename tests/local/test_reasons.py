@@ -48,10 +48,12 @@ def test_a_waiting_framework_has_the_reason_in_its_message(serve: Serve, tmp_pat
     ):
         server.post(FRAMEWORKS, a_framework(a_role(pod=pod), name=name))
 
-    assert "Insufficient cpu" in when_message_has(server, "greedy", "worker-0: Unschedulable")
-    assert "none is not a directory" in when_message_has(server, "mount", 'volume "data"')
-    assert "worker-0: SchedulingGated" in when_message_has(server, "gated", "SchedulingGated")
-    assert "last exit code 3" in when_message_has(server, "crash", "worker-0: CrashLoopBackOff")
+    when_message_has(server, "greedy", "worker-0: no node has 2 cpu free.")
+    when_message_has(
+        server, "mount", f"worker-0: hostPath {tmp_path}/none does not exist or is of another type."
+    )
+    when_message_has(server, "gated", "worker-0: held by example.com/gate.")
+    when_message_has(server, "crash", "worker-0: container main failed and is restarted: exit code 3.")
     server.curl(FRAMEWORKS, "-X", "DELETE")
 
 

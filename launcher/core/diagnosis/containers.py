@@ -1,8 +1,5 @@
 """Why a container does not run, or runs again after a failure."""
 
-import re
-from typing import Final
-
 from launcher.core import causes
 from launcher.core.completion_codes import ContainerTermination
 from launcher.core.diagnosis import images, start_order, volumes
@@ -21,12 +18,10 @@ from launcher.core.diagnosis.finding import Problem
 from launcher.core.diagnosis.inputs import Json, TaskView, last_event, parsed_time
 from launcher.core.json_access import as_list, as_object, text
 from launcher.core.names import DISCOVERY
+from launcher.core.pods.image_reason import IMAGE_REASONS
+from launcher.core.pods.volume_reason import is_reference_error
+from launcher.core.pods.waiting_reason import CREATING_REASONS, container_reason, create_error
 from launcher.core.timestamps import age, format_rfc3339
-
-#: The kubelet appends the pod, which differs between tasks.
-_POD_SUFFIX: Final = re.compile(r" \(pod: .*\)$")
-#: The runtime's id of a container, which differs between its attempts.
-_CONTAINER_ID: Final = re.compile(r'"?\b[0-9a-f]{64}\b"? ?')
 
 
 def explain_waiting(view: TaskView) -> Problem:
@@ -39,35 +34,24 @@ def explain_waiting(view: TaskView) -> Problem:
         text(waiting.get("message")),
     )
     last = _last_termination(container)
-    if reason in images.WAITING_REASONS:
+    if reason in IMAGE_REASONS:
         return images.explain_image(view, container, reason, message)
-    if reason in ("ContainerCreating", "PodInitializing", ""):
-        return volumes.explain_volume(view, message, "status.containerStatuses[].state.waiting.message")
-    if last and last.code:
+    field = f"status.containerStatuses[{name}].state.waiting"
+    if reason in CREATING_REASONS or not reason or is_reference_error(message):
+        return volumes.explain_volume(view, message, f"{field}.message")
+    if last.code:
         return _explain_restarting(view, container, last)
-    details = f"{reason}: {message}".removesuffix(": ")
-    evidence = (view.evidence(f"status.containerStatuses[{name}].state.waiting", details),)
-    if volumes.is_reference_error(message):
-        return volumes.explain_volume(
-            view, message, f"status.containerStatuses[{name}].state.waiting.message"
-        )
+    evidence = (view.evidence(field, f"{reason}: {message}".removesuffix(": ")),)
     if is_disk_full(message):
         return explain_full_disk(view, evidence)
-    if reason == "CreateContainerConfigError":
-        return Problem(
-            causes.CONTAINER_CONFIG,
-            f"container {name} cannot be configured: {_POD_SUFFIX.sub('', message) or reason}",
-            f"correct {view.field}.containers[{name}]",
-            evidence,
-        )
     if reason in START_REASONS and (problem := explain_command(view, name, message, evidence)) is not None:
         return problem
-    return Problem(
-        causes.CONTAINER_CREATE,
-        f"container {name} cannot be created: {_CONTAINER_ID.sub('', message) or reason}",
-        view.context.kubectl("describe pod", view.pod_name),
-        evidence,
-    )
+    spec = {"name": name, **view.container(name)}
+    found = container_reason(reason, message, spec) or create_error(reason, message, spec)
+    is_config = found.cause is causes.CONTAINER_CONFIG
+    describe = view.context.kubectl("describe pod", view.pod_name)
+    step = f"correct {view.field}.containers[{name}]" if is_config else describe
+    return Problem(found.cause, found.text, step, evidence)
 
 
 def waiting_container(status: Json) -> Json | None:

@@ -15,7 +15,6 @@ from launcher.core.diagnosis.admission import (
     explain_blocked_creation,
     explain_creation,
     explain_invalid_spec,
-    is_creation_error,
 )
 from launcher.core.diagnosis.containers import (
     explain_creating,
@@ -30,7 +29,6 @@ from launcher.core.diagnosis.culprit import CONSEQUENCES, TaskReference, failed_
 from launcher.core.diagnosis.failures import explain_failed
 from launcher.core.diagnosis.finding import Finding, Problem, counted
 from launcher.core.diagnosis.gangs import explain_gang
-from launcher.core.diagnosis.images import WAITING_REASONS
 from launcher.core.diagnosis.inputs import Context, DiagnosisInput, DiagnosisScope, Json, TaskView
 from launcher.core.diagnosis.launcher_health import explain_launcher, explain_malformed, explain_unreadable
 from launcher.core.diagnosis.lifecycle import (
@@ -51,6 +49,8 @@ from launcher.core.diagnosis.scheduling import explain_unconsidered, explain_uns
 from launcher.core.diagnosis.start_order import explain_sequence, explain_start_after
 from launcher.core.names import pod_name
 from launcher.core.planning import messages
+from launcher.core.pods.creation_reason import is_creation_error
+from launcher.core.pods.image_reason import IMAGE_REASONS
 from launcher.core.spec import RoleName
 from launcher.core.status import State, TaskStatus
 from launcher.core.timestamps import Time, parse_rfc3339
@@ -289,7 +289,7 @@ class _SymptomFinder:
         if reason in _STARTING and not message:
             # A container that waits for an earlier one has nothing to explain.
             return (explain_creating, role) if self._is_old(pod) else None
-        if reason in WAITING_REASONS or reason in _STARTING:
+        if reason in IMAGE_REASONS or reason in _STARTING:
             return explain_waiting, role, reason, message
         return explain_waiting, role, container.get("name"), reason, _last_exit_code(container)
 

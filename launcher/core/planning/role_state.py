@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from launcher.core.json_access import as_object
 from launcher.core.planning import messages
 from launcher.core.planning.completion_policy import CompletionCounts, counts_toward_completion
 from launcher.core.planning.start_order import OPEN, StartGate
+from launcher.core.pods.waiting_reason import waiting_clause
 from launcher.core.spec import RoleName, TaskRole
 from launcher.core.status import RoleStatus, State, TaskStatus, was_scheduled
 
@@ -117,12 +119,19 @@ def first_waiting_reason(roles: Iterable[RoleState]) -> str:
         for task in role.tasks if role.explained else ():
             if not _is_explained(task):
                 continue
-            reason = f"{messages.task_name(role.name, task.index)}: {task.message}"
+            reason = _waiting_message(role.name, role.role, task)
             if task.state is not State.CREATION_PENDING:
                 return reason
             without_pod = without_pod or reason
             break
     return without_pod
+
+
+def _waiting_message(name: RoleName, role: TaskRole | None, task: TaskStatus) -> str:
+    """``worker-0: no node has 8 cpu free.``: what the task waits for, in the words of its finding."""
+    spec = as_object(role.pod.get("spec")) if role is not None else {}
+    clause = waiting_clause(task.message, spec)
+    return f"{messages.task_name(name, task.index)}: {clause.removesuffix('.')}."
 
 
 def scheduling_progress(roles: Collection[RoleState]) -> str:

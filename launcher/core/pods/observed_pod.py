@@ -8,13 +8,14 @@ from launcher.core.json_access import as_object
 from launcher.core.names import HEARTBEAT_ANNOTATION, TaskIdentity, task_identity
 from launcher.core.owner_references import controller_uid
 from launcher.core.pods.start_failure import StartFailure, start_failure
+from launcher.core.pods.waiting_reason import CREATING_REASONS, restart_clause
 from launcher.core.spec import PodName
 from launcher.core.timestamps import Time, parse_rfc3339
 
 #: Phases that a pod does not leave.
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
-#: Waiting reasons of a normal start; they are reported only with a message.
-_STARTING = ("ContainerCreating", "PodInitializing")
+#: The waiting reason of a container that failed and is restarted later.
+_BACK_OFF = "CrashLoopBackOff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +129,10 @@ def _pending_reason(status: Mapping[str, Any]) -> str:
     for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason, message = waiting.get("reason"), waiting.get("message")
-        if reason and (message or reason not in _STARTING):
-            return f"{reason}: {message or 'container ' + container.get('name', '?')}{_last_exit(container)}"
+        last = (container.get("lastState") or {}).get("terminated") or {}
+        if reason == _BACK_OFF and last.get("exitCode"):
+            # Without the message of the kubelet, whose back-off changes with every restart.
+            return restart_clause(container.get("name", "?"), last["exitCode"], last.get("reason") or "")
+        if reason and (message or reason not in CREATING_REASONS):
+            return f"{reason}: {message or 'container ' + container.get('name', '?')}"
     return ""
-
-
-def _last_exit(container: Mapping[str, Any]) -> str:
-    """The last exit code of a waiting container; empty when it has not run."""
-    last = (container.get("lastState") or {}).get("terminated") or {}
-    if "exitCode" not in last:
-        return ""
-    return f"; last exit code {last['exitCode']}" + (f" ({last['reason']})" if last.get("reason") else "")

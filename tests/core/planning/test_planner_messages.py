@@ -1,5 +1,6 @@
 """Conditions, messages and events of a plan."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -366,13 +367,14 @@ def test_the_message_counts_the_pods_without_a_node() -> None:
 
 
 def test_the_message_names_an_unschedulable_task_and_its_reason() -> None:
-    harness = new_harness(a_role("w", 2))
+    pod = {"spec": {"containers": [{"resources": {"requests": {"cpu": 8}}}]}}
+    harness = new_harness(replace(a_role("w", 2), pod=pod))
     harness.sync()
 
     harness.report_status("w1", unschedulable("0/1 nodes are available: 1 Insufficient cpu."), node="")
     harness.sync()
 
-    assert harness.status.message == "w-1: Unschedulable: 0/1 nodes are available: 1 Insufficient cpu."
+    assert harness.status.message == "w-1: no node has 8 cpu free."
 
 
 def test_the_message_of_a_framework_whose_pods_have_nodes_but_do_not_run() -> None:
@@ -391,11 +393,12 @@ def test_a_missing_volume_is_in_the_message_of_the_framework() -> None:
     harness.sync()
 
     harness.report_status(
-        "w0", a_pending_status("ContainerCreating", 'volume "data": hostPath /y does not exist')
+        "w0",
+        a_pending_status("ContainerCreating", 'volume "data": hostPath type check failed: /y is not a file'),
     )
     harness.sync()
 
-    assert harness.status.message == 'w-0: ContainerCreating: volume "data": hostPath /y does not exist'
+    assert harness.status.message == "w-0: hostPath /y does not exist or is of another type."
 
 
 def test_a_crash_loop_is_in_the_message_of_task_and_framework_with_its_last_exit() -> None:
@@ -405,8 +408,8 @@ def test_a_crash_loop_is_in_the_message_of_task_and_framework_with_its_last_exit
     harness.report_status("w1", crash)
     harness.sync()
 
-    assert harness.task("w1").message == "CrashLoopBackOff: back-off 10s; last exit code 3 (Error)"
-    assert harness.status.message == f"2 of 2 tasks running. w-1: {harness.task('w1').message}"
+    assert harness.task("w1").message == "container c failed and is restarted: exit code 3"
+    assert harness.status.message == f"2 of 2 tasks running. w-1: {harness.task('w1').message}."
 
 
 def test_a_container_that_runs_again_after_a_crash_leaves_no_reason_behind() -> None:

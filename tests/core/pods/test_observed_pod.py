@@ -24,6 +24,11 @@ def waiting(reason: str | None, message: str | None = None) -> dict[str, Any]:
     return {"name": "main", "state": {"waiting": {"reason": reason, "message": message}}}
 
 
+def restarted(code: int, reason: str) -> dict[str, Any]:
+    last = {"terminated": {"exitCode": code, "reason": reason}}
+    return {**waiting("CrashLoopBackOff", "back-off 10s"), "lastState": last}
+
+
 def unscheduled(reason: str | None = None, message: str | None = None) -> dict[str, Any]:
     return {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
 
@@ -148,6 +153,11 @@ def test_only_a_controller_owns_a_pod(references: list[dict[str, Any]] | None, o
             {"containerStatuses": [waiting("ContainerCreating", "no volume")]},
             "ContainerCreating: no volume",
             id="starting, with a message",
+        ),
+        pytest.param(
+            {"containerStatuses": [restarted(137, "OOMKilled")]},
+            "container main failed and is restarted: exit code 137 (OOMKilled)",
+            id="a crash loop, with the last exit instead of the back-off",
         ),
     ],
 )

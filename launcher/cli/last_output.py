@@ -7,8 +7,6 @@ from launcher.cli.client.api_client import ApiClient
 from launcher.cli.output.task_entries import role_entries
 from launcher.cli.output.task_table import MAX_TASKS_IN_FULL
 from launcher.core.errors import LauncherError
-from launcher.core.names import pod_name
-from launcher.core.spec import FrameworkName, RoleName
 from launcher.core.timestamps import format_age
 
 Json = dict[str, Any]
@@ -30,10 +28,8 @@ def _running_pods(framework: Json) -> Iterator[tuple[str, str, list[str]]]:
         containers = [container["name"] for container in specs.get(role.name, {}).get("containers", ())]
         for task in role.tasks:
             if task["state"] == "AttemptRunning":
-                pod = pod_name(
-                    FrameworkName(framework["metadata"]["name"]), RoleName(role.name), task["index"]
-                )
-                yield f"{role.name}-{task['index']}", pod, containers
+                name = f"{role.name}-{task['index']}"
+                yield name, f"{framework['metadata']['name']}-{name}", containers
 
 
 def _last_time(api: ApiClient, pod: str, containers: list[str]) -> str:

@@ -359,10 +359,10 @@ def test_a_task_without_retries_left_lists_its_attempts(situations: Situations) 
         "taskNumber": 1,
         "task": {"pod": a_pod_template(situations.container("false")), **retries(1)},
     }
-    situations.create("ledger", role)
-    situations.server.completed("ledger")
+    situations.create("retries", role)
+    situations.server.completed("retries")
 
-    finding = situations.finding("ledger", "FL-RETRY-03")
+    finding = situations.finding("retries", "FL-RETRY-03")
 
     assert finding["summary"] == "worker-0: attempt 2 was its last: 1 of 1 retries used"
     assert [each["value"] for each in finding["evidence"]] == ["container main exited with code 1; counted"]

@@ -25,9 +25,14 @@ from launcher.core.diagnosis.containers import (
     explain_waiting,
     is_sidecar,
 )
-from launcher.core.diagnosis.culprit import CONSEQUENCES, TaskReference, failed_tasks, find_culprit
 from launcher.core.diagnosis.failures import explain_failed
 from launcher.core.diagnosis.finding import Finding, Problem, counted
+from launcher.core.diagnosis.first_failed_task import (
+    CONSEQUENCES,
+    TaskReference,
+    failed_tasks,
+    first_failed_task,
+)
 from launcher.core.diagnosis.gangs import explain_gang
 from launcher.core.diagnosis.inputs import Context, DiagnosisInput, DiagnosisScope, Json, TaskView
 from launcher.core.diagnosis.launcher_health import explain_launcher, explain_malformed, explain_unreadable
@@ -84,7 +89,7 @@ def diagnose(source: DiagnosisInput, selector: DiagnosisScope | None = None) -> 
         return (_finding(explain_unreadable(source), (), 0),)
     context = Context.of(source, framework)
     status = framework.status
-    first_failed = find_culprit(status, failed_tasks(status)) if status is not None else None
+    first_failed = first_failed_task(status, failed_tasks(status)) if status is not None else None
     found = _task_findings(context, selector, first_failed)
     repeated = {finding.cause for finding in found} & _REPEATED
     found += [

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from launcher.core.diagnosis.culprit import failed_tasks, find_culprit
+from launcher.core.diagnosis.first_failed_task import failed_tasks, first_failed_task
 from launcher.core.diagnosis.inputs import (
     DiagnosisInput,
     DiagnosisScope,
@@ -131,10 +131,10 @@ def _failed_task(
 ) -> tuple[RoleName, TaskStatus] | None:
     """The first failed task, or else one that waits for its retry."""
     failed = failed_tasks(status)
-    culprit = find_culprit(status, failed)
+    first_failed = first_failed_task(status, failed)
     if selector is not None:
         failed = [each for each in failed if selector.matches(each[0], each[1].index)]
-    found = next((each for each in failed if culprit == (each[0], each[1].index)), None)
+    found = next((each for each in failed if first_failed == (each[0], each[1].index)), None)
     return found or (failed[0] if failed else None)
 
 

@@ -43,7 +43,7 @@ def _has_failed(task: TaskStatus) -> bool:
     return completion is not None and completion.failed and completion.code not in CONSEQUENCES
 
 
-def find_culprit(
+def first_failed_task(
     status: FrameworkStatus, failed: Sequence[tuple[RoleName, TaskStatus]]
 ) -> TaskReference | None:
     """

@@ -124,6 +124,7 @@ SECONDARY_FAILURES = Cause("FL-RUN-14", "Other tasks failed after the first one"
 POD_DEADLINE = Cause("FL-RUN-15", "activeDeadlineSeconds of the pod exceeded", _E, _NEVER)
 SANDBOX = Cause("FL-RUN-16", "The network of the pod cannot be set up", _W, _MAY)
 NO_OUTPUT = Cause("FL-RUN-17", "A running task has written nothing for a long time", _I, _MAY)
+STALLED = Cause("FL-RUN-18", "A task made no progress within progressDeadlineSeconds", _E, _NEVER)
 
 # Nodes.
 NODE_NOT_READY = Cause("FL-NODE-01", "The node of a task is not ready", _W, _MAY)

@@ -26,3 +26,8 @@ def test_pods_that_can_never_start_fail_with_the_reason(serve: Serve) -> None:
     assert "Insufficient cpu" in messages["large"]
     assert "can never start" in messages["typo"]
     assert "/does/not/exist" in messages["typo"]
+    first = {name: server.get(f"{FRAMEWORKS}/{name}/diagnosis")["findings"][0] for name in messages}
+    assert {name: finding["id"] for name, finding in first.items()} == {
+        "large": "FL-PEND-02",
+        "typo": "FL-RUN-01",
+    }

@@ -28,19 +28,26 @@ def explain_waiting(view: TaskView) -> Problem:
     """A pod with a container that waits for something else than its start."""
     container = waiting_container(view.status) or {}
     waiting = as_object(as_object(container.get("state")).get("waiting"))
-    name, reason, message = (
-        text(container.get("name")),
-        text(waiting.get("reason")),
-        text(waiting.get("message")),
-    )
+    reason, message = text(waiting.get("reason")), text(waiting.get("message"))
     last = _last_termination(container)
+    if last.code and not _is_unstarted(reason, message):
+        return _explain_restarting(view, container, last)
+    return explain_container(view, container, reason, message)
+
+
+def _is_unstarted(reason: str, message: str) -> bool:
+    """Whether the container waits for its image, a volume or an object, whatever it did before."""
+    return reason in IMAGE_REASONS or reason in CREATING_REASONS or not reason or is_reference_error(message)
+
+
+def explain_container(view: TaskView, container: Json, reason: str, message: str) -> Problem:
+    """A container that cannot start, with the *reason* and *message* of the kubelet."""
+    name = text(container.get("name"))
     if reason in IMAGE_REASONS:
         return images.explain_image(view, container, reason, message)
     field = f"status.containerStatuses[{name}].state.waiting"
-    if reason in CREATING_REASONS or not reason or is_reference_error(message):
+    if _is_unstarted(reason, message):
         return volumes.explain_volume(view, message, f"{field}.message")
-    if last.code:
-        return _explain_restarting(view, container, last)
     evidence = (view.evidence(field, f"{reason}: {message}".removesuffix(": ")),)
     if is_disk_full(message):
         return explain_full_disk(view, evidence)

@@ -15,6 +15,7 @@ from launcher.core.diagnosis.exits import (
 )
 from launcher.core.diagnosis.finding import Evidence, Problem
 from launcher.core.diagnosis.inputs import TaskView
+from launcher.core.diagnosis.start_failures import explain_start_failure
 from launcher.core.json_access import as_list, as_object
 from launcher.core.names import DISCOVERY
 from launcher.core.planning import messages
@@ -33,6 +34,10 @@ def explain_completion(view: TaskView, completion: Completion) -> Problem:
     evidence = _completion_evidence(view, completion, termination)
     if completion.code in _CREATION_CODES:
         return admission.explain_creation(view, completion.diagnostics)
+    if completion.code == Code.POD_START_PERMANENT_ERROR:
+        problem = explain_start_failure(view, completion.diagnostics, evidence)
+        if problem is not None:
+            return problem
     if (cause := _PHRASES.get(completion.phrase)) is not None:
         return _explain_phrase(view, cause, completion, evidence)
     if termination is not None:
@@ -75,6 +80,7 @@ _PHRASES: Final = {
     "GangTimeout": causes.GANG_TIMEOUT,
     "StartConditionUnreachable": causes.START_UNREACHABLE,
     "ActiveDeadlineExceeded": causes.ACTIVE_DEADLINE,
+    "Stalled": causes.STALLED,
 }
 
 _STEPS: Final = {
@@ -91,6 +97,8 @@ _STEPS: Final = {
     causes.GANG_TIMEOUT.id: "raise spec.gang.timeoutSeconds, lower spec.gang.minTasks, or add nodes",
     causes.START_UNREACHABLE.id: "correct startAfter of the role, or the role that it waits for",
     causes.ACTIVE_DEADLINE.id: "raise spec.activeDeadlineSeconds",
+    causes.STALLED.id: "{logs} --tail 20 shows where it stood; if it is only slow, raise progressDeadlineSeconds of "
+    "the role or send heartbeats",
 }
 
 
@@ -104,7 +112,7 @@ def _explain_phrase(
     if reason or detail:
         # The containers of such a pod were killed with it, so their exit codes show nothing.
         evidence = (view.evidence("status.reason", reason), view.evidence("status.message", detail))
-    step = _STEPS[cause.id].format(field=view.field)
+    step = _STEPS[cause.id].format(field=view.field, logs=view.logs_command)
     return Problem(cause, f"{described}{': ' + detail if detail else ''}", step, evidence)
 
 

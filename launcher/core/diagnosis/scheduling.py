@@ -56,6 +56,16 @@ def explain_unscheduled(view: TaskView) -> Problem:
     return _problem(view, reasons.unscheduled_reason(reason, message, view.pod_spec), evidence)
 
 
+def explain_too_large(view: TaskView, message: str, evidence: tuple[Evidence, ...]) -> Problem:
+    """A pod whose request exceeded every node, by the scheduler's *message*."""
+    choice = node_choice(view.context, view.pod or {"metadata": {}, "spec": view.pod_spec})
+    if (problem := _too_large(view, choice, message, evidence)) is not None:
+        return problem
+    what = f"no node was large enough: {message.removesuffix('.')}"
+    step = f"request less in {view.field}.containers[].resources, or add a node"
+    return Problem(causes.INSUFFICIENT_EVER, what, step, evidence)
+
+
 def scheduled_condition(view: TaskView) -> Mapping[str, object]:
     """The pod's condition PodScheduled; empty if it has none."""
     for condition in as_list(view.status.get("conditions")):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from launcher.core.timestamps import Time, parse_rfc3339
 
@@ -21,6 +21,8 @@ _COMMAND_ERROR: Final = re.compile(r"not found|no such file|permission denied|is
 _MISSING_OBJECT: Final = re.compile(r"\b(secret|configmap)s? .*not found|couldn't find key", re.IGNORECASE)
 _ROOT_FORBIDDEN: Final = re.compile(r"runAsNonRoot", re.IGNORECASE)
 _NO_COMMAND: Final = re.compile(r"no command specified", re.IGNORECASE)
+_CONTAINER_REASON: Final = re.compile(r"container (\S+): (\w*): (.*)", re.DOTALL)
+_CAPACITY_REASON: Final = re.compile(r"it requests more than any node has \((.*)\)", re.DOTALL)
 
 Json = Mapping[str, Any]
 
@@ -31,6 +33,26 @@ class StartFailure:
 
     reason: str
     fails_at: Time
+
+
+class ContainerFailure(NamedTuple):
+    """A container that can never start, with the reason and message of the kubelet."""
+
+    container: str
+    reason: str
+    message: str
+
+
+def container_failure(text: str) -> ContainerFailure | None:
+    """Returns the container in a *text* with the reason of a StartFailure; None if it has none."""
+    found = _CONTAINER_REASON.search(text)
+    return ContainerFailure(*found.groups()) if found is not None else None
+
+
+def capacity_failure(text: str) -> str | None:
+    """Returns the scheduler's message in a *text* with the reason of a StartFailure; None if it has none."""
+    found = _CAPACITY_REASON.search(text)
+    return found[1] if found is not None else None
 
 
 def start_failure(status: Json, created: Time) -> StartFailure | None:
@@ -57,15 +79,16 @@ def _waiting_containers(status: Json) -> Iterator[Json]:
 
 
 def _container_failure(container: Json, since: Time) -> StartFailure | None:
-    waiting = container["state"]["waiting"]
+    name, waiting = container.get("name"), container["state"]["waiting"]
     reason, message = waiting.get("reason") or "", waiting.get("message") or ""
+    text = f"container {name}: {reason}: {message}"
     last = (container.get("lastState") or {}).get("terminated") or {}
     if last.get("reason") in _START_ERRORS and _COMMAND_ERROR.search(last.get("message") or ""):
-        return StartFailure(f"{last['reason']}: {last['message']}", since + _GRACE_SECONDS)
+        return StartFailure(f"container {name}: {last['reason']}: {last['message']}", since + _GRACE_SECONDS)
     if _MISSING_OBJECT.search(message):
-        return StartFailure(f"{reason}: {message}", since + _MISSING_OBJECT_GRACE_SECONDS)
+        return StartFailure(text, since + _MISSING_OBJECT_GRACE_SECONDS)
     if _is_permanent(reason, message):
-        return StartFailure(f"{reason}: {message}", since + _GRACE_SECONDS)
+        return StartFailure(text, since + _GRACE_SECONDS)
     return None
 
 

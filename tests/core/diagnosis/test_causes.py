@@ -10,6 +10,7 @@ from launcher.core.completion_codes import Code
 from launcher.core.diagnosis.diagnosis import diagnose
 from launcher.core.diagnosis.inputs import DiagnosisInput
 from launcher.core.diagnosis.launcher_state import LauncherState, Leadership
+from launcher.core.planning import messages
 from launcher.core.spec import ExecutionType, Gang, RetryPolicy, StartAfter, StartCondition
 from launcher.core.status import State
 from launcher.core.timestamps import format_rfc3339
@@ -312,6 +313,10 @@ SITUATIONS: dict[str, tuple[DiagnosisInput, str]] = {
             last_output={"mnist-worker-0": NOW - 2520},
         ),
         "has written nothing for 42m",
+    ),
+    "FL-RUN-18": (
+        failed(predefined(Code.STALLED, messages.stalled(600, ("epoch 1", "epoch 2")))),
+        "no output and no heartbeat for 600s (progressDeadlineSeconds); last output: epoch 1 / epoch 2",
     ),
     "FL-NODE-01": (
         a_situation(a_status([a_task(0, State.RUNNING)]), running(ready=True), nodes=[UNREADY]),

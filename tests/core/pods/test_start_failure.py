@@ -108,7 +108,9 @@ def test_a_container_that_may_start_later_has_no_failure(container: Json) -> Non
 def test_an_init_container_is_compared_too() -> None:
     status = a_status(waiting("PodInitializing"), initContainerStatuses=[waiting("InvalidImageName", "x")])
 
-    assert start_failure(status, CREATED) == StartFailure("InvalidImageName: x", SCHEDULED_AT + 10)
+    assert start_failure(status, CREATED) == StartFailure(
+        "container main: InvalidImageName: x", SCHEDULED_AT + 10
+    )
 
 
 @pytest.mark.parametrize(("is_scheduled", "fails"), [("False", True), ("True", False)])

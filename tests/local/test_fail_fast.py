@@ -7,7 +7,7 @@ from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS
 
 
-def a_hopeless_framework(name: str, *, restart_policy: str = "Never", **container: Any) -> Json:
+def a_framework_that_cannot_start(name: str, *, restart_policy: str = "Never", **container: Any) -> Json:
     container = {"name": "main", "image": "x", "command": ["true"], **container}
     pod = a_pod_template(containers=[container], restartPolicy=restart_policy)
     return a_framework(a_role("worker", 1, pod=pod), name=name)
@@ -16,9 +16,11 @@ def a_hopeless_framework(name: str, *, restart_policy: str = "Never", **containe
 def test_pods_that_can_never_start_fail_with_the_reason(serve: Serve) -> None:
     server = serve()
     request = {"requests": {"cpu": "100000"}}
-    server.post(FRAMEWORKS, a_hopeless_framework("large", resources=request))
+    server.post(FRAMEWORKS, a_framework_that_cannot_start("large", resources=request))
     command = ["/does/not/exist"]
-    server.post(FRAMEWORKS, a_hopeless_framework("typo", restart_policy="OnFailure", command=command))
+    server.post(
+        FRAMEWORKS, a_framework_that_cannot_start("typo", restart_policy="OnFailure", command=command)
+    )
 
     messages = {name: server.completed(name)["status"]["message"] for name in ("large", "typo")}
 

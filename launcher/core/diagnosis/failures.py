@@ -97,7 +97,7 @@ _STEPS: Final = {
     causes.GANG_TIMEOUT.id: "raise spec.gang.timeoutSeconds, lower spec.gang.minTasks, or add nodes",
     causes.START_UNREACHABLE.id: "correct startAfter of the role, or the role that it waits for",
     causes.ACTIVE_DEADLINE.id: "raise spec.activeDeadlineSeconds",
-    causes.STALLED.id: "{logs} --tail 20 shows where it stood; if it is only slow, raise progressDeadlineSeconds of "
+    causes.STALLED.id: "{logs} --tail 20 shows its last lines; if it is only slow, raise progressDeadlineSeconds of "
     "the role or send heartbeats",
 }
 

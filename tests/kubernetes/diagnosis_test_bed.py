@@ -67,8 +67,8 @@ class DiagnosisTestBed:
         return ns
 
     def one(self, cause: str, pod: Json, tasks: int = 1, **framework: Any) -> NamespaceClient:
-        """Creates a Framework with one role."""
-        return self.create(cause, a_role(tasks=tasks, pod=pod), **framework)
+        """Creates a Framework with one role, whose pods wait even if they can never start."""
+        return self.create(cause, a_role(tasks=tasks, task={"failFast": False, "pod": pod}), **framework)
 
     def pod_name(self, cause: str, index: int = 0) -> str:
         return f"{framework_name(cause)}-worker-{index}"

@@ -131,7 +131,7 @@ VOLUMES: dict[str, Situation] = {
         key_missing,
         "key absent does not exist",
         ("pod/vol07-worker-0", "state.waiting", "couldn't find key absent"),
-        f"add the key, or correct valueFrom in {POD_FIELD}.containers[].env",
+        f"add the key, or correct containers[].env[].valueFrom in {POD_FIELD}",
     ),
     "FL-VOL-08": (
         with_volume(csi={"driver": "csi.example.com"}),

@@ -262,6 +262,14 @@ SITUATIONS: dict[str, Callable[[Situations], None]] = {
     "FL-RUN-13": lambda each: each.one("run13", *shell("cat /proc/version > /dev/full")),
     "FL-RUN-14": several_failures,
     "FL-RUN-15": lambda each: each.one("run15", activeDeadlineSeconds=1),
+    "FL-RUN-18": lambda each: each.create(
+        "run18",
+        {
+            "name": "worker",
+            "taskNumber": 1,
+            "task": {"pod": a_pod_template(each.container()), "progressDeadlineSeconds": 1},
+        },
+    ),
     "FL-NODE-03": lambda each: each.one(
         "node03",
         *shell("head -c 4000000 /dev/zero > /data/file; sleep 600"),

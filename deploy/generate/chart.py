@@ -10,7 +10,7 @@ import yaml
 
 from deploy.generate.chart_values import values_schema, values_text
 from deploy.generate.conditional_patch import patched
-from deploy.generate.helm_template import Block, TemplateText, template
+from deploy.generate.helm_template import TemplateBlock, TemplateText, template
 from deploy.generate.manifests import BASE, COMPONENTS, DEPLOY, Object, kustomization, read, version
 from launcher.job_kinds.job_kind import JOB_KINDS
 
@@ -160,7 +160,7 @@ def _deployment(obj: Any) -> Any:
         '{{ include (print $.Template.BasePath "/config.yaml") . | sha256sum }}'
     )
     for name in ("imagePullSecrets", "nodeSelector", "tolerations"):
-        pod[name] = Block(f"with .Values.{name}", {name: TemplateText("{{- toYaml . | nindent 8 }}")})
+        pod[name] = TemplateBlock(f"with .Values.{name}", {name: TemplateText("{{- toYaml . | nindent 8 }}")})
     return obj
 
 
@@ -170,25 +170,25 @@ def _set_log_archive(pod: Any, container: Any) -> None:
     conditions = {name: f"if and {_ARCHIVE} {value}" for name, value in values.items()}
     texts = {name: TemplateText(f"{{{{ {value} | quote }}}}") for name, value in values.items()}
     del container[f"envFrom if {_ARCHIVE}"]
-    container["envFrom"] = Block(
+    container["envFrom"] = TemplateBlock(
         conditions["existingSecret"], {"envFrom": [{"secretRef": {"name": texts["existingSecret"]}}]}
     )
-    container["env"] = Block(
+    container["env"] = TemplateBlock(
         conditions["url"], {"env": [{"name": "LAUNCHER_LOG_ARCHIVE", "value": texts["url"]}]}
     )
     name = "log-archive"
     container["volumeMounts"].append(
-        Block(conditions["existingClaim"], [{"name": name, "mountPath": _ARCHIVE_DIRECTORY}])
+        TemplateBlock(conditions["existingClaim"], [{"name": name, "mountPath": _ARCHIVE_DIRECTORY}])
     )
     claim = {"claimName": texts["existingClaim"]}
     pod["volumes"].append(
-        Block(conditions["existingClaim"], [{"name": name, "persistentVolumeClaim": claim}])
+        TemplateBlock(conditions["existingClaim"], [{"name": name, "persistentVolumeClaim": claim}])
     )
 
 
 def _budget(obj: Any) -> Any:
     given = ".Values.podDisruptionBudget.minAvailable"
-    block = Block(
+    block = TemplateBlock(
         # 0 is a valid number.
         f'if not (kindIs "invalid" {given})',
         {"minAvailable": TemplateText(f"{{{{ {given} }}}}")},

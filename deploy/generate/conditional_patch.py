@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-from deploy.generate.helm_template import Block, TemplateText
+from deploy.generate.helm_template import TemplateBlock, TemplateText
 
 
 def patched(obj: Any, operations: Sequence[Any], condition: str) -> Any:
@@ -19,11 +19,11 @@ def patched(obj: Any, operations: Sequence[Any], condition: str) -> Any:
             case "test", list():
                 assert place[int(last)] == operation["value"], f"{operation} does not hold"
             case "add", list() if last == "-":
-                place.append(Block(f"if {condition}", [operation["value"]]))
+                place.append(TemplateBlock(f"if {condition}", [operation["value"]]))
             case "replace", list():
-                place[int(last)] = Block(f"if {condition}", [operation["value"]], [place[int(last)]])
+                place[int(last)] = TemplateBlock(f"if {condition}", [operation["value"]], [place[int(last)]])
             case "add", dict() if last not in place:
-                place[f"{last} if {condition}"] = Block(f"if {condition}", {last: operation["value"]})
+                place[f"{last} if {condition}"] = TemplateBlock(f"if {condition}", {last: operation["value"]})
             case "replace", dict():
                 new, old = operation["value"], place[last]
                 place[last] = TemplateText(f"{{{{ if {condition} }}}}{new}{{{{ else }}}}{old}{{{{ end }}}}")

@@ -24,7 +24,7 @@ class TemplateText:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TemplateBlock:
     """
     Items of a list, or members of a mapping, inside a block such as ``if .Values.x``.
 
@@ -54,16 +54,19 @@ class _Markers:
                 return dict(members)
             case list() | tuple():
                 return [
-                    self._block(item) if isinstance(item, Block) else self.replace(item) for item in value
+                    self._block(item) if isinstance(item, TemplateBlock) else self.replace(item)
+                    for item in value
                 ]
             case _:
                 assert "{{" not in str(value), f"{value!r} would be read as a template"
                 return value
 
     def _member(self, key: Any, member: Any) -> tuple[Any, Any]:
-        return (self._block(member), None) if isinstance(member, Block) else (key, self.replace(member))
+        return (
+            (self._block(member), None) if isinstance(member, TemplateBlock) else (key, self.replace(member))
+        )
 
-    def _block(self, block: Block) -> str:
+    def _block(self, block: TemplateBlock) -> str:
         self.blocks.append(lambda indent: _block_text(block, indent))
         return _MARKER.format(f"block{len(self.blocks) - 1}")
 
@@ -85,7 +88,7 @@ def _text(value: Any) -> str:
     return re.sub(r"ZZtext(\d+)ZZ", lambda found: markers.texts[int(found[1])], text)
 
 
-def _block_text(block: Block, indent: str) -> str:
+def _block_text(block: TemplateBlock, indent: str) -> str:
     lines = [f"{{{{- {block.opening} }}}}", *_lines(block.inside, indent)]
     if block.otherwise is not None:
         lines += ["{{- else }}", *_lines(block.otherwise, indent)]

@@ -194,7 +194,7 @@ _TEXTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class MalformedRequest:
     """One request, as its bytes."""
 
     method: str
@@ -265,7 +265,7 @@ def _paths(draw: st.DrawFn, plural: str, method: str) -> str:
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> Request:
+def requests(draw: st.DrawFn) -> MalformedRequest:
     """Any request; one that would last ends at once."""
     plural = draw(st.sampled_from(_PLURALS))
     query = draw(st.lists(st.tuples(st.sampled_from(_QUERIES), st.sampled_from(_VALUES)), max_size=2))
@@ -279,4 +279,4 @@ def requests(draw: st.DrawFn) -> Request:
     body = b"" if method in ("GET", "HEAD") else draw(_bodies(plural))
     if method == "DELETE" and draw(st.booleans()):
         body = b""
-    return Request(method, path.replace(" ", "%20"), tuple(headers), body)
+    return MalformedRequest(method, path.replace(" ", "%20"), tuple(headers), body)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from launcher.api.api_resources import STORED_API_RESOURCES
 from launcher.store.embedded.memory_store import MemoryStore
 from tests.api.conftest import api_dependencies, memory_store, serving
-from tests.api.malformed_requests import OBJECTS, Request, requests
+from tests.api.malformed_requests import OBJECTS, MalformedRequest, requests
 from tests.api.servers import RunningServer
 from tests.hypothesis_examples import examples
 
@@ -23,7 +23,7 @@ _PLAIN = ("/openapi/", "/healthz", "/livez", "/readyz")
 
 @examples(60, derandomize=True)
 @given(st.lists(requests(), min_size=1, max_size=30))
-def test_every_response_is_well_formed_and_none_is_a_server_error(sent: list[Request]) -> None:
+def test_every_response_is_well_formed_and_none_is_a_server_error(sent: list[MalformedRequest]) -> None:
     with patch("launcher.api.resources.reads.FRESHNESS_SECONDS", 0.0):
         answered = asyncio.run(answers(sent))
 
@@ -31,7 +31,7 @@ def test_every_response_is_well_formed_and_none_is_a_server_error(sent: list[Req
         check(request, response)
 
 
-async def answers(sent: Sequence[Request]) -> list[bytes]:
+async def answers(sent: Sequence[MalformedRequest]) -> list[bytes]:
     """Returns the responses of a server with one object of each kind."""
     store = memory_store()
     await fill(store)
@@ -47,7 +47,7 @@ async def fill(store: MemoryStore) -> None:
             await store.create(served.kind, obj)
 
 
-def check(request: Request, response: bytes) -> None:
+def check(request: MalformedRequest, response: bytes) -> None:
     """The answer is one, and its body what its head promises."""
     head, _, body = response.partition(b"\r\n\r\n")
     line, _, fields = head.partition(b"\r\n")

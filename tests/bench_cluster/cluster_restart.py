@@ -11,7 +11,7 @@ from tests.bench import Row, row
 from tests.bench_cluster.parts.bench_cluster import BenchCluster, PodCreator, bench_cluster, collection_path
 from tests.bench_cluster.parts.loads import Load
 from tests.bench_cluster.parts.request_trace import RequestTrace
-from tests.cluster.audit import Request
+from tests.cluster.audit import AuditedRequest
 from tests.kubernetes.launcher import USER_AGENT
 from tests.rig.measured_launcher import directory
 
@@ -84,7 +84,7 @@ async def _restart(cluster: BenchCluster, end: str) -> list[Row]:
     ]
 
 
-def _unnecessary_writes(requests: list[Request]) -> int:
+def _unnecessary_writes(requests: list[AuditedRequest]) -> int:
     return sum(
         request.verb in _WRITE_VERBS and request.resource not in _OWN_RESOURCES for request in requests
     )

@@ -10,12 +10,12 @@ from launcher.core.planning.options import PlannerOptions
 from launcher.core.pods.observed_pod import pod_from_json
 from launcher.store.interface import PODS
 from tests.chaos.history import Write
-from tests.chaos.workloads import Job, TaskAttempt
+from tests.chaos.workloads import Job, RecordedTaskAttempt
 from tests.controller.simulation.audit import Auditor, InvariantViolation
 from tests.local.server import ended
 
 #: For one Framework: its attempts, and the uids of the pods created for each.
-TaskAttempts = Mapping[TaskAttempt, AbstractSet[str]]
+TaskAttempts = Mapping[RecordedTaskAttempt, AbstractSet[str]]
 
 
 def violations(
@@ -92,14 +92,14 @@ def _job_violations(
             yield f"unexpected pods for {sorted(unexpected)}, no pods for {sorted(missing)}"
 
 
-def _attempts(writes: Sequence[Write]) -> dict[str, dict[TaskAttempt, set[str]]]:
+def _attempts(writes: Sequence[Write]) -> dict[str, dict[RecordedTaskAttempt, set[str]]]:
     """Returns attempts by the uid of the Framework."""
-    attempts: dict[str, dict[TaskAttempt, set[str]]] = defaultdict(lambda: defaultdict(set))
+    attempts: dict[str, dict[RecordedTaskAttempt, set[str]]] = defaultdict(lambda: defaultdict(set))
     for write in writes:
         pod = pod_from_json(write.obj) if write.kind == PODS else None
         if pod is not None and pod.task is not None:
             task = pod.task
-            attempt = TaskAttempt(task.framework_attempt, task.role, task.index, task.task_attempt)
+            attempt = RecordedTaskAttempt(task.framework_attempt, task.role, task.index, task.task_attempt)
             attempts[pod.owner][attempt].add(pod.uid)
     return attempts
 

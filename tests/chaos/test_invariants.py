@@ -16,7 +16,7 @@ from launcher.store.interface import FRAMEWORKS, PODS
 from tests.builders import Json
 from tests.chaos.history import Write
 from tests.chaos.invariants import violations
-from tests.chaos.workloads import Job, TaskAttempt, short_tasks
+from tests.chaos.workloads import Job, RecordedTaskAttempt, short_tasks
 
 NOW = 1_800_000_000.0
 JOB = short_tasks("f")
@@ -134,7 +134,9 @@ def test_a_framework_that_does_not_complete_is_reported(started: RecordedHistory
         pytest.param(replace(JOB, retries=1), "0 retries counted", id="more retries"),
         pytest.param(replace(JOB, task_retries=1), "task retries counted", id="more retries of tasks"),
         pytest.param(
-            replace(JOB, expected=JOB.expected | {TaskAttempt(0, "ps", 0)}), "no pods for", id="more tasks"
+            replace(JOB, expected=JOB.expected | {RecordedTaskAttempt(0, "ps", 0)}),
+            "no pods for",
+            id="more tasks",
         ),
     ],
 )

@@ -9,7 +9,7 @@ from tests.kubernetes.namespace_client import a_task_pod
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class TaskAttempt:
+class RecordedTaskAttempt:
     """One attempt of one task."""
 
     attempt: int
@@ -26,9 +26,9 @@ class Job:
     result: str
     code: int
     #: Each of these has a pod.
-    expected: frozenset[TaskAttempt]
+    expected: frozenset[RecordedTaskAttempt]
     #: These have one unless their attempt completed earlier.
-    possible: frozenset[TaskAttempt] = frozenset()
+    possible: frozenset[RecordedTaskAttempt] = frozenset()
     #: Counted retries of the Framework, and of each of its tasks in the last attempt.
     retries: int = 0
     task_retries: int = 0
@@ -132,5 +132,7 @@ def _with_retries(role: Json, retries: int) -> Json:
     return role
 
 
-def _attempts(role: str, tasks: range, *, attempt: int = 0, number: int = 0) -> frozenset[TaskAttempt]:
-    return frozenset(TaskAttempt(attempt, role, index, number) for index in tasks)
+def _attempts(
+    role: str, tasks: range, *, attempt: int = 0, number: int = 0
+) -> frozenset[RecordedTaskAttempt]:
+    return frozenset(RecordedTaskAttempt(attempt, role, index, number) for index in tasks)

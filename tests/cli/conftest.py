@@ -55,7 +55,7 @@ def served() -> Iterator[Served]:
     loop.close()
 
 
-class Command:
+class BackgroundCommand:
     """A command that runs in a thread."""
 
     def __init__(self, *arguments: str) -> None:

@@ -7,7 +7,7 @@ import yaml
 
 from launcher.cli.main import main
 from tests.builders import a_container, a_framework, a_pod_template, a_role
-from tests.cli.conftest import Command
+from tests.cli.conftest import BackgroundCommand
 from tests.cli.in_memory_launcher import InMemoryLauncher
 from tests.cli.terminals import Piped, Terminal, launcher
 from tests.eventually import until
@@ -49,7 +49,7 @@ def test_a_finding_is_printed_once_and_again_when_it_changes(
 ) -> None:
     server.create(a_framework(a_role(tasks=1), executionType="Create"))
     server.until("mnist", "AttemptCreationPending")
-    running, printed = Command(*command), Printed(capsys)
+    running, printed = BackgroundCommand(*command), Printed(capsys)
 
     printed.until(SUSPENDED)
     assert main(["start", "mnist"]) == 0
@@ -73,7 +73,7 @@ def test_a_framework_that_runs_is_not_diagnosed(
     server.create(a_framework(a_role(tasks=1)))
     server.run("mnist-worker-0", "hello")
     server.until("mnist", "AttemptRunning")
-    running, printed = Command("logs", "-f", "mnist"), Printed(capsys)
+    running, printed = BackgroundCommand("logs", "-f", "mnist"), Printed(capsys)
     until(lambda: "hello" in capsys.readouterr().out, "the log is followed")
 
     server.end("mnist-worker-0")
@@ -86,7 +86,7 @@ def test_a_framework_that_runs_is_not_diagnosed(
 def test_submit_with_wait_prints_what_the_framework_waits_for(
     server: InMemoryLauncher, capsys: Capture
 ) -> None:
-    running = Command("submit", "--wait", "examples/hello.yaml")
+    running = BackgroundCommand("submit", "--wait", "examples/hello.yaml")
     printed = Printed(capsys)
     server.reject("hello-greeter-0", REJECTION)
 

@@ -31,7 +31,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     server.end()
 
 
-class Informer:
+class GoInformer:
     """The running informer and its output."""
 
     def __init__(self, program: ClientProcess) -> None:
@@ -69,7 +69,7 @@ class Informer:
 
 
 class StartInformer(Protocol):
-    def __call__(self, *, watch_list: bool = True) -> Informer: ...
+    def __call__(self, *, watch_list: bool = True) -> GoInformer: ...
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def start(isolated: IsolatedNamespace, informer_program: Path, tmp_path: Path) -
     """Start an informer on the test's namespace."""
     started = list[ClientProcess]()
 
-    def start(*, watch_list: bool = True) -> Informer:
+    def start(*, watch_list: bool = True) -> GoInformer:
         command = [
             str(informer_program),
             f"-server={isolated.server.url}",
@@ -85,7 +85,7 @@ def start(isolated: IsolatedNamespace, informer_program: Path, tmp_path: Path) -
         ]
         environment = {**os.environ, "KUBE_FEATURE_WatchListClient": str(watch_list).lower()}
         started.append(ClientProcess(command, tmp_path / f"informer{len(started)}", environment))
-        return Informer(started[-1])
+        return GoInformer(started[-1])
 
     yield start
     for event in started:
@@ -158,7 +158,7 @@ def test_an_informer_follows_a_framework_until_it_is_completed(
 
 
 def change_during_restart(
-    isolated: IsolatedNamespace, informer: Informer, change: Callable[[], None]
+    isolated: IsolatedNamespace, informer: GoInformer, change: Callable[[], None]
 ) -> None:
     """Restarts the launcher and calls *change* while the informer is paused."""
     informer.program.pause()

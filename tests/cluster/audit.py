@@ -21,7 +21,7 @@ POLICY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AuditedRequest:
     """One request and the status of its response; fields that its URL does not name are empty."""
 
     verb: str
@@ -51,7 +51,7 @@ class AuditLog:
         """The offset after every request that was served before this call."""
         return self._catch_up()
 
-    def since(self, mark: int = 0, *, user_agent: str = "") -> list[Request]:
+    def since(self, mark: int = 0, *, user_agent: str = "") -> list[AuditedRequest]:
         """Every request after *mark* whose user agent has this prefix, in the order of the log."""
         self._catch_up()
         events = {event["auditID"]: event for event in self._events(mark)}
@@ -88,9 +88,9 @@ def _is_mark(event: Any) -> bool:
     return str(event.get("userAgent", "")).startswith("audit-mark/")
 
 
-def _request(event: Any) -> Request:
+def _request(event: Any) -> AuditedRequest:
     target = event.get("objectRef", {})
-    return Request(
+    return AuditedRequest(
         verb=event["verb"],
         resource=target.get("resource", ""),
         subresource=target.get("subresource", ""),

@@ -26,7 +26,7 @@ class Response:
     body: Any
 
 
-class Client:
+class ClusterClient:
     """Sends the requests of one user, each over a new connection: no connection is stale after a restart."""
 
     def __init__(self, address: str, port: int, authority: Path, user: User | None) -> None:

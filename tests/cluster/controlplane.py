@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Self
 
 from tests.cluster.audit import AuditLog
-from tests.cluster.client import Client
+from tests.cluster.client import ClusterClient
 from tests.cluster.components import LOOPBACK, Component, Layout, arguments
 from tests.cluster.nodes import is_ready, node
 from tests.cluster.pki import Authority, Certificate
 from tests.cluster.ports import free_port
-from tests.cluster.processes import Guard, Running
+from tests.cluster.processes import Guard, RunningProcess
 from tests.cluster.users import User, kubeconfig
 from tests.eventually import TIMEOUT_SECONDS, until
 
@@ -71,7 +71,7 @@ class ControlPlane:
             self._layout, self._authority, self._tokens, self.kubeconfig, durable=durable
         )
         self._guard: Guard | None = None
-        self._running: dict[Component, Running] = {}
+        self._running: dict[Component, RunningProcess] = {}
 
     # Lifecycle.
 
@@ -171,9 +171,9 @@ class ControlPlane:
         """The CA certificate of kube-apiserver."""
         return self._authority.certificate
 
-    def client(self, user: User | None) -> Client:
+    def client(self, user: User | None) -> ClusterClient:
         """A client with the credentials of *user*, or with none."""
-        return Client(self._layout.address, self._layout.apiserver, self.ca, user)
+        return ClusterClient(self._layout.address, self._layout.apiserver, self.ca, user)
 
     def kubectl(
         self,

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.cluster import guard
 
 
-class Running:
+class RunningProcess:
     """A process that the guard started, held by a descriptor: its id may be reused, a descriptor is not."""
 
     def __init__(self, pid: int, log: Path) -> None:
@@ -60,14 +60,14 @@ class Guard:
             start_new_session=True,
         )
 
-    def start(self, argv: Sequence[str], *, log: Path, directory: Path) -> Running:
+    def start(self, argv: Sequence[str], *, log: Path, directory: Path) -> RunningProcess:
         """Start a process."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         request = {"argv": list(argv), "log": str(log), "directory": str(directory)}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        return Running(int(self._process.stdout.readline()), log)
+        return RunningProcess(int(self._process.stdout.readline()), log)
 
     def end(self) -> None:
         """Kill every process that still runs."""

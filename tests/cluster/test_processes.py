@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.processes import Guard, Running
+from tests.cluster.processes import Guard, RunningProcess
 from tests.cluster.versions import PROJECT
 
 SLEEP = ["/bin/sleep", "600"]
@@ -71,7 +71,7 @@ def test_processes_end_with_tests_that_are_killed(tmp_path: Path) -> None:
     )
     with tests:
         assert tests.stdout is not None
-        process = Running(int(tests.stdout.readline()), tmp_path / "log")
+        process = RunningProcess(int(tests.stdout.readline()), tmp_path / "log")
         assert not process.ended()
 
         tests.kill()

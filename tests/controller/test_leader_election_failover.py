@@ -43,7 +43,7 @@ class FreezableStore(FaultyStore):
         await super()._pause()
 
 
-class Replica:
+class ControllerReplica:
     """A leader elector with its controller."""
 
     def __init__(self, store: SimulatedStore, identity: str, random: Random) -> None:
@@ -82,7 +82,7 @@ class FailoverHarness:
             self.store, self.random, lambda _: (self.random.random() * 20, self._exit_code())
         )
         self.nodes = asyncio.create_task(cluster.run())
-        self.replicas: list[Replica] = []
+        self.replicas: list[ControllerReplica] = []
         for name in ("a", "b"):
             self.start_replica(name)
 
@@ -90,9 +90,9 @@ class FailoverHarness:
         return self.random.choice((0, 0, 0, 1, 137))
 
     def start_replica(self, identity: str) -> None:
-        self.replicas.append(Replica(self.store, identity, self.random))
+        self.replicas.append(ControllerReplica(self.store, identity, self.random))
 
-    async def wait_for_leader(self) -> Replica:
+    async def wait_for_leader(self) -> ControllerReplica:
         """Returns the leader, once there is one."""
         async with asyncio.timeout(60):
             while not (leaders := [replica for replica in self.replicas if replica.leader.is_leader]):  # noqa: ASYNC110

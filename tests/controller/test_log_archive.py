@@ -12,7 +12,7 @@ from launcher.log_archive.interface import ArchivedPod, LogKey
 from launcher.store.interface import EVENTS, FRAMEWORKS, PODS, MergePatch, Object
 from tests.controller.harness import RecordingStore, run_controller, wait_for_state
 from tests.controller.simulation.faults import Faults
-from tests.controller.simulation.logs import FaultyArchive, LogRequest, SimulatedLogs, log_line
+from tests.controller.simulation.logs import FaultyArchive, SimulatedLogRequest, SimulatedLogs, log_line
 from tests.controller.simulation.scenarios import a_framework, a_role
 from tests.controller.simulation.virtual_time import run
 from tests.eventually import eventually
@@ -21,7 +21,7 @@ LIMIT = 30.0
 POD = "f-w-0"
 
 
-class Rig:
+class LogArchiveHarness:
     """A store, the logs of its pods, and an archive whose faults a test sets."""
 
     def __init__(self, **faults: Any) -> None:
@@ -86,7 +86,7 @@ def a_retried_role(tasks: int = 1) -> Object:
 
 def test_the_log_of_a_retried_task_is_stored_before_its_pod_is_deleted() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiveHarness()
         await rig.submit(a_retried_role())
         async with run_controller(rig.store, code=1, log_copier=rig.copier):
             uid = await rig.wait_for_pod()
@@ -103,7 +103,7 @@ def test_the_log_of_a_retried_task_is_stored_before_its_pod_is_deleted() -> None
 
 def test_each_container_causes_one_log_request_and_one_write() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiveHarness()
         await rig.submit(a_role("w", 5, retries=1))
         async with run_controller(rig.store, code=1, log_copier=rig.copier):
             await wait_for_state(rig.store, "Completed", timeout_seconds=600)
@@ -129,7 +129,7 @@ def test_each_container_causes_one_log_request_and_one_write() -> None:
 )
 def test_a_retry_waits_for_a_broken_archive_for_the_limit_and_no_longer(faults: dict[str, float]) -> None:
     async def scenario() -> None:
-        rig = Rig(**faults)
+        rig = LogArchiveHarness(**faults)
         await rig.submit(a_retried_role())
         async with run_controller(rig.store, code=210, log_copier=rig.copier):
             uid = await rig.wait_for_pod()
@@ -146,7 +146,7 @@ def test_a_retry_waits_for_a_broken_archive_for_the_limit_and_no_longer(faults: 
 
 def test_a_broken_archive_is_reported_by_one_event_per_framework_and_cause() -> None:
     async def scenario() -> None:
-        rig = Rig(archive_hangs=1.0)
+        rig = LogArchiveHarness(archive_hangs=1.0)
         await rig.submit(a_role("w", 20, retries=2), retries=1)
         async with run_controller(rig.store, code=1, log_copier=rig.copier):
             await wait_for_state(rig.store, "Completed", timeout_seconds=3600)
@@ -164,7 +164,7 @@ def test_a_broken_archive_is_reported_by_one_event_per_framework_and_cause() -> 
 
 def test_a_slow_archive_delays_a_retry_until_the_log_is_stored() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiveHarness()
         respond = rig.archive.create
 
         async def slow(key: LogKey, text: bytes) -> bool:
@@ -188,7 +188,7 @@ def test_a_slow_archive_delays_a_retry_until_the_log_is_stored() -> None:
 
 def test_a_call_that_hangs_is_repeated_within_the_limit() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiveHarness()
         respond, calls = rig.archive.create, []
 
         async def hang_once(key: LogKey, text: bytes) -> bool:
@@ -212,7 +212,7 @@ def test_a_call_that_hangs_is_repeated_within_the_limit() -> None:
 
 def test_a_task_that_waits_for_the_archive_does_not_delay_another() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiveHarness()
         respond = rig.archive.create
 
         async def hang_for_the_first(key: LogKey, text: bytes) -> bool:
@@ -236,7 +236,7 @@ def test_a_task_that_waits_for_the_archive_does_not_delay_another() -> None:
 
 def test_the_log_of_a_stopped_task_is_followed_to_its_end_and_delays_nothing() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiveHarness()
         await rig.submit(a_role("w", 1))
         async with run_controller(rig.store, seconds=1000, log_copier=rig.copier):
             uid = await rig.wait_for_pod()
@@ -247,7 +247,7 @@ def test_the_log_of_a_stopped_task_is_followed_to_its_end_and_delays_nothing() -
             assert await deleted_at - stopped_at < 1.0
             await wait_for_state(rig.store, "Completed")
             await asyncio.sleep(5)
-            assert rig.logs.requests == [LogRequest(POD, "c", follow=True)]
+            assert rig.logs.requests == [SimulatedLogRequest(POD, "c", follow=True)]
             assert rig.stored(uid) == log_line(uid) + log_line("the end")
 
     run(scenario())
@@ -255,7 +255,7 @@ def test_the_log_of_a_stopped_task_is_followed_to_its_end_and_delays_nothing() -
 
 def test_the_log_of_a_pod_that_another_client_deletes_is_stored() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiveHarness()
         await rig.submit(a_retried_role())
         async with run_controller(rig.store, seconds=1000, log_copier=rig.copier):
             uid = await rig.wait_for_pod()
@@ -271,7 +271,7 @@ def test_the_log_of_a_pod_that_another_client_deletes_is_stored() -> None:
 
 def test_after_a_restart_a_stored_log_is_neither_read_nor_stored_again() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiveHarness()
         rig.store.fail = lambda verb, kind, _: (
             Unavailable("down") if (verb, kind) == ("delete", PODS) else None
         )
@@ -292,7 +292,7 @@ def test_after_a_restart_a_stored_log_is_neither_read_nor_stored_again() -> None
 
 def test_after_a_restart_a_log_that_is_not_stored_is_stored_before_the_deletion() -> None:
     async def scenario() -> None:
-        rig = Rig(archive_hangs=1.0)
+        rig = LogArchiveHarness(archive_hangs=1.0)
         await rig.submit(a_retried_role())
         async with run_controller(rig.store, code=210, log_copier=rig.copier):
             uid = await rig.wait_for_pod()
@@ -309,7 +309,7 @@ def test_after_a_restart_a_log_that_is_not_stored_is_stored_before_the_deletion(
 
 def test_a_write_whose_response_is_lost_is_not_repeated_with_effect() -> None:
     async def scenario() -> None:
-        rig = Rig(archive_lost_responses=0.5)
+        rig = LogArchiveHarness(archive_lost_responses=0.5)
         await rig.submit(a_role("w", 10, retries=1))
         async with run_controller(rig.store, code=1, log_copier=rig.copier):
             await wait_for_state(rig.store, "Completed", timeout_seconds=600)
@@ -325,7 +325,7 @@ def test_a_write_whose_response_is_lost_is_not_repeated_with_effect() -> None:
 
 def test_pods_that_are_kept_are_archived_when_the_archive_is_back() -> None:
     async def scenario() -> None:
-        rig = Rig(archive_errors=1.0)
+        rig = LogArchiveHarness(archive_errors=1.0)
         await rig.submit(a_role("w", 1))
         async with run_controller(rig.store, log_copier=rig.copier):
             await wait_for_state(rig.store, "Completed")
@@ -343,7 +343,7 @@ def test_pods_that_are_kept_are_archived_when_the_archive_is_back() -> None:
 
 def test_a_framework_whose_time_to_live_has_passed_waits_for_its_logs() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiveHarness()
         await rig.submit(a_role("w", 3), ttlSecondsAfterFinished=0)
         async with run_controller(rig.store, log_copier=rig.copier):
 
@@ -359,7 +359,7 @@ def test_a_framework_whose_time_to_live_has_passed_waits_for_its_logs() -> None:
 
 def test_without_permission_to_read_logs_nothing_waits() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiveHarness()
 
         def forbidden(*args: Any, **options: Any) -> Any:
             raise Forbidden("pods/log is forbidden")
@@ -383,7 +383,7 @@ def test_without_permission_to_read_logs_nothing_waits() -> None:
 
 def test_a_pod_without_a_grace_period_is_archived_before_it_is_deleted() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiveHarness()
         role = a_role("w", 1)
         role["task"]["pod"]["spec"]["terminationGracePeriodSeconds"] = 0
         await rig.submit(role)
@@ -392,7 +392,7 @@ def test_a_pod_without_a_grace_period_is_archived_before_it_is_deleted() -> None
             await rig.store.patch(FRAMEWORKS, "default", "f", MergePatch({"spec": {"executionType": "Stop"}}))
             await wait_for_state(rig.store, "Completed")
 
-            assert rig.logs.requests == [LogRequest(POD, "c")]
+            assert rig.logs.requests == [SimulatedLogRequest(POD, "c")]
             assert (rig.stored(uid) or b"").startswith(log_line(uid))
 
     run(scenario())

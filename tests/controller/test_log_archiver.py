@@ -16,7 +16,7 @@ from launcher.core.owner_references import controller_reference
 from launcher.core.spec import PodName
 from launcher.log_archive.interface import ArchivedPod, LogKey
 from launcher.store.interface import Key, Object
-from tests.controller.simulation.logs import LogRequest, log_line
+from tests.controller.simulation.logs import SimulatedLogRequest, log_line
 from tests.controller.simulation.virtual_time import run
 from tests.eventually import eventually
 from tests.log_archive.memory_archive import MemoryArchive
@@ -58,15 +58,15 @@ def a_pod(
 
 DELETED: Object = {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30}
 
-Reader = Callable[[LogRequest], AsyncIterator[bytes]]
+Reader = Callable[[SimulatedLogRequest], AsyncIterator[bytes]]
 
 
-class Rig:
+class LogArchiverHarness:
     """An archiver on a source of logs that a test defines, and what it has reported."""
 
     def __init__(self, read: Reader | None = None, *, tail_bytes: int = 4096) -> None:
         self.read = read or self._whole_log
-        self.requests: list[LogRequest] = []
+        self.requests: list[SimulatedLogRequest] = []
         self.archive = MemoryArchive()
         self.copier = ContainerLogCopier(self, self.archive, LogArchiveOptions(tail_bytes, LIMIT))
         self.events: list[ObjectEvent] = []
@@ -77,14 +77,14 @@ class Rig:
             on_deletable=lambda framework, pod: self.notified.append((framework, pod)),
         )
 
-    async def _whole_log(self, request: LogRequest) -> AsyncIterator[bytes]:
+    async def _whole_log(self, request: SimulatedLogRequest) -> AsyncIterator[bytes]:
         yield log_line(f"{request.container} {'previous' if request.previous else 'current'}")
 
     @asynccontextmanager
     async def open_log(
         self, namespace: str, pod: str, container: str, *, previous: bool, follow: bool, tail_lines: int
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        request = LogRequest(pod, container, previous, follow)
+        request = SimulatedLogRequest(pod, container, previous, follow)
         self.requests.append(request)
         await asyncio.sleep(0.01)
         yield self.read(request)
@@ -118,12 +118,12 @@ async def chunks(*texts: bytes, error: Exception | None = None) -> AsyncIterator
 
 def test_every_terminated_container_is_archived_also_while_others_run() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiverHarness()
         async with rig.running():
             rig.observe(a_pod(a_status(state=RUNNING), a_status("side", ENDED), init=a_status("init", ENDED)))
             await asyncio.sleep(1)
 
-        assert rig.requests == [LogRequest(KEY[1], "init"), LogRequest(KEY[1], "side")]
+        assert rig.requests == [SimulatedLogRequest(KEY[1], "init"), SimulatedLogRequest(KEY[1], "side")]
         assert rig.stored("init") == log_line("init current")
         assert rig.stored("side") == log_line("side current")
         assert rig.stored("main") is None
@@ -133,7 +133,7 @@ def test_every_terminated_container_is_archived_also_while_others_run() -> None:
 
 def test_each_restart_of_a_container_is_archived_once() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiverHarness()
         async with rig.running():
             rig.observe(a_pod(a_status(state=RUNNING)))
             for pod in (
@@ -154,7 +154,7 @@ def test_each_restart_of_a_container_is_archived_once() -> None:
 
 def test_a_run_whose_log_was_replaced_by_those_of_later_runs_is_lost_without_delay() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiverHarness()
         rig.observe(a_pod(a_status(state=ENDED)))
         rig.observe(a_pod(a_status(state=RUNNING, restarts=2, last=ENDED)))
         async with rig.running():
@@ -168,9 +168,9 @@ def test_a_run_whose_log_was_replaced_by_those_of_later_runs_is_lost_without_del
 
 def test_a_log_that_is_read_while_its_container_restarts_is_read_again() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiverHarness()
 
-        async def read(request: LogRequest) -> AsyncIterator[bytes]:
+        async def read(request: SimulatedLogRequest) -> AsyncIterator[bytes]:
             if not request.previous:
                 rig.observe(a_pod(a_status(state=RUNNING, restarts=1, last=ENDED)))
                 yield log_line("of the next run")
@@ -188,9 +188,9 @@ def test_a_log_that_is_read_while_its_container_restarts_is_read_again() -> None
 
 def test_a_followed_log_that_ends_too_early_is_followed_again() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiverHarness()
 
-        async def read(_: LogRequest) -> AsyncIterator[bytes]:
+        async def read(_: SimulatedLogRequest) -> AsyncIterator[bytes]:
             yield log_line("hello")
             if len(rig.requests) == 2:
                 raise Unavailable("connection lost")
@@ -212,9 +212,9 @@ def test_a_followed_log_that_ends_too_early_is_followed_again() -> None:
 
 def test_an_interrupted_log_of_a_container_that_has_ended_is_read_without_following() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiverHarness()
 
-        async def read(request: LogRequest) -> AsyncIterator[bytes]:
+        async def read(request: SimulatedLogRequest) -> AsyncIterator[bytes]:
             yield log_line("hello")
             if request.follow:
                 rig.observe(a_pod(a_status(state=ENDED), **DELETED))
@@ -233,7 +233,7 @@ def test_an_interrupted_log_of_a_container_that_has_ended_is_read_without_follow
 
 def test_the_log_of_a_pod_that_replaced_another_is_not_stored_as_that_of_the_other() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiverHarness()
         rig.observe(a_pod(a_status(state=RUNNING), **DELETED))
         async with rig.running():
             await asyncio.sleep(0.005)  # the request is sent
@@ -251,7 +251,7 @@ def test_the_log_of_a_pod_that_replaced_another_is_not_stored_as_that_of_the_oth
 
 def test_an_empty_log_is_stored_also_if_its_pod_was_replaced() -> None:
     async def scenario() -> None:
-        rig = Rig(lambda _: chunks())
+        rig = LogArchiverHarness(lambda _: chunks())
         rig.observe(a_pod(a_status(state=RUNNING), **DELETED))
         async with rig.running():
             await asyncio.sleep(0.005)
@@ -273,7 +273,7 @@ def test_an_empty_log_is_stored_also_if_its_pod_was_replaced() -> None:
 )
 def test_a_log_that_does_not_exist_delays_nothing(error: Exception, fault: ArchiveFault) -> None:
     async def scenario() -> None:
-        rig = Rig(lambda _: chunks(error=error))
+        rig = LogArchiverHarness(lambda _: chunks(error=error))
         async with rig.running():
             rig.observe(a_pod(a_status(), phase="Failed"))
             assert not rig.is_deletable()
@@ -288,7 +288,7 @@ def test_a_log_that_does_not_exist_delays_nothing(error: Exception, fault: Archi
 
 def test_a_bug_concerns_one_log_and_delays_nothing() -> None:
     async def scenario() -> None:
-        rig = Rig(lambda _: chunks(error=ZeroDivisionError()))
+        rig = LogArchiverHarness(lambda _: chunks(error=ZeroDivisionError()))
         async with rig.running():
             rig.observe(a_pod(a_status(), phase="Failed"))
             await asyncio.sleep(1)
@@ -304,7 +304,7 @@ def test_a_bug_concerns_one_log_and_delays_nothing() -> None:
 
 def test_a_deletion_is_allowed_when_all_logs_are_stored_or_the_limit_has_passed() -> None:
     async def scenario() -> None:
-        rig = Rig(lambda _: chunks(error=Unavailable("no kubelet")))
+        rig = LogArchiverHarness(lambda _: chunks(error=Unavailable("no kubelet")))
         loop = asyncio.get_running_loop()
         async with rig.running():
             rig.observe(a_pod(a_status(), a_status("side"), phase="Failed"))
@@ -324,11 +324,11 @@ def test_a_deletion_is_allowed_when_all_logs_are_stored_or_the_limit_has_passed(
 
 def test_an_urgent_log_does_not_wait_for_others() -> None:
     async def scenario() -> None:
-        async def read(request: LogRequest) -> AsyncIterator[bytes]:
+        async def read(request: SimulatedLogRequest) -> AsyncIterator[bytes]:
             await asyncio.sleep(1000 if request.pod != KEY[1] else 0)
             yield log_line("hello")
 
-        rig = Rig(read)
+        rig = LogArchiverHarness(read)
         async with rig.running():
             for number in range(40):
                 pod = a_pod(a_status(), phase="Succeeded", uid=f"other-{number}", name=f"other-{number}")
@@ -347,12 +347,12 @@ def test_an_urgent_log_does_not_wait_for_others() -> None:
 
 def test_a_container_that_ends_before_it_is_followed_does_not_wait_for_others() -> None:
     async def scenario() -> None:
-        async def read(request: LogRequest) -> AsyncIterator[bytes]:
+        async def read(request: SimulatedLogRequest) -> AsyncIterator[bytes]:
             await asyncio.sleep(1000 if request.pod == "other" else 0)
             yield log_line("hello")
 
         # So large that one log is followed at a time.
-        rig = Rig(read, tail_bytes=128 * 1024 * 1024)
+        rig = LogArchiverHarness(read, tail_bytes=128 * 1024 * 1024)
         async with rig.running():
             other = a_pod(a_status(state=RUNNING), uid="other", name="other", **DELETED)
             rig.archiver.on_pod_upsert(("default", "other"), other)
@@ -369,7 +369,7 @@ def test_a_container_that_ends_before_it_is_followed_does_not_wait_for_others() 
 
 def test_pods_of_other_owners_are_ignored() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiverHarness()
         async with rig.running():
             rig.observe(a_pod(a_status(), phase="Failed", ownerReferences=[]))
             await asyncio.sleep(1)
@@ -382,7 +382,7 @@ def test_pods_of_other_owners_are_ignored() -> None:
 
 def test_a_running_pod_with_a_grace_period_is_deletable_at_once() -> None:
     async def scenario() -> None:
-        rig = Rig()
+        rig = LogArchiverHarness()
         rig.observe(a_pod(a_status(state=RUNNING), init=a_status("init", ENDED)))
 
         assert rig.is_deletable()

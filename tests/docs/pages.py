@@ -20,7 +20,7 @@ _INLINE = re.compile(r"`[^`\n]*`")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class CodeBlock:
     """A fenced block, with the comment on the line before it."""
 
     comment: str
@@ -33,11 +33,11 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(PROJECT))
 
 
-def blocks(page: Path, *languages: str) -> Iterator[Block]:
+def blocks(page: Path, *languages: str) -> Iterator[CodeBlock]:
     """The fenced blocks of these languages, in order."""
     for comment, language, text in _BLOCK.findall(page.read_text()):
         if language in languages:
-            yield Block(comment, language, text)
+            yield CodeBlock(comment, language, text)
 
 
 def prose(page: Path) -> str:

@@ -22,7 +22,7 @@ import pytest
 
 from docs.generate.terminal import COMMAND, PICTURE, record, texts
 from launcher.cli.main import make_parser
-from tests.docs.pages import PAGES, PROJECT, Block, blocks, inline_code, name_of
+from tests.docs.pages import PAGES, PROJECT, CodeBlock, blocks, inline_code, name_of
 from tests.eventually import until
 from tests.local.server import FRAMEWORKS, Server
 
@@ -51,7 +51,7 @@ SKIPPED_EXAMPLES = {
 TIMEOUT_SECONDS = 120
 
 
-def commands(block: Block) -> list[tuple[str, list[str]]]:
+def commands(block: CodeBlock) -> list[tuple[str, list[str]]]:
     """Each command of the block with the lines that it should print."""
     found: list[tuple[str, list[str]]] = []
     continued = False
@@ -70,7 +70,7 @@ def commands(block: Block) -> list[tuple[str, list[str]]]:
     return found
 
 
-def is_executed(block: Block) -> bool:
+def is_executed(block: CodeBlock) -> bool:
     return not block.comment.startswith("not run: ") and block.comment != HELP_EXAMPLE
 
 
@@ -82,7 +82,7 @@ WITH_KUBECTL = [
 ]
 
 
-class Terminal:
+class DocumentationTerminal:
     """A directory with what a checkout of the project holds, in which a launcher is installed and one serves."""
 
     def __init__(self, directory: Path, server: Server) -> None:
@@ -142,14 +142,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def terminal(tmp_path: Path, server: Server) -> Iterator[Terminal]:
-    terminal = Terminal(tmp_path, server)
+def terminal(tmp_path: Path, server: Server) -> Iterator[DocumentationTerminal]:
+    terminal = DocumentationTerminal(tmp_path, server)
     yield terminal
     terminal.end()
 
 
 @pytest.mark.parametrize("page", EXECUTED, ids=name_of)
-def test_the_commands_of_a_page_print_the_output_that_it_shows(page: Path, terminal: Terminal) -> None:
+def test_the_commands_of_a_page_print_the_output_that_it_shows(
+    page: Path, terminal: DocumentationTerminal
+) -> None:
     for block in blocks(page, "console", "sh", "yaml"):
         kind, _, value = block.comment.partition(": ")
         if block.language == "yaml":
@@ -184,7 +186,7 @@ def _single_spaced(line: str) -> str:
     return re.sub(r" +", " ", line.rstrip())
 
 
-def test_the_examples_of_the_help_texts_work(terminal: Terminal, server: Server) -> None:
+def test_the_examples_of_the_help_texts_work(terminal: DocumentationTerminal, server: Server) -> None:
     (terminal.directory / "tfjob.yaml").symlink_to(PROJECT / "examples/migrate/tfjob.yaml")
     examples = [
         command.partition(" in ~/")[0]
@@ -224,7 +226,7 @@ def framework_for(command: str, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("page", WITH_KUBECTL, ids=name_of)
-def test_the_commands_with_kubectl_work(page: Path, terminal: Terminal, programs: Path) -> None:
+def test_the_commands_with_kubectl_work(page: Path, terminal: DocumentationTerminal, programs: Path) -> None:
     terminal.add_to_path(programs)
     for block in blocks(page, "console", "sh"):
         if block.comment == NEEDS_KUBECTL:

@@ -48,7 +48,7 @@ class FuzzFailure(AssertionError):
 
 
 @dataclass(slots=True)
-class Outcome:
+class CampaignOutcome:
     """The counts of a campaign."""
 
     statuses: Counter[int] = field(default_factory=Counter)
@@ -73,7 +73,7 @@ class Campaign:
         config = directory / "config.yaml"
         config.write_text(_CONFIG.format(directory=directory / "shared"))
         (directory / "shared").mkdir()
-        self.outcome = Outcome()
+        self.outcome = CampaignOutcome()
         self._server = Server(directory, "--config", str(config))
         self._env = {"LAUNCHER_TEST": str(self._server.data)}
         self._seed = seed
@@ -202,7 +202,7 @@ class Campaign:
         )
 
 
-def campaign(directory: Path, seed: int, batches: int, requests: int, seconds: float) -> Outcome:
+def campaign(directory: Path, seed: int, batches: int, requests: int, seconds: float) -> CampaignOutcome:
     """Runs *batches* of that many *requests*, at most for so many *seconds*. Raises FuzzFailure."""
     ends = time.monotonic() + seconds
     running = Campaign(directory, seed)

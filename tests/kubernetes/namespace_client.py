@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import orjson
 
 from tests.builders import Json
-from tests.cluster.audit import Request
+from tests.cluster.audit import AuditedRequest
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.pods import end_annotations
 from tests.eventually import TIMEOUT_SECONDS, until
@@ -141,7 +141,7 @@ class NamespaceClient:
 
     # Requests of the launcher.
 
-    def launcher_requests(self, verb: str, resource: str, subresource: str = "") -> list[Request]:
+    def launcher_requests(self, verb: str, resource: str, subresource: str = "") -> list[AuditedRequest]:
         """Returns such requests of the launcher in this namespace since this view was created."""
         return [
             request

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.cluster.audit import Request
+from tests.cluster.audit import AuditedRequest
 from tests.kubernetes.account import BASE, LAUNCHER_NAME, LAUNCHER_NAMESPACE
 from tests.kubernetes.launcher import USER_AGENT
 
@@ -25,7 +25,7 @@ class Permission:
         parts = (self.verb, f"{self.group}/{self.resource}".lstrip("/"), self.name)
         return " ".join(filter(None, parts)) + (f" in {self.namespace}" if self.namespace else "")
 
-    def covers(self, request: Request) -> bool:
+    def covers(self, request: AuditedRequest) -> bool:
         """Whether this permits the request."""
         resource = "/".join(filter(None, (request.resource, request.subresource)))
         return (
@@ -53,7 +53,7 @@ def launcher_permissions() -> frozenset[Permission]:
     return permissions(BASE / "rbac.yaml", BASE / "rbac-certificate.yaml")
 
 
-def unpermitted(granted: Iterable[Permission], requests: Iterable[Request]) -> set[str]:
+def unpermitted(granted: Iterable[Permission], requests: Iterable[AuditedRequest]) -> set[str]:
     """Returns requests without a permission, as text."""
     granted = list(granted)
     return {
@@ -63,7 +63,7 @@ def unpermitted(granted: Iterable[Permission], requests: Iterable[Request]) -> s
     }
 
 
-def rejected(requests: Iterable[Request]) -> set[str]:
+def rejected(requests: Iterable[AuditedRequest]) -> set[str]:
     """
     Returns requests that were never permitted, as text: a starting API server rejects everything.
 
@@ -76,7 +76,7 @@ def rejected(requests: Iterable[Request]) -> set[str]:
     return {text for text, allowed in permitted.items() if not allowed}
 
 
-def launcher_requests(requests: Iterable[Request]) -> list[Request]:
+def launcher_requests(requests: Iterable[AuditedRequest]) -> list[AuditedRequest]:
     """Returns the requests of its service account."""
     identity = (f"system:serviceaccount:{LAUNCHER_NAMESPACE}:{LAUNCHER_NAME}", USER_AGENT, "")
     return [

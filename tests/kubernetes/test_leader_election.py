@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.builders import a_framework, a_role
-from tests.cluster.audit import Request
+from tests.cluster.audit import AuditedRequest
 from tests.cluster.client import MERGE_PATCH
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.pods import path
@@ -56,7 +56,7 @@ class LauncherPair:
         )
         return time.monotonic() - start
 
-    def requests(self, user: User | None = None, since: int | None = None) -> list[Request]:
+    def requests(self, user: User | None = None, since: int | None = None) -> list[AuditedRequest]:
         """The requests of one launcher, or of both."""
         names = {each.name for each in ([user] if user else self.users)}
         return [request for request in self.cluster.audit.since(since or self.mark) if request.user in names]

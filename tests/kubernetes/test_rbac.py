@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.builders import Json, a_framework, a_role
-from tests.cluster.audit import Request
+from tests.cluster.audit import AuditedRequest
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.users import User, kubeconfig
 from tests.eventually import until
@@ -188,7 +188,7 @@ def test_the_default_user_roles_include_frameworks(
     assert not _is_allowed(cluster, user, Permission("list", group, "frameworks"))
 
 
-def _succeeded(request: Request) -> bool:
+def _succeeded(request: AuditedRequest) -> bool:
     """Whether a permitted request had its effect. Simulated nodes have no logs."""
     return request.status < 300 or (request.subresource == "log" and request.allowed)
 

@@ -67,7 +67,7 @@ class InlineExecutor(ThreadPoolExecutor):
         return future
 
 
-class FaultyStore(MemoryStore):
+class FaultyMemoryStore(MemoryStore):
     """Counts the writes of pod statuses; with ``random``, writes fail randomly."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -111,7 +111,7 @@ class NodeAgentHarness:
         loop = asyncio.get_running_loop()
         self.clock: Callable[[], float] = lambda: BEGIN + loop.time()
         self.data, self._backoff = data, backoff
-        self.store = FaultyStore(self.clock)
+        self.store = FaultyMemoryStore(self.clock)
         self.runtime = FakeRuntime(self.clock)
         self.logs = FakeContainerLogs(data / "logs")
         self.nfs: dict[str, Path] = {}

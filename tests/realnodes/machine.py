@@ -8,12 +8,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.cluster.processes import Running
+from tests.cluster.processes import RunningProcess
 from tests.cluster.versions import PROJECT
 from tests.eventually import TIMEOUT_SECONDS
 
 
-class Machine:
+class NodeMachine:
     """Runs programs until it is switched off or the tests end, even if they are killed."""
 
     def __init__(
@@ -50,7 +50,9 @@ class Machine:
         #: The pid of its first process outside.
         self.pid = _children(self._process.pid)[0]
 
-    def start(self, argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> Running:
+    def start(
+        self, argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None
+    ) -> RunningProcess:
         """Starts a process in the machine. Raises OSError if it has ended already."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -61,7 +63,7 @@ class Machine:
         inside = int(self._process.stdout.readline())
         for pid in _children(self.pid):
             if _name_inside(pid) == inside:
-                return Running(pid, log)
+                return RunningProcess(pid, log)
         raise OSError(f"{argv[0]} has ended on {self.name}:\n{log.read_text()}")
 
     def run(self, *argv: str) -> str:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TextIO
 
 from tests.cluster.build import CACHE
-from tests.realnodes.machine import Machine
+from tests.realnodes.machine import NodeMachine
 
 _CLAIMS = CACHE / "networks"
 _BLOCKS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class AddressBlock:
     """A subnet of 198.19.0.0/16, which is reserved for benchmarks."""
 
     number: int
@@ -50,14 +50,14 @@ class Network:
 
     def __init__(self, directory: Path) -> None:
         self.block, self._claim = _free_block()
-        self._switch = Machine("switch", directory)
+        self._switch = NodeMachine("switch", directory)
         self._switch.run("ip", "link", "add", "bridge", "type", "bridge")
         self._switch.run("ip", "link", "set", "bridge", "up")
         self._connect_port(self.block.interface, "here")
         _ip("addr", "add", f"{self.block.host_address}/24", "dev", self.block.interface)
         _ip("link", "set", self.block.interface, "up")
 
-    def add_node(self, node: Machine, number: int) -> None:
+    def add_node(self, node: NodeMachine, number: int) -> None:
         """Sets the node's address, and the routes of all others to its pods."""
         block, port = self.block, f"node{number}"
         _ip(
@@ -75,7 +75,7 @@ class Network:
         node.run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
         _ip("route", "add", block.pods(number), "via", block.node(number))
 
-    def connect(self, node: Machine, other: int) -> None:
+    def connect(self, node: NodeMachine, other: int) -> None:
         """Adds the route to the pods of another node."""
         node.run("ip", "route", "add", self.block.pods(other), "via", self.block.node(other))
 
@@ -89,11 +89,11 @@ class Network:
         self._switch.run("ip", "link", "set", port, "master", "bridge", "up")
 
 
-def _free_block() -> tuple[Block, TextIO]:
+def _free_block() -> tuple[AddressBlock, TextIO]:
     """An unused subnet, and the file that is locked for it."""
     _CLAIMS.mkdir(parents=True, exist_ok=True)
     for number in range(_BLOCKS):
-        block, claim = Block(number), (_CLAIMS / str(number)).open("w")
+        block, claim = AddressBlock(number), (_CLAIMS / str(number)).open("w")
         try:
             fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cluster.processes import Running
+from tests.cluster.processes import RunningProcess
 from tests.eventually import TIMEOUT_SECONDS, until
 from tests.realnodes import cgroups, configuration
-from tests.realnodes.machine import Machine
+from tests.realnodes.machine import NodeMachine
 
 #: Replaces mount(8): its last two arguments are the source and the target.
 _MOUNT = """#!/bin/bash
@@ -30,7 +30,7 @@ class Node:
         self.data = directory / "data"
         for path in (directory / "var", self.data, self._settings / "cni"):
             path.mkdir(parents=True)
-        self.machine = Machine(
+        self.machine = NodeMachine(
             name,
             directory,
             shown={"/var": directory / "var", "/data": self.data},
@@ -38,8 +38,8 @@ class Node:
         )
         self._exports: dict[str, str] = {}
         self._kubelet_command: Sequence[str] = ()
-        self._kubelet: Running | None = None
-        self._runtime: Running | None = None
+        self._kubelet: RunningProcess | None = None
+        self._runtime: RunningProcess | None = None
 
     def start_runtime(self, pods: str) -> None:
         """Starts containerd with the pod network *pods*, and waits until it responds."""
@@ -143,7 +143,7 @@ class Node:
         """The log of the program."""
         return self._log(program).read_text(errors="replace")
 
-    def _start(self, program: str, argv: Sequence[str], path: str = "") -> Running:
+    def _start(self, program: str, argv: Sequence[str], path: str = "") -> RunningProcess:
         env = {"PATH": path or "/usr/sbin:/usr/bin:/sbin:/bin"}
         return self.machine.start(argv, log=self._log(program), env=env)
 

@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.processes import Running
+from tests.cluster.processes import RunningProcess
 from tests.cluster.versions import PROJECT
 from tests.eventually import until
 from tests.realnodes import cgroups
-from tests.realnodes.machine import Machine
+from tests.realnodes.machine import NodeMachine
 from tests.realnodes.networks import Network
 from tests.realnodes.prepare import missing_requirement
 
 #: A test run that never ends: a network, a machine, and an orphaned process in it.
 TESTS = """
 import pathlib, sys, time
-from tests.realnodes.machine import Machine
+from tests.realnodes.machine import NodeMachine
 from tests.realnodes.networks import Network
 directory = pathlib.Path(sys.argv[1])
 network = Network(directory / "switch")
-machine = Machine("box", directory / "box")
+machine = NodeMachine("box", directory / "box")
 network.add_node(machine, 1)
 machine.run("sh", "-c", "setsid sleep 600 >/dev/null 2>&1 &")
 sleeping = machine.start(["/bin/sleep", "600"], log=directory / "log")
@@ -39,10 +39,10 @@ def _possible() -> None:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
+def machine(tmp_path: Path) -> Iterator[NodeMachine]:
     (tmp_path / "data").mkdir()
     (tmp_path / "panic").write_text("0\n")
-    machine = Machine(
+    machine = NodeMachine(
         "box",
         tmp_path / "box",
         shown={"/data": tmp_path / "data"},
@@ -52,20 +52,20 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     machine.switch_off()
 
 
-def test_a_machine_has_its_own_processes_network_and_name(machine: Machine) -> None:
+def test_a_machine_has_its_own_processes_network_and_name(machine: NodeMachine) -> None:
     assert machine.run("hostname") == "box\n"
     assert machine.run("cat", "/proc/1/comm") == Path(f"/proc/{machine.pid}/comm").read_text()
     assert [line.split(":")[1].strip() for line in machine.run("ip", "-o", "link").splitlines()] == ["lo"]
     assert machine.run("ls", "/run") == ""
 
 
-def test_a_directory_is_mounted_only_at_its_target(machine: Machine, tmp_path: Path) -> None:
+def test_a_directory_is_mounted_only_at_its_target(machine: NodeMachine, tmp_path: Path) -> None:
     machine.run("sh", "-c", "echo hello >/data/file")
 
     assert (tmp_path / "data" / "file").read_text() == "hello\n"
 
 
-def test_kernel_wide_settings_cannot_be_changed_in_a_machine(machine: Machine, tmp_path: Path) -> None:
+def test_kernel_wide_settings_cannot_be_changed_in_a_machine(machine: NodeMachine, tmp_path: Path) -> None:
     before = Path("/proc/sys/kernel/panic").read_text()
 
     machine.run("sh", "-c", "echo 12 >/proc/sys/kernel/panic")
@@ -74,7 +74,7 @@ def test_kernel_wide_settings_cannot_be_changed_in_a_machine(machine: Machine, t
     assert Path("/proc/sys/kernel/panic").read_text() == before
 
 
-def test_a_process_in_a_machine_has_an_id_outside(machine: Machine, tmp_path: Path) -> None:
+def test_a_process_in_a_machine_has_an_id_outside(machine: NodeMachine, tmp_path: Path) -> None:
     process = machine.start(["/bin/sleep", "600"], log=tmp_path / "log")
     name = Path(f"/proc/{process.pid}/comm")
     until(lambda: name.read_text() == "sleep\n" or None, "it sleeps")
@@ -107,7 +107,7 @@ def test_killed_tests_leave_no_processes(tmp_path: Path) -> None:
     with tests:
         assert tests.stdout is not None
         sleeping, first, group, interface = tests.stdout.readline().split()
-        processes = [Running(int(pid), tmp_path / "log") for pid in (sleeping, first)]
+        processes = [RunningProcess(int(pid), tmp_path / "log") for pid in (sleeping, first)]
         assert cgroups.exists(group)
 
         tests.kill()

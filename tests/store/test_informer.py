@@ -151,7 +151,7 @@ def test_a_handler_cannot_be_added_to_a_running_informer() -> None:
     run(scenario())
 
 
-class CountingStore(SimulatedStore):
+class CountingSimulatedStore(SimulatedStore):
     """Records the kinds that are watched, each time a watch starts."""
 
     def __init__(self, random: Random) -> None:
@@ -174,7 +174,7 @@ class CountingStore(SimulatedStore):
 
 def test_components_with_shared_informers_watch_each_kind_once() -> None:
     async def scenario() -> None:
-        store = CountingStore(Random(1))
+        store = CountingSimulatedStore(Random(1))
         informers = SharedInformers(store)
         events = EventRecorder(store, store.clock)
         parts = (

@@ -28,7 +28,7 @@ MODULES = (
 WALL = ("store/kubernetes/",)
 
 
-class Machine:
+class MachineClocks:
     """A machine whose wall clock can be set."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Machine:
 
 @pytest.mark.parametrize("jump", [-HOUR, HOUR, -1e9], ids=["set back", "set forward", "set back for years"])
 def test_a_pause_keeps_its_length_when_the_clock_is_set(jump: float) -> None:
-    machine = Machine()
+    machine = MachineClocks()
     clock = machine.clock()
     due = clock() + 30.0
 
@@ -56,14 +56,14 @@ def test_a_pause_keeps_its_length_when_the_clock_is_set(jump: float) -> None:
 
 
 def test_the_first_time_is_that_of_the_machine() -> None:
-    machine = Machine()
+    machine = MachineClocks()
 
     assert machine.clock()() == machine.wall
 
 
 @pytest.mark.parametrize("jump", [-HOUR, HOUR], ids=["set back", "set forward"])
 def test_the_back_off_of_a_container_starts_when_its_exit_is_observed(jump: float) -> None:
-    machine = Machine()
+    machine = MachineClocks()
     clock = machine.clock()
     machine.wall += jump
     # The shim is a process of its own and reads the wall clock.

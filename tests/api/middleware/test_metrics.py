@@ -39,7 +39,7 @@ def sample_name(name: str, /, **labels: str) -> str:
     return f"{name}{{{inside}}}" if inside else name
 
 
-class Clock:
+class RequestClock:
     """A clock that a test sets."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Clock:
         return self.now
 
 
-def measured(metrics: Metrics, clock: Clock) -> web.Application:
+def measured(metrics: Metrics, clock: RequestClock) -> web.Application:
     """Pods that take a fifth of a second to list, and of which one is missing."""
 
     async def pods(request: web.Request) -> web.StreamResponse:
@@ -67,13 +67,13 @@ def measured(metrics: Metrics, clock: Clock) -> web.Application:
 
 
 @asynccontextmanager
-async def counted(clock: Clock) -> AsyncIterator[Client]:
+async def counted(clock: RequestClock) -> AsyncIterator[Client]:
     async with running(measured(Metrics(SharedInformers(memory_store()), clock), clock)) as server:
         yield server.client
 
 
 async def test_requests_are_counted_by_verb_resource_and_code() -> None:
-    async with counted(Clock()) as client:
+    async with counted(RequestClock()) as client:
         await client.get(PATH)
         await client.get(PATH)
         await client.get(f"{PATH}/a")
@@ -85,7 +85,7 @@ async def test_requests_are_counted_by_verb_resource_and_code() -> None:
 
 
 async def test_durations_are_counted_in_cumulative_buckets() -> None:
-    async with counted(Clock()) as client:
+    async with counted(RequestClock()) as client:
         await client.get(PATH)
         found = await samples(client)
 
@@ -98,7 +98,7 @@ async def test_durations_are_counted_in_cumulative_buckets() -> None:
 
 
 async def test_labels_do_not_contain_client_input() -> None:
-    async with counted(Clock()) as client:
+    async with counted(RequestClock()) as client:
         for path in ("/nowhere", "/api/v1/made-up", f"{PATH}/a/made-up", "/apis/made.up/v1/pods"):
             await client.get(path)
         await client.call("BREW", PATH)
@@ -180,7 +180,7 @@ async def test_created_changed_and_deleted_objects_are_counted() -> None:
     metrics = Metrics(informers)
     for kind, name in ((FRAMEWORKS, "a"), (PODS, "p"), (PODS, "q"), (CONFIG_MAPS, "c")):
         await store.create(kind, an_object(kind, name))
-    async with running(measured(metrics, Clock())) as server:
+    async with running(measured(metrics, RequestClock())) as server:
         task = asyncio.create_task(informers.run())
         try:
             await wait_for_sample(server, 'launcher_store_objects{resource="pods"}', 2)
@@ -209,7 +209,7 @@ async def test_an_undefined_state_is_counted_as_unknown() -> None:
     await store.create(PODS, an_object(PODS, "p"))
     made_up = MergePatch({"status": {"phase": 'x"} 1\nfake 2'}})
     await store.patch(PODS, "default", "p", made_up, subresource="status")
-    async with running(measured(metrics, Clock())) as server:
+    async with running(measured(metrics, RequestClock())) as server:
         task = asyncio.create_task(informers.run())
         try:
             await wait_for_sample(server, 'launcher_pods{phase="Unknown"}', 1)
@@ -218,7 +218,7 @@ async def test_an_undefined_state_is_counted_as_unknown() -> None:
 
 
 async def test_process_metrics_are_shown() -> None:
-    async with counted(Clock()) as client:
+    async with counted(RequestClock()) as client:
         found = await samples(client)
 
     assert found["process_resident_memory_bytes"] > 1_000_000
@@ -231,7 +231,7 @@ async def test_process_metrics_are_shown() -> None:
 async def observing() -> AsyncIterator[Client]:
     """A server whose metrics observe the runtime."""
     metrics = Metrics()
-    app = measured(metrics, Clock())
+    app = measured(metrics, RequestClock())
     app.cleanup_ctx.append(metrics.observe_runtime)
     async with running(app) as server:
         yield server.client
@@ -301,21 +301,21 @@ async def test_the_versions_of_the_launcher_and_of_python_are_shown() -> None:
 
 async def test_measurements_are_not_recorded_after_the_server_has_stopped() -> None:
     metrics = Metrics()
-    app = measured(metrics, Clock())
+    app = measured(metrics, RequestClock())
     app.cleanup_ctx.append(metrics.observe_runtime)
     async with running(app):
         pass
 
     instrumentation.reconcile_retried("framework", "Conflict")
 
-    async with running(measured(metrics, Clock())) as server:
+    async with running(measured(metrics, RequestClock())) as server:
         assert not [
             name for name in await samples(server.client) if name.startswith("workqueue_retries_total{")
         ]
 
 
 async def test_no_two_samples_have_the_same_labels() -> None:
-    async with counted(Clock()) as client:
+    async with counted(RequestClock()) as client:
         body = (await client.get("/metrics")).body.decode()
 
     names = [line.rpartition(" ")[0] for line in body.splitlines() if not line.startswith("#")]

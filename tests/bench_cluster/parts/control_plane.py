@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.cluster.build import is_built, programs_of
 from tests.cluster.components import Component
 from tests.cluster.controlplane import ControlPlane
-from tests.cluster.processes import Running
+from tests.cluster.processes import RunningProcess
 from tests.cluster.versions import chosen
 
 #: The controllers of a controller-manager: all but Jobs, or only Jobs.
@@ -25,7 +25,7 @@ class BenchControlPlane(ControlPlane):
             f"Kubernetes {chosen()} is not built: python -m tests.cluster.build does it, once"
         )
         super().__init__(directory, programs_of(chosen()), durable=True)
-        self._jobs: Running | None = None
+        self._jobs: RunningProcess | None = None
 
     def start(self) -> None:
         arguments = list(self._arguments[Component.CONTROLLER_MANAGER])

@@ -17,7 +17,7 @@ from tests.eventually import TIMEOUT_SECONDS
 Capture = pytest.CaptureFixture[str]
 
 
-class FakeApiServer:
+class FakeExecServer:
     """Serves one job, whose container prints its command, repeats its input and exits with code 3."""
 
     def __init__(self) -> None:
@@ -65,8 +65,8 @@ class FakeApiServer:
 
 
 @pytest.fixture
-def api_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeApiServer]:
-    fake = FakeApiServer()
+def api_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeExecServer]:
+    fake = FakeExecServer()
     monkeypatch.setenv("LAUNCHER_SERVER", fake.url)
     monkeypatch.setenv("HOME", str(tmp_path))
     yield fake
@@ -85,7 +85,7 @@ def standard_input(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_attach_passes_on_input_output_and_exit_code(
-    api_server: FakeApiServer, standard_input: None, capfdbinary: pytest.CaptureFixture[bytes]
+    api_server: FakeExecServer, standard_input: None, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     assert main(["arena", "attach", "tf", "--", "cat", "-v"]) == 3
 
@@ -98,7 +98,7 @@ def test_attach_passes_on_input_output_and_exit_code(
 
 
 def test_without_a_command_attach_starts_a_shell_in_the_given_instance(
-    api_server: FakeApiServer, standard_input: None, capfdbinary: pytest.CaptureFixture[bytes]
+    api_server: FakeExecServer, standard_input: None, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     assert main(["arena", "attach", "tf", "-i", "tf-ps-0", "-c", "side"]) == 3
 

@@ -12,7 +12,7 @@ from launcher.cli.arena.jobs import ArenaJobSummary, newest_first
 from launcher.cli.main import main
 from launcher.store.interface import FRAMEWORKS, NODES, PODS, MergePatch
 from tests.builders import a_framework, a_role
-from tests.cli.conftest import Command
+from tests.cli.conftest import BackgroundCommand
 from tests.cli.in_memory_launcher import InMemoryLauncher
 from tests.eventually import eventually
 
@@ -238,7 +238,7 @@ def test_38_logs_during_code_sync_are_those_of_the_init_container(
 
 def test_logs_are_followed_to_the_end(job: InMemoryLauncher, capsys: Capture) -> None:
     write(job, "tf-dist-worker-0", "tensorflow", "first")
-    following = Command("arena", "logs", "-f", "tf-dist")
+    following = BackgroundCommand("arena", "logs", "-f", "tf-dist")
     job.until_watched("pods", 1)
     write(job, "tf-dist-worker-0", "tensorflow", "last")
     job.call(job.logs.write("tf-dist-worker-0", job.uid("tf-dist-worker-0"), "tensorflow", ended=True))

@@ -2,7 +2,7 @@ import pytest
 
 from launcher.cli.main import main
 from tests.builders import a_framework, a_role
-from tests.cli.conftest import Command
+from tests.cli.conftest import BackgroundCommand
 from tests.cli.in_memory_launcher import InMemoryLauncher
 
 Capture = pytest.CaptureFixture[str]
@@ -96,7 +96,7 @@ def test_delete_waits_for_the_deletion_with_wait(server: InMemoryLauncher, capsy
 
     assert main(["delete", "one"]) == 0
     finalizers = server.get("one")["metadata"]["finalizers"]
-    command = Command("delete", "two", "--wait")
+    command = BackgroundCommand("delete", "two", "--wait")
     server.remove_framework("two")
 
     assert finalizers == ["foregroundDeletion"]

@@ -9,7 +9,7 @@ from launcher.cli.main import main
 from launcher.core.planning.options import PlannerOptions
 from launcher.core.planning.retry import RetryBackoff
 from tests.builders import a_framework, a_pod_template, a_role
-from tests.cli.conftest import Command, Served
+from tests.cli.conftest import BackgroundCommand, Served
 from tests.cli.in_memory_launcher import InMemoryLauncher
 from tests.cli.terminals import Piped, Terminal, launcher
 
@@ -186,7 +186,7 @@ def test_logs_that_do_not_exist_are_reported(
 
 def test_following_continues_with_tasks_that_start_later(mnist: InMemoryLauncher, capsys: Capture) -> None:
     mnist.run("mnist-worker-0", "before")
-    command = Command("logs", "mnist", "-f")
+    command = BackgroundCommand("logs", "mnist", "-f")
     mnist.until_watched("pods", 1)
     mnist.write("mnist-worker-0", "meanwhile")
     mnist.run("mnist-worker-1", "later")
@@ -215,7 +215,7 @@ def test_following_continues_with_later_attempts(server: InMemoryLauncher, capsy
     role["task"]["retryPolicy"] = {"maxRetryCount": 1}
     server.create(a_framework(role))
     server.run("mnist-worker-0", "first try")
-    command = Command("logs", "mnist", "worker/0", "-f")
+    command = BackgroundCommand("logs", "mnist", "worker/0", "-f")
     server.until_watched("pods", 1)
     server.end("mnist-worker-0", 137, "killed")
     server.run("mnist-worker-0", "second try")
@@ -231,7 +231,7 @@ def test_following_ends_with_the_framework_while_a_pod_is_running(
     server.create(a_framework(a_role(tasks=2), cleanPodPolicy="None"))
     server.run("mnist-worker-0", "I stay")
     server.run("mnist-worker-1")
-    command = Command("logs", "mnist", "-f")
+    command = BackgroundCommand("logs", "mnist", "-f")
     server.until_watched("pods", 1)
     server.end("mnist-worker-1", 1, "I fail")
 
@@ -274,7 +274,7 @@ def test_no_line_is_lost_or_repeated_when_the_server_restarts(
 
 def test_tail_does_not_cut_what_is_written_later(mnist: InMemoryLauncher, capsys: Capture) -> None:
     mnist.run("mnist-worker-0", "one", "two", "three")
-    command = Command("logs", "mnist", "-f", "--tail", "1")
+    command = BackgroundCommand("logs", "mnist", "-f", "--tail", "1")
     mnist.until_watched("pods", 1)
     mnist.run("mnist-worker-1", "four", "five")
     mnist.end("mnist-worker-1", 1)

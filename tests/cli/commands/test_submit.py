@@ -8,7 +8,7 @@ import yaml
 
 from launcher.cli.main import main
 from tests.builders import a_framework, a_role
-from tests.cli.conftest import Command
+from tests.cli.conftest import BackgroundCommand
 from tests.cli.in_memory_launcher import InMemoryLauncher
 from tests.cli.terminals import PROJECT
 
@@ -129,7 +129,7 @@ def test_submit_wait_prints_the_result(
 ) -> None:
     (tmp_path / "f.json").write_bytes(orjson.dumps(a_framework(a_role(tasks=1))))
 
-    command = Command("submit", "--wait", str(tmp_path / "f.json"))
+    command = BackgroundCommand("submit", "--wait", str(tmp_path / "f.json"))
     server.run("mnist-worker-0")
     server.end("mnist-worker-0", code)
 

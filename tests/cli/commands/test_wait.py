@@ -4,7 +4,7 @@ import pytest
 
 from launcher.cli.main import main
 from tests.builders import a_framework, a_role
-from tests.cli.conftest import Command
+from tests.cli.conftest import BackgroundCommand
 from tests.cli.in_memory_launcher import InMemoryLauncher
 from tests.cli.terminals import Piped
 
@@ -30,7 +30,7 @@ def mnist(server: InMemoryLauncher) -> InMemoryLauncher:
 def test_wait_exits_when_the_condition_is_met_or_cannot_be_met(
     condition: str, exit_code: int, expected: int, mnist: InMemoryLauncher, capsys: Capture
 ) -> None:
-    command = Command("wait", "mnist", "--for", condition)
+    command = BackgroundCommand("wait", "mnist", "--for", condition)
     mnist.run("mnist-worker-0")
     if condition == "Running":
         mnist.until("mnist", "AttemptRunning")
@@ -70,7 +70,8 @@ def test_a_timeout_is_explained_by_the_most_important_finding(
 
 
 def test_wait_ends_when_the_framework_is_deleted(mnist: InMemoryLauncher, capsys: Capture) -> None:
-    for_deletion, for_success = Command("wait", "mnist", "--for", "deleted"), Command("wait", "mnist")
+    for_deletion = BackgroundCommand("wait", "mnist", "--for", "deleted")
+    for_success = BackgroundCommand("wait", "mnist")
     mnist.until_watched("frameworks", 2)
     main(["delete", "mnist"])
     mnist.remove_framework("mnist")

@@ -53,7 +53,7 @@ class DiscoveryServer:
         return {"resources": [{"name": plural} for plural in self.api[name]]}
 
 
-class Clock:
+class DiscoveryClock:
     now = 1000.0
 
     def __call__(self) -> float:
@@ -95,13 +95,13 @@ class Clock:
     ],
 )
 async def test_backends_are_discovered_by_their_resources(api: Api, expected: AvailableBackends) -> None:
-    discovery = BackendDiscovery(DiscoveryServer(api).discover, Clock())
+    discovery = BackendDiscovery(DiscoveryServer(api).discover, DiscoveryClock())
 
     assert await discovery.available_backends() == expected
 
 
 async def test_a_discovery_is_cached_for_five_minutes() -> None:
-    server, clock = DiscoveryServer({}), Clock()
+    server, clock = DiscoveryServer({}), DiscoveryClock()
     discovery = BackendDiscovery(server.discover, clock)
     await discovery.available_backends()
     requests = len(server.paths)
@@ -117,7 +117,7 @@ async def test_a_discovery_is_cached_for_five_minutes() -> None:
 
 async def test_backends_are_discovered_again_after_an_invalidation() -> None:
     server = DiscoveryServer(_VOLCANO)
-    discovery = BackendDiscovery(server.discover, Clock())
+    discovery = BackendDiscovery(server.discover, DiscoveryClock())
     await discovery.available_backends()
     server.api = _SCHEDULER_PLUGINS
 
@@ -135,7 +135,7 @@ async def test_a_group_that_is_removed_during_the_discovery_is_not_available() -
             return groups
         raise NotServed(path)
 
-    assert await BackendDiscovery(discover, Clock()).available_backends() == AvailableBackends()
+    assert await BackendDiscovery(discover, DiscoveryClock()).available_backends() == AvailableBackends()
 
 
 _ALL = AvailableBackends((native.V1ALPHA2, volcano.BACKEND, scheduler_plugins.BACKEND), "v1beta2")

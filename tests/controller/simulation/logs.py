@@ -25,7 +25,7 @@ def log_line(text: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class LogRequest:
+class SimulatedLogRequest:
     """A request for a log."""
 
     pod: str
@@ -39,13 +39,13 @@ class SimulatedLogs:
 
     def __init__(self, store: SimulatedStore, faults: Faults, random: Random) -> None:
         self._store, self._faults, self._random = store, faults, random
-        self.requests: list[LogRequest] = []
+        self.requests: list[SimulatedLogRequest] = []
 
     @asynccontextmanager
     async def open_log(
         self, namespace: str, pod: str, container: str, *, previous: bool, follow: bool, tail_lines: int
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        self.requests.append(LogRequest(pod, container, previous, follow))
+        self.requests.append(SimulatedLogRequest(pod, container, previous, follow))
         await asyncio.sleep(0.01)
         if self._faults.occurs("log_errors", self._random):
             raise Unavailable("simulated: the kubelet does not respond")

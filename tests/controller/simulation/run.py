@@ -36,19 +36,19 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseOutcome:
     """The final version of the store and the final time, by which runs are compared."""
 
     version: int
     seconds: float
 
 
-def run(case: Case) -> Outcome:
+def run(case: Case) -> CaseOutcome:
     """Runs the case. Raises InvariantViolation."""
     return virtual_time.run(_run(case))
 
 
-async def _run(case: Case) -> Outcome:
+async def _run(case: Case) -> CaseOutcome:
     random = Random(str(case))
     store = SimulatedStore(random)
     auditor = Auditor()
@@ -109,7 +109,7 @@ async def _run(case: Case) -> Outcome:
         )
     frameworks, pods = await store.list(FRAMEWORKS), await store.list(PODS)
     auditor.check_end(list(frameworks.items), list(pods.items), store.clock(), options)
-    return Outcome(pods.version, asyncio.get_running_loop().time())
+    return CaseOutcome(pods.version, asyncio.get_running_loop().time())
 
 
 def _recording(auditor: Auditor, failures: list[Exception]) -> Callable[..., None]:

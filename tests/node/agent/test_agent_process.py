@@ -34,7 +34,7 @@ from tests.node.killable import an_agent, open_store
 LIMIT = 30.0
 
 
-class Machine:
+class ProcessNode:
     """A node agent with a process runtime."""
 
     def __init__(self, data: Path, store: SqliteStore, runtime: ProcessRuntime) -> None:
@@ -75,13 +75,13 @@ class Machine:
 
 
 @pytest.fixture
-async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
+async def machine(tmp_path: Path) -> AsyncIterator[ProcessNode]:
     data = tmp_path / "data"
     data.mkdir()
     async with open_store(data) as store:
         runtime = await ProcessRuntime.open(data, images={}, clock=time)
         await store.create(NODES, a_node(address="127.0.0.1"))
-        yield Machine(data, store, runtime)
+        yield ProcessNode(data, store, runtime)
         await runtime.close(stop_shim=True)
 
 
@@ -89,7 +89,7 @@ def script(text: str, name: str = "main", **more: object) -> Object:
     return a_container(name, "sh", "-c", text, **more)
 
 
-async def test_volumes_are_mounted_at_their_mount_paths(machine: Machine, tmp_path: Path) -> None:
+async def test_volumes_are_mounted_at_their_mount_paths(machine: ProcessNode, tmp_path: Path) -> None:
     export, host = tmp_path / "export", tmp_path / "host"
     export.mkdir()
     host.mkdir()
@@ -138,7 +138,7 @@ async def test_volumes_are_mounted_at_their_mount_paths(machine: Machine, tmp_pa
 
 
 async def test_the_environment_is_that_of_the_pod_and_not_of_the_launcher(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: ProcessNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAUNCHER_SECRET", "hush")
     env = [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
@@ -153,7 +153,7 @@ async def test_the_environment_is_that_of_the_pod_and_not_of_the_launcher(
     assert "LAUNCHER_SECRET" not in names
 
 
-async def test_a_failed_container_is_restarted_and_its_message_is_in_the_status(machine: Machine) -> None:
+async def test_a_failed_container_is_restarted_and_its_message_is_in_the_status(machine: ProcessNode) -> None:
     volumes = [{"name": "v", "emptyDir": {}}]
     container = script(
         "echo try; test -e /v/second || { touch /v/second; exit 3; }",
@@ -169,7 +169,7 @@ async def test_a_failed_container_is_restarted_and_its_message_is_in_the_status(
     assert (last["exitCode"], last["message"]) == (3, "try\n")
 
 
-async def test_a_missing_program_is_reported(machine: Machine) -> None:
+async def test_a_missing_program_is_reported(machine: ProcessNode) -> None:
     async with machine.agent():
         await machine.store.create(PODS, a_pod("p", a_container("main", "no-such-program")))
         done = await machine.when("p", phase("Failed"))
@@ -177,7 +177,7 @@ async def test_a_missing_program_is_reported(machine: Machine) -> None:
     assert state(done)["terminated"]["reason"] == "StartError"
 
 
-async def test_a_deleted_pod_is_signalled_and_leaves_nothing(machine: Machine) -> None:
+async def test_a_deleted_pod_is_signalled_and_leaves_nothing(machine: ProcessNode) -> None:
     container = script("trap 'echo caught; exit 0' TERM; echo up; while :; do sleep 0.05; done")
     async with machine.agent():
         await machine.store.create(PODS, a_pod("p", container))
@@ -192,7 +192,7 @@ async def test_a_deleted_pod_is_signalled_and_leaves_nothing(machine: Machine) -
     assert state(last)["terminated"]["exitCode"] == 0
 
 
-async def test_a_pod_with_a_missing_host_path_waits_for_it(machine: Machine, tmp_path: Path) -> None:
+async def test_a_pod_with_a_missing_host_path_waits_for_it(machine: ProcessNode, tmp_path: Path) -> None:
     path = tmp_path / "late"
     volumes = [{"name": "v", "hostPath": {"path": str(path), "type": "Directory"}}]
     async with machine.agent():
@@ -209,7 +209,7 @@ async def test_a_pod_with_a_missing_host_path_waits_for_it(machine: Machine, tmp
     )
 
 
-async def test_a_server_is_ready_when_its_probe_succeeds(machine: Machine) -> None:
+async def test_a_server_is_ready_when_its_probe_succeeds(machine: ProcessNode) -> None:
     port = unused_port()
     server = a_container(
         "main",
@@ -233,7 +233,7 @@ async def test_a_server_is_ready_when_its_probe_succeeds(machine: Machine) -> No
     assert ready["status"] == "True"
 
 
-async def test_logs_are_retained_until_the_framework_is_deleted(machine: Machine) -> None:
+async def test_logs_are_retained_until_the_framework_is_deleted(machine: ProcessNode) -> None:
     framework = await machine.create(FRAMEWORKS, "f", spec={})
     owner = {
         "apiVersion": FRAMEWORKS.api_version,
@@ -258,7 +258,7 @@ async def test_logs_are_retained_until_the_framework_is_deleted(machine: Machine
     assert kept
 
 
-async def test_containers_continue_without_the_agent_and_are_recovered(machine: Machine) -> None:
+async def test_containers_continue_without_the_agent_and_are_recovered(machine: ProcessNode) -> None:
     async with machine.agent():
         gate = machine.data / "gate"
         waiting = f"until [ -e {gate} ]; do sleep 0.05; done; exit 4"

@@ -24,7 +24,15 @@ from launcher.store.interface import (
 )
 from launcher.store.selectors import EVERYTHING, Selector
 from tests.eventually import eventually
-from tests.node.harness import FaultyStore, NodeAgentHarness, a_container, a_pod, in_virtual_time, phase, runs
+from tests.node.harness import (
+    FaultyMemoryStore,
+    NodeAgentHarness,
+    a_container,
+    a_pod,
+    in_virtual_time,
+    phase,
+    runs,
+)
 
 
 def owned(framework: str = "f") -> Object:
@@ -337,7 +345,7 @@ def test_files_outlive_the_launcher_and_are_removed_with_the_last_pod(tmp_path: 
     in_virtual_time(scenario, tmp_path)
 
 
-class StoreWithoutServiceEvents(FaultyStore):
+class StoreWithoutServiceEvents(FaultyMemoryStore):
     """Never yields changes of Services."""
 
     async def watch(  # type: ignore[override]  # an iterator all the same

@@ -87,7 +87,7 @@ class _Mounted:
     read_only: bool = False
 
 
-class Container:
+class MountedContainer:
     """The container's files after the executed steps. Raises AssertionError where the kernel would fail."""
 
     def __init__(self, machine: FakeMachine) -> None:

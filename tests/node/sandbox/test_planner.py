@@ -25,7 +25,7 @@ from launcher.node.sandbox.mount_steps import (
 )
 from launcher.node.sandbox.planner import InvalidMount, plan
 from launcher.node.shim.mounts import _RootBuilder
-from tests.node.sandbox.mount_model import DIR, Container, FakeMachine, below
+from tests.node.sandbox.mount_model import DIR, FakeMachine, MountedContainer, below
 
 NAMES = st.sampled_from("abc")
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map(lambda names: "/" + "/".join(names))
@@ -72,7 +72,7 @@ def test_every_mount_is_visible_at_its_target_and_other_files_stay(
     tree: dict[str, str], mounts: list[Mount], overlays: bool, read_only_root: bool
 ) -> None:
     machine = a_machine(tree)
-    container = Container(machine)
+    container = MountedContainer(machine)
 
     container.run(plan_or_reject(machine, mounts, overlays=overlays, read_only_root=read_only_root))
 
@@ -116,7 +116,7 @@ def test_hidden_paths_are_not_visible(
 ) -> None:
     base = {"/a": DIR, "/a/b": DIR, "/a/b/c": "file", "/dev/null": "file"}
     machine = a_machine(tree | base, image)
-    container = Container(machine)
+    container = MountedContainer(machine)
 
     overlaid = Path("/image") if image else None
     container.run(plan_or_reject(machine, mounts, image=overlaid, overlays=overlays, hidden=[hidden]))
@@ -162,7 +162,7 @@ def test_every_file_of_an_image_is_visible_and_other_files_stay(
     tree: dict[str, str], image: dict[str, str], overlays: bool
 ) -> None:
     machine = a_machine(tree, image)
-    container = Container(machine)
+    container = MountedContainer(machine)
 
     container.run(plan(machine, image=Path("/image"), overlays=overlays))
 
@@ -187,7 +187,7 @@ def test_an_image_and_mounts_are_planned_for_any_links_and_nothing_is_created_ou
     tree: dict[str, str], image: dict[str, str], mounts: list[Mount], overlays: bool
 ) -> None:
     machine = a_machine(tree, image)
-    container = Container(machine)
+    container = MountedContainer(machine)
 
     container.run(plan_or_reject(machine, mounts, image=Path("/image"), overlays=overlays))
 
@@ -197,7 +197,7 @@ def test_an_image_and_mounts_are_planned_for_any_links_and_nothing_is_created_ou
 
 def test_a_directory_of_an_image_may_be_a_link_on_the_machine() -> None:
     machine = a_machine({"/usr/bin/sh": "file", "/bin": "->usr/bin"}, {"/bin/tool": "file"})
-    container = Container(machine)
+    container = MountedContainer(machine)
 
     container.run(plan(machine, image=Path("/image")))
 
@@ -207,7 +207,7 @@ def test_a_directory_of_an_image_may_be_a_link_on_the_machine() -> None:
 
 def test_a_directory_of_an_image_replaces_a_file_of_the_image_that_is_reached_through_a_link() -> None:
     machine = a_machine({"/c/b": "->/b"}, {"/b/a/b": "file", "/b/a/c": "file", "/c/b/a/b/d": "file"})
-    container = Container(machine)
+    container = MountedContainer(machine)
 
     container.run(plan(machine, image=Path("/image"), overlays=True))
 

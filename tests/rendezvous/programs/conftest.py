@@ -8,7 +8,7 @@ from typing import Protocol
 import pytest
 
 from tests.rendezvous.programs.fake_launcher import FakeLauncher, FakeResponse, run_fake_launcher
-from tests.rendezvous.programs.image import SHELLS, Image, an_image
+from tests.rendezvous.programs.image import SHELLS, ProgramImage, an_image
 
 
 class StartLauncher(Protocol):
@@ -16,7 +16,7 @@ class StartLauncher(Protocol):
 
 
 class MakeImage(Protocol):
-    def __call__(self, *tools: str, shell: str = "sh") -> Image: ...
+    def __call__(self, *tools: str, shell: str = "sh") -> ProgramImage: ...
 
 
 @pytest.fixture

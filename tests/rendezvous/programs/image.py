@@ -31,7 +31,7 @@ echo $(($({date} +%s) + skipped))
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ProgramImage:
     """A shell, its search path and its working directory."""
 
     shell: Path
@@ -65,7 +65,7 @@ class Image:
         return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
 
-def an_image(directory: Path, *tools: str, shell: str = "sh") -> Image:
+def an_image(directory: Path, *tools: str, shell: str = "sh") -> ProgramImage:
     """An image with these tools. Skips the test, with a message, if this machine does not have one of them."""
     path, work_dir = directory / "bin", directory / "work"
     path.mkdir(parents=True)
@@ -79,7 +79,7 @@ def an_image(directory: Path, *tools: str, shell: str = "sh") -> Image:
             _install_fake(path, tool.removeprefix("busybox "))
         else:
             (path / tool).symlink_to(_find(tool))
-    return Image(_find(shell), path, work_dir)
+    return ProgramImage(_find(shell), path, work_dir)
 
 
 def _find(tool: str) -> Path:

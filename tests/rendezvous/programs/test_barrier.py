@@ -11,7 +11,7 @@ from launcher.rendezvous.container_programs import program_text
 from tests.eventually import TIMEOUT_SECONDS
 from tests.rendezvous.programs.conftest import MakeImage, StartLauncher
 from tests.rendezvous.programs.fake_launcher import ATTEMPT_PATH, FakeLauncher, FakeResponse
-from tests.rendezvous.programs.image import HTTP_CLIENTS, Image
+from tests.rendezvous.programs.image import HTTP_CLIENTS, ProgramImage
 
 BARRIER = program_text("barrier.sh")
 FRAMEWORK = json.dumps({"kind": "Framework", "metadata": {"name": "mnist"}})
@@ -44,7 +44,7 @@ def barrier_with_short_limits() -> str:
     return changed
 
 
-def run(image: Image, launcher: FakeLauncher, **others: str) -> subprocess.CompletedProcess[str]:
+def run(image: ProgramImage, launcher: FakeLauncher, **others: str) -> subprocess.CompletedProcess[str]:
     return image.run(BARRIER, **environment(launcher, **others))
 
 

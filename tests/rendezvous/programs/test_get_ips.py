@@ -10,7 +10,7 @@ import pytest
 from launcher.rendezvous.container_programs import program_text
 from tests.rendezvous.programs.conftest import MakeImage, StartLauncher
 from tests.rendezvous.programs.fake_launcher import ATTEMPT_PATH, FakeLauncher, FakeResponse
-from tests.rendezvous.programs.image import HTTP_CLIENTS, Image
+from tests.rendezvous.programs.image import HTTP_CLIENTS, ProgramImage
 
 PRINT_HOSTS = ' && echo "$worker_hosts $ps_hosts"'
 #: Variables of every container of a Framework with two workers and one parameter server.
@@ -64,11 +64,13 @@ def pod_list(*items: dict[str, Any], indent: int | None = None) -> FakeResponse:
     return FakeResponse(200, json.dumps(obj, indent=indent, separators=None if indent else (",", ":")))
 
 
-def install(image: Image) -> None:
+def install(image: ProgramImage) -> None:
     (image.directory / "get_ips.sh").write_text(program_text("get_ips.sh"))
 
 
-def source(image: Image, then: str = PRINT_HOSTS, **variables: str) -> subprocess.CompletedProcess[str]:
+def source(
+    image: ProgramImage, then: str = PRINT_HOSTS, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Sources get_ips.sh in its directory, as the samples of the manual do."""
     install(image)
     return image.run(". ./get_ips.sh" + then, **variables)

@@ -15,7 +15,7 @@ from launcher.rendezvous.container_programs import IMAGE_COMMANDS, program_comma
 from tests.eventually import TIMEOUT_SECONDS
 from tests.rendezvous.programs.conftest import MakeImage, StartLauncher
 from tests.rendezvous.programs.fake_launcher import ATTEMPT_PATH, FakeLauncher, FakeResponse
-from tests.rendezvous.programs.image import HTTP_CLIENTS, Image
+from tests.rendezvous.programs.image import HTTP_CLIENTS, ProgramImage
 
 PROGRAM = program_command("rendezvous.sh")[2]
 FILES = {
@@ -27,7 +27,7 @@ COMPLETE = FakeResponse(200, "".join(f"==> {name} <==\n{text}" for name, text in
 MISSING = FakeResponse(202, '{"missing":["worker/1"],"message":"waiting for addresses of worker-1"}')
 
 
-def environment(launcher: FakeLauncher, image: Image, **others: str) -> dict[str, str]:
+def environment(launcher: FakeLauncher, image: ProgramImage, **others: str) -> dict[str, str]:
     """The environment of an init container; its mount path is created."""
     mount = image.directory / "configdir"
     mount.mkdir(exist_ok=True)
@@ -41,7 +41,7 @@ def environment(launcher: FakeLauncher, image: Image, **others: str) -> dict[str
     }
 
 
-def written_files(image: Image) -> dict[str, str]:
+def written_files(image: ProgramImage) -> dict[str, str]:
     """All files under the mount path, including hidden ones."""
     mount = image.directory / "configdir"
     return {str(path.relative_to(mount)): path.read_text() for path in mount.rglob("*") if path.is_file()}

@@ -17,7 +17,7 @@ from launcher.store.interface import FRAMEWORKS, DeleteOptions
 from tests.builders import a_role
 from tests.rendezvous.harness import KEY, NAMESPACE, some_tokens
 from tests.rendezvous.programs.conftest import MakeImage
-from tests.rendezvous.programs.image import Image
+from tests.rendezvous.programs.image import ProgramImage
 from tests.rendezvous.programs.test_barrier import barrier_with_short_limits
 from tests.rendezvous.test_handler import ServerHarness, serve
 
@@ -41,12 +41,12 @@ class ProgramHarness(ServerHarness):
             "FC_TASK_INDEX": index,
         }
 
-    async def run_barrier(self, image: Image, **others: str) -> subprocess.CompletedProcess[str]:
+    async def run_barrier(self, image: ProgramImage, **others: str) -> subprocess.CompletedProcess[str]:
         variables = {**await self.environment(), **others}
         return await asyncio.to_thread(image.run, barrier_with_short_limits(), **variables)
 
     async def run_init_container(
-        self, image: Image, task: str = "worker/0", **others: str
+        self, image: ProgramImage, task: str = "worker/0", **others: str
     ) -> subprocess.CompletedProcess[str]:
         """Runs the init container of the task; its files are in ``configdir``."""
         mount = image.directory / "configdir"

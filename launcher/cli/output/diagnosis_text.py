@@ -33,7 +33,7 @@ def diagnosis_text(diagnosis: Json) -> Iterator[str]:
 
 def top_finding(diagnosis: Json) -> str:
     """``FL-PEND-02: no node …``: the most important finding in one line; empty if there is none."""
-    findings = diagnosis["findings"]
+    findings = diagnosis.get("findings")
     return f"{findings[0]['id']}: {one_line(findings[0]['summary'])}" if findings else ""
 
 

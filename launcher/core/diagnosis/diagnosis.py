@@ -73,6 +73,8 @@ _REPEATED: Final = frozenset({causes.THROTTLED, causes.GANG_TIMEOUT, causes.ACTI
 #: Completions whose pods are deleted at the request of the user, without another attempt.
 _REQUESTED_ENDS: Final = frozenset({Code.STOP_FRAMEWORK_REQUESTED, Code.DELETE_TASK_REQUESTED})
 _STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
+#: Reasons of waiting containers whose message has the cause.
+_EXPLAINED_BY_MESSAGE: Final = IMAGE_REASONS | _STARTING
 
 #: Raised by the access to fields of wrong types. Pods come from other programs.
 _MALFORMED: Final = (TypeError, AttributeError, KeyError, IndexError, ValueError, StopIteration)
@@ -182,6 +184,7 @@ def _symptoms(context: Context, selector: DiagnosisScope | None) -> dict[Symptom
         gang_unplaced=gang_unplaced,
     )
     framework, pods = context.framework.name, context.pods
+    last, tasks = None, list[TaskReference]()
     for role in status.roles:
         name = role.name
         for task in role.tasks:
@@ -192,8 +195,11 @@ def _symptoms(context: Context, selector: DiagnosisScope | None) -> dict[Symptom
                 continue  # that its pods end is what was requested
             try:
                 symptom = symptoms.task(name, task, pod)
-                if symptom is not None:
-                    found.setdefault(symptom, []).append(TaskReference(name, task.index))
+                if symptom is None:
+                    continue
+                if symptom != last:
+                    last, tasks = symptom, found.setdefault(symptom, [])
+                tasks.append(TaskReference(name, task.index))
             except _MALFORMED:
                 found.setdefault((explain_malformed, name), []).append(TaskReference(name, task.index))
     return found
@@ -216,9 +222,9 @@ class _SymptomFinder:
         self._gang_unplaced = gang_unplaced
 
     def task(self, role: RoleName, task: TaskStatus, pod: Json | None) -> Symptom | None:
-        completion, state = task.attempt.completion, task.state
         if pod is not None and "deletionTimestamp" in pod["metadata"]:
             return self._deleted_pod(role, task, pod)
+        completion, state = task.attempt.completion, task.state
         if completion is not None and completion.failed:
             if completion.code in CONSEQUENCES:
                 return None
@@ -283,20 +289,21 @@ class _SymptomFinder:
 
     def _starting(self, role: RoleName, pod: Json, container: Json, *, is_init: bool) -> Symptom | None:
         state = container.get("state") or {}
-        if "running" in state:
+        if "waiting" not in state:
+            if "running" not in state:
+                return None
             if is_init and self._is_old(pod) and not is_sidecar(pod, container.get("name")):
                 return explain_init, role, container.get("name")
             return _restarted(role, container)
-        if "waiting" not in state:
-            return None
         waiting = state["waiting"] or {}
-        reason, message = waiting.get("reason") or "", waiting.get("message") or ""
-        if reason in _STARTING and not message:
-            # A container that waits for an earlier one has nothing to explain.
-            return (explain_creating, role) if self._is_old(pod) else None
-        if reason in IMAGE_REASONS or reason in _STARTING:
+        reason = waiting.get("reason") or ""
+        if reason not in _EXPLAINED_BY_MESSAGE:
+            return explain_waiting, role, container.get("name"), reason, _last_exit_code(container)
+        message = waiting.get("message") or ""
+        if message or reason not in _STARTING:
             return explain_waiting, role, reason, message
-        return explain_waiting, role, container.get("name"), reason, _last_exit_code(container)
+        # A container that waits for an earlier one has nothing to explain.
+        return (explain_creating, role) if self._is_old(pod) else None
 
     def _is_old(self, pod: Json) -> bool:
         created = pod["metadata"].get("creationTimestamp")

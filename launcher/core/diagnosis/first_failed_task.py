@@ -34,13 +34,11 @@ def failed_tasks(status: FrameworkStatus) -> Sequence[tuple[RoleName, TaskStatus
         (role.name, task)
         for role in status.roles
         for task in role.tasks
-        if task.state in _ENDED_STATES and _has_failed(task)
+        if (completion := task.attempt.completion) is not None
+        and completion.failed
+        and completion.code not in CONSEQUENCES
+        and task.state in _ENDED_STATES
     ]
-
-
-def _has_failed(task: TaskStatus) -> bool:
-    completion = task.attempt.completion
-    return completion is not None and completion.failed and completion.code not in CONSEQUENCES
 
 
 def first_failed_task(

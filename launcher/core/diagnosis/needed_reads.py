@@ -140,19 +140,29 @@ def _failed_task(
 
 def _log_of_restart(source: DiagnosisInput, selector: DiagnosisScope | None) -> LogReference | None:
     """The log of the first container that was restarted after a failure."""
-    for pod in source.pods:
-        status = as_object(pod.get("status"))
-        for field in ("initContainerStatuses", "containerStatuses"):
-            for container in map(as_object, as_list(status.get(field))):
-                if not container.get("restartCount") or not _is_selected(source, pod, selector):
-                    continue
-                last = as_object(as_object(container.get("lastState")).get("terminated"))
-                if not last.get("exitCode"):
-                    continue
-                if text(last.get("message")).strip():
-                    return None
-                # The current log of a container that waits is that of its last run.
-                previous = "running" in as_object(container.get("state"))
-                name = text(container.get("name"))
-                return LogReference(pod["metadata"]["name"], pod["metadata"]["uid"], name, previous)
+    for pod, container in _restarted_containers(source.pods):
+        last = as_object(as_object(container.get("lastState")).get("terminated"))
+        if not last.get("exitCode") or not _is_selected(source, pod, selector):
+            continue
+        if text(last.get("message")).strip():
+            return None
+        # The current log of a container that waits is that of its last run.
+        previous = "running" in as_object(container.get("state"))
+        name = text(container.get("name"))
+        return LogReference(pod["metadata"]["name"], pod["metadata"]["uid"], name, previous)
     return None
+
+
+def _restarted_containers(pods: Sequence[Json]) -> Iterator[tuple[Json, Json]]:
+    """The containers that were restarted, each after its pod. Called for every pod, so it calls little itself."""
+    for pod in pods:
+        status = pod.get("status")
+        if not isinstance(status, dict):
+            continue
+        for field in ("initContainerStatuses", "containerStatuses"):
+            containers = status.get(field)
+            if not isinstance(containers, list):
+                continue
+            for container in containers:
+                if isinstance(container, dict) and container.get("restartCount"):
+                    yield pod, container

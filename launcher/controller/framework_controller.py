@@ -310,8 +310,10 @@ class FrameworkController:
         state.requeue_due_retries(now)
         result = await self._plan_save_execute(state)
         while result is not None and ListPodsLive() in result.actions:
+            version = state.writer.version
             await self._pod_control.refresh_pods(state)
-            result = await self._plan_save_execute(state, pods_are_live=True)
+            # A status that another leader wrote during the list may name pods that were created after it.
+            result = await self._plan_save_execute(state, pods_are_live=state.writer.version == version)
         if result is not None and result.requeue_at is not None:
             delay = max(TIMER_TOLERANCE_SECONDS, result.requeue_at - self._clock())
             self._queue.add_after(state.key, min(delay, self._options.max_requeue_seconds))

@@ -7,6 +7,7 @@ import pytest
 
 from launcher.controller.framework_controller import FrameworkController
 from launcher.core.errors import Conflict, Forbidden, NotFound, OutcomeUnknown, Unavailable
+from launcher.core.names import PodIdentityKey
 from launcher.core.planning.planner import Planner
 from launcher.store.interface import (
     EVENTS,
@@ -16,9 +17,11 @@ from launcher.store.interface import (
     JsonPatch,
     MergePatch,
     Object,
+    Page,
     Propagation,
     ResourceKind,
 )
+from launcher.store.selectors import EVERYTHING, Selector
 from tests.controller.harness import (
     BY_CONTROLLER,
     RecordingStore,
@@ -484,5 +487,66 @@ def test_a_controller_can_be_stopped_before_its_informers_are_synced() -> None:
         controller.stop()
 
         await asyncio.wait_for(task, 10)
+
+    run(scenario())
+
+
+class OtherLeader(RecordingStore):
+    """A store with another launcher, which retries a task while this launcher lists the pods."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.audit = lambda *_: None  # the test writes in the order that suits it
+        #: Tasks that are retried after the store has read the pods of a Framework, before the launcher gets them.
+        self.tasks_to_retry: list[int] = []
+
+    async def list(
+        self,
+        kind: ResourceKind,
+        namespace: str | None = None,
+        selector: Selector = EVERYTHING,
+        *,
+        limit: int | None = None,
+        continue_token: str | None = None,
+    ) -> Page:
+        page = await super().list(kind, namespace, selector, limit=limit, continue_token=continue_token)
+        if kind is PODS and namespace is not None and self.tasks_to_retry:
+            await self.retry_task(self.tasks_to_retry.pop())
+            await asyncio.sleep(1)  # the launcher observes the status that was written
+        return page
+
+    async def retry_task(self, index: int) -> None:
+        """Replaces the pod of the task, and writes the status."""
+        pod = (await self.pods())[f"f-w-{index}"]
+        await self.delete(PODS, "default", f"f-w-{index}", DeleteOptions(grace=0))
+        labels = {**pod["metadata"]["labels"], PodIdentityKey.TASK_ATTEMPT_ID: "1"}
+        metadata = {
+            name: pod["metadata"][name] for name in ("name", "namespace", "annotations", "ownerReferences")
+        }
+        framework = await self.get(FRAMEWORKS, "default", "f")
+        task = framework["status"]["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"][index]
+        task["retryPolicyStatus"]["totalRetriedCount"] = 1
+        created = await self.create(PODS, {**pod, "metadata": {**metadata, "labels": labels}})
+        uid = created["metadata"]["uid"]
+        task["attemptStatus"] |= {"id": 1, "podUID": uid, "instanceUID": f"1_{uid}"}
+        await self.update_status(FRAMEWORKS, framework)
+
+
+def test_pods_listed_before_another_leader_wrote_the_status_are_not_its_pods() -> None:
+    async def scenario() -> None:
+        store = OtherLeader()
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2, fancy=True)))
+        async with run_controller(store, seconds=1000):
+            await wait_for_state(store, "AttemptRunning")
+            await asyncio.sleep(10)
+            # The watch of the launcher is late, so it lists the pods.
+            store.paused_watches.add(PODS)
+            store.tasks_to_retry.append(1)
+            await store.retry_task(0)
+            await asyncio.sleep(60)
+
+            assert store.tasks_to_retry == [], "the pods were listed"
+            tasks = (await store.status())["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"]
+            assert [task["retryPolicyStatus"]["totalRetriedCount"] for task in tasks] == [1, 1]
 
     run(scenario())

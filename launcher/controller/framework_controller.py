@@ -172,7 +172,12 @@ class FrameworkController:
         )
 
     def _new_log_archiver(self, copier: ContainerLogCopier, informers: SharedInformers) -> LogArchiver:
-        archiver = LogArchiver(copier, record=self._events.record, on_deletable=self._on_pod_deletable)
+        archiver = LogArchiver(
+            copier,
+            record=self._events.record,
+            read_pod_uid=self._read_pod_uid,
+            on_deletable=self._on_pod_deletable,
+        )
         informers.add_event_handler(
             PODS,
             EventHandlerFuncs(archiver.on_pod_upsert, archiver.on_pod_delete),
@@ -272,6 +277,13 @@ class FrameworkController:
         if state is not None:
             state.requeue_task(pod)
             self._queue.add(framework)
+
+    async def _read_pod_uid(self, key: Key) -> str | None:
+        try:
+            pod = await self._store.get(PODS, *key)
+        except NotFound:
+            return None
+        return str(pod["metadata"]["uid"])
 
     # Reconciling.
 

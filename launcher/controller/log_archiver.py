@@ -8,7 +8,7 @@ After a change of the leader, logs that are archived already are recognized.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from launcher.controller.log_copier import ArchiveFault, ContainerLogCopier, CopyFailed
@@ -97,15 +97,17 @@ class LogArchiver:
         copier: ContainerLogCopier,
         *,
         record: Callable[[Object, Iterable[ObjectEvent]], None],
+        read_pod_uid: Callable[[Key], Awaitable[str | None]],
         on_deletable: Callable[[Key, PodName], None],
     ) -> None:
         """
-        *record* records events of a Framework.
+        *record* records events of a Framework. *read_pod_uid* reads the uid of a pod from the store; None if there is
+        no such pod.
 
         *on_deletable* is called with a Framework and a pod that was not deletable, when that has to be checked again.
         """
         self._copier, self._counts = copier, copier.counts
-        self._record, self._on_deletable = record, on_deletable
+        self._record, self._read_pod_uid, self._on_deletable = record, read_pod_uid, on_deletable
         self._timeout = copier.options.timeout_seconds
         self._pods: dict[Key, _Pod] = {}
         #: Those to archive.
@@ -266,7 +268,7 @@ class LogArchiver:
                 run.key,
                 previous=current > run.key.restart,
                 follow_seconds=pod.grace_seconds if run.is_followed else None,
-                is_replaced=lambda: self._pods.get(pod.key, pod) is not pod,
+                is_replaced=lambda: self._is_replaced(run),
             )
             if run.is_followed:
                 # The end of the stream can also be that of a connection between servers.
@@ -275,6 +277,12 @@ class LogArchiver:
                     return text
             elif pod.restarts[container] == current:
                 return text
+
+    async def _is_replaced(self, run: _Run) -> bool:
+        """Returns whether another pod has the name. It is read, because the watch may be late."""
+        if self._pods.get(run.pod.key, run.pod) is not run.pod:
+            return True
+        return await self._read_pod_uid(run.pod.key) not in (None, run.key.pod.uid)
 
     def _handle_failure(self, run: _Run, failure: CopyFailed) -> None:
         self._counts.failures[failure.fault] += 1

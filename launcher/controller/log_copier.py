@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -94,12 +94,13 @@ class ContainerLogCopier:
         *,
         previous: bool,
         follow_seconds: float | None,
-        is_replaced: Callable[[], bool],
+        is_replaced: Callable[[], Awaitable[bool]],
     ) -> bytes:
         """
         Returns the end of the log; with *follow_seconds*, when the container has ended or after so long.
 
-        *is_replaced* returns whether another pod has the name: a log that is received then may be of that pod.
+        *is_replaced* returns whether another pod has the name: a log that is received then may be of that pod. It may
+        raise LauncherError.
         """
         tail, pod = LogTail(self.options.tail_bytes), key.pod
         try:
@@ -114,7 +115,7 @@ class ContainerLogCopier:
                     tail_lines=max_lines(self.options.tail_bytes),
                 ) as chunks,
             ):
-                may_be_of_another = is_replaced()
+                may_be_of_another = await is_replaced()
                 async for chunk in chunks:
                     tail.add(chunk)
         except (LauncherError, TimeoutError) as error:

@@ -71,9 +71,12 @@ class LogArchiverHarness:
         self.copier = ContainerLogCopier(self, self.archive, LogArchiveOptions(tail_bytes, LIMIT))
         self.events: list[ObjectEvent] = []
         self.notified: list[tuple[Key, PodName]] = []
+        #: The uid of the pod in the store.
+        self.stored_uid: str | None = None
         self.archiver = LogArchiver(
             self.copier,
             record=lambda _, events: self.events.extend(events),
+            read_pod_uid=self._read_pod_uid,
             on_deletable=lambda framework, pod: self.notified.append((framework, pod)),
         )
 
@@ -98,7 +101,12 @@ class LogArchiverHarness:
             task.cancel()
             await asyncio.wait([task])
 
+    async def _read_pod_uid(self, key: Key) -> str | None:
+        await asyncio.sleep(0.01)
+        return self.stored_uid
+
     def observe(self, pod: Object) -> None:
+        self.stored_uid = pod["metadata"]["uid"]
         self.archiver.on_pod_upsert(KEY, pod)
 
     def stored(self, container: str = "main", restart: int = 0, uid: str = "uid-1") -> bytes | None:
@@ -245,6 +253,20 @@ def test_the_log_of_a_pod_that_replaced_another_is_not_stored_as_that_of_the_oth
         assert [event.message for event in rig.events] == [
             "Logs are not archived: their pods were deleted before they were read."
         ]
+
+    run(scenario())
+
+
+def test_the_log_of_a_pod_that_replaced_another_is_recognized_before_the_watch_reports_it() -> None:
+    async def scenario() -> None:
+        rig = LogArchiverHarness()
+        async with rig.running():
+            rig.observe(a_pod(a_status(state=ENDED)))
+            rig.stored_uid = "uid-2"
+            await asyncio.sleep(5)
+
+        assert rig.archive.logs == {}
+        assert rig.copier.counts.failures == {ArchiveFault.POD_DELETED: 1}
 
     run(scenario())
 

@@ -147,6 +147,7 @@ class Auditor:
     def _check_pod_uids(self, name: str, status: FrameworkStatus) -> None:
         for role in status.roles:
             for task in role.tasks:
+                self._check_deleted_pods(f"{name} {role.name}-{task.index}", task)
                 uid = task.attempt.pod_uid
                 if uid is None:
                     continue
@@ -155,11 +156,6 @@ class Auditor:
                     raise InvariantViolation(
                         f"status of {name} has a pod of {role.name}-{task.index} that never existed: {uid}"
                     )
-                end = task.attempt.completion
-                if end is not None and end.code == Code.POD_EXTERNAL_DELETED and not pod.deletion_requested:
-                    raise InvariantViolation(
-                        f"{name} {role.name}-{task.index} has PodExternalDeleted, but its pod was not deleted"
-                    )
                 if (pod.task.framework_attempt, pod.task.task_attempt) != (
                     status.attempt.id,
                     task.retry.total,
@@ -167,6 +163,16 @@ class Auditor:
                     raise InvariantViolation(
                         f"status of {name} in attempt {status.attempt.id} has in {task} a pod of {pod.task}"
                     )
+
+    def _check_deleted_pods(self, name: str, task: TaskStatus) -> None:
+        """Raises if an attempt of the task ended because its pod was deleted, and it was not."""
+        ended = [(row.pod_uid, row.code) for row in task.history]
+        if task.attempt.completion is not None:
+            ended.append((task.attempt.pod_uid, task.attempt.completion.code))
+        for uid, code in ended:
+            pod = self.pods.get(uid or "")
+            if code == Code.POD_EXTERNAL_DELETED and pod is not None and not pod.deletion_requested:
+                raise InvariantViolation(f"{name} has PodExternalDeleted, but its pod {uid} was not deleted")
 
     def _check_transition(self, name: str, before: FrameworkStatus, after: FrameworkStatus) -> None:
         """Raises unless *after* may follow *before*."""

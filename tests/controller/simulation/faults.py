@@ -115,7 +115,7 @@ class FaultyStore:
         await self._pause()
         if self._faults.occurs("error_responses", self._random):
             raise Unavailable("simulated: 500")
-        return await self._store.get(kind, namespace, name)
+        return await self._respond(await self._store.get(kind, namespace, name))
 
     async def list(
         self,
@@ -136,7 +136,7 @@ class FaultyStore:
         page = await self._store.list(kind, namespace, selector, limit=limit, continue_token=continue_token)
         if continue_token is None and page.continue_token is None:
             self._faults.old_pages[kind, selector] = page
-        return page
+        return await self._respond(page)
 
     async def watch(
         self,
@@ -168,11 +168,15 @@ class FaultyStore:
         task = asyncio.ensure_future(self._send(call))
         self._in_flight.add(task)
         task.add_done_callback(self._retrieve_exception)
-        response = await asyncio.shield(task)
-        if self._faults.occurs("late_responses", self._random):
-            await asyncio.sleep(self._random.expovariate(1 / 4))
+        response = await self._respond(await asyncio.shield(task))
         if kind is not EVENTS and self._faults.occurs("lost_responses", self._random):
             raise OutcomeUnknown("simulated: connection lost")
+        return response
+
+    async def _respond(self, response: T) -> T:
+        """Returns the response, sometimes with a delay."""
+        if self._faults.occurs("late_responses", self._random):
+            await asyncio.sleep(self._random.expovariate(1 / 4))
         return response
 
     def _retrieve_exception(self, task: "asyncio.Task[Any]") -> None:

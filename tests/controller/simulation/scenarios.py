@@ -299,7 +299,9 @@ DISRUPTIONS: Mapping[str, Disruption] = {
     ),
     "slow-store": Disruption(faults=Faults(slow=0.5)),
     "crashes": Disruption(_crashes, calls_are_late=True, faults=Faults(slow=0.2)),
-    "two-controllers": Disruption(_two_controllers, calls_are_late=True, faults=Faults(late_events=0.1)),
+    "two-controllers": Disruption(
+        _two_controllers, calls_are_late=True, faults=Faults(late_events=0.1, late_responses=0.1)
+    ),
     "pods-killed": Disruption(_pods_killed),
     "nodes-disconnected": Disruption(_nodes_disconnected),
     "clock-jumps": Disruption(_clock_jumps),

@@ -3,12 +3,15 @@
 import os
 import pwd
 import re
+import shutil
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 #: Addresses reserved for documentation: the route to them determines this machine's outgoing address.
 _REMOTE_ADDRESSES = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+_NVIDIA_SMI_SECONDS = 10.0
 _LOOPBACK = "127.0.0.1"
 _ROOT = Path("/")
 
@@ -57,12 +60,29 @@ def memory(root: Path = _ROOT) -> int:
 
 
 def gpus(root: Path = _ROOT) -> int:
-    """The number of NVIDIA GPUs."""
-    driver = root / "proc/driver/nvidia/gpus"
-    if driver.is_dir():
-        return sum(1 for _ in driver.iterdir())
-    devices = root / "dev"
-    return sum(bool(re.fullmatch(r"nvidia\d+", device.name)) for device in devices.glob("nvidia*"))
+    """
+    The number of NVIDIA GPUs that this process may use.
+
+    The driver lists all of the machine, and ``/dev`` those of this container, or of removed ones too: the smaller
+    number holds. Where neither has any, as in WSL, nvidia-smi is executed, which may take seconds.
+    """
+    driver = sum(1 for _ in (root / "proc/driver/nvidia/gpus").glob("*"))
+    devices = sum(bool(re.fullmatch(r"nvidia\d+", device.name)) for device in (root / "dev").glob("nvidia*"))
+    return min((count for count in (driver, devices) if count), default=0) or _gpus_of_nvidia_smi()
+
+
+def _gpus_of_nvidia_smi() -> int:
+    """The GPUs that ``nvidia-smi -L`` lists, without their MIG instances; 0 if it fails or does not exist."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return 0
+    try:
+        result = subprocess.run(  # noqa: S603 - a fixed command
+            [program, "-L"], capture_output=True, text=True, timeout=_NVIDIA_SMI_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    return len(re.findall(r"^GPU \d+:", result.stdout, re.MULTILINE))
 
 
 def info(root: Path = _ROOT) -> dict[str, str]:

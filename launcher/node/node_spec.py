@@ -89,15 +89,20 @@ class NodeSpec:
 
 def this_machine() -> NodeSpec:
     """A node with this machine's name, address and resources."""
+    capacity = _default_capacity()
+    if gpus := machine.gpus():
+        capacity["nvidia.com/gpu"] = str(gpus)
+    return NodeSpec(machine.name(), machine.address(), capacity=capacity)
+
+
+def _default_capacity() -> dict[str, str]:
+    """The capacity of a node that sets none."""
     cpus = machine.cpus()
-    capacity = {
+    return {
         "cpu": str(int(cpus)) if cpus == int(cpus) else f"{int(cpus * 1000)}m",
         "memory": f"{machine.memory() // 1024}Ki",
         "pods": str(MAX_PODS),
     }
-    if gpus := machine.gpus():
-        capacity["nvidia.com/gpu"] = str(gpus)
-    return NodeSpec(machine.name(), machine.address(), capacity=capacity)
 
 
 def parse_nodes(texts: Sequence[str]) -> tuple[NodeSpec, ...]:
@@ -115,8 +120,7 @@ def parse_nodes(texts: Sequence[str]) -> tuple[NodeSpec, ...]:
             if values.count(value) > 1:
                 raise ValueError(f"{part} {value!r} is used by two nodes: each needs its own")
     free = _free_addresses({spec.address for spec in specs})
-    machine_capacity = this_machine().capacity
-    defaults = {name: machine_capacity[name] for name in ("cpu", "memory", "pods")}
+    defaults = _default_capacity()
     return tuple(
         replace(spec, address=spec.address or next(free), capacity=defaults | dict(spec.capacity))
         for spec in specs

@@ -182,13 +182,53 @@ def test_without_cgroups_the_capacity_is_that_of_the_machine(tmp_path: Path) -> 
     assert machine.memory(root) == 16384 * 1024
 
 
-def test_gpus_are_counted_from_the_driver_or_the_devices(tmp_path: Path) -> None:
+def test_gpus_are_counted_from_the_driver_and_the_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     devices = files(tmp_path / "a", dev__nvidia0="", dev__nvidia1="", dev__nvidiactl="")
     listed = files(tmp_path / "b", proc__driver__nvidia__gpus__x__info="", dev__nvidia0="", dev__nvidia1="")
+    container = files(
+        tmp_path / "c",
+        proc__driver__nvidia__gpus__x__info="",
+        proc__driver__nvidia__gpus__y__info="",
+        dev__nvidia1="",
+    )
 
     assert machine.gpus(devices) == 2
     assert machine.gpus(listed) == 1
+    assert machine.gpus(container) == 1
     assert machine.gpus(tmp_path) == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "gpus"),
+    [
+        pytest.param(
+            "echo 'GPU 0: A100 (UUID: GPU-a)'; echo '  MIG 1g.5gb Device 0: x'; echo 'GPU 1: A100 (UUID: GPU-b)'",
+            2,
+            id="MIG instances are not counted",
+        ),
+        pytest.param("echo 'GPU 0: A100'; exit 9", 0, id="it fails"),
+        pytest.param("echo 'No devices found'", 0, id="it finds none"),
+    ],
+)
+def test_without_device_files_gpus_are_counted_by_nvidia_smi(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, gpus: int
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f'#!/bin/sh\n[ "$1" = -L ] || exit 2\n{script}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert machine.gpus(tmp_path) == gpus
+
+
+def test_gpus_are_not_detected_for_configured_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "gpus", lambda: 8)
+
+    assert "nvidia.com/gpu" not in parse_nodes(["cpu0"])[0].capacity
+    assert this_machine().capacity["nvidia.com/gpu"] == "8"
 
 
 # The Node objects

@@ -16,10 +16,11 @@ import asyncio
 import ipaddress
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from itertools import count
 from typing import Final
 
 from launcher.core.errors import AlreadyExists, LauncherError, NotFound
@@ -28,6 +29,7 @@ from launcher.core.quantity import quantity
 from launcher.core.timestamps import format_rfc3339
 from launcher.core.validation.names import label_key_error, label_value_error, name_error
 from launcher.node import machine
+from launcher.node.pods.gpus import GPU_RESOURCE
 from launcher.scheduling.cluster_state import Taint
 from launcher.store.backoff import ExponentialBackoff
 from launcher.store.interface import NODES, DeleteOptions, Object, Store
@@ -59,9 +61,9 @@ _WHOLE = re.compile(r"[0-9]+")
 
 #: Aliases that users write for a resource; as the key of a number they are rejected.
 _RESOURCE_ALIASES = {
-    "gpu": "nvidia.com/gpu",
-    "gpus": "nvidia.com/gpu",
-    "nvidia": "nvidia.com/gpu",
+    "gpu": GPU_RESOURCE,
+    "gpus": GPU_RESOURCE,
+    "nvidia": GPU_RESOURCE,
     "cpu": "cpu",
     "cpus": "cpu",
     "cores": "cpu",
@@ -91,7 +93,7 @@ def this_machine() -> NodeSpec:
     """A node with this machine's name, address and resources."""
     capacity = _default_capacity()
     if gpus := machine.gpus():
-        capacity["nvidia.com/gpu"] = str(gpus)
+        capacity[GPU_RESOURCE] = str(gpus)
     return NodeSpec(machine.name(), machine.address(), capacity=capacity)
 
 
@@ -125,6 +127,15 @@ def parse_nodes(texts: Sequence[str]) -> tuple[NodeSpec, ...]:
         replace(spec, address=spec.address or next(free), capacity=defaults | dict(spec.capacity))
         for spec in specs
     )
+
+
+def gpu_indexes(specs: Iterable[NodeSpec]) -> dict[str, list[str]]:
+    """The indexes of the GPUs of each node: those of the first node are the first of this machine, and so on."""
+    indexes = count()
+    return {
+        spec.name: [str(next(indexes)) for _ in range(int(quantity(spec.capacity.get(GPU_RESOURCE, 0))))]
+        for spec in specs
+    }
 
 
 def _free_addresses(taken: set[str]) -> Iterator[str]:

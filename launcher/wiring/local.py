@@ -28,6 +28,7 @@ from launcher.job_kinds.job_kind import JOB_KINDS
 from launcher.node import machine
 from launcher.node.agent.agent import NodeAgent
 from launcher.node.agent.dependencies import AgentDependencies
+from launcher.node.agent.device_manager import DeviceManager
 from launcher.node.agent.hosts_files import HostsFileManager
 from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.container_runtime import Runtime
@@ -35,7 +36,7 @@ from launcher.node.gang_hook import LocalGangHook
 from launcher.node.garbage_collector.garbage_collector import GarbageCollector
 from launcher.node.logs.container_logs import ContainerLogs
 from launcher.node.logs.log_budget import LogBudget, LogBudgets
-from launcher.node.node_spec import NodeRegistration
+from launcher.node.node_spec import NodeRegistration, gpu_indexes
 from launcher.node.runtime.process_runtime import ProcessRuntime, ShimOptions
 from launcher.node.scheduler import Scheduler
 from launcher.node.shim.linux import protect_from_oom_killer
@@ -282,6 +283,7 @@ def _agent_dependencies(
         TerminationMessages(data / "ends"),
         HostsFileManager(store, informers, data / "hosts", nodes=addresses),
         logs,
+        DeviceManager(data / "devices", gpu_indexes(settings.nodes)),
         events,
         _CLOCK,
         path=settings.path,

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from itertools import count
@@ -14,6 +14,7 @@ from typing import Any
 from launcher.core.errors import OutcomeUnknown, Unavailable
 from launcher.node.agent.agent import NodeAgent
 from launcher.node.agent.dependencies import AgentDependencies
+from launcher.node.agent.device_manager import DeviceManager
 from launcher.node.agent.hosts_files import HostsFileManager
 from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.logs.container_logs import ContainerLogs
@@ -116,6 +117,8 @@ class NodeAgentHarness:
         self.logs = FakeContainerLogs(data / "logs")
         self.nfs: dict[str, Path] = {}
         self.images: tuple[str, ...] = ()
+        #: The GPUs of the node.
+        self.gpus: Sequence[str] = ()
 
     @asynccontextmanager
     async def agent(self) -> AsyncIterator[NodeAgent]:
@@ -142,6 +145,7 @@ class NodeAgentHarness:
             TerminationMessages(self.data / "ends"),
             HostsFileManager(self.store, informers, self.data / "hosts"),
             self.logs,
+            DeviceManager(self.data / "devices", {NODE: self.gpus}),
             events,
             self.clock,
             backoff=self._backoff or RestartBackoff(),

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from launcher.node.agent.agent import NodeAgent
 from launcher.node.agent.dependencies import AgentDependencies
+from launcher.node.agent.device_manager import DeviceManager
 from launcher.node.agent.hosts_files import HostsFileManager
 from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.logs.container_logs import ContainerLogs
@@ -50,6 +51,7 @@ async def an_agent(
         TerminationMessages(data / "ends"),
         HostsFileManager(store, informers, data / "hosts"),
         ContainerLogs(data / "logs"),
+        DeviceManager(data / "devices", {}),
         events,
         time,
         backoff=backoff or RestartBackoff(),

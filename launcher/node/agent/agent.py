@@ -181,6 +181,7 @@ class NodeAgent:
         names = ((run, parse_run_id(run)) for run in self._runtime.runs())
         runs = [run for run, name in names if name is not None and name.uid == uid]
         await kill_and_remove_runs(self._runtime, runs, entry.changed)
+        self._dependencies.devices.release(uid)
         if not entry.deleted:
             with suppress(PodDeleted):
                 await PodStatusManager(entry.pod, self._dependencies, self._pods.upsert).remove()
@@ -220,7 +221,8 @@ class NodeAgent:
 
     def _clean_up(self, tasks: asyncio.TaskGroup) -> None:
         """Removes the files and runs of pods that were deleted, or have terminated, while no launcher ran."""
-        remaining: dict[str, list[RunId]] = {uid: [] for uid in self._dependencies.volumes.pod_uids()}
+        uids = (*self._dependencies.volumes.pod_uids(), *self._dependencies.devices.pod_uids())
+        remaining: dict[str, list[RunId]] = {uid: [] for uid in uids}
         for run in {*self._runtime.runs(), *self._dependencies.termination_messages.runs()}:
             if (name := parse_run_id(run)) is not None:
                 remaining.setdefault(name.uid, []).append(run)
@@ -240,6 +242,7 @@ class NodeAgent:
             await kill_and_remove_runs(self._runtime, runs, changed)
             for run in runs:
                 self._dependencies.termination_messages.remove(run)
+            self._dependencies.devices.release(uid)
             await asyncio.to_thread(self._dependencies.volumes.remove_directory, uid)
         except OSError as error:
             log.warning("files of a pod not removed", extra={"uid": uid, "error": str(error)})

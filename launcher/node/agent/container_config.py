@@ -16,6 +16,7 @@ from launcher.node.pods.environment import (
     command_line,
     container_environment,
 )
+from launcher.node.pods.gpus import gpu_environment
 from launcher.node.pods.oom import oom_score
 from launcher.node.pods.pod_spec import Container, full_name, run_id, uid_of
 from launcher.node.volumes.mounts import MountFailed
@@ -32,7 +33,7 @@ _HOSTNAME = "/etc/hostname"
 
 @dataclass(frozen=True, slots=True)
 class HostFiles:
-    """The files of this machine that a container uses, and its host name."""
+    """The files and GPUs of this machine that a container uses, and its host name."""
 
     volumes: PreparedVolumes
     log: Path
@@ -45,6 +46,8 @@ class HostFiles:
     #: The host name and the file mounted at /etc/hostname; empty and None for those of this machine.
     hostname: str = ""
     hostname_file: Path | None = None
+    #: The indexes of the GPUs that were allocated to the container.
+    gpus: Sequence[str] = ()
 
 
 def container_config(
@@ -59,7 +62,11 @@ def container_config(
         run_id(uid_of(pod), container.name, restart),
         spec.get("image", ""),
         command_line(spec, variables),
-        {**base_environment(sources.context, files.path, machine.home_directory(user)), **variables},
+        {
+            **base_environment(sources.context, files.path, machine.home_directory(user)),
+            **variables,
+            **gpu_environment(spec, files.gpus, variables),
+        },
         files.log,
         directory=spec.get("workingDir") or "/",
         mounts=_mounts(spec, files, variables),

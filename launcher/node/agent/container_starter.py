@@ -26,8 +26,9 @@ from launcher.node.pods.environment import (
     ReferencedObjects,
     object_references,
 )
+from launcher.node.pods.gpus import GPU_RESOURCE, GpuAllocation, ignored_gpu_variables
 from launcher.node.pods.hostname import host_name
-from launcher.node.pods.pod_spec import Container, run_id, uid_of, with_image_command
+from launcher.node.pods.pod_spec import Container, containers_of, run_id, uid_of, with_image_command
 from launcher.node.pods.unsupported import unsupported_fields
 from launcher.node.shim.confinement import can_filter
 from launcher.node.volumes.volume_manager import PreparedVolumes, volume_references
@@ -45,6 +46,7 @@ class ContainerStarter:
         self._dependencies, self.address, self._allocatable = dependencies, address, allocatable
         #: Unsupported features of which the pod has an event.
         self._reported: set[str] = set()
+        self._released_gpus: GpuAllocation = {}
 
     async def prepare(self, pod: Object) -> PreparedVolumes:
         """Prepares the pod's volumes. Raises VolumeFailed."""
@@ -76,6 +78,7 @@ class ContainerStarter:
             hosts,
             hostname,
             self._dependencies.hosts.hostname_file(pod, hostname) if hostname else None,
+            self._allocate_gpus(pod).get(container.name, ()),
         )
         sources = EnvironmentSources(self._downward_api(pod), objects)
         config = container_config(container, restart, sources, files)
@@ -111,6 +114,24 @@ class ContainerStarter:
         """The run, if it exists in the runtime."""
         return self._dependencies.runtime.runs().get(run_id(uid_of(pod), container.name, restart))
 
+    def gpus(self, pod: Object) -> GpuAllocation:
+        """The GPUs of the pod's containers, also after they were released."""
+        return self._dependencies.devices.allocated(uid_of(pod)) or self._released_gpus
+
+    def release_gpus(self, pod: Object) -> None:
+        """Releases the GPUs of the pod, whose containers have ended."""
+        self._released_gpus = self._dependencies.devices.release(uid_of(pod)) or self._released_gpus
+
+    def _allocate_gpus(self, pod: Object) -> GpuAllocation:
+        devices = self._dependencies.devices
+        if allocation := devices.allocated(uid_of(pod)):
+            return allocation
+        allocation = devices.allocate(pod)
+        for container, gpus in allocation.items():
+            message = f"Allocated {GPU_RESOURCE} {','.join(gpus)} to container {container}"
+            self._dependencies.record(pod, ObjectEvent("DevicesAllocated", message))
+        return allocation
+
     def _downward_api(self, pod: Object) -> DownwardApiContext:
         return DownwardApiContext(pod, self.address, self._allocatable)
 
@@ -141,8 +162,11 @@ class ContainerStarter:
             if len(dependencies.reported_images) < _MAX_REPORTED_IMAGES:
                 dependencies.reported_images.add(image)
             dependencies.record(pod, _not_pulled(container, image))
-        fields = unsupported_fields(pod, is_root=os.geteuid() == 0, has_seccomp=can_filter())
-        unsupported = [*fields, *dependencies.runtime.unsupported_features(config)]
+        unsupported = [
+            *unsupported_fields(pod, is_root=os.geteuid() == 0, has_seccomp=can_filter()),
+            *ignored_gpu_variables(containers_of(pod)),
+            *dependencies.runtime.unsupported_features(config),
+        ]
         new = [message for message in unsupported if message not in self._reported]
         self._reported.update(new)
         dependencies.record(pod, *[ObjectEvent("NotSupported", message, warning=True) for message in new])

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from launcher.core.events import ObjectEvent
+from launcher.node.agent.device_manager import DeviceManager
 from launcher.node.agent.hosts_files import HostsFileManager
 from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.container_runtime import Runtime
@@ -25,6 +26,7 @@ class AgentDependencies:
     termination_messages: TerminationMessages
     hosts: HostsFileManager
     logs: ContainerLogs
+    devices: DeviceManager
     events: EventRecorder
     clock: Callable[[], float]
     backoff: RestartBackoff = field(default_factory=RestartBackoff)

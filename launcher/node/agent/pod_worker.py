@@ -132,6 +132,7 @@ class PodWorker:
         await kill_and_remove_runs(self._dependencies.runtime, self._runs(), self._changed)
         for run in self._runs():
             self._dependencies.termination_messages.remove(run)
+        self._starter.release_gpus(self._pod.object)
         await self._dependencies.volumes.remove(self._pod.object)
 
     def _restore_state(self) -> None:
@@ -359,6 +360,7 @@ class PodWorker:
             terminated=terminated,
             failure=self._failure,
             backing_off=backing_off,
+            gpus=self._starter.gpus(pod),
         )
         return pod_status(inputs, self._dependencies.clock())
 
@@ -367,6 +369,8 @@ class PodWorker:
 
     async def _finish(self) -> None:
         """Writes the final status, and removes the pod if it is deleted."""
+        # Before the status is written: then the scheduler binds another pod that requests them.
+        self._starter.release_gpus(self._pod.object)
         # A deleted pod of which no container was started needs no final status.
         if not is_deleted(self._pod.object) or self._has_started():
             await self._write_status(PodActions(), terminated=True)

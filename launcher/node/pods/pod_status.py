@@ -7,6 +7,7 @@ from typing import Any
 from launcher.core.quantity import quantity
 from launcher.core.timestamps import format_rfc3339
 from launcher.node.pods.container_state import ContainerState, RunState, WaitingReason
+from launcher.node.pods.gpus import GPU_RESOURCE, GpuAllocation
 from launcher.node.pods.pod_lifecycle import PodState, incomplete_init_containers, is_initialized, pod_phase
 from launcher.node.pods.pod_spec import Container, ContainerRole, full_name, run_id, uid_of
 from launcher.store.interface import Object
@@ -74,6 +75,7 @@ class StatusInputs:
     failure: PodFailure | None = None
     #: Seconds of back-off before the next start, by container.
     backing_off: Mapping[str, float] = field(default_factory=dict)
+    gpus: GpuAllocation = field(default_factory=dict)
 
 
 def pod_status(inputs: StatusInputs, now: float) -> Object:
@@ -116,6 +118,10 @@ def _container_status(inputs: StatusInputs, container: Container) -> Object:
     }
     if state.run:
         status["containerID"] = _container_id(inputs, container, state.run)
+    if gpus := inputs.gpus.get(container.name):
+        # Their health is not monitored.
+        resources = [{"resourceID": gpu, "health": "Unknown"} for gpu in gpus]
+        status["allocatedResourcesStatus"] = [{"name": GPU_RESOURCE, "resources": resources}]
     return status
 
 

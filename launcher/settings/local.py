@@ -24,6 +24,7 @@ from launcher.settings.values import (
     is_loopback,
     parse_address,
     parse_directories,
+    parse_images,
     parse_node_specs,
     parse_unix_socket,
     parse_url,
@@ -48,6 +49,8 @@ class Settings:
     nodes: tuple[NodeSpec, ...]
     #: Directories mounted over the root file system, by image.
     images: Mapping[str, Path] = field(default_factory=dict)
+    #: The entrypoints of these images.
+    entrypoints: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: Directories used for ``server:/path``.
     nfs: Mapping[str, Path] = field(default_factory=dict)
     #: Directories used for persistent volume claims, by name.
@@ -108,12 +111,14 @@ def settings_from(flags: Mapping[str, Any], environment: Mapping[str, str]) -> S
         raise InvalidSetting(reason)
     data_path = sources.one("data")
     data = absolute_path(sources.source("data"), data_path) if data_path else default_data(environment)
+    images, entrypoints = parse_images(sources.source("image"), sources.several("image"))
     return Settings(
         host=host,
         port=port,
         data=Path(os.path.realpath(data)),
         nodes=parse_node_specs(sources.source("node"), sources.several("node")),
-        images=parse_directories(sources.source("image"), "image", sources.several("image")),
+        images=images,
+        entrypoints=entrypoints,
         nfs=parse_directories(sources.source("nfs"), "nfs", sources.several("nfs")),
         claims=parse_directories(sources.source("claim"), "claim", sources.several("claim")),
         token=token,
@@ -133,12 +138,14 @@ def for_run(
     data: Path, nodes: Sequence[str], images: Sequence[str], nfs: Sequence[str], claims: Sequence[str] = ()
 ) -> Settings:
     """Returns settings for one Framework: any free port, and a random token."""
+    directories, entrypoints = parse_images("image", images)
     return Settings(
         host="127.0.0.1",
         port=0,
         data=data.absolute(),
         nodes=parse_node_specs("node", nodes),
-        images=parse_directories("image", "image", images),
+        images=directories,
+        entrypoints=entrypoints,
         nfs=parse_directories("nfs", "nfs", nfs),
         claims=parse_directories("claim", "claim", claims),
         token=secrets.token_urlsafe(32),

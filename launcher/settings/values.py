@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import stat
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -34,6 +35,7 @@ _PORT_PATTERN = re.compile(r"[0-9]{1,5}")
 #: Forbidden modes of secret files: any access of others or writes of the group; in a pod, writes of others.
 _USE_BY_OTHERS = stat.S_IRWXO | stat.S_IWGRP
 _WRITE_BY_OTHERS = stat.S_IWOTH
+_ENTRYPOINT = ",entrypoint="
 #: Examples for error messages.
 _DIRECTORIES = {
     "image": "tensorflow/tensorflow=/srv/tensorflow",
@@ -141,6 +143,31 @@ def parse_directories(source: str, name: str, texts: Sequence[str]) -> dict[str,
             raise InvalidSetting(f"{source}: {key}: {path} is not a directory")
         directories[key] = path
     return directories
+
+
+def parse_images(source: str, texts: Sequence[str]) -> tuple[dict[str, Path], dict[str, Sequence[str]]]:
+    """Parses ``NAME=DIR[,entrypoint=COMMAND]``. Returns the directories and the entrypoints by name."""
+    parts = [text.partition(_ENTRYPOINT) for text in texts]
+    directories = parse_directories(source, "image", [directory for directory, _, _ in parts])
+    entrypoints = {
+        directory.partition("=")[0]: _parse_entrypoint(source, directory + separator + command, command)
+        for directory, separator, command in parts
+        if separator
+    }
+    return directories, entrypoints
+
+
+def _parse_entrypoint(source: str, text: str, command: str) -> Sequence[str]:
+    """Splits the command into words as a shell does. Raises InvalidSetting."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InvalidSetting(f"{source}: {text!r}: entrypoint: {str(error).lower()}") from error
+    if not words:
+        raise InvalidSetting(
+            f"{source}: {text!r}: entrypoint is empty; for example {_DIRECTORIES['image']}{_ENTRYPOINT}python3"
+        )
+    return words
 
 
 def read_token(source: str, path: Path) -> str:

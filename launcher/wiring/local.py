@@ -287,7 +287,7 @@ def _agent_dependencies(
         events,
         _CLOCK,
         path=settings.path,
-        images=settings.images.keys(),
+        images={name: settings.entrypoints.get(name, ()) for name in settings.images},
         image_commands=IMAGE_COMMANDS,
     )
 

@@ -17,6 +17,7 @@ _FLAGS = {
     "unix_socket": "listen",
     "nodes": "node",
     "images": "image",
+    "entrypoints": "image",
     "claims": "claim",
     "hosts": "host",
     "token": "token-file",

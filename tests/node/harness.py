@@ -116,7 +116,7 @@ class NodeAgentHarness:
         self.runtime = FakeRuntime(self.clock)
         self.logs = FakeContainerLogs(data / "logs")
         self.nfs: dict[str, Path] = {}
-        self.images: tuple[str, ...] = ()
+        self.images: dict[str, Sequence[str]] = {}
         #: The GPUs of the node.
         self.gpus: Sequence[str] = ()
 

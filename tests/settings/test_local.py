@@ -82,6 +82,17 @@ def test_images_exports_and_claims_are_directories_by_name(tmp_path: Path) -> No
     assert settings.claims == {"data": tmp_path}
 
 
+def test_an_image_can_have_an_entrypoint(tmp_path: Path) -> None:
+    directory = tmp_path / "a,b"
+    directory.mkdir()
+    flags = {"image": [f"tf:2={directory},entrypoint=python3 -u 'my main.py',x=1", "plain=/"]}
+
+    settings = settings_from(flags, {})
+
+    assert settings.images == {"tf:2": directory, "plain": Path("/")}
+    assert settings.entrypoints == {"tf:2": ["python3", "-u", "my main.py,x=1"]}
+
+
 def test_a_token_and_tls_permit_other_machines(tmp_path: Path) -> None:
     for name in ("token", "crt", "key"):
         (tmp_path / name).write_text(TOKEN + "\n")
@@ -112,6 +123,8 @@ def test_a_token_and_tls_permit_other_machines(tmp_path: Path) -> None:
             {"token-file": "nowhere"}, "token-file: nowhere is not a readable file", id="no such token"
         ),
         pytest.param({"image": ["tf"]}, "image: 'tf' is not KEY=DIR", id="an image without its directory"),
+        pytest.param({"image": ["tf=/,entrypoint="]}, "image: .*entrypoint is empty", id="no entrypoint"),
+        pytest.param({"image": ["tf=/,entrypoint='a"]}, "image: .*no closing quotation", id="an open quote"),
         pytest.param({"nfs": ["s:/p=/nowhere"]}, "/nowhere is not a directory", id="no such directory"),
         pytest.param({"node": ["a,cpu=much"]}, "node: .*much", id="a node of no size"),
         pytest.param({"node": ["a", "a"]}, "node: .*a", id="two nodes of one name"),

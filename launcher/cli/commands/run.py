@@ -33,8 +33,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--image",
         action="append",
         default=[],
-        metavar="NAME=DIR",
-        help="overlay the root directory of containers of that image with DIR; may be repeated",
+        metavar="NAME=DIR[,entrypoint=COMMAND]",
+        help="overlay the root directory of containers of that image with DIR, and run COMMAND in those without a "
+        "command; may be repeated",
     )
     parser.add_argument(
         "--nfs",

@@ -82,7 +82,11 @@ REPEATED = {
         "a node of this machine, with ip=127.0.0.N, cpu=…, memory=…, nvidia.com/gpu=…, labels; may be repeated "
         "(default: one with this machine's name, address and size)",
     ),
-    "image": ("NAME=DIR", "overlay the root directory of containers of that image with DIR; may be repeated"),
+    "image": (
+        "NAME=DIR[,entrypoint=COMMAND]",
+        "overlay the root directory of containers of that image with DIR, and run COMMAND in those without a command; "
+        "may be repeated",
+    ),
     "nfs": ("SERVER:/PATH=DIR", "use this directory for that NFS export; may be repeated"),
     "claim": ("NAME=DIR", "use this directory for that PersistentVolumeClaim; may be repeated"),
     "host": ("NAME", "an additional host name that clients may use for this server; may be repeated"),

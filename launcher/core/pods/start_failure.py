@@ -87,6 +87,9 @@ def _container_failure(container: Json, since: Time) -> StartFailure | None:
         return StartFailure(f"container {name}: {last['reason']}: {last['message']}", since + _GRACE_SECONDS)
     if _MISSING_OBJECT.search(message):
         return StartFailure(text, since + _MISSING_OBJECT_GRACE_SECONDS)
+    if reason == "CreateContainerError" and _NO_COMMAND.search(message):
+        # Neither the pod nor its image changes.
+        return StartFailure(text, since)
     if _is_permanent(reason, message):
         return StartFailure(text, since + _GRACE_SECONDS)
     return None
@@ -94,10 +97,8 @@ def _container_failure(container: Json, since: Time) -> StartFailure | None:
 
 def _is_permanent(reason: str, message: str) -> bool:
     """Whether the pod itself has to be changed. Other errors, such as those of a registry, may end."""
-    return (
-        reason == "InvalidImageName"
-        or (reason == "CreateContainerConfigError" and bool(_ROOT_FORBIDDEN.search(message)))
-        or (reason == "CreateContainerError" and bool(_NO_COMMAND.search(message)))
+    return reason == "InvalidImageName" or (
+        reason == "CreateContainerConfigError" and bool(_ROOT_FORBIDDEN.search(message))
     )
 
 

@@ -25,6 +25,7 @@ from launcher.node.pods.environment import (
     LocalObjectReference,
     ReferencedObjects,
     object_references,
+    without_command,
 )
 from launcher.node.pods.gpus import GPU_RESOURCE, GpuAllocation, ignored_gpu_variables
 from launcher.node.pods.hostname import host_name
@@ -65,7 +66,8 @@ class ContainerStarter:
     ) -> ContainerRun:
         """Starts the container. Raises StartFailed, Unavailable."""
         _check_names(pod, container)
-        container = with_image_command(container, self._dependencies.image_commands)
+        dependencies = self._dependencies
+        container = with_image_command(container, dependencies.images, dependencies.image_commands)
         objects = await self._get_objects(pod, object_references(container.spec))
         run = run_id(uid_of(pod), container.name, restart)
         hosts = await self._dependencies.hosts.file_for(pod, self.address)
@@ -88,6 +90,11 @@ class ContainerStarter:
         try:
             return await self._dependencies.runtime.start(config)
         except StartFailed as error:
+            if error.reason == START_ERROR and not container.spec.get("command"):
+                raise StartFailed(
+                    START_ERROR,
+                    f"{error}; it has no command, so its args were run: {without_command(container.spec)}",
+                ) from error
             if container.spec.get("volumeMounts") or error.reason == START_ERROR:
                 raise
             # Without namespaces a container that mounts nothing itself runs without the file for its message.

@@ -1,6 +1,6 @@
 """The dependencies of the node agent and its pod workers."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from launcher.core.events import ObjectEvent
@@ -10,7 +10,7 @@ from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.container_runtime import Runtime
 from launcher.node.logs.container_logs import ContainerLogs
 from launcher.node.pods.pod_lifecycle import RestartBackoff
-from launcher.node.pods.pod_spec import ImageCommands
+from launcher.node.pods.pod_spec import Entrypoints, ImageCommands
 from launcher.node.volumes.volume_manager import VolumeManager
 from launcher.store.event_recorder import EventRecorder
 from launcher.store.interface import Object, Store
@@ -32,8 +32,8 @@ class AgentDependencies:
     backoff: RestartBackoff = field(default_factory=RestartBackoff)
     #: The search path of containers.
     path: str = ""
-    #: Images that have a directory.
-    images: Collection[str] = ()
+    #: Images that have a directory, with their entrypoints.
+    images: Entrypoints = field(default_factory=dict)
     #: Commands of containers that name none, by image.
     image_commands: ImageCommands = field(default_factory=dict)
     #: Images for which ImageNotPulled was recorded.

@@ -105,15 +105,30 @@ def container_environment(container: Mapping[str, Any], sources: EnvironmentSour
 
 
 def command_line(container: Mapping[str, Any], values: Mapping[str, str]) -> Sequence[str]:
-    """The command and its arguments. Raises StartFailed without a command: the image's is not known."""
-    command = container.get("command")
-    if not command:
+    """
+    The command and its arguments.
+
+    Without a command, the args are run, as those of an image without an entrypoint. Raises StartFailed without either.
+    """
+    arguments = (*(container.get("command") or ()), *(container.get("args") or ()))
+    if not arguments:
+        # With the reason and the first words of a kubelet for such an image.
         raise StartFailed(
-            _REASON,
-            f'container "{container["name"]}" has no command, and local mode does not pull images: '
-            "set `command` in its spec",
+            "CreateContainerError",
+            f'no command specified: container "{container["name"]}" has neither command nor args; '
+            f"{without_command(container)}",
         )
-    return [expand(argument, values) for argument in (*command, *(container.get("args") or ()))]
+    return [expand(argument, values) for argument in arguments]
+
+
+def without_command(container: Mapping[str, Any]) -> str:
+    """What can be done for a container that needs the entrypoint of its image."""
+    image = container.get("image") or "IMAGE"
+    solutions = (
+        "set command in its spec",
+        f"start the launcher with --image {image}=DIR,entrypoint=COMMAND (DIR / is this machine's files)",
+    )
+    return f"local mode does not pull its image: {', or '.join(solutions)}"
 
 
 def _search_path(path: str) -> str:

@@ -111,16 +111,19 @@ def full_name(pod: Object) -> str:
     return f"{meta['name']}_{meta['namespace']}({meta['uid']})"
 
 
+#: Entrypoints by image, as containers name it; empty for an image that has only a directory.
+Entrypoints = Mapping[str, Sequence[str]]
 #: Commands by the image's name, without registry and tag.
 ImageCommands = Mapping[str, Sequence[str]]
 
 
-def with_image_command(container: Container, commands: ImageCommands) -> Container:
-    """The container, with the configured command of its image if it has none."""
+def with_image_command(container: Container, entrypoints: Entrypoints, commands: ImageCommands) -> Container:
+    """The container, with the configured entrypoint or command of its image if it has no command."""
     if container.spec.get("command"):
         return container
-    command = _image_command(container.spec.get("image") or "", commands)
-    return container if command is None else replace(container, spec={**container.spec, "command": command})
+    image = container.spec.get("image") or ""
+    command = entrypoints.get(image) or _image_command(image, commands)
+    return container if not command else replace(container, spec={**container.spec, "command": [*command]})
 
 
 def _image_command(image: str, commands: ImageCommands) -> list[str] | None:

@@ -80,7 +80,10 @@ class ProcessRuntime:
         hidden: Sequence[Path],
     ) -> None:
         self._data, self._clock, self._options, self._hidden = data.absolute(), clock, options, hidden
-        self._images = {name: directory.absolute() for name, directory in images.items()}
+        # The root of this machine needs no overlay.
+        self._images = {
+            name: directory.absolute() for name, directory in images.items() if directory != Path("/")
+        }
         self._runs: dict[RunId, ContainerRun] = {}
         self._exits: asyncio.Queue[ContainerRun] = asyncio.Queue()
         self._connection: ShimConnection | None = None

@@ -66,7 +66,7 @@ NOT_FOUND = 'exec: "trian.py": executable file not found in $PATH: unknown'
         ),
         pytest.param(
             waiting("CreateContainerError", "failed to generate spec: no command specified"),
-            10,
+            0,
             id="an image without a command",
         ),
     ],

@@ -211,12 +211,11 @@ def test_a_missing_program_ends_the_container_with_start_error(tmp_path: Path) -
 
 def test_a_container_without_a_command_waits_with_the_reason(tmp_path: Path) -> None:
     async def scenario(harness: NodeAgentHarness) -> None:
-        container = {"name": "main", "image": "nginx", "args": ["-v"]}
         async with harness.agent():
-            await harness.create(a_pod("p", container))
-            waiting = await harness.when("p", waits("CreateContainerConfigError"))
+            await harness.create(a_pod("p", {"name": "main", "image": "nginx"}))
+            waiting = await harness.when("p", waits("CreateContainerError"))
 
-        assert "set `command`" in state(waiting)["waiting"]["message"]
+        assert "set command" in state(waiting)["waiting"]["message"]
         assert waiting["status"]["phase"] == "Pending"
 
     in_virtual_time(scenario, tmp_path)
@@ -282,7 +281,7 @@ def test_a_pod_deleted_before_its_start_is_removed_without_a_final_status(tmp_pa
     async def scenario(harness: NodeAgentHarness) -> None:
         async with harness.agent():
             await harness.create(a_pod("p", {"name": "main", "image": "x"}))
-            await harness.when("p", waits("CreateContainerConfigError"))
+            await harness.when("p", waits("CreateContainerError"))
             writes = harness.store.status_writes
             await harness.store.delete(PODS, "default", "p")
             await harness.wait_until_deleted("p")
@@ -487,9 +486,27 @@ def test_termination_messages_are_read_from_the_file_or_else_from_the_log(tmp_pa
     in_virtual_time(scenario, tmp_path)
 
 
+def test_arguments_that_need_an_entrypoint_name_the_solutions(tmp_path: Path) -> None:
+    async def scenario(harness: NodeAgentHarness) -> None:
+        harness.images = {"known": ("sh", "-c", "exit 3")}
+        for name, image in (("p", "busybox"), ("q", "known")):
+            await harness.create(a_pod(name, {"name": "main", "image": image, "args": ["--steps=5"]}))
+        async with harness.agent():
+            failed = await harness.when("p", phase("Failed"))
+            other = await harness.when("q", phase("Failed"))
+
+        message = state(failed)["terminated"]["message"]
+        assert 'exec: "--steps=5": executable file not found in $PATH; it has no command' in message
+        assert "--image busybox=DIR,entrypoint=COMMAND" in message
+        assert state(other)["terminated"]["exitCode"] == 3
+        assert harness.runtime.configs[0].argv == ["sh", "-c", "exit 3", "--steps=5"]
+
+    in_virtual_time(scenario, tmp_path)
+
+
 def test_image_not_pulled_is_recorded_once_for_each_image(tmp_path: Path) -> None:
     async def scenario(harness: NodeAgentHarness) -> None:
-        harness.images = ("known",)
+        harness.images = {"known": ()}
         async with harness.agent():
             await harness.create(
                 a_pod("p", a_container("a"), a_container("b"), a_container("c", image="known"))

@@ -204,6 +204,19 @@ def test_commands_and_arguments_use_the_variables() -> None:
     assert command_line(container, {"A": "1", "B": "2"}) == ["run", "1", "--index=2", "$(HOME)"]
 
 
+def test_without_a_command_the_arguments_are_run() -> None:
+    assert command_line({"name": "main", "args": ["python3", "$(A)"]}, {"A": "1"}) == ["python3", "1"]
+
+
+def test_a_container_without_command_and_arguments_names_the_solutions() -> None:
+    with pytest.raises(StartFailed, match="no command specified") as refused:
+        command_line({"name": "main", "image": "tf:2"}, {})
+
+    assert refused.value.reason == "CreateContainerError"
+    assert "set command in its spec" in str(refused.value)
+    assert "--image tf:2=DIR,entrypoint=COMMAND" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("pod", "container", "expected"),
     [

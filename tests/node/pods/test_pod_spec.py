@@ -26,7 +26,7 @@ def a_container(**spec: Any) -> Container:
     ],
 )
 def test_an_image_matches_with_any_registry_and_tag(image: str) -> None:
-    known = with_image_command(a_container(image=image), IMAGE_COMMANDS)
+    known = with_image_command(a_container(image=image), {}, IMAGE_COMMANDS)
 
     assert known.spec["command"] == ["/bin/sh", "-c", "echo passed"]
 
@@ -37,10 +37,27 @@ def test_an_image_matches_with_any_registry_and_tag(image: str) -> None:
 def test_other_images_get_no_command(image: str) -> None:
     container = a_container(image=image)
 
-    assert with_image_command(container, IMAGE_COMMANDS) == container
+    assert with_image_command(container, {}, IMAGE_COMMANDS) == container
 
 
 def test_a_command_of_the_container_overrides_that_of_the_image() -> None:
     container = a_container(image="frameworkcontroller/frameworkbarrier", command=["true"])
 
-    assert with_image_command(container, IMAGE_COMMANDS) == container
+    assert with_image_command(container, {}, IMAGE_COMMANDS) == container
+
+
+@pytest.mark.parametrize(
+    ("spec", "command"),
+    [
+        pytest.param({"image": "tf:2"}, ["python3", "-u"], id="the entrypoint"),
+        pytest.param({"image": "tf:2", "command": ["true"]}, ["true"], id="a command of its own"),
+        pytest.param({"image": "tf:1"}, None, id="another tag"),
+        pytest.param({"image": "plain"}, None, id="an image with a directory only"),
+    ],
+)
+def test_an_entrypoint_is_the_command_of_containers_that_name_none(
+    spec: dict[str, Any], command: list[str] | None
+) -> None:
+    container = with_image_command(a_container(**spec), {"tf:2": ("python3", "-u"), "plain": ()}, {})
+
+    assert container.spec.get("command") == command

@@ -93,6 +93,8 @@ class ContainerConfig:
 COMPLETED, ERROR, OOM_KILLED = "Completed", "Error", "OOMKilled"
 #: The program could not be started.
 START_ERROR = "StartError"
+#: The container could not be created, for instance because it has no command or working directory.
+CREATE_ERROR = "CreateContainerError"
 STATUS_UNKNOWN = "ContainerStatusUnknown"
 #: The exit code of a killed container, which is reported also for an exit that was not observed.
 _KILLED = 137

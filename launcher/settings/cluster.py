@@ -26,6 +26,7 @@ LOCAL_ONLY = (
     "image",
     "nfs",
     "claim",
+    "workdir",
     "log-budget",
     "log-budget-framework",
     "log-disk-reserve",

@@ -25,6 +25,7 @@ SINGLE = (
     "kubeconfig",
     "context",
     "discovery-url",
+    "workdir",
     "log-budget",
     "log-budget-framework",
     "log-disk-reserve",

@@ -24,6 +24,7 @@ from launcher.settings.values import (
     is_loopback,
     parse_address,
     parse_directories,
+    parse_directory,
     parse_images,
     parse_node_specs,
     parse_unix_socket,
@@ -62,6 +63,9 @@ class Settings:
     policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
     #: Failure rules of the admin, evaluated before the built-in ones.
     failure_rules: tuple[Rule, ...] = ()
+    #: The working directory of containers that set none, and of those whose image has a directory.
+    workdir: Path = Path("/")
+    image_workdir: Path = Path("/")
     #: PATH of the launcher's user, appended to that of containers.
     path: str = ""
     #: URL of the launcher for pods; empty: the listening address.
@@ -111,6 +115,7 @@ def settings_from(flags: Mapping[str, Any], environment: Mapping[str, str]) -> S
         raise InvalidSetting(reason)
     data_path = sources.one("data")
     data = absolute_path(sources.source("data"), data_path) if data_path else default_data(environment)
+    workdir = parse_directory(sources.source("workdir"), sources.one("workdir") or "/")
     images, entrypoints = parse_images(sources.source("image"), sources.several("image"))
     return Settings(
         host=host,
@@ -126,6 +131,8 @@ def settings_from(flags: Mapping[str, Any], environment: Mapping[str, str]) -> S
         hosts=sources.hosts(),
         policy=sources.policy(),
         failure_rules=sources.failure_rules(),
+        workdir=workdir,
+        image_workdir=workdir,
         path=environment.get("PATH", ""),
         discovery_url=parse_url(sources.source("discovery-url"), sources.one("discovery-url") or ""),
         unix_socket=unix_socket,
@@ -135,9 +142,18 @@ def settings_from(flags: Mapping[str, Any], environment: Mapping[str, str]) -> S
 
 
 def for_run(
-    data: Path, nodes: Sequence[str], images: Sequence[str], nfs: Sequence[str], claims: Sequence[str] = ()
+    data: Path,
+    nodes: Sequence[str],
+    images: Sequence[str],
+    nfs: Sequence[str],
+    claims: Sequence[str] = (),
+    workdir: str | None = None,
 ) -> Settings:
-    """Returns settings for one Framework: any free port, and a random token."""
+    """
+    Returns settings for one Framework: any free port, and a random token.
+
+    Without a *workdir*, containers start in the current directory, or in the root of their image.
+    """
     directories, entrypoints = parse_images("image", images)
     return Settings(
         host="127.0.0.1",
@@ -149,8 +165,17 @@ def for_run(
         nfs=parse_directories("nfs", "nfs", nfs),
         claims=parse_directories("claim", "claim", claims),
         token=secrets.token_urlsafe(32),
+        workdir=parse_directory("workdir", workdir or _current_directory()),
+        image_workdir=parse_directory("workdir", workdir or "/"),
         path=os.environ.get("PATH", ""),
     )
+
+
+def _current_directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # it was deleted
+        return "/"
 
 
 def default_data(environment: Mapping[str, str]) -> Path:

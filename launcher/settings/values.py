@@ -138,11 +138,16 @@ def parse_directories(source: str, name: str, texts: Sequence[str]) -> dict[str,
         key, equals, directory = text.partition("=")
         if not (key and equals and directory):
             raise InvalidSetting(f"{source}: {text!r} is not KEY=DIR; for example {_DIRECTORIES[name]}")
-        path = absolute_path(source, directory)
-        if not os.path.isdir(path):
-            raise InvalidSetting(f"{source}: {key}: {path} is not a directory")
-        directories[key] = path
+        directories[key] = parse_directory(f"{source}: {key}", directory)
     return directories
+
+
+def parse_directory(source: str, text: str) -> Path:
+    """Returns the absolute path of an existing directory. Raises InvalidSetting."""
+    path = absolute_path(source, text)
+    if not os.path.isdir(path):
+        raise InvalidSetting(f"{source}: {path} is not a directory")
+    return path
 
 
 def parse_images(source: str, texts: Sequence[str]) -> tuple[dict[str, Path], dict[str, Sequence[str]]]:

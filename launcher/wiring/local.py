@@ -9,6 +9,7 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from aiohttp import web
 
@@ -287,6 +288,12 @@ def _agent_dependencies(
         events,
         _CLOCK,
         path=settings.path,
+        workdir=str(settings.workdir),
+        image_workdirs={
+            name: str(settings.image_workdir)
+            for name, directory in settings.images.items()
+            if directory != Path("/")
+        },
         images={name: settings.entrypoints.get(name, ()) for name in settings.images},
         image_commands=IMAGE_COMMANDS,
     )

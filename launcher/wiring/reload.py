@@ -18,6 +18,7 @@ _FLAGS = {
     "nodes": "node",
     "images": "image",
     "entrypoints": "image",
+    "image_workdir": "workdir",
     "claims": "claim",
     "hosts": "host",
     "token": "token-file",

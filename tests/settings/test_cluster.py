@@ -74,7 +74,7 @@ def test_a_certificate_in_files_or_a_secret_permits_other_machines(tmp_path: Pat
     assert (secret.tls, secret.client_ca) == ("framework-launcher-tls", None)
 
 
-@pytest.mark.parametrize("name", ["data", "token-file", "node", "image", "nfs", "claim"])
+@pytest.mark.parametrize("name", ["data", "token-file", "node", "image", "nfs", "claim", "workdir"])
 def test_settings_of_local_mode_are_rejected_in_kubernetes_mode(name: str) -> None:
     value = ["x"] if name in REPEATED else "x"
 

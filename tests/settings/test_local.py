@@ -125,6 +125,7 @@ def test_a_token_and_tls_permit_other_machines(tmp_path: Path) -> None:
         pytest.param({"image": ["tf"]}, "image: 'tf' is not KEY=DIR", id="an image without its directory"),
         pytest.param({"image": ["tf=/,entrypoint="]}, "image: .*entrypoint is empty", id="no entrypoint"),
         pytest.param({"image": ["tf=/,entrypoint='a"]}, "image: .*no closing quotation", id="an open quote"),
+        pytest.param({"workdir": "/nowhere"}, "workdir: /nowhere is not a directory", id="no such workdir"),
         pytest.param({"nfs": ["s:/p=/nowhere"]}, "/nowhere is not a directory", id="no such directory"),
         pytest.param({"node": ["a,cpu=much"]}, "node: .*much", id="a node of no size"),
         pytest.param({"node": ["a", "a"]}, "node: .*a", id="two nodes of one name"),
@@ -278,6 +279,20 @@ def test_a_launcher_for_one_framework_has_a_token_of_its_own(tmp_path: Path) -> 
     assert one.token
     assert one.token != other.token
     assert one.port == 0
+
+
+def test_the_working_directory_is_the_root_or_where_the_command_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+
+    assert settings_from({}, {}).workdir == Path("/")
+    assert settings_from({"workdir": ".."}, {}).workdir.resolve() == tmp_path
+    assert for_run(tmp_path, [], [], []).workdir == tmp_path / "gone"
+    assert for_run(tmp_path, [], [], [], workdir="/usr").workdir == Path("/usr")
+    (tmp_path / "gone").rmdir()
+    assert for_run(tmp_path, [], [], []).workdir == Path("/")
 
 
 FAILURE_RULES = """

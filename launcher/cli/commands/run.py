@@ -52,6 +52,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="use this directory for that PersistentVolumeClaim; may be repeated",
     )
     parser.add_argument(
+        "--workdir",
+        metavar="DIR",
+        help="the working directory of containers without workingDir (default: the current directory, and / "
+        "with --image)",
+    )
+    parser.add_argument(
         "--keep",
         type=Path,
         metavar="DIR",
@@ -103,7 +109,7 @@ def _check_names(file: str, manifests: Sequence[Manifest]) -> None:
 def _run_in(args: argparse.Namespace, documents: Sequence[ManifestFile], data: Path) -> int:
     """The exit code of a run with *data* as its data directory."""
     try:
-        settings = for_run(data, args.node, args.image, args.nfs, args.claim)
+        settings = for_run(data, args.node, args.image, args.nfs, args.claim, args.workdir)
     except InvalidSetting as error:
         raise UsageError(f"--{error}") from error
     # The terminal shows the output of the tasks; the launcher's own log is written to the data directory.

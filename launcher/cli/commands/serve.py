@@ -40,6 +40,7 @@ SINGLE = {
         "URL",
         "the URL at which pods find their peers (default: the address of --listen; in a cluster, the Service)",
     ),
+    "workdir": ("DIR", "the working directory of containers without workingDir (default /)"),
     "log-budget": ("SIZE", "the disk space for the logs of all containers (default 10Gi)"),
     "log-budget-framework": ("SIZE", "the disk space for the logs of one Framework (default 1Gi)"),
     "log-disk-reserve": (

@@ -41,6 +41,8 @@ class HostFiles:
     termination_message: Path
     #: The search path of containers.
     path: str
+    #: The working directory, unless the container sets one.
+    workdir: str = "/"
     #: Mounted at /etc/hosts; None for that of this machine.
     hosts: Path | None = None
     #: The host name and the file mounted at /etc/hostname; empty and None for those of this machine.
@@ -68,7 +70,7 @@ def container_config(
             **gpu_environment(spec, files.gpus, variables),
         },
         files.log,
-        directory=spec.get("workingDir") or "/",
+        directory=spec.get("workingDir") or files.workdir,
         mounts=_mounts(spec, files, variables),
         user=user,
         group=group,

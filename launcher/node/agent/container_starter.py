@@ -11,6 +11,7 @@ from launcher.core.events import ObjectEvent
 from launcher.node.agent.container_config import HostFiles, container_config
 from launcher.node.agent.dependencies import AgentDependencies
 from launcher.node.container_runtime import (
+    CREATE_ERROR,
     START_ERROR,
     ContainerConfig,
     ContainerRun,
@@ -77,6 +78,7 @@ class ContainerStarter:
             self._log(pod, container, restart),
             self._dependencies.termination_messages.create_file(run),
             self._dependencies.path,
+            dependencies.image_workdirs.get(container.spec.get("image", ""), dependencies.workdir),
             hosts,
             hostname,
             self._dependencies.hosts.hostname_file(pod, hostname) if hostname else None,
@@ -90,11 +92,8 @@ class ContainerStarter:
         try:
             return await self._dependencies.runtime.start(config)
         except StartFailed as error:
-            if error.reason == START_ERROR and not container.spec.get("command"):
-                raise StartFailed(
-                    START_ERROR,
-                    f"{error}; it has no command, so its args were run: {without_command(container.spec)}",
-                ) from error
+            if hint := _hint(container, error):
+                raise StartFailed(error.reason, f"{error}; {hint}") from error
             if container.spec.get("volumeMounts") or error.reason == START_ERROR:
                 raise
             # Without namespaces a container that mounts nothing itself runs without the file for its message.
@@ -194,6 +193,15 @@ def _check_names(pod: Object, container: Container) -> None:
     ):
         if not is_file_name(name):
             raise StartFailed("CreateContainerConfigError", f"{field} {name!r} is invalid: rename it")
+
+
+def _hint(container: Container, error: StartFailed) -> str:
+    """What can be done if the container used a default of local mode; otherwise empty."""
+    if error.reason == START_ERROR and not container.spec.get("command"):
+        return f"it has no command, so its args were run: {without_command(container.spec)}"
+    if error.reason == CREATE_ERROR and "chdir" in str(error) and not container.spec.get("workingDir"):
+        return "set workingDir in its spec, or start the launcher with another --workdir"
+    return ""
 
 
 def _not_pulled(container: Container, image: str) -> ObjectEvent:

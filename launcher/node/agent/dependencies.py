@@ -1,6 +1,6 @@
 """The dependencies of the node agent and its pod workers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from launcher.core.events import ObjectEvent
@@ -32,6 +32,9 @@ class AgentDependencies:
     backoff: RestartBackoff = field(default_factory=RestartBackoff)
     #: The search path of containers.
     path: str = ""
+    #: The working directory of containers that set none, and that of images with files of their own.
+    workdir: str = "/"
+    image_workdirs: Mapping[str, str] = field(default_factory=dict)
     #: Images that have a directory, with their entrypoints.
     images: Entrypoints = field(default_factory=dict)
     #: Commands of containers that name none, by image.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.node.container_runtime import StartFailed
+from launcher.node.container_runtime import CREATE_ERROR, StartFailed
 from launcher.node.pods.downward_api import DownwardApiContext, UnknownField, field_value, resource_value
 from launcher.node.pods.hostname import host_name
 from launcher.store.interface import CONFIG_MAPS, SECRETS, Object, ResourceKind
@@ -114,7 +114,7 @@ def command_line(container: Mapping[str, Any], values: Mapping[str, str]) -> Seq
     if not arguments:
         # With the reason and the first words of a kubelet for such an image.
         raise StartFailed(
-            "CreateContainerError",
+            CREATE_ERROR,
             f'no command specified: container "{container["name"]}" has neither command nor args; '
             f"{without_command(container)}",
         )

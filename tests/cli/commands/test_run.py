@@ -82,6 +82,7 @@ def test_an_invalid_file_is_reported_with_line_and_column(
     [
         ("--node", "n1,ip=nowhere", "--node: "),
         ("--image", "busybox", "--image: 'busybox' is not KEY=DIR"),
+        ("--workdir", "/nowhere", "--workdir: /nowhere is not a directory"),
         ("--keep", ".", "--keep: . is not empty; choose a new directory"),
     ],
 )
@@ -90,6 +91,36 @@ def test_unsupported_options_are_rejected(
 ) -> None:
     assert main(["run", a_file(tmp_path, "true"), option, value]) == 2
     assert error in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "expected"),
+    [
+        pytest.param([], {}, str(PROJECT), id="where the command was started"),
+        pytest.param(["--image", f"busybox={PROJECT}/examples"], {}, "/", id="the root of the image"),
+        pytest.param(["--image", "busybox=/"], {}, str(PROJECT), id="an image without files of its own"),
+        pytest.param(
+            ["--image", f"busybox={PROJECT}/examples", "--workdir", "/usr"],
+            {},
+            "/usr",
+            id="of the flag, in an image",
+        ),
+        pytest.param(["--workdir", "/usr"], {}, "/usr", id="of the flag"),
+        pytest.param(["--workdir", "/usr"], {"workingDir": "/etc"}, "/etc", id="of the container"),
+    ],
+)
+def test_the_working_directory_of_containers(
+    options: list[str], field: dict[str, str], expected: str, tmp_path: Path
+) -> None:
+    path = Path(a_file(tmp_path, "pwd"))
+    framework = orjson.loads(path.read_bytes())
+    framework["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["containers"][0] |= field
+    path.write_bytes(orjson.dumps(framework))
+
+    with Piped(tmp_path, "run", str(path), *options) as command:
+        assert command.end() == 0
+
+    assert command.out == f"worker-0 | {expected}\n"
 
 
 def test_ctrl_c_terminates_tasks_gracefully_and_exits_with_130(tmp_path: Path) -> None:

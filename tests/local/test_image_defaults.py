@@ -1,14 +1,16 @@
-"""Containers without a command: their args, the entrypoints of --image, and what else there is to do."""
+"""Containers without a command or a working directory: what they use instead, and what else there is to do."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launcher.core.timestamps import parse_rfc3339
-from tests.builders import a_framework, a_pod_template, a_role
+from tests.builders import a_container, a_framework, a_pod, a_pod_template, a_role
+from tests.eventually import until
 from tests.local.conftest import Serve
-from tests.local.server import FRAMEWORKS, Server, ended
+from tests.local.server import FRAMEWORKS, PODS, Server, ended
 
 
 def run(server: Server, name: str, **container: Any) -> Any:
@@ -43,6 +45,26 @@ def test_the_entrypoint_of_the_image_runs_with_the_args_of_the_container(server:
     assert server.log("args-worker-0") == "/opt/train/main --verbose --steps=5\n"
     assert server.log("machine-worker-0") == "42\n"
     assert server.log("none-worker-0") == "no entrypoint\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user needs root")
+def test_a_working_directory_that_the_user_of_the_container_cannot_enter_is_explained(
+    serve: Serve, tmp_path: Path
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    server = serve("--workdir", str(closed))
+    pod = a_pod("p", a_container("pwd", securityContext={"runAsUser": 65533}))
+    server.post(PODS, pod)
+
+    def probe() -> str | None:
+        status = server.get(f"{PODS}/p").get("status") or {}
+        waiting = [each["state"].get("waiting") or {} for each in status.get("containerStatuses") or ()]
+        return next((each["message"] for each in waiting if "message" in each), None)
+
+    message = until(probe, "the container waits")
+    assert f'chdir to cwd ("{closed}") failed: permission denied' in message
+    assert "set workingDir in its spec, or start the launcher with another --workdir" in message
 
 
 def test_a_container_without_any_command_fails_at_once_with_the_solutions(server: Server) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any
@@ -47,6 +47,12 @@ async def _run_frameworks(settings: Settings, documents: Sequence[ManifestFile])
         connected(ServerConfig(launcher.url, token=launcher.token)) as api,
     ):
         frameworks = [await _create(api, document) for document in documents]
+        unused = sorted({image for each in frameworks for image in _images(each)} - settings.images.keys())
+        if unused:
+            print_error(
+                "Images are not pulled: containers use the files of this machine. To overlay a directory: "
+                f"--image {unused[0]}=DIR"
+            )
         runs = [
             _LocalRun(
                 api.in_namespace(each["metadata"]["namespace"]),
@@ -83,6 +89,15 @@ async def _create(api: AsyncApiClient, document: ManifestFile) -> Json:
         # Running the command is the request to start.
         return await api.merge(FRAMEWORKS, name, {"spec": {"executionType": "Start"}})
     return created
+
+
+def _images(framework: Json) -> Iterator[str]:
+    """The images of all containers."""
+    for role in framework["spec"]["taskRoles"]:
+        pod = role["task"]["pod"]["spec"]
+        for container in (*(pod.get("initContainers") or ()), *(pod.get("containers") or ())):
+            if image := container.get("image"):
+                yield image
 
 
 async def _framework_of_job(api: AsyncApiClient, name: str) -> Json:

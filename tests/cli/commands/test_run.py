@@ -94,6 +94,18 @@ def test_unsupported_options_are_rejected(
 
 
 @pytest.mark.parametrize(
+    ("options", "lines"),
+    [pytest.param([], 1, id="unknown"), pytest.param(["--image", "busybox=/"], 0, id="known")],
+)
+def test_one_line_reports_that_images_are_not_used(options: list[str], lines: int, tmp_path: Path) -> None:
+    with Piped(tmp_path, "run", a_file(tmp_path, "true", tasks=2), *options) as command:
+        assert command.end() == 0
+
+    assert command.err.count("Images are not pulled: ") == lines
+    assert command.err.count("--image busybox=DIR\n") == lines
+
+
+@pytest.mark.parametrize(
     ("options", "field", "expected"),
     [
         pytest.param([], {}, str(PROJECT), id="where the command was started"),

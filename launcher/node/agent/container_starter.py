@@ -8,6 +8,7 @@ from pathlib import Path
 
 from launcher.core.errors import NotFound
 from launcher.core.events import ObjectEvent
+from launcher.core.owner_references import controller_uid
 from launcher.node.agent.container_config import HostFiles, container_config
 from launcher.node.agent.dependencies import AgentDependencies
 from launcher.node.container_runtime import (
@@ -36,7 +37,7 @@ from launcher.node.shim.confinement import can_filter
 from launcher.node.volumes.volume_manager import PreparedVolumes, volume_references
 from launcher.store.interface import Object, ResourceKind
 
-#: The number of images that are remembered; ImageNotPulled is recorded repeatedly for others.
+#: The number of reports of images that are remembered; ImageNotPulled may be recorded again after more.
 _MAX_REPORTED_IMAGES = 1000
 
 
@@ -163,11 +164,8 @@ class ContainerStarter:
 
     def _record_differences(self, pod: Object, container: Container, config: ContainerConfig) -> None:
         """Records events about what this machine does differently than a cluster."""
-        image, dependencies = config.image, self._dependencies
-        if image not in dependencies.reported_images and image not in dependencies.images:
-            if len(dependencies.reported_images) < _MAX_REPORTED_IMAGES:
-                dependencies.reported_images.add(image)
-            dependencies.record(pod, _not_pulled(container, image))
+        dependencies = self._dependencies
+        self._report_image(pod, container, config.image)
         unsupported = [
             *unsupported_fields(pod, is_root=os.geteuid() == 0, has_seccomp=can_filter()),
             *ignored_gpu_variables(containers_of(pod)),
@@ -176,6 +174,16 @@ class ContainerStarter:
         new = [message for message in unsupported if message not in self._reported]
         self._reported.update(new)
         dependencies.record(pod, *[ObjectEvent("NotSupported", message, warning=True) for message in new])
+
+    def _report_image(self, pod: Object, container: Container, image: str) -> None:
+        """Records that the image is not pulled, once for each Framework, or each pod without one."""
+        reported, report = self._dependencies.reported_images, (controller_uid(pod) or uid_of(pod), image)
+        if report in reported or image in self._dependencies.images:
+            return
+        reported[report] = None
+        if len(reported) > _MAX_REPORTED_IMAGES:
+            del reported[next(iter(reported))]
+        self._dependencies.record(pod, _not_pulled(container, image))
 
 
 def _check_names(pod: Object, container: Container) -> None:

@@ -39,8 +39,8 @@ class AgentDependencies:
     images: Entrypoints = field(default_factory=dict)
     #: Commands of containers that name none, by image.
     image_commands: ImageCommands = field(default_factory=dict)
-    #: Images for which ImageNotPulled was recorded.
-    reported_images: set[str] = field(default_factory=set)
+    #: Frameworks, or pods without one, by uid, and images for which ImageNotPulled was recorded; the oldest first.
+    reported_images: dict[tuple[str, str], None] = field(default_factory=dict)
 
     def record(self, pod: Object, *events: ObjectEvent) -> None:
         """Records events of the pod."""

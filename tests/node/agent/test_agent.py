@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.core.owner_references import controller_reference
 from launcher.node.agent.status_manager import PodDeleted, PodStatusManager
 from launcher.node.container_runtime import ContainerRun, RunId
 from launcher.store.event_recorder import EventRecorder
@@ -504,20 +505,27 @@ def test_arguments_that_need_an_entrypoint_name_the_solutions(tmp_path: Path) ->
     in_virtual_time(scenario, tmp_path)
 
 
-def test_image_not_pulled_is_recorded_once_for_each_image(tmp_path: Path) -> None:
+def test_image_not_pulled_is_recorded_once_for_each_image_and_framework(tmp_path: Path) -> None:
     async def scenario(harness: NodeAgentHarness) -> None:
         harness.images = {"known": ()}
+        framework = {
+            "ownerReferences": [
+                controller_reference("launcher.microsoft.com/v1", "Framework", "f", "uid-of-f")
+            ]
+        }
+        containers = a_container("a"), a_container("b"), a_container("c", image="known")
         async with harness.agent():
-            await harness.create(
-                a_pod("p", a_container("a"), a_container("b"), a_container("c", image="known"))
-            )
-            await harness.create(a_pod("q", a_container("a")))
-            await harness.when("p", phase("Succeeded"))
-            await harness.when("q", phase("Succeeded"))
+            await harness.create(a_pod("f-worker-0", *containers, metadata=framework))
+            await harness.when("f-worker-0", phase("Succeeded"))
+            await harness.create(a_pod("f-worker-1", *containers, metadata=framework))
+            await harness.create(a_pod("alone", a_container("d")))
+            await harness.when("f-worker-1", phase("Succeeded"))
+            await harness.when("alone", phase("Succeeded"))
+            await asyncio.sleep(10)
             events = await harness.events("ImageNotPulled")
 
-        assert len(events) == 1
-        assert "--image busybox=DIR" in events[0]
+        assert [event.split('"')[1] for event in sorted(events)] == ["a", "d"]
+        assert all("--image busybox=DIR" in event for event in events)
 
     in_virtual_time(scenario, tmp_path)
 

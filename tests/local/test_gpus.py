@@ -1,7 +1,9 @@
 """GPUs of nodes and containers, with real processes; the machine needs none."""
 
 import os
+import random
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,32 @@ def test_a_container_keeps_its_gpus_when_it_or_the_launcher_is_killed(serve: Ser
 
     assert devices(server, "p") == ["1"]
     assert devices(server, "next") == ["0"]
+
+
+@pytest.mark.timeout(180)
+def test_no_gpu_has_two_containers_while_the_launcher_is_killed_again_and_again(
+    serve: Serve, tmp_path: Path
+) -> None:
+    server = serve("--node", "gpu0,nvidia.com/gpu=3")
+    journal, generator = tmp_path / "journal", random.Random(15)
+    script = (
+        f'echo "start $CUDA_VISIBLE_DEVICES $(date +%s%N)" >>{journal}; sleep 0.$((FC_TASK_INDEX % 5 + 1)); '
+        f'echo "end $CUDA_VISIBLE_DEVICES $(date +%s%N)" >>{journal}'
+    )
+    server.post(FRAMEWORKS, a_framework(a_gpu_role(server, "worker", 15, 1, script), name="train"))
+
+    for _ in range(6):
+        time.sleep(generator.uniform(0.1, 1.0))  # a random time between kills
+        server.kill()
+        server.start()
+
+    assert ended(server.completed("train", within=120)) == "Succeeded"
+    lines = [line.split() for line in journal.read_text().splitlines()]
+    for gpu in ("0", "1", "2"):
+        steps = [step for step, index, _ in sorted(lines, key=lambda line: int(line[2])) if index == gpu]
+        assert steps == ["start", "end"] * (len(steps) // 2)
+    assert len(lines) == 30
+    assert {index for _, index, _ in lines} == {"0", "1", "2"}
 
 
 def _has_gpu(pid: int, gpu: str) -> bool:

@@ -71,7 +71,8 @@ class StatusBuilder:
         self.put(attempt=replace(self.attempt, **members))
 
     def set_message(self, message: str) -> None:
-        self.put(message=message)
+        if message != self.status.message:
+            self.status, self.changed = replace(self.status, message=message), True
 
     def transition_to(self, state: State, reason: str) -> None:
         """Makes one transition. Raises ValueError if it is illegal."""

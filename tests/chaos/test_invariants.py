@@ -111,7 +111,7 @@ def test_a_task_that_runs_after_its_success_is_reported(completed: RecordedHisto
         "another client deleted the first pod"
     )
     assert "not saved, were completed" in text
-    assert "unexpected pods for [TaskAttempt(attempt=0, role='short', index=2, number=1)]" in text
+    assert "unexpected pods for [RecordedTaskAttempt(attempt=0, role='short', index=2, number=1)]" in text
 
 
 def test_a_pod_created_before_its_status_is_reported() -> None:

@@ -50,6 +50,18 @@ def test_a4_no_pod_is_created_before_the_status_is_saved() -> None:
     run(scenario())
 
 
+def test_a_framework_that_was_not_planned_yet_is_counted() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
+        controller = FrameworkController(store, clock=store.clock, jitter=lambda: 0.5)
+        obj = await store.create(FRAMEWORKS, a_framework("f", a_role("w", 2)))
+        controller.on_framework_upsert(("default", "f"), obj)
+
+        assert controller.counts(FRAMEWORKS) == {"AttemptCreationPending": 1}
+
+    run(scenario())
+
+
 def test_a12_an_edit_of_labels_or_annotations_causes_no_write() -> None:
     async def scenario() -> None:
         store = RecordingStore()

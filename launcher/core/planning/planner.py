@@ -177,7 +177,9 @@ class Planner:
 
     @property
     def state(self) -> State:
-        return self._status.state
+        """The state of the Framework, also before the first pass."""
+        builder = self._state.builder
+        return State.CREATION_PENDING if builder is None else builder.state
 
     @property
     def is_completed(self) -> bool:

@@ -6,12 +6,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from launcher.core.errors import Forbidden, LauncherError, NotFound, RequestError, Unavailable
 from launcher.log_archive.interface import LogArchive, LogKey
 from launcher.log_archive.log_text import LogTail, max_lines
 from launcher.store.backoff import ExponentialBackoff
+
+#: The response of the kubelet, without a time, if the runtime has removed the container.
+_NO_LOG: Final = b"unable to retrieve container logs for "
 
 
 class PodLogSource(Protocol):
@@ -121,6 +124,8 @@ class ContainerLogCopier:
         except (LauncherError, TimeoutError) as error:
             raise _log_failure(error) from error
         text = tail.text()
+        if text.startswith(_NO_LOG):
+            raise CopyFailed(ArchiveFault.LOG_UNAVAILABLE, text.decode(errors="replace"), is_final=True)
         if text and may_be_of_another:
             raise CopyFailed(ArchiveFault.POD_DELETED, "another pod has its name", is_final=True)
         return text

@@ -271,6 +271,20 @@ def test_the_log_of_a_pod_that_replaced_another_is_recognized_before_the_watch_r
     run(scenario())
 
 
+def test_the_message_of_a_kubelet_without_the_log_is_not_stored() -> None:
+    async def scenario() -> None:
+        rig = LogArchiverHarness(lambda _: chunks(b"unable to retrieve container logs for containerd://b172"))
+        async with rig.running():
+            rig.observe(a_pod(a_status(), phase="Failed"))
+            await asyncio.sleep(1)
+            assert rig.is_deletable()
+
+        assert rig.archive.logs == {}
+        assert rig.copier.counts.failures == {ArchiveFault.LOG_UNAVAILABLE: 1}
+
+    run(scenario())
+
+
 def test_an_empty_log_is_stored_also_if_its_pod_was_replaced() -> None:
     async def scenario() -> None:
         rig = LogArchiverHarness(lambda _: chunks())

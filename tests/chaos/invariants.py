@@ -31,24 +31,34 @@ def violations(
     Returns each violated invariant as text.
 
     *frameworks* and *pods* are the final ones, *deleted* the uids of pods deleted by other clients. Only with
-    *two_leaders* may a pod be created for an attempt that the other leader has completed.
+    *two_leaders* may a pod be created for an attempt that the other leader has completed, and a task be retried without
+    counting it: a leader that was suspended between a status write and its actions executes them later.
     """
-    result = list(_simulation_violations(writes, frameworks, pods, two_leaders))
+    auditor = Auditor()
+    result = list(_simulation_violations(auditor, writes, frameworks, pods, two_leaders))
+    late = {uid for uid, pod in auditor.pods.items() if pod.created_late}
     attempts = _attempts(writes)
     for job in jobs:
         framework = frameworks[job.name]
         own = attempts.get(framework["metadata"]["uid"], {})
+        if two_leaders:
+            own = {attempt: uids - late for attempt, uids in own.items() if uids - late}
         result += [f"{job.name}: {text}" for text in _job_violations(job, framework, own, deleted)]
+        if not (two_leaders or any(uids & deleted for uids in own.values())):
+            result += [f"{job.name}: {text}" for text in _unexpected_pods(job, framework, own)]
     rerun = _tasks_run_after_success(writes, deleted)
     result += [f"{name} ran again after it had succeeded" for name in rerun]
     return result
 
 
 def _simulation_violations(
-    writes: Sequence[Write], frameworks: Mapping[str, Any], pods: Mapping[str, Any], two_leaders: bool
+    auditor: Auditor,
+    writes: Sequence[Write],
+    frameworks: Mapping[str, Any],
+    pods: Mapping[str, Any],
+    two_leaders: bool,
 ) -> Iterator[str]:
     """Returns violations of the invariants that are also checked in simulations."""
-    auditor = Auditor()
     for write in writes:
         try:
             auditor(write.kind.resource, write.deleted, write.obj)
@@ -86,10 +96,23 @@ def _job_violations(
     duplicates = {attempt: uids for attempt, uids in attempts.items() if len(uids - deleted) > 1}
     if duplicates:
         yield f"several pods for one attempt: {duplicates}"
-    if not any(uids & deleted for uids in attempts.values()):
-        unexpected, missing = attempts.keys() - job.expected - job.possible, job.expected - attempts.keys()
-        if unexpected or missing:
-            yield f"unexpected pods for {sorted(unexpected)}, no pods for {sorted(missing)}"
+
+
+def _unexpected_pods(job: Job, framework: Any, attempts: TaskAttempts) -> Iterator[str]:
+    status = framework.get("status", {})
+    unexpected, missing = attempts.keys() - job.expected - job.possible, job.expected - attempts.keys()
+    if status.get("state") == "Completed" and (unexpected or missing):
+        yield f"unexpected pods for {sorted(unexpected)}, no pods for {sorted(missing)}: {_histories(status)}"
+
+
+def _histories(status: Any) -> list[Any]:
+    """Returns the earlier attempts of all tasks in the status."""
+    return [
+        (role["name"], task["index"], task["attemptHistory"])
+        for role in status["attemptStatus"]["taskRoleStatuses"]
+        for task in role["taskStatuses"]
+        if task.get("attemptHistory")
+    ]
 
 
 def _attempts(writes: Sequence[Write]) -> dict[str, dict[RecordedTaskAttempt, set[str]]]:

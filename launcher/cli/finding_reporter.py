@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from launcher.cli.client.async_client import AsyncApiClient
+from launcher.cli.errors import print_error
 from launcher.cli.output.diagnosis_text import top_finding
 from launcher.cli.output.framework_summary import is_waiting
 from launcher.core.errors import LauncherError
@@ -72,10 +73,10 @@ class FindingReporter:
 
 @asynccontextmanager
 async def reported_findings(
-    api: AsyncApiClient, name: str, report: Callable[[str], None]
+    api: AsyncApiClient, name: str, report: Callable[[str], None] | None = None
 ) -> AsyncIterator[FindingReporter]:
-    """Reports findings inside the block."""
-    reporter = FindingReporter(api, name, report)
+    """Reports findings inside the block; without *report*, each is printed to stderr after the name."""
+    reporter = FindingReporter(api, name, report or (lambda finding: print_error(f"{name}: {finding}")))
     task = asyncio.create_task(reporter.run())
     try:
         yield reporter

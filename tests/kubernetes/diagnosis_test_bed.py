@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from launcher.core.causes import CAUSES
 from tests.builders import Json, a_framework, a_role
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.nodes import node
@@ -125,6 +126,24 @@ class DiagnosisTestBed:
             return until(probe, f"{cause or situation} is found", PATIENCE_SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{error}: {seen}") from error
+
+    def expect(self, cause: str, words: str, evidence: tuple[str, str, str], step: str) -> Json:
+        """
+        Waits for the finding of the situation, checks and returns it.
+
+        *words* are in its summary, *step* in its next step, and those of *evidence* in object, field and value of one
+        of its evidences.
+        """
+        finding = self.finding(cause)
+        obj, field_name, value = evidence
+        assert words in finding["summary"]
+        assert (finding["severity"], finding["waiting"]) == (CAUSES[cause].severity, CAUSES[cause].waiting)
+        assert any(
+            obj in each["object"] and field_name in each["field"] and value in each["value"]
+            for each in finding["evidence"]
+        ), finding["evidence"]
+        assert step in finding["nextStep"]
+        return finding
 
     def why(self, cause: str, *words: str) -> str:
         """The output of ``launcher why`` with the rights of the reader."""

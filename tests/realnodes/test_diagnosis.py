@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from launcher.core.causes import CAUSES
 from tests.builders import Json
 from tests.cluster.users import User
 from tests.kubernetes.diagnosis_test_bed import DiagnosisTestBed
@@ -250,17 +249,9 @@ def situations(
 
 @pytest.mark.parametrize("cause", list(SITUATIONS))
 def test_the_cause_of_a_real_situation_is_found(situations: DiagnosisTestBed, cause: str) -> None:
-    _, words, (obj, field, value), step = SITUATIONS[cause]
+    _, words, evidence, step = SITUATIONS[cause]
 
-    finding = situations.finding(cause)
-
-    assert words in finding["summary"]
-    assert (finding["severity"], finding["waiting"]) == (CAUSES[cause].severity, CAUSES[cause].waiting)
-    assert any(
-        obj in each["object"] and field in each["field"] and value in each["value"]
-        for each in finding["evidence"]
-    ), finding["evidence"]
-    assert step in finding["nextStep"]
+    situations.expect(cause, words, evidence, step)
 
 
 def test_launcher_why_explains_one_task(situations: DiagnosisTestBed) -> None:

@@ -14,7 +14,7 @@ from launcher.cli.arguments import (
 from launcher.cli.client.api_path import FRAMEWORKS
 from launcher.cli.client.async_client import AsyncApiClient, run_with_client
 from launcher.cli.command import Command
-from launcher.cli.errors import UsageError, print_error
+from launcher.cli.errors import UsageError
 from launcher.cli.finding_reporter import reported_findings
 from launcher.cli.logs.attempt_pods import AttemptPods
 from launcher.cli.logs.follower import LogFollower
@@ -114,7 +114,7 @@ async def _follow(
         reporter.observe_output()
         write(source, line)
 
-    async with reported_findings(api, name, lambda finding: print_error(f"{name}: {finding}")) as reporter:
+    async with reported_findings(api, name) as reporter:
         await LogFollower(api, name, selector, query, write_line, reporter.observe_framework).run()
 
 

@@ -101,7 +101,7 @@ async def wait_for_condition(api: AsyncApiClient, name: str, condition: str) -> 
     """
     exists = False
     async with (
-        reported_findings(api, name, lambda finding: print_error(f"{name}: {finding}")) as reporter,
+        reported_findings(api, name) as reporter,
         aclosing(watch_framework(api, name)) as states,
     ):
         async for framework in states:
@@ -126,7 +126,7 @@ async def wait_for_condition(api: AsyncApiClient, name: str, condition: str) -> 
 async def wait_for_job(api: AsyncApiClient, job: OwningJob) -> None:
     """Return when the job has succeeded. Raises CommandError when it has failed or was deleted."""
     async with (
-        reported_findings(api, job.name, lambda finding: print_error(f"{job.name}: {finding}")),
+        reported_findings(api, job.name),
         aclosing(watch_framework(api, job.name, job.resource)) as states,
     ):
         async for state in states:

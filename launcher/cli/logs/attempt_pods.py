@@ -15,6 +15,7 @@ from launcher.cli.output.framework_attempts import (
     own_records,
     task_pods,
 )
+from launcher.cli.output.framework_summary import attempt_status
 from launcher.core.errors import NotFound
 from launcher.core.names import attempt_record_name
 from launcher.core.spec import FrameworkName
@@ -75,7 +76,7 @@ class AttemptPods:
 
     async def _attempt_status(self, number: int) -> Json:
         if number == self._current:
-            return (self._framework.get("status") or {}).get("attemptStatus") or {}
+            return attempt_status(self._framework)
         if number > self._current:
             raise CommandError(f"{self._name} has no attempt {number}; it is in attempt {self._current}")
         name = attempt_record_name(FrameworkName(self._name), number)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from launcher.cli.output.framework_attempts import current_attempt
-from launcher.cli.output.framework_summary import attempt_text, message_of, state_of
+from launcher.cli.output.framework_summary import attempt_status, attempt_text, message_of, state_of
 from launcher.cli.output.task_entries import attempt_entries
 from launcher.cli.output.task_table import task_state
 from launcher.cli.output.terminal import one_line
@@ -31,7 +31,7 @@ def framework_attempt_rows(
         )
         for record in records
     ]
-    attempt = (framework.get("status") or {}).get("attemptStatus") or {}
+    attempt = attempt_status(framework)
     current = (_duration(attempt, now), "", message_of(framework))
     return [*rows, (str(current_attempt(framework)), state_of(framework, now), *current)]
 
@@ -153,7 +153,7 @@ def task_attempts(
     """
     roles = framework["spec"].get("taskRoles") or ()
     policies = {each["name"]: (each.get("task") or {}).get("retryPolicy") for each in roles}
-    current = (framework.get("status") or {}).get("attemptStatus") or {}
+    current = attempt_status(framework)
     is_retried = current_attempt(framework) > 1
     for attempt in (*(record["attemptStatus"] for record in records), current):
         number = int(attempt.get("id") or 0) + 1 if is_retried else None

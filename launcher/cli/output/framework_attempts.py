@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from launcher.cli.output.framework_summary import attempt_status
 from launcher.cli.output.task_entries import attempt_entries
 
 Json = dict[str, Any]
@@ -42,8 +43,7 @@ def attempt_number(text: str) -> AttemptNumber:
 
 def current_attempt(framework: Json) -> int:
     """The number of the Framework's current attempt, from 1."""
-    status = framework.get("status") or {}
-    return int((status.get("attemptStatus") or {}).get("id") or 0) + 1
+    return int(attempt_status(framework).get("id") or 0) + 1
 
 
 def own_records(framework: Json, records: Iterable[Json]) -> list[Json]:
@@ -65,11 +65,11 @@ class TaskPod(NamedTuple):
     uid: str
 
 
-def task_pods(attempt_status: Json) -> Mapping[str, list[TaskPod]]:
-    """The pods of each task in *attempt_status*, by names such as ``worker-0``, the oldest attempt first."""
+def task_pods(attempt: Json) -> Mapping[str, list[TaskPod]]:
+    """The pods of each task in that *attempt*, by names such as ``worker-0``, the oldest attempt first."""
     return {
         f"{role.name}-{task['index']}": list(_pods(task))
-        for role in attempt_entries(attempt_status)
+        for role in attempt_entries(attempt)
         for task in role.tasks
     }
 

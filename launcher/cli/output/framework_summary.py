@@ -64,8 +64,12 @@ def succeeded(framework: Json) -> bool:
 
 def completion_of(framework: Json) -> Json:
     """The completionStatus of the current attempt; empty before it completes."""
-    attempt = (framework.get("status") or {}).get("attemptStatus") or {}
-    return attempt.get("completionStatus") or {}
+    return attempt_status(framework).get("completionStatus") or {}
+
+
+def attempt_status(framework: Json) -> Json:
+    """The status of the current attempt; empty before there is one."""
+    return (framework.get("status") or {}).get("attemptStatus") or {}
 
 
 def is_waiting(framework: Json) -> bool:

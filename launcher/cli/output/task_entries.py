@@ -10,6 +10,7 @@ entries stay plain JSON: importing the types of ``core.status`` takes longer tha
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from launcher.cli.output.framework_summary import attempt_status
 from launcher.core.serialization import index_ranges
 from launcher.core.timestamps import format_rfc3339, parse_rfc3339
 
@@ -25,7 +26,7 @@ class RoleEntries(NamedTuple):
 
 def role_entries(framework: Json) -> list[RoleEntries]:
     """The tasks of the current attempt, by role; none before there is a status."""
-    return attempt_entries((framework.get("status") or {}).get("attemptStatus") or {})
+    return attempt_entries(attempt_status(framework))
 
 
 def attempt_entries(attempt: Json) -> list[RoleEntries]:

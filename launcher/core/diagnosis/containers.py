@@ -162,9 +162,7 @@ def explain_silent(view: TaskView) -> Problem:
 
 def _explain_restarting(view: TaskView, container: Json, last: ContainerTermination) -> Problem:
     name, restarts = text(container.get("name")), container.get("restartCount") or 0
-    is_init = any(
-        as_object(each).get("name") == name for each in as_list(view.pod_spec.get("initContainers"))
-    )
+    is_init = view.is_init_container(name)
     evidence = termination_evidence(view, last, f"status.containerStatuses[{name}].lastState.terminated")
     last = with_output(view, last)
     if (problem := explain_exit(view, last, evidence)) is not None:

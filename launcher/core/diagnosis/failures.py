@@ -16,7 +16,6 @@ from launcher.core.diagnosis.exits import (
 from launcher.core.diagnosis.finding import Evidence, Problem
 from launcher.core.diagnosis.inputs import TaskView
 from launcher.core.diagnosis.start_failures import explain_start_failure
-from launcher.core.json_access import as_list, as_object
 from launcher.core.names import DISCOVERY
 from launcher.core.planning import messages
 
@@ -46,7 +45,7 @@ def explain_completion(view: TaskView, completion: Completion) -> Problem:
             return problem
         if termination.name == DISCOVERY:
             return start_order.explain_peers_timeout(view, termination, evidence)
-    if termination is not None and view.pod_spec and _is_init(view, termination.name):
+    if termination is not None and view.pod_spec and view.is_init_container(termination.name):
         cause = causes.INIT_FAILING
     else:
         cause = causes.EXIT_CODE
@@ -126,7 +125,3 @@ def _completion_evidence(
     field = f"status.taskRoleStatuses[{view.role_name}].taskStatuses[{view.task.index}]"
     value = completion.diagnostics or completion.summary
     return (Evidence(view.context.reference, f"{field}.attemptStatus.completionStatus", value[:500]),)
-
-
-def _is_init(view: TaskView, name: str) -> bool:
-    return any(as_object(each).get("name") == name for each in as_list(view.pod_spec.get("initContainers")))

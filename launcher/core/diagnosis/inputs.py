@@ -220,6 +220,12 @@ class TaskView:
         containers = [*as_list(spec.get("initContainers")), *as_list(spec.get("containers"))]
         return next((each for each in containers if as_object(each).get("name") == name), {})
 
+    def is_init_container(self, name: str) -> bool:
+        """Whether the pod's spec has an init container of that name."""
+        return any(
+            as_object(each).get("name") == name for each in as_list(self.pod_spec.get("initContainers"))
+        )
+
 
 def shortened(value: object) -> str:
     """The value as one piece of evidence, cut where it is long."""

@@ -24,6 +24,12 @@ def thousandths(amounts: Mapping[str, Any] | None, field: str) -> dict[str, int]
     return result
 
 
+def container_requests(container: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the quantities of a container's requests; a missing one defaults to the limit, as in the API server."""
+    resources = container.get("resources") or {}
+    return {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+
+
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
     """Returns the requests of a pod with that ``spec``. Raises ValueError, naming the field, if they are invalid."""
     return total_requests(spec.get("containers") or (), spec.get("initContainers") or (), spec)

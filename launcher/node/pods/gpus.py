@@ -8,6 +8,7 @@ select its own: they separate cooperating programs, and do not confine others.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from launcher.core.pods.resource_requests import container_requests
 from launcher.core.quantity import quantity
 from launcher.node.pods.pod_spec import Container, ContainerRole
 
@@ -24,13 +25,7 @@ GpuAllocation = Mapping[str, Sequence[str]]
 
 def requested_gpus(spec: Mapping[str, Any]) -> int:
     """The number of GPUs that the container requests."""
-    return int(quantity(_amounts(spec).get(GPU_RESOURCE, 0)))
-
-
-def _amounts(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The requests; a missing one defaults to the limit."""
-    resources = spec.get("resources") or {}
-    return {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return int(quantity(container_requests(spec).get(GPU_RESOURCE, 0)))
 
 
 def allocate_gpus(containers: Iterable[Container], free: Sequence[str]) -> GpuAllocation | None:
@@ -77,7 +72,7 @@ def gpu_environment(
 def _requests_other_gpus(spec: Mapping[str, Any]) -> bool:
     """Whether it requests GPUs that are not allocated here, such as ``amd.com/gpu`` or ``nvidia.com/mig-1g.5gb``."""
     vendor = GPU_RESOURCE.partition("/")[0]
-    names = (name.partition("/") for name, amount in _amounts(spec).items() if quantity(amount))
+    names = (name.partition("/") for name, amount in container_requests(spec).items() if quantity(amount))
     return any(domain == vendor or "gpu" in name for domain, _, name in names)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from launcher.core.pods.resource_requests import container_requests
 from launcher.core.quantity import quantity
 from launcher.node.pods.pod_status import qos_class
 from launcher.store.interface import Object
@@ -17,8 +18,7 @@ def oom_score(pod: Object, container: Mapping[str, Any], allocatable: Mapping[st
     qos = qos_class(pod)
     if qos != "Burstable":
         return _GUARANTEED if qos == "Guaranteed" else _BEST_EFFORT
-    resources = container.get("resources") or {}
-    request = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.get("memory")
+    request = container_requests(container).get("memory")
     capacity = quantity(allocatable.get("memory") or "0")
     if request is None or not capacity:
         return _MAX_BURSTABLE

@@ -22,6 +22,7 @@ from launcher.core.pods.observed_pod import has_terminated, is_deleted
 from launcher.core.replicas import as_int
 from launcher.core.spec import PodName
 from launcher.log_archive.interface import ArchivedPod, LogKey
+from launcher.log_archive.log_text import starts_after
 from launcher.store.backoff import wait_or_timeout
 from launcher.store.interface import PODS, Key, Object
 from launcher.store.object_errors import object_errors
@@ -81,6 +82,7 @@ class _Run:
     is_followed: bool
     #: It ended before this launcher observed it, so an earlier leader may have archived it.
     may_be_stored: bool
+    finished_at: str
     #: Set when its end is observed, or when its pod is gone.
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     is_active: bool = False
@@ -188,11 +190,12 @@ class LogArchiver:
                 if known is None:
                     self._add_run(pod, run, is_followed=False, may_be_stored=is_new)
                 else:
-                    self._observe_end(known)
+                    self._observe_end(known, run.finished_at)
             elif is_deleting:
                 self._add_run(pod, run, is_followed=True)
 
-    def _observe_end(self, run: _Run) -> None:
+    def _observe_end(self, run: _Run, finished_at: str) -> None:
+        run.finished_at = finished_at
         run.ended.set()
         if run.is_followed and run.is_pending and not run.is_active:
             # It waits for its turn to be followed, which is no longer necessary.
@@ -205,7 +208,7 @@ class LogArchiver:
         if (observed.container, observed.restart) in pod.runs:
             return
         key = LogKey(pod.archived, observed.container, observed.restart)
-        run = _Run(pod, key, is_followed, may_be_stored)
+        run = _Run(pod, key, is_followed, may_be_stored, observed.finished_at)
         pod.runs[observed.container, observed.restart] = self._runs[key] = run
         self._counts.pending = len(self._runs)
         self._queue_of(run).add(key)
@@ -264,19 +267,33 @@ class LogArchiver:
             if current > run.key.restart + 1:
                 message = f"only the logs of restarts {current - 1} and {current} exist"
                 raise CopyFailed(ArchiveFault.LOG_UNAVAILABLE, message, is_final=True)
-            text = await self._copier.read(
-                run.key,
-                previous=current > run.key.restart,
-                follow_seconds=pod.grace_seconds if run.is_followed else None,
-                is_replaced=lambda: self._is_replaced(run),
-            )
+            text = await self._read_log(run, previous=current > run.key.restart)
             if run.is_followed:
                 # The end of the stream can also be that of a connection between servers.
                 await wait_or_timeout(run.ended, _STATUS_SECONDS)
                 if run.ended.is_set():
                     return text
             elif pod.restarts[container] == current:
+                # It may have restarted before the restart is observed.
+                is_of_next_run = current == run.key.restart and starts_after(text, run.finished_at)
+                return await self._read_previous(run, text) if is_of_next_run else text
+
+    async def _read_previous(self, run: _Run, text: bytes) -> bytes:
+        """Returns the log before a restart; *text* if there was none, so that its lines were only written late."""
+        try:
+            return await self._read_log(run, previous=True)
+        except CopyFailed as failure:
+            if failure.is_final and failure.fault is ArchiveFault.LOG_UNAVAILABLE:
                 return text
+            raise
+
+    async def _read_log(self, run: _Run, *, previous: bool) -> bytes:
+        return await self._copier.read(
+            run.key,
+            previous=previous,
+            follow_seconds=run.pod.grace_seconds if run.is_followed else None,
+            is_replaced=lambda: self._is_replaced(run),
+        )
 
     async def _is_replaced(self, run: _Run) -> bool:
         """Returns whether another pod has the name. It is read, because the watch may be late."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from launcher.core.pods.log_options import PodLogOptions
+from launcher.core.timestamps import parse_rfc3339
 
 _TIMESTAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(?:Z|[+-]\d\d:\d\d) ")
 #: A line is at least as long: a timestamp, a space and the end of the line.
@@ -67,6 +68,19 @@ class LogTail:
         self._missing_bytes += size - len(self._text)
 
 
+def starts_after(text: bytes, finished_at: str) -> bool:
+    """
+    Returns whether the first line was written after the second of that time, so by a later run of the container.
+
+    Both times are of the clock of the container's node. False if one of them is missing.
+    """
+    first = _timestamp(text)
+    try:
+        return bool(first) and int(_seconds(first)) > parse_rfc3339(finished_at)
+    except ValueError:
+        return False
+
+
 def select(text: bytes, options: PodLogOptions) -> bytes:
     """Returns the part of an archived log that *options* select. There is nothing to follow: the container ended."""
     *lines, rest = text.split(b"\n")
@@ -85,9 +99,13 @@ def _since(lines: Iterable[bytes], since: float) -> Iterator[bytes]:
     is_included = False
     for line in lines:
         if timestamp := _timestamp(line):
-            is_included = datetime.fromisoformat(timestamp.decode().strip()).timestamp() >= since
+            is_included = _seconds(timestamp) >= since
         if is_included:
             yield line
+
+
+def _seconds(timestamp: bytes) -> float:
+    return datetime.fromisoformat(timestamp.decode().strip()).timestamp()
 
 
 def _timestamp(text: bytes | bytearray, position: int = 0) -> bytes:

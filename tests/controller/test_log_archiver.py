@@ -194,6 +194,56 @@ def test_a_log_that_is_read_while_its_container_restarts_is_read_again() -> None
     run(scenario())
 
 
+def ended_at(time: str) -> Object:
+    return {"terminated": {"exitCode": 1, "finishedAt": time}}
+
+
+#: The second before that of ``log_line``.
+BEFORE = "2025-12-31T23:59:59Z"
+
+
+def test_a_log_of_the_next_run_is_recognized_before_the_restart_is_observed() -> None:
+    async def scenario() -> None:
+        rig = LogArchiverHarness()
+        async with rig.running():
+            rig.observe(a_pod(a_status(state=ended_at(BEFORE))))
+            await asyncio.sleep(1)
+
+        assert rig.stored() == log_line("main previous")
+
+    run(scenario())
+
+
+def test_a_late_line_of_a_container_that_was_not_restarted_is_stored() -> None:
+    async def scenario() -> None:
+        rig = LogArchiverHarness()
+
+        def read(request: SimulatedLogRequest) -> AsyncIterator[bytes]:
+            error = BadRequest("previous terminated container not found") if request.previous else None
+            return chunks(*([] if error else [log_line("late")]), error=error)
+
+        rig.read = read
+        async with rig.running():
+            rig.observe(a_pod(a_status(state=ended_at(BEFORE)), phase="Failed"))
+            await asyncio.sleep(1)
+
+        assert rig.stored() == log_line("late")
+
+    run(scenario())
+
+
+def test_a_line_of_the_second_of_the_end_is_of_the_same_run() -> None:
+    async def scenario() -> None:
+        rig = LogArchiverHarness()
+        async with rig.running():
+            rig.observe(a_pod(a_status(state=ended_at("2026-01-01T00:00:00Z"))))
+            await asyncio.sleep(1)
+
+        assert rig.stored() == log_line("main current")
+
+    run(scenario())
+
+
 def test_a_followed_log_that_ends_too_early_is_followed_again() -> None:
     async def scenario() -> None:
         rig = LogArchiverHarness()

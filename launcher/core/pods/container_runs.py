@@ -15,6 +15,8 @@ class ObservedRun(NamedTuple):
     container: str
     restart: int
     terminated: bool
+    #: As in the status; empty if it is unknown or the run goes on.
+    finished_at: str = ""
 
 
 def container_runs(pod: Mapping[str, Any]) -> Iterator[ObservedRun]:
@@ -28,11 +30,13 @@ def container_runs(pod: Mapping[str, Any]) -> Iterator[ObservedRun]:
 def _runs(status: Mapping[str, Any]) -> Iterator[ObservedRun]:
     name, restart = text(status.get("name")), as_int(status.get("restartCount"))
     state = as_object(status.get("state"))
-    has_ended = bool(as_object(status.get("lastState")).get("terminated"))
+    last = as_object(as_object(status.get("lastState")).get("terminated"))
+    last_end = text(last.get("finishedAt"))
     if "terminated" in state or "running" in state:
-        yield ObservedRun(name, restart, "terminated" in state)
-        if has_ended and restart:
-            yield ObservedRun(name, restart - 1, terminated=True)
-    elif has_ended:
+        end = text(as_object(state.get("terminated")).get("finishedAt"))
+        yield ObservedRun(name, restart, "terminated" in state, end)
+        if last and restart:
+            yield ObservedRun(name, restart - 1, terminated=True, finished_at=last_end)
+    elif last:
         # It waits for its next restart, which is not counted yet.
-        yield ObservedRun(name, restart, terminated=True)
+        yield ObservedRun(name, restart, terminated=True, finished_at=last_end)

@@ -29,7 +29,29 @@ def test_started_runs_are_numbered_by_restart(
 ) -> None:
     status = {"name": "main", "state": state, "lastState": last, "restartCount": restarts}
 
-    assert list(container_runs({"status": {"containerStatuses": [status]}})) == expected
+    runs = container_runs({"status": {"containerStatuses": [status]}})
+
+    assert [(run.container, run.restart, run.terminated) for run in runs] == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "last", "expected"),
+    [
+        pytest.param(RUNNING, "08", ["", "08"], id="a restart"),
+        pytest.param("09", "08", ["09", "08"], id="the end of a restart"),
+        pytest.param(WAITING, "08", ["08"], id="before the next restart"),
+        pytest.param(ENDED, "08", ["", "08"], id="an end without a time"),
+    ],
+)
+def test_ended_runs_have_the_time_of_their_end(state: Any, last: str, expected: list[str]) -> None:
+    def ended(second: Any) -> Any:
+        return {"terminated": {"finishedAt": second}} if isinstance(second, str) else second
+
+    status = {"name": "main", "state": ended(state), "lastState": ended(last), "restartCount": 1}
+
+    runs = container_runs({"status": {"containerStatuses": [status]}})
+
+    assert [run.finished_at for run in runs] == expected
 
 
 def test_init_and_ephemeral_containers_are_included() -> None:

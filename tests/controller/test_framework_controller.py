@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from launcher.controller.framework_controller import FrameworkController
+from launcher.core import causes
+from launcher.core.diagnosis.diagnosis import diagnose
+from launcher.core.diagnosis.inputs import DiagnosisInput, diagnosable_framework
 from launcher.core.errors import Conflict, Forbidden, NotFound, OutcomeUnknown, Unavailable
 from launcher.core.names import PodIdentityKey
 from launcher.core.planning.planner import Planner
@@ -560,5 +563,30 @@ def test_pods_listed_before_another_leader_wrote_the_status_are_not_its_pods() -
             assert store.tasks_to_retry == [], "the pods were listed"
             tasks = (await store.status())["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"]
             assert [task["retryPolicyStatus"]["totalRetriedCount"] for task in tasks] == [1, 1]
+
+    run(scenario())
+
+
+def test_a_pod_that_another_controller_created_and_that_is_never_observed_is_diagnosed() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 1)))
+        store.fail = unavailable("create", PODS)
+        async with run_controller(store):
+            await wait_for_state(store, "AttemptCreationPending")
+        store.fail = lambda *_: None
+        obj = await store.get(FRAMEWORKS, "default", "f")
+        # FrameworkController saves this state between the creation of a pod and its observation.
+        (task,) = obj["status"]["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"]
+        task["state"] = "AttemptCreationRequested"
+        await store.update_status(FRAMEWORKS, obj)
+        async with run_controller(store):
+            await wait_for_state(store, "Completed", timeout_seconds=600)
+
+        obj = await store.get(FRAMEWORKS, "default", "f")
+        source = DiagnosisInput(obj, diagnosable_framework(obj), (), None, (), int(store.clock()))
+        finding = diagnose(source)[0]
+        assert finding.cause is causes.POD_UNOBSERVED
+        assert "300s" in finding.summary
 
     run(scenario())

@@ -28,7 +28,7 @@ _TIMEOUT_SECONDS = 30.0
 
 
 class BusyProxy:
-    """Forwards everything, except pod creations while it is busy."""
+    """Forwards everything, except pod creations while it is busy, broken or slow."""
 
     def __init__(self, cluster: ControlPlane, port: int) -> None:
         self._upstream, self._ca, self._port = cluster.url, cluster.ca, port
@@ -36,6 +36,9 @@ class BusyProxy:
         self.busy: int | None = None
         #: Whether it closes the connection of pod creations without a response.
         self.broken = False
+        #: Whether it delays responses to pod creations until this is False again, and how many it delays.
+        self.slow = False
+        self.delayed = 0
         #: Times (``time.monotonic``) and status codes of pod creations.
         self.pods: list[tuple[float, int]] = []
         self.url = ""
@@ -69,6 +72,7 @@ class BusyProxy:
             request.method, self._upstream + request.path_qs, headers=headers, data=await request.read()
         ) as upstream_response:
             if creates_pod:
+                await self._delay()
                 self.pods.append((time.monotonic(), upstream_response.status))
             response = web.StreamResponse(
                 status=upstream_response.status,
@@ -78,6 +82,12 @@ class BusyProxy:
             async for chunk in upstream_response.content.iter_any():
                 await response.write(chunk)
             return response
+
+    async def _delay(self) -> None:
+        self.delayed += 1
+        while self.slow:  # noqa: ASYNC110  another thread changes it
+            await asyncio.sleep(0.1)
+        self.delayed -= 1
 
 
 @contextmanager

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import Json
+from launcher.controller.framework_controller import ControllerOptions
+from tests.builders import Json, a_framework, a_role
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.users import User
+from tests.eventually import until
 from tests.kubernetes.account import LAUNCHER_NAMESPACE
 from tests.kubernetes.busy_proxy import BusyProxy, busy_proxy, kubeconfig_for
 from tests.kubernetes.conftest import Launch
@@ -105,3 +107,19 @@ def test_an_interrupted_connection_to_the_api_server_is_named(
 
     assert "cannot reach the API server" in finding["summary"]
     assert "Error creating pod, retrying" in evidence(finding, f"framework/{framework_name(cause)}")["value"]
+
+
+def test_a_backlog_of_the_launcher_is_named(bed: DiagnosisTestBed, api_server: BusyProxy) -> None:
+    cause, workers = "FL-SYS-10", ControllerOptions().workers
+    api_server.slow = True
+    ns = bed.namespace(cause)
+    for index in range(workers):
+        role = a_role(task={"pod": a_task_pod()})
+        bed.plane.admin.post(ns.frameworks, a_framework(role, name=f"earlier{index}"))
+    until(lambda: api_server.delayed >= workers, "every worker waits for a response")
+    bed.one(cause, a_task_pod())
+
+    finding = bed.finding(cause)
+
+    assert "1 Framework in the launcher's queue, the first for 1" in finding["summary"]
+    assert evidence(finding, "launcher")["value"] == "1"

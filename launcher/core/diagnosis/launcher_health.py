@@ -112,7 +112,7 @@ def _backlog(context: Context) -> Problem | None:
         return None
     return Problem(
         causes.BACKLOG,
-        f"{counted(queued, 'Framework')} wait for the launcher, the first for {int(seconds)}s",
+        f"{counted(queued, 'Framework')} in the launcher's queue, the first for {int(seconds)}s",
         "wait; docs/sizing.md has the limits of one launcher",
         (Evidence("launcher", 'workqueue_depth{name="framework"}', str(queued)),),
     )

@@ -512,7 +512,7 @@ SITUATIONS: dict[str, tuple[DiagnosisInput, str]] = {
     ),
     "FL-SYS-10": (
         a_situation(a_status(), launcher=LauncherState(queued=900, queued_seconds=31.5)),
-        "900 Frameworks wait for the launcher, the first for 31s",
+        "900 Frameworks in the launcher's queue, the first for 31s",
     ),
 }
 

@@ -78,7 +78,12 @@ _TEMPLATE: Schema = {
     },
 }
 
-
+#: As in local mode. kube-apiserver accepts at most eight.
+_SELECTABLE_FIELDS = (
+    ".spec.executionType",
+    ".status.state",
+    ".status.attemptStatus.completionStatus.type.name",
+)
 _SCALE: Schema = {
     "specReplicasPath": ".spec.replicas",
     "statusReplicasPath": ".status.replicas",
@@ -104,7 +109,7 @@ def framework_crd() -> Schema:
     version = {
         "schema": {"openAPIV3Schema": _framework()},
         "subresources": {"status": {}, "scale": _SCALE},
-        "selectableFields": [{"jsonPath": ".spec.executionType"}, {"jsonPath": ".status.state"}],
+        "selectableFields": [{"jsonPath": path} for path in _SELECTABLE_FIELDS],
         "additionalPrinterColumns": _COLUMNS,
     }
     return _definition(names, version)

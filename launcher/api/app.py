@@ -29,7 +29,9 @@ from launcher.api.resources.namespaces import (
 )
 from launcher.api.resources.patch import PatchHandler
 from launcher.api.resources.pod_logs import PodLogHandler, PodLogReader
-from launcher.api.resources.reads import ReadHandler
+from launcher.api.resources.preview import PATH as PREVIEW_PATH
+from launcher.api.resources.preview import PreviewHandler
+from launcher.api.resources.reads import FrameworkReadHandler, ReadHandler
 from launcher.api.resources.registry import Registry
 from launcher.api.resources.resource_handler import (
     METHODS,
@@ -132,6 +134,7 @@ def _add_system_endpoints(app: web.Application, dependencies: ApiDependencies) -
     post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", reviews.access)
     post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", reviews.rules)
     post("/apis/authentication.k8s.io/v1/selfsubjectreviews", reviews.identity)
+    post(PREVIEW_PATH, PreviewHandler(dependencies.policy).create)
     if dependencies.rendezvous is not None:
         dependencies.rendezvous.add_to(app)
 
@@ -172,9 +175,10 @@ def _storage(
     store, clock = dependencies.store, dependencies.clock
     if kind == NAMESPACES:
         implicit = ImplicitNamespaces(store, clock())
-        reader = NamespaceReadHandler(store, clock, implicit)
-        return NamespaceRegistry(store, implicit), reader, NamespaceDeleteHandler(store, clock)
-    return _registry(kind, dependencies), ReadHandler(kind, store, clock), DeleteHandler(kind, store, clock)
+        namespaces = NamespaceReadHandler(store, clock, implicit)
+        return NamespaceRegistry(store, implicit), namespaces, NamespaceDeleteHandler(store, clock)
+    reader = (FrameworkReadHandler if kind == FRAMEWORKS else ReadHandler)(kind, store, clock)
+    return _registry(kind, dependencies), reader, DeleteHandler(kind, store, clock)
 
 
 def _registry(kind: ResourceKind, dependencies: ApiDependencies) -> Registry:

@@ -8,24 +8,18 @@ from typing import Any
 
 from launcher.cli.command import load_module
 from launcher.cli.errors import UsageError
-from launcher.converters.simpletfjob.per_task_objects import SEPARATOR, has_content
 from launcher.core.errors import FieldError, InvalidObject, RequestError
-from launcher.core.framework import Framework
 from launcher.core.manifest import Manifest, parse_framework, validate_framework
 from launcher.core.names import KIND
 from launcher.core.parsing.decoder import Media, decode_utf8
 from launcher.core.parsing.json_reader import read_json
 from launcher.core.parsing.source_positions import with_positions
+from launcher.core.parsing.yaml_documents import yaml_documents
 from launcher.core.parsing.yaml_reader import read_yaml
-from launcher.core.serialization.spec_json import spec_from_json
-from launcher.core.spec import FrameworkName
 from launcher.core.validation.field_errors import unsupported
 from launcher.core.validation.framework import creation_errors
 from launcher.job_kinds.job_kind import JOB_KINDS, convert_job, job_kind_of
 from launcher.store.interface import ResourceKind
-
-#: In place of the uid that the store assigns.
-_UID = "00000000-0000-0000-0000-000000000000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +43,7 @@ class ManifestFile:
         """The documents of the file, with unchanged line numbers; none if there are only comments."""
         if self.media is Media.JSON:
             return [self]
-        found: list[ManifestFile] = []
-        before = 0
-        for part in SEPARATOR.split(self.data.decode(errors="surrogateescape")):
-            if has_content(part):
-                data = ("\n" * before + part).encode(errors="surrogateescape")
-                found.append(ManifestFile(self.name, data, self.media))
-            before += part.count("\n")
-        return [self] if len(found) == 1 else found
+        return [ManifestFile(self.name, data, self.media) for data in yaml_documents(self.data)]
 
     @property
     def namespace(self) -> str | None:
@@ -135,11 +122,3 @@ def framework_in(document: ManifestFile) -> Manifest:
         return manifest
     framework = convert_job(foreign, manifest.object).framework
     return Manifest(validate_framework(framework).object, manifest.warnings)
-
-
-def framework_of(obj: dict[str, Any]) -> Framework:
-    """The Framework as it would be stored, with placeholders for its uid and the suffix of generateName."""
-    meta = obj["metadata"]
-    name = FrameworkName(meta.get("name") or f"{meta['generateName']}xxxxx")
-    spec = spec_from_json(obj["spec"], meta.get("annotations"))
-    return Framework(name, meta.get("namespace", "default"), _UID, 1, spec)

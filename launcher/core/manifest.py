@@ -13,11 +13,14 @@ import orjson
 
 from launcher.core.defaults import with_defaults
 from launcher.core.errors import BadRequest, InvalidObject
+from launcher.core.framework import Framework
 from launcher.core.names import API_VERSION, KIND
 from launcher.core.parsing.decoder import Decoded, Media, decode_utf8
 from launcher.core.parsing.json_reader import read_json
 from launcher.core.parsing.yaml_reader import read_yaml
 from launcher.core.serialization.frameworkcontroller import SECOND_API_VERSION
+from launcher.core.serialization.spec_json import spec_from_json
+from launcher.core.spec import FrameworkName
 from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.core.validation.field_errors import (
     duplicate_field,
@@ -32,6 +35,8 @@ from launcher.core.validation.unknown_fields import unknown_fields, without_unkn
 #: Prefixes of the apiVersions of objects that can be converted to Frameworks.
 _CONVERTIBLE = (SECOND_API_VERSION, "kubeflow.org/")
 _CONVERT_HINT = "; convert it with: launcher convert FILE"
+#: In place of the uid that the store assigns.
+_UID = "00000000-0000-0000-0000-000000000000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,14 @@ def validate_framework(obj: dict[str, Any], *, strict: bool = False) -> Manifest
     if status is not None:
         manifest.object["status"] = status
     return manifest
+
+
+def framework_of(obj: dict[str, Any]) -> Framework:
+    """The Framework as it would be stored, with placeholders for its uid and the suffix of generateName."""
+    meta = obj["metadata"]
+    name = FrameworkName(meta.get("name") or f"{meta['generateName']}xxxxx")
+    spec = spec_from_json(obj["spec"], meta.get("annotations"))
+    return Framework(name, meta.get("namespace", "default"), _UID, 1, spec)
 
 
 def _read(text: str, media: Media) -> Decoded:

@@ -64,11 +64,26 @@ class FieldRequirement:
 
 
 @dataclass(frozen=True, slots=True)
+class NameFilter:
+    """Requires that the name of an object contains a text and, if *among* is set, that the object is one of these."""
+
+    contains: str = ""
+    #: Namespaces and names.
+    among: frozenset[tuple[str, str]] | None = None
+
+    def matches(self, key: tuple[str, str]) -> bool:
+        """Whether the object with that namespace and name is selected."""
+        return self.contains in key[1] and (self.among is None or key in self.among)
+
+
+@dataclass(frozen=True, slots=True)
 class Selector:
     """Label and field requirements. All must be satisfied."""
 
     labels: tuple[LabelRequirement, ...] = ()
     fields: tuple[FieldRequirement, ...] = ()
+    #: For lists of the embedded store only: Kubernetes has no selector for parts of names.
+    names: NameFilter | None = None
 
     @classmethod
     def for_labels(cls, labels: Mapping[str, str]) -> Self:

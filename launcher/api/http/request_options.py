@@ -28,7 +28,8 @@ from launcher.store.selectors import FieldRequirement, Selector, parse
 _COMMON = frozenset({"metadata.name", "metadata.namespace"})
 _INVOLVED_OBJECT_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _SELECTABLE = {
-    FRAMEWORKS.kind: _COMMON | {"spec.executionType", "status.state"},
+    FRAMEWORKS.kind: _COMMON
+    | {"spec.executionType", "status.state", "status.attemptStatus.completionStatus.type.name"},
     PODS.kind: _COMMON
     | {
         "spec.nodeName",
@@ -110,6 +111,18 @@ class WriteOptions:
         return self.validation is FieldValidation.STRICT
 
 
+#: Parameters of lists of Frameworks that Kubernetes does not have.
+NAME_CONTAINS, NODE_NAME = "nameContains", "nodeName"
+
+
+@dataclass(frozen=True, slots=True)
+class NameOptions:
+    """Limits a list to Frameworks whose name contains a text, or which have a pod on a node; empty: no limit."""
+
+    contains: str
+    node: str
+
+
 @dataclass(frozen=True, slots=True)
 class ListOptions:
     """Options of a list or watch."""
@@ -124,6 +137,13 @@ class ListOptions:
     bookmarks: bool
     #: Whether a watch begins with the existing objects; None if the request does not set it.
     send_initial_events: bool | None
+    names: NameOptions | None = None
+
+
+def name_options(query: Mapping[str, str]) -> NameOptions | None:
+    """Returns the options for names; None if the request has none."""
+    contains, node = query.get(NAME_CONTAINS, ""), query.get(NODE_NAME, "")
+    return NameOptions(contains, node) if contains or node else None
 
 
 def write_options(request: web.Request, kind: str) -> WriteOptions:
@@ -179,13 +199,22 @@ def list_options(request: web.Request, kind: ResourceKind, *, watch: bool) -> Li
         timeout_seconds=_number(query, "timeoutSeconds"),
         bookmarks=flag(query, "allowWatchBookmarks"),
         send_initial_events=flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None,
+        names=name_options(query) if kind == FRAMEWORKS else None,
     )
+    # A DELETE of all that match must not ignore them.
+    if options.names is not None and (watch or request.method != "GET"):
+        raise lists_only()
     error = _watch_error(options) if watch else _list_error(options)
     if error is not None:
         raise InvalidOptions("ListOptions", (error,))
     if options.continue_token is not None and options.version is not None:
         raise BadRequest("specifying resource version is not allowed when using continue")
     return options
+
+
+def lists_only() -> BadRequest:
+    """Returns the error for a watch or a DELETE with options for names."""
+    return BadRequest(f"{NAME_CONTAINS} and {NODE_NAME} are supported by lists of Frameworks only")
 
 
 def _list_error(options: ListOptions) -> FieldError | None:

@@ -25,11 +25,16 @@ from launcher.api.middleware.request_limits import RequestLimits, record_stream
 from launcher.api.proxy.admission import ProxyAdmission
 from launcher.api.proxy.diagnosis import PATH as DIAGNOSIS_PATH
 from launcher.api.proxy.diagnosis import ProxyDiagnosis
+from launcher.api.proxy.framework_lists import PATHS as LIST_PATHS
+from launcher.api.proxy.framework_lists import ProxyFrameworkLists
 from launcher.api.proxy.handler import ForwardedResponse, ProxyHandler, upstream_headers
 from launcher.api.proxy.metrics_authorization import Handler, MetricsAuthorization
 from launcher.api.proxy.pod_logs import PATH as LOG_PATH
 from launcher.api.proxy.pod_logs import VERIFIED_UID, ProxyPodLogs
+from launcher.api.proxy.preview import ProxyPreview
 from launcher.api.proxy.upstream import Upstream
+from launcher.api.resources.preview import PATH as PREVIEW_PATH
+from launcher.api.resources.preview import PreviewHandler
 from launcher.api.system_endpoints import Health
 from launcher.core.diagnosis.launcher_state import Leadership
 from launcher.core.parsing.decoder import MAX_BODY_BYTES
@@ -101,6 +106,12 @@ def make_proxy_app(dependencies: ProxyDependencies) -> web.Application:
     app.router.add_get(DIAGNOSIS_PATH, diagnosis.get)
     logs = ProxyPodLogs(handler.handle, handler.authenticate, _forwarded_headers, dependencies.log_archive)
     app.router.add_get(LOG_PATH, logs.get)
+    lists = ProxyFrameworkLists(handler.handle, handler.authenticate, _forwarded_headers)
+    for path in LIST_PATHS:
+        app.router.add_get(path, lists.list)
+    preview = PreviewHandler(dependencies.policy, dependencies.serves_kind)
+    previews = ProxyPreview(preview, handler.authenticate, _forwarded_headers)
+    app.router.add_post(PREVIEW_PATH, previews.create)
     app.router.add_route("*", "/{path:.*}", handler.handle)
     return app
 

@@ -10,8 +10,10 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from launcher.api.http.request_body import convert_decoded, decode, read_body
+from launcher.api.http.request_options import lists_only, name_options
 from launcher.api.http.request_types import APPLY
 from launcher.api.http.warnings import warning_headers
+from launcher.api.middleware.request_info import request_info
 from launcher.api.proxy.admission import ProxyAdmission, ResourcePath, check_path, parse_resource_path
 from launcher.api.proxy.api_group_alias import Alias, accept_convertible, resolve_alias
 from launcher.api.proxy.authentication import check_token, client_certificate, impersonate
@@ -111,6 +113,7 @@ class ProxyHandler:
         if request.method not in _METHODS:
             raise web.HTTPMethodNotAllowed(request.method, _METHODS)
         check_path(request)
+        _check_name_options(request)
         headers = upstream_headers(request.headers, request.remote)
         upstream = self.authenticate(request, headers)
         if (protocol := requested_upgrade(request)) is not None:
@@ -155,6 +158,12 @@ class ProxyHandler:
         if hdrs.CONTENT_LENGTH in request.headers:
             headers[hdrs.CONTENT_LENGTH] = request.headers[hdrs.CONTENT_LENGTH]
         return request.content.iter_any(), ()
+
+
+def _check_name_options(request: web.Request) -> None:
+    """Raises BadRequest: the API server ignores these options, also in a DELETE of all Frameworks that match."""
+    if request_info(request).resource == FRAMEWORKS.plural and name_options(request.query) is not None:
+        raise lists_only()
 
 
 def _convert_body(request: web.Request, data: bytes) -> bytes:

@@ -5,11 +5,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
 
-import orjson
-from aiohttp import hdrs, web
+from aiohttp import web
 from multidict import CIMultiDict
 
 from launcher.api.http.status import set_error_target, status_response
+from launcher.api.proxy.access_review import is_allowed, review_access
 from launcher.api.proxy.admission import check_path
 from launcher.api.proxy.upstream import Authenticate, Headers, Upstream, json_headers
 from launcher.api.resources.pod_logs import LogRequest, parse_log_query, select_container, stream_log
@@ -26,7 +26,6 @@ PATH = f"/api/{PODS.version}/namespaces/{{namespace}}/{PODS.plural}/{{name}}/log
 #: The uid of the pod whose log is forwarded, in the state of a request.
 VERIFIED_UID = web.RequestKey("verified_uid", str)
 
-_REVIEW_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _READ_SECONDS = 20.0
 #: Longer logs are filtered in a thread.
 _MAX_INLINE_BYTES = 256 * 1024
@@ -66,7 +65,14 @@ class ProxyPodLogs:
         if status not in (HTTPStatus.OK, HTTPStatus.NOT_FOUND):
             return status_response(request, status, pod)
         query = parse_log_query(name, request.query, time.time())
-        status, review = await _review(upstream, headers, namespace, name)
+        attributes = {
+            "namespace": namespace,
+            "verb": "get",
+            "resource": PODS.plural,
+            "subresource": "log",
+            "name": name,
+        }
+        status, review = await review_access(upstream, headers, attributes)
         if status != HTTPStatus.CREATED:
             return status_response(request, status, review)
         _check_allowed(review, namespace, name)
@@ -101,30 +107,8 @@ async def _get_pod(
     return await upstream.call("GET", path, headers.copy(), timeout_seconds=_READ_SECONDS)
 
 
-async def _review(
-    upstream: Upstream, headers: CIMultiDict[str], namespace: str, name: str
-) -> tuple[int, dict[str, object]]:
-    """Returns the status code, and the API server's decision about the caller's access to the log."""
-    attributes = {
-        "namespace": namespace,
-        "verb": "get",
-        "resource": PODS.plural,
-        "subresource": "log",
-        "name": name,
-    }
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    headers = headers.copy()
-    headers[hdrs.CONTENT_TYPE] = "application/json"
-    body = orjson.dumps(review)
-    return await upstream.call("POST", _REVIEW_PATH, headers, body, timeout_seconds=_READ_SECONDS)
-
-
 def _check_allowed(review: dict[str, object], namespace: str, name: str) -> None:
-    if as_object(review.get("status")).get("allowed") is not True:
+    if not is_allowed(review):
         # As in kube-apiserver, without the name of the user.
         raise Forbidden(
             f'pods "{name}" is forbidden: cannot get resource "pods/log" in API group "" in the namespace "{namespace}"'

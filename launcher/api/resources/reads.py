@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from aiohttp import web
 
@@ -14,8 +15,17 @@ from launcher.api.http.request_options import ListOptions, VersionMatch, list_op
 from launcher.api.http.responses import respond
 from launcher.api.http.status import ResourceVersionTooLarge
 from launcher.api.resources.object_views import ObjectPrinter, include_option
+from launcher.core.names import PodIdentityKey
 from launcher.store.embedded.embedded_store import EmbeddedStore, TextPage
-from launcher.store.interface import Object, ResourceKind, Version
+from launcher.store.interface import PODS, Object, ResourceKind, Version
+from launcher.store.selectors import (
+    EVERYTHING,
+    FieldRequirement,
+    LabelRequirement,
+    NameFilter,
+    Operator,
+    Selector,
+)
 
 #: A request for a resourceVersion of the future waits this long for it.
 FRESHNESS_SECONDS = 3.0
@@ -60,6 +70,38 @@ class ReadHandler:
         )
 
 
+class FrameworkReadHandler(ReadHandler):
+    """Handles reads of Frameworks, which can also be listed by a part of their name and by node."""
+
+    async def page(self, namespace: str | None, options: ListOptions) -> TextPage:
+        """As for other kinds; *options* may limit the names."""
+        if options.names is not None:
+            among = await self._on_node(namespace, options.names.node) if options.names.node else None
+            names = NameFilter(options.names.contains, among)
+            options = replace(options, selector=replace(options.selector, names=names))
+        return await super().page(namespace, options)
+
+    async def _on_node(self, namespace: str | None, node: str) -> frozenset[tuple[str, str]]:
+        """Returns the Frameworks with a pod on the node."""
+        pods = await self._store.list(PODS, namespace, Selector(FRAMEWORK_PODS, (on_node(node),)))
+        return frozenset(map(framework_key, pods.items))
+
+
+#: Pods of Frameworks.
+FRAMEWORK_PODS = (LabelRequirement(PodIdentityKey.FRAMEWORK_NAME, Operator.EXISTS),)
+
+
+def on_node(node: str) -> FieldRequirement:
+    """Selects the pods on a node."""
+    return FieldRequirement("spec.nodeName", node)
+
+
+def framework_key(pod: Object) -> tuple[str, str]:
+    """Returns the namespace and name of a pod's Framework."""
+    metadata = pod["metadata"]
+    return metadata["namespace"], metadata["labels"][PodIdentityKey.FRAMEWORK_NAME]
+
+
 async def wait_for_version(store: EmbeddedStore, version: Version) -> None:
     """Returns when the store has reached *version*. Raises ResourceVersionTooLarge after a timeout."""
     try:
@@ -77,6 +119,6 @@ def list_metadata(page: TextPage, options: ListOptions) -> Object:
     if page.continue_token is not None:
         metadata["continue"] = page.continue_token
         # As in Kubernetes, unset if there is a selector, since matching objects are not counted.
-        if not options.selector.labels and not options.selector.fields:
+        if options.selector == EVERYTHING and options.names is None:
             metadata["remainingItemCount"] = page.remaining
     return metadata

@@ -7,8 +7,9 @@ from pathlib import Path
 from launcher.cli.arguments import FILE_HELP
 from launcher.cli.command import Command
 from launcher.cli.errors import UsageError
-from launcher.cli.manifest_file import documents_in, framework_in, framework_of
+from launcher.cli.manifest_file import documents_in, framework_in
 from launcher.cli.output.terminal import wrapped
+from launcher.core.manifest import framework_of
 from launcher.core.planning.retry import GiveUp, Retry
 from launcher.core.planning.retry_explanation import CONTAINER_REASONS, RetryExplanation, explain_retry
 from launcher.core.spec import FrameworkSpec, RetryPolicy, TaskRole

@@ -3,19 +3,21 @@
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from textwrap import fill
 
 from launcher.cli.arguments import FILE_HELP, add_strict_argument
 from launcher.cli.command import Command
 from launcher.cli.errors import UsageError, print_error
-from launcher.cli.manifest_file import check, documents_in, framework_in, framework_of
+from launcher.cli.manifest_file import check, documents_in, framework_in
 from launcher.cli.output.formats import print_list
 from launcher.cli.output.yaml_format import dump_yaml
-from launcher.cli.simulation import simulate
-from launcher.core.pods.dns_overlay import dns_overlays
-from launcher.core.pods.pod_template import compile_templates
+from launcher.core.framework import Framework
+from launcher.core.manifest import framework_of
+from launcher.core.rendered_pods import rendered_pods
+from launcher.core.simulation import simulate
 
-Json = dict[str, Any]
+#: Reasons are printed below their state, so that lines fit a terminal of 80 columns.
+_INDENT = " " * 10
 
 
 def _add_validate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,22 +60,14 @@ def _add_render_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _render(args: argparse.Namespace) -> int:
     documents = documents_in(args.file)
-    pods = [pod for document in documents for pod in rendered_pods(framework_in(document).object)]
+    pods = [
+        pod for document in documents for pod in rendered_pods(framework_of(framework_in(document).object))
+    ]
     if args.output == "json":
         print_list(pods, "json")
     else:
         print(dump_yaml(*pods), end="")
     return 0
-
-
-def rendered_pods(obj: Json) -> Iterator[Json]:
-    """One pod per task of the first attempt, by role and index, without fields that only a running launcher sets."""
-    framework = framework_of(obj)
-    templates = compile_templates(framework, 0, dns_overlays(framework))
-    for role in framework.spec.roles:
-        for index in range(role.tasks):
-            pod = templates[role.name].pod(index, 0, 0)
-            yield {member: pod[member] for member in ("apiVersion", "kind", "metadata", "spec")}
 
 
 def _add_simulate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,9 +78,23 @@ def _simulate(args: argparse.Namespace) -> int:
     for document in documents_in(args.file):
         manifest = framework_in(document)
         print_error(*(f"{document.name}: warning: {warning}" for warning in manifest.warnings))
-        for line in simulate(manifest.object):
+        for line in _simulation_lines(framework_of(manifest.object)):
             print(line)
     return 0
+
+
+def _simulation_lines(framework: Framework) -> Iterator[str]:
+    roles = ", ".join(f"{role.tasks} x {role.name}" for role in framework.spec.roles)
+    yield f"{framework.name}: {roles or 'no roles'}, in simulated time"
+    for step in simulate(framework):
+        clock = f"{step.seconds // 60:>3}:{step.seconds % 60:02}"
+        change = step.transition
+        if step.is_stuck:
+            yield f"{clock}  {framework.name} stays in state {change.after}"
+            return
+        subject = framework.name if change.role is None else f"  {change.role}-{change.index}"
+        reason = fill(change.reason, 80, initial_indent=_INDENT, subsequent_indent=_INDENT)
+        yield f"{clock}  {subject:<16} {change.after}\n{reason}".rstrip()
 
 
 COMMANDS = {

@@ -5,7 +5,6 @@ Tasks of a type that differ only in their index become one role. If they differ 
 becomes a role, since a role has one pod template.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -19,13 +18,12 @@ from launcher.converters.simpletfjob.template import PS, WORKER, TemplateTask
 from launcher.converters.simpletfjob.template_merge import Difference, merge_templates
 from launcher.core.errors import FieldError, InvalidObject
 from launcher.core.names import API_VERSION, KIND
+from launcher.core.parsing.yaml_documents import SEPARATOR, has_content
 from launcher.core.parsing.yaml_reader import read_yaml
 
 Json = dict[str, Any]
 
 _TFJOBS = tuple((version, "TFJob") for version in VERSIONS)
-#: The separator line of YAML documents.
-SEPARATOR = re.compile(r"^---[ \t]*(?:#.*)?\r?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +53,6 @@ def documents_in(text: str, task: TemplateTask) -> tuple[TaskDocument, ...]:
         if not isinstance(value, dict):
             raise InvalidObject(f"{task.type} {task.index}: must be an object with apiVersion and kind")
     return tuple(TaskDocument(task, value) for value in values)
-
-
-def has_content(text: str) -> bool:
-    """Whether a document contains more than comments."""
-    return any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
 
 
 def frameworks_of(documents: Sequence[TaskDocument]) -> tuple[Conversion, ...]:

@@ -73,8 +73,10 @@ class Row(NamedTuple):
         return obj
 
     def matches(self, selector: Selector) -> bool:
-        return selector.matches_labels(self.labels) and (
-            not selector.fields or selector.matches_fields(self.object())
+        return (
+            selector.matches_labels(self.labels)
+            and (selector.names is None or selector.names.matches(self.key))
+            and (not selector.fields or selector.matches_fields(self.object()))
         )
 
     def identity(self) -> Object:

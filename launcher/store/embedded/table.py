@@ -92,6 +92,8 @@ class _KindTable:
 
     def select(self, namespace: str | None, selector: Selector) -> list[Row]:
         rows = [row for row in self._candidates(namespace, selector) if selector.matches_labels(row.labels)]
+        if selector.names is not None:
+            rows = [row for row in rows if selector.names.matches(row.key)]
         if selector.fields:
             return [row for row in rows if selector.matches_fields(row.object())]
         return rows

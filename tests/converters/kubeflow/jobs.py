@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.cli.commands.offline import rendered_pods
 from launcher.converters.conversion import Conversion
 from launcher.converters.registry import convert_to_framework
-from launcher.core.manifest import validate_framework
+from launcher.core.manifest import framework_of, validate_framework
+from launcher.core.rendered_pods import rendered_pods
 
 Json = dict[str, Any]
 
@@ -60,7 +60,7 @@ def roles_of(job: Json) -> dict[str, Json]:
 
 def pods_of(job: Json) -> dict[str, Json]:
     framework = validate_framework(mapped(job).framework).object
-    return {pod["metadata"]["name"]: pod for pod in rendered_pods(framework)}
+    return {pod["metadata"]["name"]: pod for pod in rendered_pods(framework_of(framework))}
 
 
 def variables_of(job: Json, pod: str, container: int = 0) -> dict[str, str]:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from launcher.cli.commands.offline import rendered_pods
 from launcher.converters.conversion import Conversion
 from launcher.converters.kubeflow.tfjob import convert
 from launcher.core.errors import InvalidObject
-from launcher.core.manifest import validate_framework
+from launcher.core.manifest import framework_of, validate_framework
+from launcher.core.rendered_pods import rendered_pods
 from tests.job_kinds.samples import replicas
 
 Json = dict[str, Any]
@@ -33,7 +33,7 @@ def mapped(tfjob: Json, domain: str = "") -> Conversion:
 
 def pods_of(tfjob: Json, domain: str = "") -> dict[str, Json]:
     framework = validate_framework(mapped(tfjob, domain).framework).object
-    return {pod["metadata"]["name"]: pod for pod in rendered_pods(framework)}
+    return {pod["metadata"]["name"]: pod for pod in rendered_pods(framework_of(framework))}
 
 
 def config_of(tfjob: Json, pod: str, domain: str = "") -> str | None:

@@ -7,12 +7,10 @@ role's last task is killed, to show a retry.
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
-from textwrap import fill
 from typing import Any
 
-from launcher.cli.manifest_file import framework_of
 from launcher.core.framework import Framework
 from launcher.core.names import pod_name
 from launcher.core.planning.actions import Action, CreatePod, DeletePod, ListPodsLive, StateTransition
@@ -29,18 +27,25 @@ _SIGKILL_CODE = 137
 #: A Framework that runs longer has tasks that are retried without end.
 _MAX_SECONDS = 3600
 
-#: Reasons are printed below their state, so that lines fit a terminal of 80 columns.
-_INDENT = " " * 10
-
 Json = dict[str, Any]
 
 
-def simulate(obj: Json) -> Iterator[str]:
-    """Yields each state change of the Framework *obj* as text."""
-    framework = framework_of(obj)
-    roles = ", ".join(f"{role.tasks} x {role.name}" for role in framework.spec.roles)
-    yield f"{framework.name}: {roles or 'no roles'}, in simulated time"
-    yield from _Simulation(framework).run()
+@dataclass(frozen=True, slots=True)
+class SimulatedStep:
+    """A change of state after so many seconds; in the last one of a Framework that waits forever, no state changes."""
+
+    seconds: int
+    transition: StateTransition
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether nothing changes from now on, although the Framework is not completed."""
+        return self.transition.before is self.transition.after
+
+
+def simulate(framework: Framework) -> Iterator[SimulatedStep]:
+    """Yields each state change of the Framework and of its tasks."""
+    return _Simulation(framework).run()
 
 
 class _Simulation:
@@ -63,31 +68,26 @@ class _Simulation:
         #: The pod to kill; None once it has been created.
         self._killed_pod: PodName | None = candidates[0] if candidates else None
 
-    def run(self) -> Iterator[str]:
+    def run(self) -> Iterator[SimulatedStep]:
         while True:
             plan = self._planner.plan(self._now)
             actions = list(plan.actions)
-            yield from map(self._line, plan.transitions)
+            yield from map(self._step, plan.transitions)
             while ListPodsLive() in actions:
                 plan = self._planner.plan(self._now, pods_are_live=True)
                 actions = list(plan.actions)
-                yield from map(self._line, plan.transitions)
+                yield from map(self._step, plan.transitions)
             if self._planner.is_completed:
                 return
             for action in actions:
                 self._execute(action)
             if not actions and not self._advance_time(plan.requeue_at):
-                yield f"{self._clock()}  {self._framework.name} stays in state {self._planner.status().state}"
+                state = self._planner.status().state
+                yield self._step(StateTransition(state, state, ""))
                 return
 
-    def _line(self, step: StateTransition) -> str:
-        subject = self._framework.name if step.role is None else f"  {step.role}-{step.index}"
-        state = f"{self._clock()}  {subject:<16} {step.after}"
-        return f"{state}\n{fill(step.reason, 80, initial_indent=_INDENT, subsequent_indent=_INDENT)}".rstrip()
-
-    def _clock(self) -> str:
-        elapsed = self._now - _START_TIME
-        return f"{elapsed // 60:>3}:{elapsed % 60:02}"
+    def _step(self, transition: StateTransition) -> SimulatedStep:
+        return SimulatedStep(self._now - _START_TIME, transition)
 
     def _execute(self, action: Action) -> None:
         match action:

@@ -52,7 +52,7 @@ from launcher.core.diagnosis.retries import (
 )
 from launcher.core.diagnosis.scheduling import explain_unconsidered, explain_unscheduled
 from launcher.core.diagnosis.start_order import explain_sequence, explain_start_after
-from launcher.core.names import pod_name
+from launcher.core.names import task_name
 from launcher.core.planning import messages
 from launcher.core.pods.creation_reason import is_creation_error
 from launcher.core.pods.image_reason import IMAGE_REASONS
@@ -190,7 +190,7 @@ def _symptoms(context: Context, selector: DiagnosisScope | None) -> dict[Symptom
         for task in role.tasks:
             if selector is not None and not selector.matches(name, task.index):
                 continue
-            pod = pods.get(pod_name(framework, name, task.index))
+            pod = pods.get(task_name(framework, name, task.index))
             if is_deleted and (pod is None or "deletionTimestamp" not in pod["metadata"]):
                 continue  # that its pods end is what was requested
             try:

@@ -81,8 +81,10 @@ def running_pods(source: DiagnosisInput, selector: DiagnosisScope | None, limit:
 
 def _running_pods(source: DiagnosisInput, selector: DiagnosisScope | None) -> Iterator[RunningPod]:
     for pod in source.pods:
-        status = as_object(pod.get("status"))
-        if status.get("phase") == "Running" and _is_selected(source, pod, selector):
+        status = pod.get("status")
+        if not isinstance(status, dict) or status.get("phase") != "Running":
+            continue
+        if _is_selected(source, pod, selector):
             containers = as_list(as_object(pod.get("spec")).get("containers"))
             names = [text(as_object(each).get("name")) for each in containers]
             yield RunningPod(pod["metadata"]["name"], pod["metadata"]["uid"], names, _last_start(status))

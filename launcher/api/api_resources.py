@@ -118,7 +118,13 @@ API_RESOURCES: tuple[ApiResource, ...] = (
         "pod",
         ("po",),
         ("all",),
-        subresources=(ApiSubresource("log", _POD, ("get",)), ApiSubresource("status", _POD, ("get",))),
+        subresources=(
+            ApiSubresource(
+                "exec", GroupVersionKind(PODS.group, PODS.version, "PodExecOptions"), ("create", "get")
+            ),
+            ApiSubresource("log", _POD, ("get",)),
+            ApiSubresource("status", _POD, ("get",)),
+        ),
     ),
     ApiResource(SECRETS, "secret"),
     ApiResource(SERVICES, "service", ("svc",), ("all",)),

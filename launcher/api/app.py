@@ -28,6 +28,7 @@ from launcher.api.resources.namespaces import (
     NamespaceRegistry,
 )
 from launcher.api.resources.patch import PatchHandler
+from launcher.api.resources.pod_exec import ExecSessions, PodExecHandler
 from launcher.api.resources.pod_logs import PodLogHandler, PodLogReader
 from launcher.api.resources.preview import PATH as PREVIEW_PATH
 from launcher.api.resources.preview import PreviewHandler
@@ -62,6 +63,7 @@ class ApiDependencies:
 
     store: EmbeddedStore
     logs: PodLogReader
+    exec_sessions: ExecSessions
     guard: AccessGuard
     limits: RequestLimits
     policy: AdmissionPolicy
@@ -220,12 +222,14 @@ def _subresources(
         }
     if kind == PODS:
         logs = PodLogHandler(dependencies.store, dependencies.logs, dependencies.clock)
+        execs = PodExecHandler(dependencies.store, dependencies.exec_sessions, dependencies.clock)
         unsupported = {
             name: dict.fromkeys(METHODS, unsupported_subresource(name)) for name in UNSUPPORTED_SUBRESOURCES
         }
         return {
             "status": {"GET": reader.get},
             "log": {"GET": logs.get},
+            "exec": {"GET": execs.handle, "POST": execs.handle},
             **unsupported,
         }
     return {}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NewType, Protocol, Self
 
 from launcher.core.errors import LauncherError
+from launcher.core.pods.exec_session import ExecSession, PodExecOptions
 
 #: ``<pod uid>.<container>.<restart>``: also the name of its directory.
 RunId = NewType("RunId", str)
@@ -175,6 +176,10 @@ class Runtime(Protocol):
         It is killed after *timeout_seconds*: exit code 124. 126 and 127 are commands that could not be started, also
         because the run has ended.
         """
+        ...
+
+    async def open_exec(self, run: RunId, options: PodExecOptions) -> ExecSession:
+        """Starts a command in a running container, and returns its session, which the caller closes."""
         ...
 
     async def remove(self, run: RunId) -> None:

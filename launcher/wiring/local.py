@@ -28,6 +28,7 @@ from launcher.job_kinds.job_controller import JobController
 from launcher.job_kinds.job_kind import JOB_KINDS
 from launcher.node import machine
 from launcher.node.agent.agent import NodeAgent
+from launcher.node.agent.container_exec import ContainerExec
 from launcher.node.agent.dependencies import AgentDependencies
 from launcher.node.agent.device_manager import DeviceManager
 from launcher.node.agent.hosts_files import HostsFileManager
@@ -193,6 +194,7 @@ class _Components:
         rules: PlannerOptions,
     ) -> None:
         self.logs = ContainerLogs(settings.data / "logs")
+        self.exec_sessions = ContainerExec(runtime)
         self.rendezvous = _rendezvous_parts(settings, sock, store)
         agent_events = EventRecorder(store, _CLOCK, "launcher-agent")
         log_budget = LogBudget(store, settings.data / "logs", settings.log_budgets, agent_events)
@@ -316,6 +318,7 @@ class _Server:
             store=store,
             clock=_CLOCK,
             logs=components.logs,
+            exec_sessions=components.exec_sessions,
             guard=self.guard,
             limits=limits,
             policy=self.settings.policy,

@@ -77,7 +77,7 @@ class Client:
     """Sends requests to one server."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
-        self._session, self.url = session, url
+        self.session, self.url = session, url
 
     async def call(
         self,
@@ -122,7 +122,7 @@ class Client:
         sent = dict(headers or {})
         if body is not None and content_type is not None:
             sent["Content-Type"] = content_type
-        return self._session.request(
+        return self.session.request(
             method,
             URL(self.url + path, encoded=True),
             data=_data(body),

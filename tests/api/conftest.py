@@ -16,12 +16,14 @@ from launcher.api.middleware.metrics import Metrics
 from launcher.api.middleware.request_limits import RequestLimits
 from launcher.api.system_endpoints import Health
 from launcher.core.validation.admission_policy import AdmissionPolicy
+from launcher.node.agent.container_exec import ContainerExec
 from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.embedded.watch_cache import WatchCache
 from launcher.store.informer import SharedInformers
 from tests.api.client import Client
 from tests.in_memory_logs import InMemoryLogs
+from tests.node.fake_runtime import FakeRuntime
 from tests.store.builders import uids
 
 
@@ -53,6 +55,7 @@ def api_dependencies(store: EmbeddedStore, **others: Any) -> ApiDependencies:
     given: dict[str, Any] = {
         "store": store,
         "logs": InMemoryLogs(),
+        "exec_sessions": ContainerExec(FakeRuntime(time.time)),
         "guard": AccessGuard(LOOPBACK),
         "limits": RequestLimits(),
         "policy": AdmissionPolicy(),

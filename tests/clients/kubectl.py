@@ -58,6 +58,10 @@ class Kubectl:
             env=self._environment(environment),
         )
 
+    def command_line(self, *arguments: str) -> tuple[list[str], dict[str, str]]:
+        """The command line and the environment of a command."""
+        return [*self._command, *arguments], self._environment({})
+
     def follow(self, *arguments: str) -> ClientProcess:
         """Starts a command that keeps running."""
         output = self._directory / f"output{len(self._started)}"

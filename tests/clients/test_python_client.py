@@ -7,9 +7,10 @@ import orjson
 import pytest
 from kubernetes import client, dynamic, watch
 from kubernetes.client.exceptions import ApiException
+from kubernetes.stream import stream
 
 from tests.clients.isolated_namespace import IsolatedNamespace, wait_for_file
-from tests.eventually import until
+from tests.eventually import TIMEOUT_SECONDS, until
 
 GROUP, VERSION, PLURAL = "launcher.microsoft.com", "v1", "frameworks"
 #: Parts of the package without types.
@@ -228,3 +229,29 @@ def test_the_dynamic_client_discovers_the_kind(
 
 def test_the_version_is_returned(connection: client.ApiClient) -> None:
     assert "+launcher." in client.VersionApi(connection).get_code().git_version
+
+
+def test_exec_returns_output_and_exit_code(connection: client.ApiClient, isolated: IsolatedNamespace) -> None:
+    pods: Any = client.CoreV1Api(connection)
+    pods.create_namespaced_pod(isolated.namespace, isolated.pod(main=wait_for_file("never")))
+    until(
+        lambda: pods.read_namespaced_pod("alone", isolated.namespace).status.phase == "Running",
+        "the pod runs",
+    )
+
+    session: Any = stream(
+        pods.connect_get_namespaced_pod_exec,
+        "alone",
+        isolated.namespace,
+        command=["sh", "-c", "read line; echo $line; exit 5"],
+        stdin=True,
+        stdout=True,
+        stderr=True,
+        tty=False,
+        _preload_content=False,
+    )
+    session.write_stdin("hello\n")
+    session.run_forever(timeout=TIMEOUT_SECONDS)
+
+    assert session.read_stdout() == "hello\n"
+    assert session.returncode == 5

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from launcher.core.errors import Unavailable
+from launcher.core.pods.exec_session import OutputStream, PodExecOptions
 from launcher.node.container_runtime import ContainerConfig, ContainerRun, ExitStatus, RunId, StartFailed
 
 #: Longer than any test.
@@ -90,6 +91,12 @@ class FakeRuntime:
         await asyncio.sleep(seconds)
         return code, b""
 
+    async def open_exec(self, run: RunId, options: PodExecOptions) -> "FakeExecSession":
+        self._fail_if_requested()
+        return FakeExecSession(
+            asyncio.create_task(self.execute(run, options.command, timeout_seconds=_NEVER_ENDS))
+        )
+
     async def remove(self, run: RunId) -> None:
         self._fail_if_requested()
         if run in self._runs and not self._runs[run].ended:
@@ -132,6 +139,36 @@ class FakeRuntime:
         if self.failing_calls:
             self.failing_calls -= 1
             raise Unavailable("the runtime is unavailable")
+
+
+class FakeExecSession:
+    """A command that reads no input; its output is that of ``FakeRuntime.command_results``."""
+
+    def __init__(self, command: asyncio.Task[tuple[int, bytes]]) -> None:
+        self._command, self._is_read = command, False
+
+    async def read(self, stream: OutputStream) -> bytes:
+        _, output = await asyncio.shield(self._command)
+        if stream == "stderr" or self._is_read:
+            return b""
+        self._is_read = True
+        return output
+
+    async def write(self, data: bytes) -> None:
+        """Drops the input."""
+
+    async def close_stdin(self) -> None:
+        """Does nothing."""
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Does nothing."""
+
+    async def wait(self) -> int:
+        code, _ = await asyncio.shield(self._command)
+        return code
+
+    def close(self) -> None:
+        self._command.cancel()
 
 
 def _program(argv: Sequence[str]) -> tuple[float, int]:

@@ -8,6 +8,7 @@ from time import time
 
 import pytest
 
+from launcher.core.pods.exec_session import PodExecOptions
 from launcher.node.container_runtime import ContainerConfig, ContainerRun, RunId, Runtime, StartFailed
 from launcher.node.runtime.process_runtime import ProcessRuntime
 from tests.node.fake_runtime import FakeRuntime
@@ -101,6 +102,19 @@ async def test_a_command_can_be_executed(runtime: Runtime, tmp_path: Path) -> No
     never, _ = await runtime.execute(ONE, ["true"], timeout_seconds=LIMIT)
 
     assert (good, bad, late, never) == (0, 1, 124, 126)
+
+
+async def test_a_session_returns_the_exit_code_of_its_command(runtime: Runtime, tmp_path: Path) -> None:
+    await runtime.start(a_config(tmp_path, "sleep", "30"))
+
+    codes = []
+    for command in ("true", "false"):
+        session = await runtime.open_exec(ONE, PodExecOptions([command]))
+        async with asyncio.timeout(LIMIT):
+            codes.append((await session.wait(), await session.read("stdout")))
+        session.close()
+
+    assert codes == [(0, b""), (1, b"")]
 
 
 async def test_a_removed_run_does_not_exist(runtime: Runtime, tmp_path: Path) -> None:

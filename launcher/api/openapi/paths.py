@@ -63,6 +63,14 @@ _PARAMETERS: dict[str, Sequence[_Parameter]] = {
         ("role", "string", "Only tasks of this role."),
         ("index", "integer", "Only the task of this index; requires role."),
     ),
+    "exec": (
+        ("command", "string", "The command; repeated for each of its words."),
+        ("container", "string", "The container; optional if there is only one."),
+        ("stdin", "boolean", "Pass on the input of the client."),
+        ("stdout", "boolean", "Return the output."),
+        ("stderr", "boolean", "Return the errors."),
+        ("tty", "boolean", "The streams are a terminal."),
+    ),
     "log": (
         ("container", "string", "The container; optional if there is only one."),
         ("follow", "boolean", "Follow the log until the container terminates."),
@@ -120,6 +128,11 @@ class _PathBuilder:
             return {"get": operation, "parameters": self._path_parameters(path)}
         if subresource.name == "log":
             operation = self._operation("log", kind, None, {"200": {"description": "The log."}})
+            return {"get": operation, "parameters": self._path_parameters(path)}
+        if subresource.name == "exec":
+            operation = self._operation(
+                "exec", kind, None, {"101": {"description": "The streams of the command."}}
+            )
             return {"get": operation, "parameters": self._path_parameters(path)}
         definition = SCALE if subresource.name == "scale" else definition
         return self._path(path, subresource.verbs, _ITEM_ACTIONS, kind, definition)

@@ -71,7 +71,7 @@ class PodLogHandler:
             container = self._container_of_deleted(namespace, name, query)
             uid, is_running = query.uid, False
         else:
-            container = _container_of(pod, query.container)
+            container = container_of(pod, query.container)
             if not node_name(pod):
                 return web.Response(status=204)
             uid = pod["metadata"]["uid"]
@@ -99,7 +99,8 @@ class PodLogHandler:
         return select_container(name, query.container, containers, containers)
 
 
-def _container_of(pod: Object, requested: str) -> str:
+def container_of(pod: Object, requested: str) -> str:
+    """Returns the requested container of the pod, or the only one. Raises BadRequest."""
     spec = as_object(pod.get("spec"))
     main, init, ephemeral = (
         [str(as_object(container).get("name")) for container in as_list(spec.get(kind))]
@@ -132,7 +133,7 @@ def select_container(
 
 def _check_run(pod: Object, container: str, *, previous: bool) -> bool:
     """Returns whether the container is running. Raises BadRequest if it has no run with a log."""
-    name, status = pod["metadata"]["name"], _container_status(pod, container)
+    name, status = pod["metadata"]["name"], container_status(pod, container)
     state, last = as_object(status.get("state")), as_object(status.get("lastState"))
     if previous:
         if not last.get("terminated"):
@@ -144,7 +145,8 @@ def _check_run(pod: Object, container: str, *, previous: bool) -> bool:
     return "running" in state and not previous
 
 
-def _container_status(pod: Object, container: str) -> Mapping[str, Any]:
+def container_status(pod: Object, container: str) -> Mapping[str, Any]:
+    """Returns the status of a container of the pod; empty if there is none yet."""
     status = as_object(pod.get("status"))
     for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         for entry in as_list(status.get(kind)):

@@ -146,8 +146,8 @@ _VERBS = {"POST": "create", "PUT": "update", "HEAD": "get"}
 
 
 _LOCAL_PROCESSES = (
-    "containers are processes of this machine; find them with ps, enter them with nsenter --target PID --mount, and "
-    "read their output with kubectl logs"
+    "containers are processes of this machine; run commands in them with kubectl exec, and read their output with "
+    "kubectl logs"
 )
 #: Subresources of pods that local mode does not support, and the reason.
 UNSUPPORTED_SUBRESOURCES: Mapping[str, str] = {
@@ -155,7 +155,6 @@ UNSUPPORTED_SUBRESOURCES: Mapping[str, str] = {
     "binding": "pods are scheduled by the launcher; set spec.nodeName to choose the node of a pod",
     "ephemeralcontainers": _LOCAL_PROCESSES,
     "eviction": "there are no disruption budgets; delete the pod",
-    "exec": _LOCAL_PROCESSES,
     "portforward": "containers listen on this machine; connect to the port at the IP in the pod's status",
     "proxy": "containers listen on this machine; connect to the port at the IP in the pod's status",
     "resize": "the resources of a running container cannot be changed; create a new pod",

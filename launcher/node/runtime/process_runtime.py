@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from launcher.core.errors import Conflict, Unavailable
+from launcher.core.pods.exec_session import PodExecOptions
 from launcher.node.container_runtime import (
     ContainerConfig,
     ContainerRun,
@@ -19,6 +20,7 @@ from launcher.node.container_runtime import (
     RunId,
     StartFailed,
 )
+from launcher.node.runtime.exec_session import ProcessExecSession
 from launcher.node.runtime.shim_client import SHIM_EXITED, Json, ShimConnection, start_shim
 from launcher.node.sandbox import planner
 from launcher.node.sandbox.filesystem import Machine
@@ -156,6 +158,9 @@ class ProcessRuntime:
     async def execute(self, run: RunId, argv: Sequence[str], *, timeout_seconds: float) -> tuple[int, bytes]:
         response = await self._request("execute", run=run, argv=list(argv), within=timeout_seconds)
         return response["code"], response["output"].encode("latin-1")
+
+    async def open_exec(self, run: RunId, options: PodExecOptions) -> ProcessExecSession:
+        return await ProcessExecSession.open(self._data, run, options)
 
     async def remove(self, run: RunId) -> None:
         response = await self._request("forget", run=run)

@@ -5,7 +5,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -115,14 +115,26 @@ class ShimConnection(asyncio.Protocol):
 
     async def request(self, operation: str, **fields: Any) -> Json:
         """Sends a request and returns the response. Raises Unavailable if the connection is lost before."""
+        return await self.send(operation, **fields)
+
+    def send(self, operation: str, *, descriptors: Sequence[int] = (), **fields: Any) -> asyncio.Future[Json]:
+        """Sends a request, with copies of *descriptors*, and returns the future response. Raises Unavailable."""
         if self._transport is None or self.closed.is_set():
             raise Unavailable(SHIM_EXITED)
         self._number += 1
         response: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._responses[self._number] = response
         # Not orjson: a path or an argument may contain bytes that are not UTF-8.
-        self._transport.write(json.dumps({"op": operation, "n": self._number, **fields}).encode() + b"\n")
-        return await response
+        message = json.dumps({"op": operation, "n": self._number, **fields}).encode() + b"\n"
+        self._transport.write(self._send_descriptors(message, descriptors) if descriptors else message)
+        return response
+
+    def _send_descriptors(self, message: bytes, descriptors: Sequence[int]) -> bytes:
+        """Sends *descriptors* with the beginning of *message*, and returns the rest of it."""
+        assert self._transport is not None
+        connection = os.dup(self._transport.get_extra_info("socket").fileno())
+        with socket.socket(fileno=connection) as copy:
+            return message[socket.send_fds(copy, [message], descriptors) :]
 
     def close(self) -> None:
         if self._transport is not None:

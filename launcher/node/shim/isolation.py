@@ -121,6 +121,9 @@ class Isolation:
     def enter_namespaces(self, pid: int) -> None:
         """Moves this process into the namespaces of *pid*."""
 
+    def kill_left_processes(self) -> None:
+        """Kills processes that an executed command has left and that would outlive the container."""
+
 
 class PlainIsolation(Isolation):
     """No namespaces: the container shares the machine's files and processes."""
@@ -139,6 +142,12 @@ class PlainIsolation(Isolation):
         code = container_init.wait_for(main)
         _kill_descendants()
         return code
+
+    def enter_namespaces(self, pid: int) -> None:  # noqa: ARG002  # it has none
+        linux.adopt_orphans()
+
+    def kill_left_processes(self) -> None:
+        _kill_descendants()
 
 
 class UnshareIsolation(Isolation):

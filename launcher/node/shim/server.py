@@ -14,13 +14,18 @@ if TYPE_CHECKING:
     from launcher.node.shim.run_records import Json
     from launcher.node.shim.supervisor import Supervisor
 
+#: The input, output and errors of a command.
+_MAX_DESCRIPTORS = 3
+
 
 class _Connection:
-    __slots__ = ("file", "input", "is_blocked", "kills_runs", "output")
+    __slots__ = ("descriptors", "file", "input", "is_blocked", "kills_runs", "output", "socket")
 
-    def __init__(self, file: int) -> None:
-        self.file = file
+    def __init__(self, accepted: socket.socket) -> None:
+        self.socket, self.file = accepted, accepted.fileno()
         self.input = b""
+        #: Descriptors that the client has sent with its requests.
+        self.descriptors: list[int] = []
         self.output: list[bytes] = []
         #: Whether the client has to read before more can be written.
         self.is_blocked = False
@@ -51,7 +56,7 @@ class ShimServer:
         except OSError:
             return  # the client has closed it, or no descriptor is left: then the client retries
         accepted.setblocking(False)
-        connection = _Connection(accepted.detach())
+        connection = _Connection(accepted)
         self._connections[connection.file] = connection
         self._loop.watch(connection.file, lambda events: self._serve(connection, events))
         runs = [run.to_json() for run in self._supervisor.runs.values() if run.waiting is None]
@@ -64,7 +69,8 @@ class ShimServer:
         if not events & ~WRITABLE:
             return
         try:
-            data = os.read(connection.file, 1 << 20)
+            data, descriptors, _, _ = socket.recv_fds(connection.socket, 1 << 20, _MAX_DESCRIPTORS)
+            connection.descriptors += descriptors
         except BlockingIOError:
             return
         except OSError:
@@ -78,8 +84,10 @@ class ShimServer:
 
     def _close(self, connection: _Connection) -> None:
         self._loop.unwatch(connection.file)
-        os.close(connection.file)
         del self._connections[connection.file]
+        connection.socket.close()
+        for file in connection.descriptors:
+            os.close(file)
         if connection.kills_runs:
             self._stop()
 
@@ -97,6 +105,13 @@ class ShimServer:
             respond({})
         elif operation == "execute":
             self._supervisor.execute(request["run"], request["argv"], request["within"], respond)
+        elif operation == "open":
+            streams = [*connection.descriptors, connection.file]
+            if (error := self._supervisor.open_session(request, streams)) is not None:
+                respond({"error": error})
+            else:
+                # The session has its own copies.
+                self._close(connection)
         else:
             respond(self._response(operation, request))
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 #: Exit code of a run whose end was not observed.
 _ESTIMATED_EXIT_CODE = 137
+_NOT_RUNNING = "the container is not running"
 #: The shortest time for which a run's output is not read once its log has used up its rate.
 _MIN_PAUSE_SECONDS = 0.02
 #: Runs whose memory events are read in one tick, so that the event loop is not delayed.
@@ -354,19 +355,38 @@ class Supervisor:
 
     def execute(self, run_id: str, argv: list[str], timeout: float, respond: Respond) -> None:
         """Executes a command in a run, and responds with its exit code and output."""
-        run = self.runs.get(run_id)
-        record = (
-            run_records.read(run.directory, run_records.RECORD)
-            if run is not None and run.ended is None
-            else None
-        )
+        run, record = self._live_run(run_id)
         if run is None or record is None:
-            respond({"code": shim_exec.NOT_EXECUTABLE, "output": "the container is not running"})
+            respond({"code": shim_exec.NOT_EXECUTABLE, "output": _NOT_RUNNING})
             return
         try:
             self._commands.start(self._isolation(run), record["order"], run.kill, argv, timeout, respond)
         except OSError as error:
             respond({"code": shim_exec.NOT_EXECUTABLE, "output": str(error)})
+
+    def open_session(self, request: Json, descriptors: list[int]) -> str | None:
+        """
+        Executes a command in a run with *descriptors* as its streams; the last one is the client's connection.
+
+        Returns the error if the command cannot be started; otherwise its exit code is sent to the client.
+        """
+        run, record = self._live_run(request["run"])
+        if run is None or record is None:
+            return _NOT_RUNNING
+        try:
+            self._commands.start_session(
+                self._isolation(run), record["order"], run.kill, request, descriptors
+            )
+        except OSError as error:
+            return str(error)
+        return None
+
+    def _live_run(self, run_id: str) -> tuple[ShimRun | None, Json | None]:
+        """The run and its record, if it has not ended."""
+        run = self.runs.get(run_id)
+        if run is None or run.ended is not None:
+            return None, None
+        return run, run_records.read(run.directory, run_records.RECORD)
 
     def kill_all(self) -> None:
         for run in self._live:

@@ -46,7 +46,7 @@ RENDEZVOUS = "/rendezvous/v1/namespaces/default/frameworks/mnist/attempts"
         (
             "POST",
             "/api/v1/namespaces/default/pods/a/exec",
-            RequestInfo("create", "pods", writes=True, long_running=True),
+            RequestInfo("create", "pods", "exec", writes=True, long_running=True),
         ),
         (
             "GET",

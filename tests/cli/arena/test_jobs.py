@@ -334,7 +334,7 @@ def test_top_job_shows_the_greatest_first(job: InMemoryLauncher, capsys: Capture
     ]
 
 
-def test_attach_in_local_mode_reports_why_it_is_not_supported(job: InMemoryLauncher, capsys: Capture) -> None:
+def test_attach_reports_why_a_container_cannot_be_used(job: InMemoryLauncher, capsys: Capture) -> None:
     assert main(["arena", "attach", "tf-dist", "--", "ls", "-l"]) != 0
 
-    assert "exec is not supported in local mode" in capsys.readouterr().err
+    assert 'container "tensorflow" in pod "tf-dist-worker-0" is not running' in capsys.readouterr().err

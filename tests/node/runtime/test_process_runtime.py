@@ -222,6 +222,18 @@ async def test_the_exit_code_of_an_executed_command_when_it(
     assert answer[0] == code
 
 
+async def test_the_end_of_another_process_does_not_prolong_the_time_limit_of_a_command(
+    runtime: ProcessRuntime, tmp_path: Path
+) -> None:
+    run = await runtime.start(a_config(tmp_path, "sleep", "30"))
+
+    script = "sh -c 'sleep 0.1 &'; exec sleep 600"
+    async with asyncio.timeout(LIMIT):
+        code, _ = await runtime.execute(run.id, ["sh", "-c", script], timeout_seconds=0.5)
+
+    assert code == 124
+
+
 async def test_the_first_10_kib_of_an_executed_commands_output_are_returned(
     runtime: ProcessRuntime, tmp_path: Path
 ) -> None:

@@ -1,0 +1,112 @@
+"""``pods/exec``: a command in a running container, with its streams in one WebSocket."""
+
+import logging
+import shlex
+from collections.abc import Callable
+from typing import Protocol
+
+from aiohttp import hdrs, web
+from multidict import MultiMapping
+
+from launcher.api.http.query import flag
+from launcher.api.resources.exec_channels import PROTOCOLS, ExecChannels
+from launcher.api.resources.pod_logs import container_of, container_status
+from launcher.core.errors import BadRequest, Conflict
+from launcher.core.json_access import as_object
+from launcher.core.pods.exec_session import ExecSession, PodExecOptions
+from launcher.store.interface import PODS, Object, Store
+
+log = logging.getLogger(__name__)
+# The start and the end of each session are logged for audits, without --verbose too.
+log.setLevel(logging.INFO)
+
+_NO_SPDY = (
+    "SPDY is not supported in local mode: use a client with WebSockets, such as kubectl 1.31 or newer (1.29 and 1.30 "
+    "with KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true), or launcher exec"
+)
+
+
+class ExecSessions(Protocol):
+    """Starts commands in the containers of this machine."""
+
+    async def open(self, uid: str, container: str, options: PodExecOptions) -> ExecSession:
+        """
+        Starts a command in a container of the pod with that uid, and returns its session, which the caller closes.
+
+        Raises Conflict if the container is not running, Unavailable.
+        """
+        ...
+
+
+class PodExecHandler:
+    """Handles ``…/pods/{name}/exec``. *clock* returns seconds since 1970."""
+
+    def __init__(self, store: Store, sessions: ExecSessions, clock: Callable[[], float]) -> None:
+        self._store, self._sessions, self._clock = store, sessions, clock
+
+    async def handle(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
+        """Runs the command of the query until it exits or the client disconnects."""
+        pod = await self._store.get(PODS, namespace, name)
+        options = parse_exec_query(request.query)
+        container = container_of(pod, request.query.get("container", ""))
+        _check_running(pod, container)
+        _check_upgrade(request)
+        channels = ExecChannels(options)
+        session = {
+            "pod": f"{namespace}/{name}",
+            "container": container,
+            "command": shlex.join(options.command),
+            "tty": options.tty,
+            "client": request.remote or "unix",
+        }
+        log.info("exec session started", extra=session)
+        started = self._clock()
+        try:
+            return await channels.run(
+                request, lambda: self._sessions.open(pod["metadata"]["uid"], container, options)
+            )
+        finally:
+            log.info(
+                "exec session ended",
+                extra=session | {"result": channels.result, "seconds": round(self._clock() - started, 3)},
+            )
+
+
+def parse_exec_query(query: MultiMapping[str]) -> PodExecOptions:
+    """Returns the parsed query. Raises BadRequest."""
+    command = query.getall("command", [])
+    if not any(command):
+        raise BadRequest("you must specify at least 1 command for the container")
+    tty = flag(query, "tty")
+    options = PodExecOptions(
+        command,
+        stdin=flag(query, "stdin"),
+        stdout=flag(query, "stdout"),
+        # A terminal has one stream for both.
+        stderr=flag(query, "stderr") and not tty,
+        tty=tty,
+    )
+    if not (options.stdin or options.stdout or options.stderr):
+        raise BadRequest("you must specify at least 1 of stdin, stdout, stderr")
+    return options
+
+
+def _check_running(pod: Object, container: str) -> None:
+    """Raises Conflict if the container is not running."""
+    state = as_object(container_status(pod, container).get("state"))
+    if "running" not in state:
+        waiting = as_object(state.get("waiting")) or as_object(state.get("terminated"))
+        reason = waiting.get("reason") or "ContainerCreating"
+        raise Conflict(f'container "{container}" in pod "{pod["metadata"]["name"]}" is not running: {reason}')
+
+
+def _check_upgrade(request: web.Request) -> None:
+    """Raises BadRequest unless the client opens a WebSocket with one of the channel protocols."""
+    upgrade = request.headers.get(hdrs.UPGRADE, "").lower()
+    if upgrade.startswith("spdy/"):
+        raise BadRequest(_NO_SPDY)
+    if upgrade != "websocket" or request.method != "GET":
+        raise BadRequest("Upgrade request required")
+    offered = request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(",")
+    if not {each.strip() for each in offered} & set(PROTOCOLS):
+        raise BadRequest(f"Sec-WebSocket-Protocol must be one of: {', '.join(PROTOCOLS)}")

@@ -1,0 +1,27 @@
+"""Sessions of commands in the containers of pods."""
+
+from launcher.core.errors import Conflict
+from launcher.core.pods.exec_session import ExecSession, PodExecOptions
+from launcher.node.container_runtime import RunId, Runtime
+
+
+class ContainerExec:
+    """Starts commands in running containers."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def open(self, uid: str, container: str, options: PodExecOptions) -> ExecSession:
+        """
+        Starts a command in a container of the pod with that uid, and returns its session, which the caller closes.
+
+        Raises Conflict if the container is not running, Unavailable.
+        """
+        return await self._runtime.open_exec(self._running(uid, container), options)
+
+    def _running(self, uid: str, container: str) -> RunId:
+        prefix = f"{uid}.{container}."
+        for run in self._runtime.runs().values():
+            if run.ended is None and run.id.startswith(prefix):
+                return run.id
+        raise Conflict(f'container "{container}" is not running')

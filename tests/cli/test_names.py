@@ -31,6 +31,7 @@ COMMANDS = [
     ["describe", "NAME"],
     ["logs", "NAME"],
     ["logs", "-f", "NAME"],
+    ["exec", "NAME", "worker/0", "--", "ls"],
     ["events", "NAME"],
     ["wait", "NAME"],
     ["stop", "NAME"],

@@ -16,6 +16,8 @@ class InMemoryLogs:
         self._lines: dict[tuple[str, str, str], list[tuple[float, str]]] = {}
         self._ended: set[tuple[str, str, str]] = set()
         self._changed = asyncio.Condition()
+        #: The number of reads that have waited for more lines.
+        self.readers = 0
 
     def containers(self, namespace: str, pod: str, uid: str | None) -> Sequence[str]:
         return [key[2] for key in self._lines if key[0] == pod and uid in (None, key[1])]
@@ -43,6 +45,7 @@ class InMemoryLogs:
             if not options.follow or key in self._ended:
                 return
             async with self._changed:
+                self.readers += 1
                 await self._changed.wait()
 
     async def write(

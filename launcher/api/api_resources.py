@@ -76,6 +76,11 @@ _DIAGNOSIS = ApiSubresource(
 )
 
 
+def _session(name: str, kind: str) -> ApiSubresource:
+    """A subresource of pods that is a session over a WebSocket."""
+    return ApiSubresource(name, GroupVersionKind(PODS.group, PODS.version, kind), ("create", "get"))
+
+
 def _scale_and_status(kind: ResourceKind) -> tuple[ApiSubresource, ...]:
     verbs = ("get", "patch", "update")
     status = GroupVersionKind(kind.group, kind.version, kind.kind)
@@ -119,9 +124,8 @@ API_RESOURCES: tuple[ApiResource, ...] = (
         ("po",),
         ("all",),
         subresources=(
-            ApiSubresource(
-                "exec", GroupVersionKind(PODS.group, PODS.version, "PodExecOptions"), ("create", "get")
-            ),
+            _session("attach", "PodAttachOptions"),
+            _session("exec", "PodExecOptions"),
             ApiSubresource("log", _POD, ("get",)),
             ApiSubresource("status", _POD, ("get",)),
         ),

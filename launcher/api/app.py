@@ -28,6 +28,7 @@ from launcher.api.resources.namespaces import (
     NamespaceRegistry,
 )
 from launcher.api.resources.patch import PatchHandler
+from launcher.api.resources.pod_attach import PodAttachHandler
 from launcher.api.resources.pod_exec import ExecSessions, PodExecHandler
 from launcher.api.resources.pod_logs import PodLogHandler, PodLogReader
 from launcher.api.resources.preview import PATH as PREVIEW_PATH
@@ -222,6 +223,7 @@ def _subresources(
         }
     if kind == PODS:
         logs = PodLogHandler(dependencies.store, dependencies.logs, dependencies.clock)
+        attaches = PodAttachHandler(dependencies.store, dependencies.logs, dependencies.clock)
         execs = PodExecHandler(dependencies.store, dependencies.exec_sessions, dependencies.clock)
         unsupported = {
             name: dict.fromkeys(METHODS, unsupported_subresource(name)) for name in UNSUPPORTED_SUBRESOURCES
@@ -229,6 +231,7 @@ def _subresources(
         return {
             "status": {"GET": reader.get},
             "log": {"GET": logs.get},
+            "attach": {"GET": attaches.handle, "POST": attaches.handle},
             "exec": {"GET": execs.handle, "POST": execs.handle},
             **unsupported,
         }

@@ -1,4 +1,4 @@
-"""kubectl exec and cp on pods of local mode."""
+"""kubectl exec, cp and attach on pods of local mode."""
 
 import os
 from pathlib import Path
@@ -85,3 +85,21 @@ def test_a_session_ends_with_its_pod(kubectl: Kubectl) -> None:
     kubectl("delete", "pod", "alone")
 
     assert session.exit_code() == 137
+
+
+def test_attach_prints_the_output_until_the_container_ends(
+    isolated: IsolatedNamespace, kubectl: Kubectl
+) -> None:
+    script = (
+        "echo before; n=0; until [ -e /gate/go ]; do n=$((n+1)); echo line $n; sleep 0.05; done; echo last"
+    )
+    kubectl("create", "-f", "-", stdin=isolated.pod("printing", main=script))
+    kubectl("wait", "pod/printing", "--for=condition=Ready", "--timeout=30s")
+
+    attached = kubectl.follow("attach", "printing")
+    attached.wait_for_line("line")
+    isolated.create_file("go")
+
+    assert attached.exit_code() == 0
+    assert attached.lines()[-1] == "last"
+    assert "before" not in attached.lines()

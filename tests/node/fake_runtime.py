@@ -167,7 +167,7 @@ class FakeExecSession:
         code, _ = await asyncio.shield(self._command)
         return code
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._command.cancel()
 
 

@@ -112,7 +112,7 @@ async def test_a_session_returns_the_exit_code_of_its_command(runtime: Runtime, 
         session = await runtime.open_exec(ONE, PodExecOptions([command]))
         async with asyncio.timeout(LIMIT):
             codes.append((await session.wait(), await session.read("stdout")))
-        session.close()
+        await session.close()
 
     assert codes == [(0, b""), (1, b"")]
 

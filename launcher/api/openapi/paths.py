@@ -41,6 +41,13 @@ _DELETE_PARAMETERS: Sequence[_Parameter] = (
     ("gracePeriodSeconds", "integer", "The time that a pod has to terminate."),
     ("propagationPolicy", "string", "How dependents are deleted: Background, Foreground or Orphan."),
 )
+_SESSION_PARAMETERS: Sequence[_Parameter] = (
+    ("container", "string", "The container; optional if there is only one."),
+    ("stdin", "boolean", "Pass on the input of the client."),
+    ("stdout", "boolean", "Return the output."),
+    ("stderr", "boolean", "Return the errors."),
+    ("tty", "boolean", "The streams are a terminal."),
+)
 _PARAMETERS: dict[str, Sequence[_Parameter]] = {
     "get": (),
     "list": (
@@ -63,14 +70,8 @@ _PARAMETERS: dict[str, Sequence[_Parameter]] = {
         ("role", "string", "Only tasks of this role."),
         ("index", "integer", "Only the task of this index; requires role."),
     ),
-    "exec": (
-        ("command", "string", "The command; repeated for each of its words."),
-        ("container", "string", "The container; optional if there is only one."),
-        ("stdin", "boolean", "Pass on the input of the client."),
-        ("stdout", "boolean", "Return the output."),
-        ("stderr", "boolean", "Return the errors."),
-        ("tty", "boolean", "The streams are a terminal."),
-    ),
+    "attach": _SESSION_PARAMETERS,
+    "exec": (("command", "string", "The command; repeated for each of its words."), *_SESSION_PARAMETERS),
     "log": (
         ("container", "string", "The container; optional if there is only one."),
         ("follow", "boolean", "Follow the log until the container terminates."),
@@ -129,9 +130,9 @@ class _PathBuilder:
         if subresource.name == "log":
             operation = self._operation("log", kind, None, {"200": {"description": "The log."}})
             return {"get": operation, "parameters": self._path_parameters(path)}
-        if subresource.name == "exec":
+        if subresource.name in ("attach", "exec"):
             operation = self._operation(
-                "exec", kind, None, {"101": {"description": "The streams of the command."}}
+                subresource.name, kind, None, {"101": {"description": "The streams."}}
             )
             return {"get": operation, "parameters": self._path_parameters(path)}
         definition = SCALE if subresource.name == "scale" else definition

@@ -7,7 +7,7 @@ terminal and, in version 5, 255 the end of another channel.
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import orjson
@@ -16,7 +16,7 @@ from aiohttp import WSMsgType, web
 from launcher.api.http.status import failure_status, status_of
 from launcher.core.errors import LauncherError
 from launcher.core.json_access import as_object
-from launcher.core.pods.exec_session import ExecSession, OutputStream, PodExecOptions
+from launcher.core.pods.exec_session import ExecSession, OutputStream
 from launcher.store.interface import Object
 
 #: WebSocket subprotocols, the preferred one first.
@@ -34,8 +34,9 @@ _KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP
 class ExecChannels:
     """One WebSocket, and the session whose streams it carries."""
 
-    def __init__(self, options: PodExecOptions) -> None:
-        self._options = options
+    def __init__(self, outputs: Sequence[OutputStream]) -> None:
+        """*outputs* are the streams that the client reads."""
+        self._outputs = outputs
         self._socket = web.WebSocketResponse(protocols=PROTOCOLS, timeout=_CLOSE_SECONDS)
         #: For the log: the exit code, or why there is none.
         self.result = "the connection was closed"
@@ -51,7 +52,7 @@ class ExecChannels:
             try:
                 code = await self._copy_until_exit(session)
             finally:
-                session.close()
+                await session.close()
         except LauncherError as error:
             self.result = str(error)
             await self._finish(status_of(error)[1])
@@ -80,7 +81,7 @@ class ExecChannels:
 
     async def _run(self, session: ExecSession) -> int:
         """Copies the output, and returns the exit code."""
-        copies = [asyncio.create_task(self._copy_output(session, stream)) for stream in self._options.outputs]
+        copies = [asyncio.create_task(self._copy_output(session, stream)) for stream in self._outputs]
         try:
             code = await session.wait()
             # What the command wrote before its exit.

@@ -2,7 +2,7 @@
 
 import logging
 import shlex
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from aiohttp import hdrs, web
@@ -13,7 +13,7 @@ from launcher.api.resources.exec_channels import PROTOCOLS, ExecChannels
 from launcher.api.resources.pod_logs import container_of, container_status
 from launcher.core.errors import BadRequest, Conflict
 from launcher.core.json_access import as_object
-from launcher.core.pods.exec_session import ExecSession, PodExecOptions
+from launcher.core.pods.exec_session import ExecSession, OutputStream, PodExecOptions
 from launcher.store.interface import PODS, Object, Store
 
 log = logging.getLogger(__name__)
@@ -48,28 +48,40 @@ class PodExecHandler:
         """Runs the command of the query until it exits or the client disconnects."""
         pod = await self._store.get(PODS, namespace, name)
         options = parse_exec_query(request.query)
-        container = container_of(pod, request.query.get("container", ""))
-        _check_running(pod, container)
-        _check_upgrade(request)
-        channels = ExecChannels(options)
-        session = {
-            "pod": f"{namespace}/{name}",
-            "container": container,
-            "command": shlex.join(options.command),
-            "tty": options.tty,
-            "client": request.remote or "unix",
-        }
-        log.info("exec session started", extra=session)
-        started = self._clock()
-        try:
-            return await channels.run(
-                request, lambda: self._sessions.open(pod["metadata"]["uid"], container, options)
-            )
-        finally:
-            log.info(
-                "exec session ended",
-                extra=session | {"result": channels.result, "seconds": round(self._clock() - started, 3)},
-            )
+        container = running_container(pod, request.query.get("container", ""))
+        return await serve_session(
+            request,
+            options.outputs,
+            lambda: self._sessions.open(pod["metadata"]["uid"], container, options),
+            {
+                "subresource": "exec",
+                "pod": f"{namespace}/{name}",
+                "container": container,
+                "command": shlex.join(options.command),
+                "tty": options.tty,
+            },
+            self._clock,
+        )
+
+
+async def serve_session(
+    request: web.Request,
+    outputs: Sequence[OutputStream],
+    open_session: Callable[[], Awaitable[ExecSession]],
+    logged: Mapping[str, object],
+    clock: Callable[[], float],
+) -> web.StreamResponse:
+    """Serves a session until its end. Logs the start and the end with *logged*. Raises BadRequest."""
+    _check_upgrade(request)
+    channels = ExecChannels(outputs)
+    fields = {**logged, "client": request.remote or "unix"}
+    log.info("session started", extra=fields)
+    started = clock()
+    try:
+        return await channels.run(request, open_session)
+    finally:
+        seconds = round(clock() - started, 3)
+        log.info("session ended", extra=fields | {"result": channels.result, "seconds": seconds})
 
 
 def parse_exec_query(query: MultiMapping[str]) -> PodExecOptions:
@@ -86,18 +98,20 @@ def parse_exec_query(query: MultiMapping[str]) -> PodExecOptions:
         stderr=flag(query, "stderr") and not tty,
         tty=tty,
     )
-    if not (options.stdin or options.stdout or options.stderr):
+    if not (options.stdin or options.outputs):
         raise BadRequest("you must specify at least 1 of stdin, stdout, stderr")
     return options
 
 
-def _check_running(pod: Object, container: str) -> None:
-    """Raises Conflict if the container is not running."""
+def running_container(pod: Object, requested: str) -> str:
+    """Returns the requested container, or the only one. Raises BadRequest, and Conflict if it is not running."""
+    container = container_of(pod, requested)
     state = as_object(container_status(pod, container).get("state"))
     if "running" not in state:
         waiting = as_object(state.get("waiting")) or as_object(state.get("terminated"))
         reason = waiting.get("reason") or "ContainerCreating"
         raise Conflict(f'container "{container}" in pod "{pod["metadata"]["name"]}" is not running: {reason}')
+    return container
 
 
 def _check_upgrade(request: web.Request) -> None:

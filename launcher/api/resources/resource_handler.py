@@ -145,15 +145,10 @@ _METHODS_OF_EXISTING = frozenset({"GET", "HEAD", "DELETE"})
 _VERBS = {"POST": "create", "PUT": "update", "HEAD": "get"}
 
 
-_LOCAL_PROCESSES = (
-    "containers are processes of this machine; run commands in them with kubectl exec, and read their output with "
-    "kubectl logs"
-)
 #: Subresources of pods that local mode does not support, and the reason.
 UNSUPPORTED_SUBRESOURCES: Mapping[str, str] = {
-    "attach": _LOCAL_PROCESSES,
     "binding": "pods are scheduled by the launcher; set spec.nodeName to choose the node of a pod",
-    "ephemeralcontainers": _LOCAL_PROCESSES,
+    "ephemeralcontainers": "containers are processes of this machine; run commands in them with kubectl exec",
     "eviction": "there are no disruption budgets; delete the pod",
     "portforward": "containers listen on this machine; connect to the port at the IP in the pod's status",
     "proxy": "containers listen on this machine; connect to the port at the IP in the pod's status",

@@ -50,6 +50,6 @@ class ExecSession(Protocol):
         """Returns the exit code. Raises Unavailable if the command was not started, or its end was not observed."""
         ...
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Ends the session; a running command receives SIGHUP, and SIGKILL some seconds later."""
         ...

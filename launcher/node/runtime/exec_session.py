@@ -177,6 +177,6 @@ class ProcessExecSession:
         code: int = response["code"]
         return code
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._connection.close()
         self._streams.close()

@@ -1,4 +1,4 @@
-"""``pods/exec`` over real WebSockets, with real processes."""
+"""``pods/exec`` and ``pods/attach`` over real WebSockets, with real processes."""
 
 import asyncio
 import logging
@@ -22,9 +22,11 @@ from launcher.store.interface import PODS, MergePatch
 from tests.api.conftest import Api, api_dependencies, memory_store, serving
 from tests.builders import a_pod
 from tests.eventually import TIMEOUT_SECONDS, eventually
+from tests.in_memory_logs import InMemoryLogs
 from tests.node.runtimes import a_config, a_runtime, pids_matching
 
 EXEC = "/api/v1/namespaces/default/pods/a/exec"
+ATTACH = "/api/v1/namespaces/default/pods/a/attach"
 V4, V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
 SUCCESS = {"metadata": {}, "status": "Success"}
 
@@ -88,12 +90,16 @@ class ExecHarness:
 
     @asynccontextmanager
     async def session(self, *command: str, protocol: str = V5, **flags: str) -> AsyncIterator[ExecClient]:
-        query = urlencode(
-            [*(("command", word) for word in command), *{"stdout": "1", "stderr": "1", **flags}.items()]
-        )
+        query = [*(("command", word) for word in command), *{"stdout": "1", "stderr": "1", **flags}.items()]
+        async with self.connection(f"{EXEC}?{urlencode(query)}", protocol) as client:
+            yield client
+
+    @asynccontextmanager
+    async def connection(self, path: str, protocol: str = V5) -> AsyncIterator[ExecClient]:
+        """A WebSocket."""
         async with (
             asyncio.timeout(TIMEOUT_SECONDS),
-            self.api.session.ws_connect(f"{self.api.url}{EXEC}?{query}", protocols=[protocol]) as socket,
+            self.api.session.ws_connect(f"{self.api.url}{path}", protocols=[protocol]) as socket,
         ):
             assert socket.protocol == protocol
             yield ExecClient(socket)
@@ -219,7 +225,8 @@ async def test_the_start_and_the_end_of_each_session_are_logged(
     await eventually(lambda: len(lines()) == 2, "both lines are logged")
     assert logging.getLogger().getEffectiveLevel() == logging.WARNING
     started, ended = (vars(record) for record in lines())
-    assert (started["message"], started["client"]) == ("exec session started", "127.0.0.1")
+    assert (started["message"], started["client"]) == ("session started", "127.0.0.1")
+    assert (ended["message"], ended["subresource"]) == ("session ended", "exec")
     assert (ended["pod"], ended["container"]) == ("default/a", "main")
     assert (ended["command"], ended["result"]) == ("sh -c 'exit 3'", "exit code 3")
 
@@ -303,3 +310,42 @@ async def test_a_page_of_another_origin_cannot_execute_commands(harness: ExecHar
         )
 
     assert failure.value.status == 403
+
+
+async def test_attach_sends_the_output_from_now_on_until_the_container_ends(harness: ExecHarness) -> None:
+    uid, logs = await harness.create_pod(), harness.api.parts.logs
+    assert isinstance(logs, InMemoryLogs)
+    await logs.write("a", uid, "main", "old")
+
+    async with harness.connection(f"{ATTACH}?stdout=1&stderr=1&stdin=1") as client:
+        await client.send(0, b"dropped")
+        await eventually(lambda: logs.readers, "the log is followed")
+        await logs.write("a", uid, "main", "new", "newer")
+        await client.until(b"newer\n")
+        await logs.write("a", uid, "main", "last", ended=True)
+
+        assert await client.end() == SUCCESS
+    assert client.channels[1] == b"new\nnewer\nlast\n"
+
+
+async def test_attach_to_a_container_without_a_log_reports_it(harness: ExecHarness) -> None:
+    await harness.create_pod()
+
+    async with harness.connection(f"{ATTACH}?stdout=1") as client:
+        status = await client.end()
+
+    assert (status["reason"], status["code"]) == ("NotFound", 404)
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "reason"),
+    [
+        pytest.param("container=one&stdin=1", 400, "BadRequest", id="only input"),
+        pytest.param("container=three&stdout=1", 400, "BadRequest", id="unknown container"),
+        pytest.param("container=one&stdout=1", 400, "BadRequest", id="plain HTTP"),
+    ],
+)
+async def test_attach_is_rejected_with(harness: ExecHarness, query: str, code: int, reason: str) -> None:
+    await harness.create_pod("one", "two")
+
+    (await harness.api.get(f"{ATTACH}?{query}")).failure(code, reason)

@@ -56,7 +56,7 @@ async def a_session(
         try:
             yield session
         finally:
-            session.close()
+            await session.close()
 
 
 async def read_all(session: ProcessExecSession, stream: OutputStream = "stdout") -> bytes:

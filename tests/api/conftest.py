@@ -1,5 +1,6 @@
 """A running API server with an empty store for every test, on a free port."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,6 +37,13 @@ class Api(Client):
         super().__init__(session, url)
         assert isinstance(parts.store, EmbeddedStore)
         self.parts, self.store, self._runner = parts, parts.store, runner
+
+    def is_reading(self) -> bool:
+        """Whether the server reads from all connections."""
+        server = self._runner.server
+        assert server is not None
+        transports = [connection.transport for connection in server.connections]
+        return all(isinstance(each, asyncio.Transport) and each.is_reading() for each in transports)
 
     def is_connected(self, port: int) -> bool:
         """Whether the server still has the connection from that port."""

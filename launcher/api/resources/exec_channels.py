@@ -6,6 +6,7 @@ terminal and, in version 5, 255 the end of another channel.
 """
 
 import asyncio
+import select
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -27,6 +28,8 @@ _OUTPUTS: dict[OutputStream, int] = {"stdout": 1, "stderr": 2}
 _MAX_SIZE = 2**16 - 1
 #: Time for the client to confirm the end of the connection.
 _CLOSE_SECONDS = 5.0
+#: Time between two checks whether the client has closed the connection.
+_CHECK_SECONDS = 1.0
 #: A client that no longer responds is detected after about two minutes, by the kernel.
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
 
@@ -50,7 +53,7 @@ class ExecChannels:
         try:
             session = await open_session()
             try:
-                code = await self._copy_until_exit(session)
+                code = await self._copy_until_exit(session, request)
             finally:
                 await session.close()
         except LauncherError as error:
@@ -67,17 +70,20 @@ class ExecChannels:
             await self._send(_RESULT, orjson.dumps(status))
             await self._socket.close()
 
-    async def _copy_until_exit(self, session: ExecSession) -> int | None:
+    async def _copy_until_exit(self, session: ExecSession, request: web.Request) -> int | None:
         """Returns the exit code; None if the client disconnects before. Raises Unavailable."""
-        receiver = asyncio.create_task(self._receive(session))
         command = asyncio.create_task(self._run(session))
+        client = [
+            asyncio.create_task(self._receive(session)),
+            asyncio.create_task(_until_disconnected(request)),
+        ]
         try:
-            await asyncio.wait([receiver, command], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([command, *client], return_when=asyncio.FIRST_COMPLETED)
             return command.result() if command.done() else None
         finally:
-            receiver.cancel()
-            command.cancel()
-            await asyncio.wait([receiver, command])
+            for task in (command, *client):
+                task.cancel()
+            await asyncio.wait([command, *client])
 
     async def _run(self, session: ExecSession) -> int:
         """Copies the output, and returns the exit code."""
@@ -121,9 +127,21 @@ class ExecChannels:
 def _detect_lost_client(request: web.Request) -> None:
     """Lets the kernel probe the connection, which may be idle for hours."""
     connection = request.get_extra_info("socket")
-    if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
+    if connection.family in (socket.AF_INET, socket.AF_INET6):
         for option, value in _KEEPALIVE:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+async def _until_disconnected(request: web.Request) -> None:
+    """
+    Returns when the client has closed the connection.
+
+    The connection is not read while the command does not read its input, so aiohttp would not notice it.
+    """
+    poll = select.poll()
+    poll.register(request.get_extra_info("socket").fileno(), select.POLLRDHUP)
+    while not poll.poll(0):  # noqa: ASYNC110 - no event: asyncio does not watch for the end of what it does not read
+        await asyncio.sleep(_CHECK_SECONDS)
 
 
 def _resize(session: ExecSession, data: bytes) -> None:

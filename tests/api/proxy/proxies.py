@@ -25,7 +25,7 @@ class ProxyClient(Client):
 
     def __init__(self, session: aiohttp.ClientSession, url: str, parts: ProxyDependencies) -> None:
         super().__init__(session, url)
-        self.parts, self.session = parts, session
+        self.parts = parts
 
     @property
     def port(self) -> int:

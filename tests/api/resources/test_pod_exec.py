@@ -52,6 +52,13 @@ class ExecClient:
             pass
         return orjson.loads(self.channels[3])
 
+    def abort(self) -> None:
+        """Closes the connection as a killed client does."""
+        connection = self.socket._response.connection
+        assert connection is not None
+        assert connection.transport is not None
+        connection.transport.abort()
+
     async def _receive(self) -> bool:
         message = await self.socket.receive(TIMEOUT_SECONDS)
         if message.type is not WSMsgType.BINARY:
@@ -67,20 +74,20 @@ class ExecHarness:
     def __init__(self, api: Api, runtime: ProcessRuntime, data: Path) -> None:
         self.api, self.runtime, self._data = api, runtime, data
 
-    async def create_pod(self, *containers: str, state: str = "running") -> str:
-        """A pod named a. Returns its uid."""
+    async def create_pod(self, *containers: str, name: str = "a", state: str = "running") -> str:
+        """Creates a pod, and returns its uid."""
         names = containers or ("main",)
         pod = await self.api.store.create(
-            PODS, a_pod("a", *({"name": name} for name in names), nodeName="here")
+            PODS, a_pod(name, *({"name": each} for each in names), nodeName="here")
         )
-        statuses = [{"name": name, "state": {state: {"reason": "Completed"}}} for name in names]
+        statuses = [{"name": each, "state": {state: {"reason": "Completed"}}} for each in names]
         change = MergePatch({"status": {"phase": "Running", "containerStatuses": statuses}})
-        await self.api.store.patch(PODS, "default", "a", change, subresource="status")
+        await self.api.store.patch(PODS, "default", name, change, subresource="status")
         return str(pod["metadata"]["uid"])
 
-    async def run_pod(self) -> RunId:
+    async def run_pod(self, name: str = "a") -> RunId:
         """A pod with a running process. Returns the id of its run."""
-        run = run_id(await self.create_pod(), "main", 0)
+        run = run_id(await self.create_pod(name=name), "main", 0)
         await self.runtime.start(
             a_config(
                 self._data, "sleep", "600", run=run, environment={"PATH": "/usr/bin:/bin", "MINE": "yes"}
@@ -182,9 +189,28 @@ async def test_a_command_ends_when_its_client_disconnects(harness: ExecHarness, 
     async with harness.session("sh", "-c", f"echo ready; while :; do sleep 0.1; done # {mark}") as client:
         await client.until(b"ready")
         assert pids_matching(mark)
-        connection = client.socket._response.connection
-        assert connection is not None
-        connection.close()
+        client.abort()
+
+    await eventually(lambda: not pids_matching(mark), "the command has ended")
+
+
+async def test_a_command_that_does_not_read_its_input_ends_when_its_client_disconnects(
+    harness: ExecHarness, tmp_path: Path
+) -> None:
+    await harness.run_pod()
+    mark = f"{tmp_path.name}-mark"
+
+    async with harness.session(
+        "sh", "-c", f"echo ready; while :; do sleep 0.1; done # {mark}", stdin="true"
+    ) as client:
+        await client.until(b"ready")
+
+        async def fill_buffers() -> bool:
+            await client.send(0, b"x" * 50_000)
+            return not harness.api.is_reading()
+
+        await eventually(fill_buffers, "the server waits for the command")
+        client.abort()
 
     await eventually(lambda: not pids_matching(mark), "the command has ended")
 

@@ -12,7 +12,7 @@ import pytest
 
 from launcher.core.errors import Unavailable
 from launcher.core.pods.exec_session import OutputStream, PodExecOptions
-from launcher.node.container_runtime import ContainerRun, RunId
+from launcher.node.container_runtime import Confinement, ContainerRun, ResourceLimits, RunId
 from launcher.node.runtime.exec_session import ProcessExecSession
 from launcher.node.runtime.process_runtime import ProcessRuntime
 from tests.eventually import eventually
@@ -22,6 +22,7 @@ from tests.node.runtimes import (
     a_config,
     a_runtime,
     kill_shim,
+    log_text,
     pids_matching,
     shell,
     use_isolation,
@@ -249,6 +250,36 @@ async def test_no_session_is_opened_in_a_container_that_has_ended(
     async with a_session(runtime, RunId("pod.main.0"), "true") as session:
         with pytest.raises(Unavailable, match="not running"):
             await session.wait()
+
+
+async def test_a_command_has_no_descriptors_besides_its_streams(
+    runtime: ProcessRuntime, run: ContainerRun
+) -> None:
+    script = "for file in /proc/$$/fd/*; do readlink $file; done"
+    async with a_session(runtime, run.id, "sh", "-c", script, stdin=True) as session:
+        files = (await read_all(session)).split()
+
+    assert [file.partition(b":")[0] for file in files] == [b"pipe"] * 3
+
+
+async def test_a_command_has_the_cgroups_and_the_privileges_of_its_container(
+    runtime: ProcessRuntime, tmp_path: Path
+) -> None:
+    script = "cat /proc/self/cgroup; grep -e NoNewPrivs -e Cap /proc/self/status"
+    run = await runtime.start(
+        shell(
+            tmp_path,
+            f"{script}; exec sleep 600",
+            confinement=Confinement(capabilities=["CHOWN"], no_new_privileges=True),
+            limits=ResourceLimits(pids=50),
+        )
+    )
+
+    async with a_session(runtime, run.id, "sh", "-c", script) as session:
+        output = await read_all(session)
+
+    assert b"NoNewPrivs" in output
+    await eventually(lambda: log_text(tmp_path) == output.decode(), "the container has printed the same")
 
 
 async def test_the_streams_belong_to_the_user_of_the_container(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import orjson
 import pytest
 from kubernetes_asyncio import client, watch
 from kubernetes_asyncio.client.exceptions import ApiException
+from kubernetes_asyncio.stream import WsApiClient
 
 from tests.clients.isolated_namespace import IsolatedNamespace, wait_for_file
 
@@ -98,10 +99,7 @@ async def test_a_log_is_followed_to_its_end(
     await client.CustomObjectsApi(connection).create_namespaced_custom_object(
         *frameworks_arguments, isolated.framework(script=f"echo first; {wait_for_file('go')} echo last")
     )
-    async with asyncio.timeout(60), watch.Watch() as watching:
-        async for event in watching.stream(core.list_namespaced_pod, isolated.namespace):
-            if event["object"].status.phase == "Running":
-                break
+    await wait_running(core, "mnist-worker-0", isolated.namespace)
 
     lines = []
     async with asyncio.timeout(60), watch.Watch() as watching:
@@ -110,6 +108,45 @@ async def test_a_log_is_followed_to_its_end(
             isolated.create_file("go")
 
     assert lines == ["first", "last"]
+
+
+async def wait_running(core: client.CoreV1Api, pod: str, namespace: str) -> None:
+    """Waits until the pod runs."""
+    async with asyncio.timeout(60), watch.Watch() as watching:
+        async for event in watching.stream(core.list_namespaced_pod, namespace):
+            if event["object"].metadata.name == pod and event["object"].status.phase == "Running":
+                return
+
+
+async def test_exec_returns_output_and_exit_code(
+    connection: client.ApiClient, isolated: IsolatedNamespace
+) -> None:
+    core: Any = client.CoreV1Api(connection)
+    await core.create_namespaced_pod(isolated.namespace, isolated.pod(main=wait_for_file("never")))
+    await wait_running(core, "alone", isolated.namespace)
+    channels = {1: b"", 2: b"", 3: b""}
+
+    async with asyncio.timeout(60), WsApiClient(connection.configuration) as sockets:
+        # A command is declared as one string.
+        sessions: Any = client.CoreV1Api(sockets)
+        pod = ("alone", isolated.namespace)
+        output = await sessions.connect_get_namespaced_pod_exec(*pod, command=["echo", "a b"], stdout=True)
+        opened = await sessions.connect_get_namespaced_pod_exec(
+            *pod,
+            command=["sh", "-c", "read line; echo $line; echo bad >&2; exit 5"],
+            stdin=True,
+            stdout=True,
+            stderr=True,
+            _preload_content=False,
+        )
+        async with opened as socket:
+            await socket.send_bytes(b"\0hello\n")
+            async for message in socket:
+                channels[message.data[0]] += message.data[1:]
+
+    assert output == "a b\n"
+    assert (channels[1], channels[2]) == (b"hello\n", b"bad\n")
+    assert WsApiClient.parse_error_data(channels[3]) == 5
 
 
 async def test_errors_carry_code_and_reason(

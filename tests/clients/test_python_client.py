@@ -1,6 +1,7 @@
 """The client ``kubernetes``."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import orjson
@@ -250,8 +251,9 @@ def test_exec_returns_output_and_exit_code(connection: client.ApiClient, isolate
         tty=False,
         _preload_content=False,
     )
-    session.write_stdin("hello\n")
-    session.run_forever(timeout=TIMEOUT_SECONDS)
+    with closing(session):
+        session.write_stdin("hello\n")
+        session.run_forever(timeout=TIMEOUT_SECONDS)
 
     assert session.read_stdout() == "hello\n"
     assert session.returncode == 5

@@ -164,7 +164,11 @@ class AsyncApiClient:
         with _our_errors(self._config):
             try:
                 socket = await self._session.ws_connect(
-                    self._config.base_url + path, params=list(parameters), protocols=_CHANNEL_PROTOCOLS
+                    self._config.base_url + path,
+                    params=list(parameters),
+                    protocols=_CHANNEL_PROTOCOLS,
+                    # kube-apiserver has no media type for a stream, and rejects all others with 406.
+                    headers={"Accept": "*/*"},
                 )
             except aiohttp.WSServerHandshakeError:
                 # The body of the failed handshake is lost; a plain request returns the reason.

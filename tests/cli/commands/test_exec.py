@@ -4,8 +4,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from launcher.api.middleware.access_guard import LOOPBACK, AccessGuard
+from launcher.cli.client.async_client import connected
+from launcher.cli.client.server_config import ServerConfig
 from launcher.cli.main import main
 from launcher.node.agent.container_exec import ContainerExec
 from launcher.store.interface import FRAMEWORKS
@@ -45,3 +49,23 @@ async def test_exec_passes_the_proxy_with_the_credentials_of_the_caller(
         assert await asyncio.to_thread(main, ["exec", *server, "mnist", "worker/0", "--", *command]) == code
 
     assert capfdbinary.readouterr().out == (b"yes\n" if code == 7 else b"")
+
+
+async def test_exec_accepts_any_media_type_since_kube_apiserver_has_none_for_streams() -> None:
+    async def respond(request: web.Request) -> web.StreamResponse:
+        if request.headers["Accept"] != "*/*":
+            raise web.HTTPNotAcceptable(text="only the following media types are accepted: */*")
+        socket = web.WebSocketResponse(protocols=["v5.channel.k8s.io"])
+        await socket.prepare(request)
+        await socket.send_bytes(b"\1hello")
+        return socket
+
+    app = web.Application()
+    app.router.add_get("/api/v1/namespaces/default/pods/a/exec", respond)
+    async with (
+        asyncio.timeout(TIMEOUT_SECONDS),
+        TestServer(app) as server,
+        connected(ServerConfig(str(server.make_url("/")).rstrip("/"))) as api,
+        api.execute("a", [("command", "ls")]) as socket,
+    ):
+        assert await socket.receive_bytes() == b"\1hello"

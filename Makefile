@@ -5,10 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests start a launcher some hundred times: without a cache each one compiles all modules.
-test test-slow test-cluster test-node simulate fuzz: export PYTHONDONTWRITEBYTECODE :=
-test test-slow test-cluster test-node simulate fuzz: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/bytecode
+test test-slow test-cluster test-node test-browser simulate fuzz: export PYTHONDONTWRITEBYTECODE :=
+test test-slow test-cluster test-node test-browser simulate fuzz: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/bytecode
 
-.PHONY: run test test-cluster test-node test-slow test-all check format simulate fuzz bench bench-cluster schema texts docs picture lock clean help
+.PHONY: run test test-cluster test-node test-browser test-slow test-all check format simulate fuzz bench bench-cluster schema texts docs picture lock clean help
 
 ##@ Use
 run: $(VENV)/.runtime  ## Serve on 127.0.0.1:8080 until Ctrl-C.
@@ -17,11 +17,11 @@ run: $(VENV)/.runtime  ## Serve on 127.0.0.1:8080 until Ctrl-C.
 ##@ Test
 # Which tests need programs built with Go is decided by their fixtures: tests/conftest.py marks them.
 test: check  ## Before every commit: static checks, unit tests, local mode. Python only, five minutes.
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not cluster and not node and not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not cluster and not node and not browser and not slow"
 
 test-cluster: $(VENV)/.dev  ## After changes to Kubernetes mode, the API or deploy/: tests on a real control plane, with kubectl and Helm. Builds them once, with Go. K8S=1.34.4 selects a version.
 	$(BIN)/python -m tests.cluster.build control-plane chart
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m cluster
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "cluster and not browser"
 
 test-node: $(VENV)/.dev  ## After changes to the pods that the launcher creates: tests on two real kubelets. Needs root, installs Debian packages.
 	@if $(BIN)/python -m tests.realnodes.prepare; then \
@@ -31,9 +31,14 @@ test-node: $(VENV)/.dev  ## After changes to the pods that the launcher creates:
 
 test-slow: export HYPOTHESIS_PROFILE := full
 test-slow: $(VENV)/.dev  ## After changes to the controller, the store or the API: long randomized tests.
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "(slow or hypothesis) and not cluster and not node"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "(slow or hypothesis) and not cluster and not node and not browser"
 
-test-all: test test-slow test-cluster test-node  ## Before a release: all of the above.
+test-browser: $(VENV)/.dev  ## After changes to the dashboard or to what it reads: tests in chromium, which is installed if it is missing. With the programs of test-cluster, also in Kubernetes mode.
+	@if $(BIN)/python -m tests.browser.prepare; then \
+	  $(BIN)/python -m pytest -n 2 --dist worksteal -m browser tests/browser; \
+	fi
+
+test-all: test test-slow test-cluster test-node test-browser  ## Before a release: all of the above.
 
 check: $(VENV)/.dev  ## Format, lint, types and import rules only.
 	$(BIN)/ruff format --check .

@@ -176,6 +176,7 @@ _COLUMNS = [
     ),
     _column("Execution", ".spec.executionType", "The executionType: Create, Start or Stop.", wide=True),
     _column("Message", ".status.message", "Why it is in this state.", wide=True),
+    _column("Task States", ".status.taskCounts", "The number of tasks in each state, as JSON.", wide=True),
 ]
 
 _ATTEMPT_COLUMNS = [

@@ -46,7 +46,12 @@ def configuration_page() -> str:
 
 
 def _settings() -> Iterator[tuple[str, str, str, str]]:
-    flags = {**serve.SINGLE, **serve.REPEATED, **{name: ("", text) for name, text in serve.SWITCHES.items()}}
+    flags = {
+        **serve.SINGLE,
+        **serve.TOGGLES,
+        **serve.REPEATED,
+        **{name: ("", text) for name, text in serve.SWITCHES.items()},
+    }
     for name, (value, meaning) in flags.items():
         text = meaning.removeprefix("with --kubernetes: ")
         yield code(f"--{name} {value}".strip()), code(_variable(name)), _mode(name), sentence(text)

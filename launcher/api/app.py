@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from launcher.api.api_resources import API_RESOURCES, STORED_API_RESOURCES
-from launcher.api.http.server import RouteProvider
+from launcher.api.http.server import DashboardRoutes, RouteProvider
 from launcher.api.launcher_state import LauncherStateReader
 from launcher.api.middleware.access_guard import AccessGuard
 from launcher.api.middleware.error_responses import add_common_headers, errors_as_status
@@ -73,6 +73,8 @@ class ApiDependencies:
     clock: Callable[[], float]
     #: The rendezvous endpoints for pods; None if they are disabled.
     rendezvous: RouteProvider | None = None
+    #: The page at ``/`` for browsers; None if it is disabled.
+    dashboard: DashboardRoutes | None = None
     jitter: Callable[[], float] = random.random
 
 
@@ -122,7 +124,10 @@ def _add_system_endpoints(app: web.Application, dependencies: ApiDependencies) -
     health, discovery, reviews = dependencies.health, ApiDiscovery(API_RESOURCES), Reviews()
     documents = OpenApi(API_RESOURCES, dependencies.clock)
     get, post = app.router.add_get, app.router.add_post
-    get("/", health.root)
+    if dependencies.dashboard is not None:
+        dependencies.dashboard.add_to(app, health.root)
+    else:
+        get("/", health.root)
     get("/version{slash:/?}", health.version)
     health.add_to(app)
     get("/metrics", dependencies.metrics.expose)

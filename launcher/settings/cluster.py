@@ -87,6 +87,8 @@ class ClusterSettings:
     #: URL of the launcher for pods; empty: its Service, or the listening address outside of a cluster.
     discovery_url: str = ""
     log_archive: LogArchiveSettings | None = None
+    #: Whether browsers get the dashboard.
+    dashboard: bool = True
 
 
 def cluster_exposure_error(listen_host: str, *, tls: bool) -> str | None:
@@ -137,6 +139,7 @@ def cluster_settings_from(flags: Mapping[str, Any], environment: Mapping[str, st
         metrics_auth=sources.is_enabled("metrics-auth"),
         discovery_url=parse_url(sources.source("discovery-url"), sources.one("discovery-url") or ""),
         log_archive=_log_archive(sources),
+        dashboard=sources.is_enabled("dashboard", default=True),
     )
 
 

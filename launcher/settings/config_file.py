@@ -13,7 +13,7 @@ from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.core.validation.field_errors import suggestion
 from launcher.settings.values import InvalidSetting, read_yaml_file, readable_file
 
-#: Settings with one value, with several values, and boolean settings.
+#: Settings with one value, with several values, and boolean settings, of which the last are on by default.
 SINGLE = (
     "listen",
     "data",
@@ -36,6 +36,7 @@ SINGLE = (
 )
 REPEATED = ("node", "image", "nfs", "claim", "host")
 SWITCHES = ("kubernetes", "serve-frameworkcontroller", "metrics-auth")
+TOGGLES = ("dashboard",)
 POD_FAILURE_SPEC = "pod-failure-spec"
 
 
@@ -92,7 +93,7 @@ class ConfigFileSettings:
             raise self.error(first, str(error)) from error
 
     def _check(self, name: str, value: Any) -> None:
-        known = (*SINGLE, *REPEATED, *SWITCHES, "policy")
+        known = (*SINGLE, *REPEATED, *SWITCHES, *TOGGLES, "policy")
         if name not in known:
             raise self.error(name, f"unknown setting {name!r}{_suggestion(name, known)}")
         if name == POD_FAILURE_SPEC and isinstance(value, list):
@@ -112,7 +113,7 @@ class ConfigFileSettings:
 
 
 def _type_of(name: str) -> type[Any]:
-    if name in SWITCHES:
+    if name in SWITCHES or name in TOGGLES:
         return bool
     return str if name in SINGLE else dict if name == "policy" else list
 

@@ -75,6 +75,8 @@ class Settings:
     #: Credential files and directories, and the unix socket: hidden from containers.
     credentials: tuple[Path, ...] = ()
     log_budgets: LogBudgets = field(default_factory=LogBudgets)
+    #: Whether browsers get the dashboard.
+    dashboard: bool = True
 
 
 def exposure_error(listen_host: str, *, token: bool, tls: bool) -> str | None:
@@ -138,6 +140,7 @@ def settings_from(flags: Mapping[str, Any], environment: Mapping[str, str]) -> S
         unix_socket=unix_socket,
         credentials=(*sources.credentials(), *([unix_socket] if unix_socket else [])),
         log_budgets=_log_budgets(sources),
+        dashboard=sources.is_enabled("dashboard", default=True),
     )
 
 
@@ -168,6 +171,7 @@ def for_run(
         workdir=parse_directory("workdir", workdir or _current_directory()),
         image_workdir=parse_directory("workdir", workdir or "/"),
         path=os.environ.get("PATH", ""),
+        dashboard=False,
     )
 
 

@@ -21,7 +21,10 @@ from launcher.settings.values import (
 
 #: Set by the kubelet in every container.
 POD_VARIABLE = "KUBERNETES_SERVICE_HOST"
-_BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+_BOOLEANS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,10 @@ class SettingSources:
             values = values.split() or [""]
         return [self._text(name, value) for value in values or ()]
 
-    def is_enabled(self, name: str) -> bool:
+    def is_enabled(self, name: str, *, default: bool = False) -> bool:
         value = self._raw(name)
+        if value is None:
+            return default
         if isinstance(value, str):
             if value.lower() not in _BOOLEANS:
                 raise InvalidSetting(f"{self.source(name)}: {value!r} is neither true nor false")

@@ -36,6 +36,7 @@ from launcher.store.interface import FRAMEWORKS, PODS, ResourceKind, Store
 from launcher.store.kubernetes.cluster_config import ClusterConfig, from_service_account
 from launcher.store.kubernetes.kube_store import KubeStore
 from launcher.store.object_errors import object_errors
+from launcher.web.dashboard import Dashboard
 from launcher.wiring.lifecycle import WorkerGroup, reload_on_hangup, stop_event
 from launcher.wiring.log_archive import LogArchiveParts
 from launcher.wiring.reload import reload
@@ -237,6 +238,7 @@ class _LauncherReplica:
             health=Health(checks, object_errors.current),
             webhook=Webhook(self._settings.policy),
             rendezvous=self._rendezvous.handler,
+            dashboard=Dashboard() if self._settings.dashboard else None,
             certificates=self._settings.client_ca is not None,
             serves_kind=self._job_ownership.is_owned,
             api_group_alias=self._settings.frameworkcontroller,

@@ -54,6 +54,7 @@ from launcher.store.event_recorder import EventRecorder
 from launcher.store.informer import SharedInformers
 from launcher.store.object_errors import object_errors
 from launcher.tls.server_context import CertificateFiles
+from launcher.web.dashboard import Dashboard
 from launcher.wiring.data_directory import prepare
 from launcher.wiring.lifecycle import Runnable, reload_on_hangup, stop_event
 from launcher.wiring.listener import open_listener, url_of
@@ -110,7 +111,10 @@ async def local_launcher(
     """
     prepare(settings.data)
     certificate = certificate_files(settings.tls) if settings.tls else None
-    guard = AccessGuard(_hosts(settings), settings.token)
+    dashboard = Dashboard() if settings.dashboard else None
+    guard = AccessGuard(
+        _hosts(settings), settings.token, is_public=dashboard.serves if dashboard else lambda _: False
+    )
     failures = FailureClassifier((*settings.failure_rules, *DEFAULT_RULES))
     async with AsyncExitStack() as stack:
         sock = sock or open_listener(settings)
@@ -140,7 +144,7 @@ async def local_launcher(
         if certificate is not None:
             certificate_task = group.create_task(certificate.run())
             stack.callback(certificate_task.cancel)
-        server = _Server(settings, sock, pod_sock, guard, certificate)
+        server = _Server(settings, sock, pod_sock, guard, certificate, dashboard)
         await stack.enter_async_context(server.open(store, components))
         yield Running(url_of(settings, sock), settings.token, runtime, guard, certificate, failures)
 
@@ -310,6 +314,7 @@ class _Server:
     pod_sock: socket.socket
     guard: AccessGuard
     certificate: CertificateFiles | None
+    dashboard: Dashboard | None
 
     @asynccontextmanager
     async def open(self, store: SqliteStore, components: _Components) -> AsyncGenerator[None]:
@@ -328,6 +333,7 @@ class _Server:
                 object_errors.current,
             ),
             rendezvous=components.rendezvous.handler,
+            dashboard=self.dashboard,
         )
         sites = [(make_runner(make_app(parts)), self.sock, self.certificate)]
         if self.pod_sock is not self.sock:

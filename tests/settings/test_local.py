@@ -14,7 +14,7 @@ from launcher.settings.cluster import (
     LogArchiveSettings,
     cluster_settings_from,
 )
-from launcher.settings.config_file import REPEATED, SINGLE, SWITCHES
+from launcher.settings.config_file import REPEATED, SINGLE, SWITCHES, TOGGLES
 from launcher.settings.local import Settings, for_run, settings_from
 from launcher.settings.sources import TlsFiles
 from launcher.settings.values import InvalidSetting
@@ -351,7 +351,24 @@ def test_every_setting_is_a_flag_of_serve() -> None:
     assert set(serve.SINGLE) == set(SINGLE)
     assert set(serve.REPEATED) == set(REPEATED)
     assert set(serve.SWITCHES) == set(SWITCHES)
-    assert {*SINGLE, *REPEATED, *SWITCHES} <= set(args)
+    assert set(serve.TOGGLES) == set(TOGGLES)
+    assert {*SINGLE, *REPEATED, *SWITCHES, *TOGGLES} <= set(args)
+
+
+@pytest.mark.parametrize("settings", [settings_from, cluster_settings_from])
+def test_the_dashboard_is_on_until_it_is_disabled(
+    settings: Callable[..., Settings | ClusterSettings], tmp_path: Path
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("dashboard: false\n")
+
+    assert settings({}, {}).dashboard
+    assert not settings({"dashboard": "off"}, {}).dashboard
+    assert not settings({}, {"LAUNCHER_DASHBOARD": "off"}).dashboard
+    assert not settings({"config": str(file)}, {}).dashboard
+    assert settings({"config": str(file), "dashboard": "on"}, {}).dashboard
+    with pytest.raises(InvalidSetting, match="dashboard"):
+        settings({"dashboard": "maybe"}, {})
 
 
 @pytest.mark.parametrize("settings", [settings_from, cluster_settings_from])

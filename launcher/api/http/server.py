@@ -1,6 +1,7 @@
 """The HTTP server: connection limits, and errors of requests that cannot be parsed."""
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypedDict
 
 from aiohttp import web
@@ -13,6 +14,15 @@ class RouteProvider(Protocol):
 
     def add_to(self, app: web.Application) -> None:
         """Adds its routes to *app*."""
+
+
+class DashboardRoutes(Protocol):
+    """A component with the page at ``/`` for browsers."""
+
+    def add_to(
+        self, app: web.Application, root: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> None:
+        """Adds its routes to *app*; *root* handles ``GET /`` of other clients."""
 
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ credential is added by the browser.
 
 import hmac
 import re
+from collections.abc import Callable
 from hashlib import sha256
 
 from aiohttp import hdrs, web
@@ -28,8 +29,15 @@ _FETCH_SITES = frozenset({"same-origin", "none"})
 class AccessGuard:
     """Passes a request on, or responds with 403 or 401."""
 
-    def __init__(self, hosts: frozenset[str], token: str | None = None) -> None:
-        """*hosts* are the allowed Host headers, without ports."""
+    def __init__(
+        self,
+        hosts: frozenset[str],
+        token: str | None = None,
+        *,
+        is_public: Callable[[web.BaseRequest], bool] = lambda _: False,
+    ) -> None:
+        """*hosts* are the allowed Host headers, without ports; a request that *is_public* needs no token."""
+        self._is_public = is_public
         self._hosts = frozenset(host.lower() for host in hosts)
         self._token: bytes | None = None
         self.set_token(token)
@@ -58,6 +66,8 @@ class AccessGuard:
 
     def _check_token(self, request: web.Request) -> None:
         if self._token is None or is_probe(request) or is_rendezvous(request):
+            return
+        if self._is_public(request):
             return
         values = request.headers.getall(hdrs.AUTHORIZATION, [])
         scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")

@@ -15,7 +15,7 @@ from pathlib import Path
 from aiohttp import web
 from multidict import CIMultiDict
 
-from launcher.api.http.server import RouteProvider
+from launcher.api.http.server import DashboardRoutes, RouteProvider
 from launcher.api.http.status import SERVER
 from launcher.api.launcher_state import LauncherStateReader
 from launcher.api.middleware.error_responses import add_common_headers, errors_as_status
@@ -65,6 +65,8 @@ class ProxyDependencies:
     webhook: RouteProvider | None = None
     #: The rendezvous endpoints for pods; None if they are disabled.
     rendezvous: RouteProvider | None = None
+    #: The page at ``/`` for browsers; None if it is disabled.
+    dashboard: DashboardRoutes | None = None
     #: Whether the listener requests client certificates (see ``request_client_certificates``), whose users the launcher
     #: impersonates.
     certificates: bool = False
@@ -112,6 +114,8 @@ def make_proxy_app(dependencies: ProxyDependencies) -> web.Application:
     preview = PreviewHandler(dependencies.policy, dependencies.serves_kind)
     previews = ProxyPreview(preview, handler.authenticate, _forwarded_headers)
     app.router.add_post(PREVIEW_PATH, previews.create)
+    if dependencies.dashboard is not None:
+        dependencies.dashboard.add_to(app, handler.handle)
     app.router.add_route("*", "/{path:.*}", handler.handle)
     return app
 

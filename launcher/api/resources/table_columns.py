@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from launcher.core.completion_codes import Code
 from launcher.core.json_access import as_list, as_object
 from launcher.core.pods.observed_pod import is_deleted
@@ -76,7 +78,14 @@ def _framework(obj: Object, now: float) -> list[Cell]:
         retries if isinstance(retries, int) else 0,
         str(as_object(obj.get("spec")).get("executionType", "")),
         _text(status.get("message")),
+        _task_states(status),
     ]
+
+
+def _task_states(status: Mapping[str, Any]) -> str:
+    """Returns the number of tasks in each state as JSON, as kube-apiserver prints an object in a column."""
+    counts = as_object(status.get("taskCounts"))
+    return orjson.dumps(counts, option=orjson.OPT_SORT_KEYS).decode() if counts else ""
 
 
 def _framework_attempt(obj: Object, now: float) -> list[Cell]:
@@ -280,6 +289,7 @@ _SHAPES: Mapping[str, TableShape] = {
             *_wide(
                 ("Execution", "The executionType: Create, Start or Stop"),
                 ("Message", "The message of the status"),
+                ("Task States", "The number of tasks in each state, as JSON"),
             ),
         ),
         _framework,

@@ -77,6 +77,8 @@ SWITCHES = {
     "(always served in local mode)",
     "metrics-auth": "with --kubernetes: serve /metrics only to clients that the cluster authorizes to get it",
 }
+#: Flags with the values on and off; true and false in the config file.
+TOGGLES = {"dashboard": ("on|off", "serve the dashboard to browsers at / (default on)")}
 REPEATED = {
     "node": (
         "NAME[,KEY=VALUE…]",
@@ -97,7 +99,7 @@ _FRAMEWORKS = "/apis/launcher.microsoft.com/v1/namespaces/default/frameworks"
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    for name, (value, meaning) in SINGLE.items():
+    for name, (value, meaning) in (*SINGLE.items(), *TOGGLES.items()):
         parser.add_argument(f"--{name}", dest=name, metavar=value, help=meaning)
     for name, (value, meaning) in REPEATED.items():
         parser.add_argument(f"--{name}", dest=name, metavar=value, help=meaning, action="append")
@@ -209,6 +211,8 @@ def _announce(settings: Settings, sock: socket.socket) -> None:
     url = url_of(settings, sock)
     token = ' -H "Authorization: Bearer $(cat TOKEN_FILE)"' if settings.token else ""
     print(f"Framework Launcher listens on {url}, data in {settings.data}")
+    if settings.dashboard and not settings.unix_socket:
+        print(f"Dashboard: {url}/")
     print("Submit a first Framework:")
     base = url
     if settings.unix_socket:

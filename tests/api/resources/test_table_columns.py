@@ -54,6 +54,7 @@ def test_a_framework_shows_its_completed_tasks() -> None:
         "Retries": 2,
         "Execution": None,
         "Message": "all is well",
+        "Task States": '{"AttemptRunning":5,"Completed":3}',
     } | {"Execution": ""}
 
 

@@ -1,0 +1,199 @@
+// The task grid: one cell per task on a canvas, by role. Sign and colour show the state.
+
+import { announce, h } from "../dom.js";
+import { KINDS } from "../states.js";
+import { colour, scrolledCanvas, tooltip } from "./canvas.js";
+
+const HEAD = 26;
+const GAP = 2;
+const ROLE_GAP = 14;
+
+/** Returns {element, setTasks, redraw}. `onOpen(task)` is called for a click or Enter, `text(task)` describes a task. */
+export function taskGrid({ onOpen, text, signal }) {
+  let roles = [];
+  let total = 0;
+  let filter = null;
+  let layout = null;
+  let selected = -1;
+  let cells = [];
+
+  const scrolled = scrolledCanvas({ label: "Tasks", contentHeight: (width) => arrange(width).height, draw, signal });
+  const { canvas, element, redraw } = scrolled;
+  const host = h("div", { class: "canvas-host" }, element);
+  const tip = tooltip(host);
+
+  function cellSize() {
+    return total <= 60 ? 34 : total <= 300 ? 26 : total <= 2000 ? 18 : 12;
+  }
+
+  function arrange(width) {
+    if (layout?.width === width && layout.roles === roles) return layout;
+    const size = cellSize();
+    const columns = Math.max(1, Math.floor((width + GAP) / (size + GAP)));
+    let top = 0;
+    const blocks = roles.map((role) => {
+      const rows = Math.ceil(role.tasks.length / columns);
+      const block = { role, top, cellsTop: top + HEAD, rows };
+      top += HEAD + rows * (size + GAP) + ROLE_GAP;
+      return block;
+    });
+    layout = { width, roles, size, columns, blocks, height: Math.max(top - ROLE_GAP, 1) };
+    return layout;
+  }
+
+  function draw(context, width, height, top) {
+    const { blocks, size, columns } = arrange(width);
+    const fills = {};
+    for (const kind of Object.keys(KINDS)) fills[kind] = colour(`${kind === "completed" || kind === "unknown" ? "stopped" : kind}-fill`);
+    const [ink, muted, surface, focus] = ["text", "muted", "surface", "focus"].map(colour);
+    const step = size + GAP;
+    for (const block of blocks) {
+      if (block.top > top + height || block.cellsTop + block.rows * step < top) continue;
+      context.fillStyle = ink;
+      context.font = "600 13px system-ui, sans-serif";
+      context.textBaseline = "middle";
+      context.fillText(block.role.name, 0, block.top + 12 - top);
+      const nameWidth = context.measureText(block.role.name).width;
+      context.fillStyle = muted;
+      context.font = "12px system-ui, sans-serif";
+      context.fillText(block.role.summary, nameWidth + 10, block.top + 12 - top);
+      const first = Math.max(0, Math.floor((top - block.cellsTop) / step));
+      const last = Math.min(block.rows, Math.ceil((top + height - block.cellsTop) / step));
+      const { tasks } = block.role;
+      const end = Math.min(last * columns, tasks.length);
+      for (let i = first * columns; i < end; i++) {
+        const task = tasks[i];
+        const x = (i % columns) * step;
+        const y = block.cellsTop + Math.floor(i / columns) * step - top;
+        context.globalAlpha = filter && task.kind !== filter ? 0.15 : 1;
+        drawCell(context, task, x, y, size, fills[task.kind], surface, ink);
+        context.globalAlpha = 1;
+      }
+    }
+    const place = selected >= 0 && placeOf(selected);
+    if (place && document.activeElement === canvas) {
+      context.strokeStyle = focus;
+      context.lineWidth = 2.5;
+      context.strokeRect(place.x - 1.5, place.y - top - 1.5, size + 3, size + 3);
+    }
+  }
+
+  function placeOf(number) {
+    const { blocks, columns, size } = layout;
+    let before = 0;
+    for (const block of blocks) {
+      const i = number - before;
+      if (i < block.role.tasks.length) return { x: (i % columns) * (size + GAP), y: block.cellsTop + Math.floor(i / columns) * (size + GAP), columns };
+      before += block.role.tasks.length;
+    }
+    return null;
+  }
+
+  function taskAt(event) {
+    const box = canvas.getBoundingClientRect();
+    const x = event.clientX - box.left;
+    const y = event.clientY - box.top + element.scrollTop;
+    const { blocks, size, columns } = layout ?? arrange(box.width);
+    const step = size + GAP;
+    for (const block of blocks) {
+      const row = Math.floor((y - block.cellsTop) / step);
+      const column = Math.floor(x / step);
+      if (row < 0 || row >= block.rows || column >= columns) continue;
+      return block.role.tasks[row * columns + column] ?? null;
+    }
+    return null;
+  }
+
+  canvas.addEventListener("pointermove", (event) => {
+    const task = taskAt(event);
+    canvas.style.cursor = task ? "pointer" : "default";
+    const box = host.getBoundingClientRect();
+    if (task) tip.show(text(task), event.clientX - box.left, event.clientY - box.top);
+    else tip.hide();
+  });
+  canvas.addEventListener("pointerleave", tip.hide);
+  canvas.addEventListener("click", (event) => {
+    const task = taskAt(event);
+    if (task) onOpen(task);
+  });
+  canvas.addEventListener("focus", () => {
+    if (selected < 0 && cells.length) selected = 0;
+    redraw();
+  });
+  canvas.addEventListener("blur", redraw);
+  canvas.addEventListener("keydown", (event) => {
+    const columns = layout?.columns ?? 1;
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns, Home: -Infinity, End: Infinity, PageDown: columns * 10, PageUp: -columns * 10 }[event.key];
+    if (event.key === "Escape") return tip.hide();
+    if (event.key === "Enter" && cells[selected]) return onOpen(cells[selected]);
+    if (step === undefined || !cells.length) return undefined;
+    event.preventDefault();
+    selected = Math.min(Math.max(selected + step, 0), cells.length - 1);
+    const place = placeOf(selected);
+    if (place.y < element.scrollTop + HEAD) element.scrollTop = place.y - HEAD;
+    else if (place.y + layout.size > element.scrollTop + element.clientHeight) element.scrollTop = place.y + layout.size - element.clientHeight + 4;
+    announce(text(cells[selected]));
+    redraw();
+    return undefined;
+  });
+
+  return {
+    element: host,
+    canvas,
+    redraw,
+    setTasks(groups, shownKind) {
+      roles = groups;
+      cells = groups.flatMap((role) => role.tasks);
+      total = cells.length;
+      filter = shownKind;
+      layout = null;
+      selected = Math.min(selected, cells.length - 1);
+      canvas.setAttribute("aria-label", `${total} tasks. Arrow keys select a task, Enter opens it. The table shows the same tasks.`);
+      redraw();
+    },
+  };
+}
+
+function drawCell(context, task, x, y, size, fill, surface, ink) {
+  context.fillStyle = fill;
+  const waits = task.kind === "waiting" || task.kind === "preparing";
+  if (waits) {
+    // Only an outline: nothing runs yet.
+    context.lineWidth = size > 14 ? 2 : 1.5;
+    context.strokeStyle = fill;
+    context.strokeRect(x + 1, y + 1, size - 2, size - 2);
+    if (task.kind === "preparing") context.fillRect(x + 1, y + size / 2, size - 2, size / 2 - 1);
+  } else {
+    context.fillRect(x, y, size, size);
+  }
+  if (size >= 18) {
+    context.fillStyle = waits ? ink : surface;
+    context.font = `${size >= 26 ? "600 12px" : "9px"} system-ui, sans-serif`;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    const sign = KINDS[task.kind].sign;
+    context.fillText(sign, x + size / 2, y + size / 2 + 0.5);
+    context.textAlign = "start";
+  } else if (task.kind === "failed") {
+    context.strokeStyle = surface;
+    context.lineWidth = 1.5;
+    context.beginPath();
+    context.moveTo(x + 2.5, y + 2.5);
+    context.lineTo(x + size - 2.5, y + size - 2.5);
+    context.moveTo(x + size - 2.5, y + 2.5);
+    context.lineTo(x + 2.5, y + size - 2.5);
+    context.stroke();
+  } else if (task.kind === "succeeded") {
+    context.fillStyle = surface;
+    context.fillRect(x + size / 2 - 1, y + size / 2 - 1, 2, 2);
+  }
+  if (task.retries) {
+    // A retried task has a notch.
+    context.fillStyle = surface;
+    context.beginPath();
+    context.moveTo(x + size, y);
+    context.lineTo(x + size - size / 3, y);
+    context.lineTo(x + size, y + size / 3);
+    context.fill();
+  }
+}

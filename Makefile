@@ -26,7 +26,8 @@ test-cluster: $(VENV)/.dev  ## After changes to Kubernetes mode, the API or depl
 test-node: $(VENV)/.dev  ## After changes to the pods that the launcher creates: tests on two real kubelets. Needs root, installs Debian packages.
 	@if $(BIN)/python -m tests.realnodes.prepare; then \
 	  $(BIN)/python -m tests.cluster.build control-plane node && \
-	  $(BIN)/python -m pytest --timeout 300 tests/realnodes; \
+	  $(BIN)/python -m pytest --timeout 300 tests/realnodes && \
+	  REQUIRE_POD_NETWORK=1 $(BIN)/python -m pytest tests/local/test_pod_network.py; \
 	fi
 
 test-slow: export HYPOTHESIS_PROFILE := full

@@ -13,6 +13,8 @@ DEFERRED = {
     "core/validation/schema.py": {"launcher.core.validation.schema_explainer"},
     # kubernetes_asyncio, to read a kubeconfig.
     "wiring/kubernetes.py": {"launcher.store.kubernetes.kubeconfig"},
+    # pyroute2, for isolated pods.
+    "wiring/local.py": {"launcher.node.network.networks"},
     # obstore, for the log archive.
     "wiring/log_archive.py": {"launcher.log_archive.object_store"},
 }

@@ -86,6 +86,8 @@ class ContainerConfig:
     confinement: Confinement = field(default_factory=Confinement)
     #: The host name inside the container; empty for that of the machine.
     hostname: str = ""
+    #: The network namespace of its pod; None for that of the machine.
+    network: Path | None = None
     #: The kernel's oom_score_adj, up to 1000 (killed first); None for that of the launcher.
     oom_score: int | None = None
 

@@ -27,6 +27,7 @@ LOCAL_ONLY = (
     "nfs",
     "claim",
     "workdir",
+    "pod-network",
     "log-budget",
     "log-budget-framework",
     "log-disk-reserve",

@@ -26,6 +26,7 @@ SINGLE = (
     "context",
     "discovery-url",
     "workdir",
+    "pod-network",
     "log-budget",
     "log-budget-framework",
     "log-disk-reserve",

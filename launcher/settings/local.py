@@ -20,6 +20,7 @@ from launcher.settings.sources import SettingSources, TlsFiles
 from launcher.settings.values import (
     DEFAULT_LISTEN,
     InvalidSetting,
+    PodNetworkMode,
     absolute_path,
     is_loopback,
     parse_address,
@@ -27,6 +28,7 @@ from launcher.settings.values import (
     parse_directory,
     parse_images,
     parse_node_specs,
+    parse_pod_network,
     parse_unix_socket,
     parse_url,
     read_token,
@@ -66,6 +68,8 @@ class Settings:
     #: The working directory of containers that set none, and of those whose image has a directory.
     workdir: Path = Path("/")
     image_workdir: Path = Path("/")
+    #: Whether pods have networks of their own.
+    pod_network: PodNetworkMode = PodNetworkMode.SHARED
     #: PATH of the launcher's user, appended to that of containers.
     path: str = ""
     #: URL of the launcher for pods; empty: the listening address.
@@ -135,6 +139,7 @@ def settings_from(flags: Mapping[str, Any], environment: Mapping[str, str]) -> S
         failure_rules=sources.failure_rules(),
         workdir=workdir,
         image_workdir=workdir,
+        pod_network=parse_pod_network(sources.source("pod-network"), sources.one("pod-network")),
         path=environment.get("PATH", ""),
         discovery_url=parse_url(sources.source("discovery-url"), sources.one("discovery-url") or ""),
         unix_socket=unix_socket,
@@ -151,6 +156,7 @@ def for_run(
     nfs: Sequence[str],
     claims: Sequence[str] = (),
     workdir: str | None = None,
+    pod_network: str | None = None,
 ) -> Settings:
     """
     Returns settings for one Framework: any free port, and a random token.
@@ -170,6 +176,7 @@ def for_run(
         token=secrets.token_urlsafe(32),
         workdir=parse_directory("workdir", workdir or _current_directory()),
         image_workdir=parse_directory("workdir", workdir or "/"),
+        pod_network=parse_pod_network("pod-network", pod_network),
         path=os.environ.get("PATH", ""),
         dashboard=False,
     )

@@ -5,6 +5,7 @@ import re
 import shlex
 import stat
 from collections.abc import Sequence
+from enum import Enum
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -46,6 +47,22 @@ _DIRECTORIES = {
 
 class InvalidSetting(LauncherError):
     """An invalid setting; the message names it and how to fix it."""
+
+
+class PodNetworkMode(Enum):
+    """Whether pods have networks of their own."""
+
+    ISOLATED = "isolated"
+    SHARED = "shared"
+
+
+def parse_pod_network(source: str, text: str | None) -> PodNetworkMode:
+    """Parses the mode, by default that of pods that share the network of the machine. Raises InvalidSetting."""
+    try:
+        return PodNetworkMode(text or PodNetworkMode.SHARED.value)
+    except ValueError:
+        modes = " or ".join(mode.value for mode in PodNetworkMode)
+        raise InvalidSetting(f"{source}: {text!r} is not known; use {modes}") from None
 
 
 def absolute_path(source: str, text: str) -> Path:

@@ -38,6 +38,9 @@ from launcher.node.gang_hook import LocalGangHook
 from launcher.node.garbage_collector.garbage_collector import GarbageCollector
 from launcher.node.logs.container_logs import ContainerLogs
 from launcher.node.logs.log_budget import LogBudget, LogBudgets
+from launcher.node.network.namespaces import NAMESPACES_DIRECTORY
+from launcher.node.network.pod_addresses import has_isolated_pods
+from launcher.node.network.pod_network import PodNetwork, PodNetworkUnavailable, SharedPodNetwork
 from launcher.node.node_spec import NodeRegistration, gpu_indexes
 from launcher.node.runtime.process_runtime import ProcessRuntime, ShimOptions
 from launcher.node.scheduler import Scheduler
@@ -48,7 +51,7 @@ from launcher.rendezvous.container_programs import IMAGE_COMMANDS
 from launcher.rendezvous.discovery_hook import LauncherEndpoint
 from launcher.rendezvous.tokens import key_from_file
 from launcher.settings.local import Settings, exposure_error
-from launcher.settings.values import InvalidSetting
+from launcher.settings.values import InvalidSetting, PodNetworkMode
 from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.event_recorder import EventRecorder
 from launcher.store.informer import SharedInformers
@@ -121,11 +124,13 @@ async def local_launcher(
         stack.callback(sock.close)
         store = await SqliteStore.open(settings.data / "store.db", clock=_CLOCK, new_uid=_new_uid)
         stack.push_async_callback(store.close)
+        # Before the runtime: it is removed after the last container has ended.
+        network = await stack.enter_async_context(_pod_network(settings, remove_pods=stop_shim))
         runtime = await ProcessRuntime.open(
             settings.data,
             images=settings.images,
             clock=_CLOCK,
-            hidden=(settings.data, *settings.credentials),
+            hidden=(settings.data, *settings.credentials, NAMESPACES_DIRECTORY),
             options=_shim_options(settings.log_budgets, ends_with_launcher=stop_shim),
         )
         stack.push_async_callback(runtime.close, stop_shim=stop_shim)
@@ -133,12 +138,18 @@ async def local_launcher(
         raise_open_file_limit()
         group = await stack.enter_async_context(asyncio.TaskGroup())
         pod_sock = sock
-        if settings.unix_socket and not settings.discovery_url:
-            # Programs in pods use HTTP over TCP, so the rendezvous endpoints get a port.
-            pod_sock = rendezvous_listener(settings.data / "rendezvous.port")
+        if (settings.unix_socket or network.gateway) and not settings.discovery_url:
+            # Programs in pods use HTTP over TCP, and isolated ones do not reach the loopback interface of the machine,
+            # so the rendezvous endpoints get a port.
+            pod_sock = rendezvous_listener(settings.data / "rendezvous.port", network.gateway or "127.0.0.1")
             stack.callback(pod_sock.close)
         components = _Components(
-            settings, pod_sock, store, runtime, replace(rules or PlannerOptions(), failures=failures)
+            settings,
+            _rendezvous_url(settings, sock, pod_sock),
+            store,
+            runtime,
+            network,
+            replace(rules or PlannerOptions(), failures=failures),
         )
         await stack.enter_async_context(components.running(group))
         if certificate is not None:
@@ -192,14 +203,16 @@ class _Components:
     def __init__(
         self,
         settings: Settings,
-        sock: socket.socket,
+        url: str,
         store: SqliteStore,
         runtime: ProcessRuntime,
+        network: PodNetwork,
         rules: PlannerOptions,
     ) -> None:
+        """*url* is that of the rendezvous endpoints."""
         self.logs = ContainerLogs(settings.data / "logs")
         self.exec_sessions = ContainerExec(runtime)
-        self.rendezvous = _rendezvous_parts(settings, sock, store)
+        self.rendezvous = _rendezvous_parts(settings, url, store)
         agent_events = EventRecorder(store, _CLOCK, "launcher-agent")
         log_budget = LogBudget(store, settings.data / "logs", settings.log_budgets, agent_events)
         informers = SharedInformers(store)
@@ -241,7 +254,7 @@ class _Components:
             Scheduler(store, informers, events=scheduler_events, clock=_CLOCK),
             GarbageCollector(store, informers, clock=_CLOCK, job_kinds=[each.kind for each in JOB_KINDS]),
             NodeAgent(
-                _agent_dependencies(settings, store, informers, runtime, self.logs, agent_events),
+                _agent_dependencies(settings, store, informers, runtime, network, self.logs, agent_events),
                 informers,
                 [node.name for node in settings.nodes],
             ),
@@ -271,6 +284,7 @@ def _agent_dependencies(
     store: SqliteStore,
     informers: SharedInformers,
     runtime: Runtime,
+    network: PodNetwork,
     logs: ContainerLogs,
     events: EventRecorder,
 ) -> AgentDependencies:
@@ -293,6 +307,7 @@ def _agent_dependencies(
         DeviceManager(data / "devices", gpu_indexes(settings.nodes)),
         events,
         _CLOCK,
+        network,
         path=settings.path,
         workdir=str(settings.workdir),
         image_workdirs={
@@ -337,7 +352,8 @@ class _Server:
         )
         sites = [(make_runner(make_app(parts)), self.sock, self.certificate)]
         if self.pod_sock is not self.sock:
-            pods = make_rendezvous_app(replace(parts, guard=AccessGuard(LOOPBACK)))
+            host = self.pod_sock.getsockname()[0]
+            pods = make_rendezvous_app(replace(parts, guard=AccessGuard(LOOPBACK | {host})))
             sites.append((make_runner(pods), self.pod_sock, None))
         try:
             for runner, sock, certificate in sites:
@@ -373,14 +389,43 @@ def _log_gauges(budget: LogBudget) -> Sequence[CallbackGauge]:
     )
 
 
-def _rendezvous_parts(settings: Settings, sock: socket.socket, store: SqliteStore) -> RendezvousParts:
-    url = launcher_url(settings, sock)
+@asynccontextmanager
+async def _pod_network(settings: Settings, *, remove_pods: bool) -> AsyncGenerator[PodNetwork]:
+    """
+    The network of pods; at the end it is removed if it has no pods, or with *remove_pods*.
 
+    Raises InvalidSetting if pods cannot be isolated and must be.
+    """
+    isolates = settings.pod_network is PodNetworkMode.ISOLATED
+    if not isolates and not has_isolated_pods(settings.data / "network"):
+        yield SharedPodNetwork()
+        return
+    from launcher.node.network.networks import isolated_network
+
+    try:
+        async with isolated_network(
+            settings.data, isolates_new_pods=isolates, remove_pods=remove_pods
+        ) as network:
+            yield network
+    except PodNetworkUnavailable as error:
+        raise InvalidSetting(f"pod-network: {error}; use --pod-network shared") from error
+
+
+def _rendezvous_url(settings: Settings, sock: socket.socket, pod_sock: socket.socket) -> str:
+    """The URL of the rendezvous endpoints for pods; a port of their own has no TLS, since only pods reach it."""
+    if pod_sock is sock:
+        return launcher_url(settings, sock)
+    host, port = pod_sock.getsockname()
+    return f"http://{host}:{port}"
+
+
+def _rendezvous_parts(settings: Settings, url: str, store: SqliteStore) -> RendezvousParts:
     async def key() -> bytes:
         return key_from_file(settings.data / "discovery.key")
 
     async def endpoint() -> LauncherEndpoint:
-        return LauncherEndpoint(url, ca_bundle(settings.tls.certificate) if settings.tls else "")
+        uses_tls = url.startswith("https:")
+        return LauncherEndpoint(url, ca_bundle(settings.tls.certificate) if settings.tls and uses_tls else "")
 
     return RendezvousParts(store, key, endpoint, _CLOCK)
 

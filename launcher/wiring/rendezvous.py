@@ -77,12 +77,12 @@ def launcher_url(settings: Settings | ClusterSettings, sock: socket.socket, name
     return f"{'https' if settings.tls else 'http'}://{name}:{port}"
 
 
-def rendezvous_listener(port_file: Path) -> socket.socket:
-    """Opens a loopback socket, on the previous port if it is free: running pods have that address."""
+def rendezvous_listener(port_file: Path, host: str) -> socket.socket:
+    """Opens a socket at *host*, on the previous port if it is free: running pods have that address."""
     try:
-        sock = socket.create_server(("127.0.0.1", int(port_file.read_text())), backlog=1024)
+        sock = socket.create_server((host, int(port_file.read_text())), backlog=1024)
     except (OSError, ValueError, OverflowError):
-        sock = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        sock = socket.create_server((host, 0), backlog=1024)
     port_file.touch(mode=0o600)
     port_file.write_text(f"{sock.getsockname()[1]}\n")
     return sock

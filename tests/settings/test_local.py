@@ -17,7 +17,7 @@ from launcher.settings.cluster import (
 from launcher.settings.config_file import REPEATED, SINGLE, SWITCHES, TOGGLES
 from launcher.settings.local import Settings, for_run, settings_from
 from launcher.settings.sources import TlsFiles
-from launcher.settings.values import InvalidSetting
+from launcher.settings.values import InvalidSetting, PodNetworkMode
 from tests.settings.test_cluster import IN_POD
 
 TOKEN = "0123456789abcdef"
@@ -126,6 +126,7 @@ def test_a_token_and_tls_permit_other_machines(tmp_path: Path) -> None:
         pytest.param({"image": ["tf=/,entrypoint="]}, "image: .*entrypoint is empty", id="no entrypoint"),
         pytest.param({"image": ["tf=/,entrypoint='a"]}, "image: .*no closing quotation", id="an open quote"),
         pytest.param({"workdir": "/nowhere"}, "workdir: /nowhere is not a directory", id="no such workdir"),
+        pytest.param({"pod-network": "own"}, "pod-network: 'own' is not known; use isolated", id="no mode"),
         pytest.param({"nfs": ["s:/p=/nowhere"]}, "/nowhere is not a directory", id="no such directory"),
         pytest.param({"node": ["a,cpu=much"]}, "node: .*much", id="a node of no size"),
         pytest.param({"node": ["a", "a"]}, "node: .*a", id="two nodes of one name"),
@@ -293,6 +294,12 @@ def test_the_working_directory_is_the_root_or_where_the_command_was_started(
     assert for_run(tmp_path, [], [], [], workdir="/usr").workdir == Path("/usr")
     (tmp_path / "gone").rmdir()
     assert for_run(tmp_path, [], [], []).workdir == Path("/")
+
+
+def test_pods_share_the_network_of_the_machine_unless_they_are_isolated(tmp_path: Path) -> None:
+    assert settings_from({}, {}).pod_network is PodNetworkMode.SHARED
+    assert settings_from({}, {"LAUNCHER_POD_NETWORK": "isolated"}).pod_network is PodNetworkMode.ISOLATED
+    assert for_run(tmp_path, [], [], [], pod_network="isolated").pod_network is PodNetworkMode.ISOLATED
 
 
 FAILURE_RULES = """

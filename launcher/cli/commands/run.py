@@ -58,6 +58,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "with --image)",
     )
     parser.add_argument(
+        "--pod-network",
+        metavar="isolated|shared",
+        help="isolated: each pod without hostNetwork has a network namespace and an address; shared: pods use the "
+        "network of this machine (default shared)",
+    )
+    parser.add_argument(
         "--keep",
         type=Path,
         metavar="DIR",
@@ -109,7 +115,7 @@ def _check_names(file: str, manifests: Sequence[Manifest]) -> None:
 def _run_in(args: argparse.Namespace, documents: Sequence[ManifestFile], data: Path) -> int:
     """The exit code of a run with *data* as its data directory."""
     try:
-        settings = for_run(data, args.node, args.image, args.nfs, args.claim, args.workdir)
+        settings = for_run(data, args.node, args.image, args.nfs, args.claim, args.workdir, args.pod_network)
     except InvalidSetting as error:
         raise UsageError(f"--{error}") from error
     # The terminal shows the output of the tasks; the launcher's own log is written to the data directory.

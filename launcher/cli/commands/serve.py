@@ -41,6 +41,11 @@ SINGLE = {
         "the URL at which pods find their peers (default: the address of --listen; in a cluster, the Service)",
     ),
     "workdir": ("DIR", "the working directory of containers without workingDir (default /)"),
+    "pod-network": (
+        "isolated|shared",
+        "isolated: each pod without hostNetwork has a network namespace and an address; shared: pods use the network "
+        "of this machine (default shared)",
+    ),
     "log-budget": ("SIZE", "the disk space for the logs of all containers (default 10Gi)"),
     "log-budget-framework": ("SIZE", "the disk space for the logs of one Framework (default 1Gi)"),
     "log-disk-reserve": (

@@ -182,6 +182,7 @@ class NodeAgent:
         runs = [run for run, name in names if name is not None and name.uid == uid]
         await kill_and_remove_runs(self._runtime, runs, entry.changed)
         self._dependencies.devices.release(uid)
+        await self._dependencies.network.detach(uid)
         if not entry.deleted:
             with suppress(PodDeleted):
                 await PodStatusManager(entry.pod, self._dependencies, self._pods.upsert).remove()
@@ -200,8 +201,10 @@ class NodeAgent:
         # A deleted pod starts no container, so its node is not needed.
         if not addresses and not entry.deleted:
             return None
+        host_address = next(iter(addresses), "")
+        pod_address = await self._dependencies.network.add(entry.pod, host_address)
         return ContainerStarter(
-            self._dependencies, next(iter(addresses), ""), status.get("allocatable") or {}
+            self._dependencies, host_address, pod_address, status.get("allocatable") or {}
         )
 
     async def _watch_exits(self) -> None:
@@ -221,7 +224,8 @@ class NodeAgent:
 
     def _clean_up(self, tasks: asyncio.TaskGroup) -> None:
         """Removes the files and runs of pods that were deleted, or have terminated, while no launcher ran."""
-        uids = (*self._dependencies.volumes.pod_uids(), *self._dependencies.devices.pod_uids())
+        managers = (self._dependencies.volumes, self._dependencies.devices, self._dependencies.network)
+        uids = [uid for manager in managers for uid in manager.pod_uids()]
         remaining: dict[str, list[RunId]] = {uid: [] for uid in uids}
         for run in {*self._runtime.runs(), *self._dependencies.termination_messages.runs()}:
             if (name := parse_run_id(run)) is not None:
@@ -243,8 +247,9 @@ class NodeAgent:
             for run in runs:
                 self._dependencies.termination_messages.remove(run)
             self._dependencies.devices.release(uid)
+            await self._dependencies.network.detach(uid)
             await asyncio.to_thread(self._dependencies.volumes.remove_directory, uid)
-        except OSError as error:
+        except (OSError, Unavailable) as error:
             log.warning("files of a pod not removed", extra={"uid": uid, "error": str(error)})
         finally:
             del self._run_handlers[uid]

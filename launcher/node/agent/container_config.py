@@ -9,6 +9,7 @@ from typing import Any
 from launcher.core.quantity import quantity
 from launcher.node import machine
 from launcher.node.container_runtime import ContainerConfig, Mount, ResourceLimits, StartFailed
+from launcher.node.network.pod_network import PodSandbox
 from launcher.node.pods.confinement import container_confinement
 from launcher.node.pods.environment import (
     EnvironmentSources,
@@ -29,6 +30,7 @@ MAX_PIDS = 16_384
 _TERMINATION_LOG = "/dev/termination-log"
 _HOSTS = "/etc/hosts"
 _HOSTNAME = "/etc/hostname"
+_RESOLV_CONF = "/etc/resolv.conf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class HostFiles:
     hostname_file: Path | None = None
     #: The indexes of the GPUs that were allocated to the container.
     gpus: Sequence[str] = ()
+    #: The network of the pod; None for that of this machine.
+    sandbox: PodSandbox | None = None
 
 
 def container_config(
@@ -79,6 +83,7 @@ def container_config(
         limits=resource_limits(spec),
         confinement=container_confinement(pod, spec),
         hostname=files.hostname,
+        network=files.sandbox.namespace if files.sandbox else None,
         oom_score=oom_score(pod, spec, sources.context.allocatable),
     )
 
@@ -116,6 +121,9 @@ def _mounts(spec: Mapping[str, Any], files: HostFiles, variables: Mapping[str, s
         mounts.append(Mount(files.hosts, _HOSTS, read_only=True))
     if files.hostname_file is not None and not any(_covers(mount, _HOSTNAME) for mount in mounts):
         mounts.append(Mount(files.hostname_file, _HOSTNAME, read_only=True))
+    resolv_conf = files.sandbox.resolv_conf if files.sandbox else None
+    if resolv_conf is not None and not any(_covers(mount, _RESOLV_CONF) for mount in mounts):
+        mounts.append(Mount(resolv_conf, _RESOLV_CONF, read_only=True))
     return (*mounts, Mount(files.termination_message, target))
 
 

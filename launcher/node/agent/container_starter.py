@@ -44,9 +44,16 @@ _MAX_REPORTED_IMAGES = 1000
 class ContainerStarter:
     """Starts the containers of one pod, and returns how they ended."""
 
-    def __init__(self, dependencies: AgentDependencies, address: str, allocatable: Mapping[str, str]) -> None:
-        """*address* and *allocatable* are those of the pod's node."""
-        self._dependencies, self.address, self._allocatable = dependencies, address, allocatable
+    def __init__(
+        self,
+        dependencies: AgentDependencies,
+        host_address: str,
+        pod_address: str,
+        allocatable: Mapping[str, str],
+    ) -> None:
+        """*host_address* and *allocatable* are those of the pod's node."""
+        self._dependencies, self._allocatable = dependencies, allocatable
+        self.host_address, self.pod_address = host_address, pod_address
         #: Unsupported features of which the pod has an event.
         self._reported: set[str] = set()
         self._released_gpus: GpuAllocation = {}
@@ -72,7 +79,8 @@ class ContainerStarter:
         container = with_image_command(container, dependencies.images, dependencies.image_commands)
         objects = await self._get_objects(pod, object_references(container.spec))
         run = run_id(uid_of(pod), container.name, restart)
-        hosts = await self._dependencies.hosts.file_for(pod, self.address)
+        sandbox = await dependencies.network.attach(pod)
+        hosts = await self._dependencies.hosts.file_for(pod, self.pod_address)
         hostname = host_name(pod, socket.gethostname())
         files = HostFiles(
             volumes,
@@ -84,6 +92,7 @@ class ContainerStarter:
             hostname,
             self._dependencies.hosts.hostname_file(pod, hostname) if hostname else None,
             self._allocate_gpus(pod).get(container.name, ()),
+            sandbox,
         )
         sources = EnvironmentSources(self._downward_api(pod), objects)
         config = container_config(container, restart, sources, files)
@@ -140,7 +149,7 @@ class ContainerStarter:
         return allocation
 
     def _downward_api(self, pod: Object) -> DownwardApiContext:
-        return DownwardApiContext(pod, self.address, self._allocatable)
+        return DownwardApiContext(pod, self.host_address, self._allocatable, self.pod_address)
 
     def _log(self, pod: Object, container: Container, restart: int) -> Path:
         meta = pod["metadata"]
@@ -170,6 +179,7 @@ class ContainerStarter:
             *unsupported_fields(pod, is_root=os.geteuid() == 0, has_seccomp=can_filter()),
             *ignored_gpu_variables(containers_of(pod)),
             *dependencies.runtime.unsupported_features(config),
+            *(dependencies.network.unsupported_features() if config.network else ()),
         ]
         new = [message for message in unsupported if message not in self._reported]
         self._reported.update(new)

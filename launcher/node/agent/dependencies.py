@@ -9,6 +9,7 @@ from launcher.node.agent.hosts_files import HostsFileManager
 from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.container_runtime import Runtime
 from launcher.node.logs.container_logs import ContainerLogs
+from launcher.node.network.pod_network import PodNetwork, SharedPodNetwork
 from launcher.node.pods.pod_lifecycle import RestartBackoff
 from launcher.node.pods.pod_spec import Entrypoints, ImageCommands
 from launcher.node.volumes.volume_manager import VolumeManager
@@ -29,6 +30,7 @@ class AgentDependencies:
     devices: DeviceManager
     events: EventRecorder
     clock: Callable[[], float]
+    network: PodNetwork = field(default_factory=SharedPodNetwork)
     backoff: RestartBackoff = field(default_factory=RestartBackoff)
     #: The search path of containers.
     path: str = ""

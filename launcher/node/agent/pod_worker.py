@@ -119,7 +119,7 @@ class PodWorker:
         self._restore_state()
         async with asyncio.TaskGroup() as tasks:
             containers = ContainerManager(
-                self._dependencies.runtime, self._starter.address, tasks, self._record, self.wake
+                self._dependencies.runtime, self._starter.pod_address, tasks, self._record, self.wake
             )
             checks = (
                 tasks.create_task(self._check_volume_sizes()) if limited_volumes(self._pod.object) else None
@@ -133,6 +133,7 @@ class PodWorker:
         for run in self._runs():
             self._dependencies.termination_messages.remove(run)
         self._starter.release_gpus(self._pod.object)
+        await self._dependencies.network.detach(self._uid)
         await self._dependencies.volumes.remove(self._pod.object)
 
     def _restore_state(self) -> None:
@@ -355,7 +356,8 @@ class PodWorker:
             pod,
             self._pod_state(),
             self._start_time,
-            self._starter.address,
+            self._starter.host_address,
+            self._starter.pod_address,
             prepared=self._volumes is not None or self._has_started(),
             terminated=terminated,
             failure=self._failure,
@@ -371,6 +373,8 @@ class PodWorker:
         """Writes the final status, and removes the pod if it is deleted."""
         # Before the status is written: then the scheduler binds another pod that requests them.
         self._starter.release_gpus(self._pod.object)
+        # Before the pod is removed: afterwards nothing is left of it.
+        await self._dependencies.network.detach(self._uid)
         # A deleted pod of which no container was started needs no final status.
         if not is_deleted(self._pod.object) or self._has_started():
             await self._write_status(PodActions(), terminated=True)

@@ -20,11 +20,13 @@ class UnknownField(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class DownwardApiContext:
-    """A pod with its address and the node's allocatable resources."""
+    """A pod with the addresses of its node and its own, and the node's allocatable resources."""
 
     pod: Object
-    address: str
+    host_address: str
     allocatable: Mapping[str, str] = field(default_factory=dict)
+    #: Empty for that of the node.
+    pod_address: str = ""
 
 
 def field_value(context: DownwardApiContext, path: str) -> str:
@@ -42,8 +44,10 @@ def field_value(context: DownwardApiContext, path: str) -> str:
             return str(spec.get("nodeName") or "")
         case "spec.serviceAccountName":
             return str(spec.get("serviceAccountName") or "default")
-        case "status.hostIP" | "status.podIP" | "status.hostIPs" | "status.podIPs":
-            return context.address
+        case "status.hostIP" | "status.hostIPs":
+            return context.host_address
+        case "status.podIP" | "status.podIPs":
+            return context.pod_address or context.host_address
         case _:
             raise UnknownField(
                 f"unsupported fieldPath: {path}: use metadata.name, metadata.namespace, metadata.uid, "

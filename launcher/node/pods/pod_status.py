@@ -68,7 +68,8 @@ class StatusInputs:
     state: PodState
     #: When the node accepted the pod.
     start_time: float
-    address: str
+    host_address: str
+    pod_address: str
     #: Its volumes are mounted.
     prepared: bool = False
     terminated: bool = False
@@ -90,8 +91,8 @@ def pod_status(inputs: StatusInputs, now: float) -> Object:
     if inputs.failure:
         status |= {"reason": inputs.failure.reason, "message": inputs.failure.message}
     status["conditions"] = _conditions(inputs, phase, now)
-    status |= {"hostIP": inputs.address, "hostIPs": [{"ip": inputs.address}]}
-    status |= {"podIP": inputs.address, "podIPs": [{"ip": inputs.address}]}
+    status |= {"hostIP": inputs.host_address, "hostIPs": [{"ip": inputs.host_address}]}
+    status |= {"podIP": inputs.pod_address, "podIPs": [{"ip": inputs.pod_address}]}
     status["startTime"] = _timestamp(inputs.start_time)
     if init_containers:
         status["initContainerStatuses"] = [

@@ -26,7 +26,7 @@ from launcher.node.sandbox import planner
 from launcher.node.sandbox.filesystem import Machine
 from launcher.node.sandbox.mount_steps import bubblewrap_arguments, to_wire
 from launcher.node.shim.bubblewrap import BubblewrapIsolation
-from launcher.node.shim.isolation import PlainIsolation
+from launcher.node.shim.isolation import PlainIsolation, UnshareIsolation
 from launcher.node.shim.release import release
 from launcher.store.backoff import ExponentialBackoff
 
@@ -38,6 +38,10 @@ _STOP_TIMEOUT_SECONDS = 30.0
 _NO_NAMESPACES = (
     "containers have no namespaces on this machine, so volumes, images and read-only roots are not supported: "
     "install bubblewrap, or allow user namespaces (sysctl user.max_user_namespaces), or start the launcher as root"
+)
+_NO_POD_NETWORK = (
+    "the launcher is not permitted to create namespaces on this machine, so the pod cannot have a network of its own: "
+    "start the launcher with --pod-network shared"
 )
 _NO_OTHER_USER = (
     "securityContext: bubblewrap, which isolates containers on this machine, cannot change the user; remove runAsUser "
@@ -266,6 +270,7 @@ class ProcessRuntime:
             "pids": config.limits.pids,
             "oom_score": config.oom_score,
             "hostname": config.hostname if self._features["hostname"] else "",
+            "network": str(config.network) if config.network else "",
             "capabilities": None
             if config.confinement.capabilities is None
             else [*config.confinement.capabilities],
@@ -289,6 +294,8 @@ class ProcessRuntime:
         """The isolation mode (``way``) of *config*, with the mount steps or the arguments of bwrap."""
         image = self._images.get(config.image)
         modes: list[str] = self._features["ways"]
+        if config.network is not None and modes[:1] != [UnshareIsolation.name]:
+            raise StartFailed("CreateContainerConfigError", _NO_POD_NETWORK)
         if not modes:
             if config.mounts or image is not None or config.read_only_root:
                 raise StartFailed("CreateContainerConfigError", _NO_NAMESPACES)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from launcher.node.shim.run_records import Json
 
 #: A user namespace is entered first: it grants the right to enter the others.
-_NAMESPACES = ("user", "mnt", "uts", "pid")
+_NAMESPACES = ("user", "net", "mnt", "uts", "pid")
 
 
 class Isolation:
@@ -170,6 +170,8 @@ class UnshareIsolation(Isolation):
             linux.map_to_itself(*self._users)
         if config["hostname"]:
             linux.set_hostname(config["hostname"])
+        if config["network"]:
+            _enter_network(config["network"])
         try:
             mounts.build(config["steps"], stage, scratch)
         except OSError as error:
@@ -188,6 +190,18 @@ class UnshareIsolation(Isolation):
 
     def enter_namespaces(self, pid: int) -> None:
         enter_namespaces(pid)
+
+
+def _enter_network(path: str) -> None:
+    """Moves this process into the network namespace of its pod. Raises StartRefused."""
+    try:
+        namespace = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        linux.enter(namespace)
+        os.close(namespace)
+    except OSError as error:
+        raise container_init.StartRefused(
+            "CreateContainerError", f"cannot enter the network of the pod: {error}"
+        ) from error
 
 
 def enter_namespaces(pid: int) -> None:

@@ -11,6 +11,7 @@ NEW_CGROUPS = 0x02000000
 NEW_UTS = 0x04000000
 NEW_USERS = 0x10000000
 NEW_PIDS = 0x20000000
+NEW_NETWORK = 0x40000000
 
 MS_RDONLY = 1
 MS_NOSUID = 2
@@ -135,6 +136,11 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
         for argument in (source, kind, options)
     ]
     _check(_mount(arguments[0], os.fsencode(target), arguments[1], flags, arguments[2]), f"mount {target}")
+
+
+def unmount(target: str) -> None:
+    """Unmounts *target*; what uses it continues to. Raises OSError that names the target."""
+    _check(_libc.umount2(ctypes.c_char_p(os.fsencode(target)), _MNT_DETACH), f"umount {target}")
 
 
 def open_without_links(path: str) -> int:

@@ -1,0 +1,134 @@
+"""
+The kernel's part of a pod network: a bridge, and for each pod a network namespace that is connected to it.
+
+Everything is found again by its name: after a crash the same calls complete what was begun. All methods block, and
+move the calling thread between namespaces, so they run in a thread of their own.
+"""
+
+import os
+import socket
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+from pyroute2 import IPRoute
+
+from launcher.node.network import namespaces, nat
+from launcher.node.network.subnet import gateway
+
+_FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
+#: The interface of a pod.
+_POD_INTERFACE = "eth0"
+_LOOPBACK_INDEX = 1
+
+
+class Bridge:
+    """The bridge of one launcher, named after *network_id*, which has eight letters or digits."""
+
+    def __init__(self, network_id: str, directory: Path) -> None:
+        """The namespaces of the pods are mounted in *directory*."""
+        self.network_id = network_id
+        self.name, self._veth = f"fl-{network_id}", f"fl{network_id}"
+        self._table = f"framework_launcher_{network_id}"
+        self._directory = directory
+
+    def create(self, subnet: IPv4Network) -> None:
+        """Creates the bridge with the first address of *subnet*, unless it exists. Raises OSError."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with IPRoute() as ip:
+            found = ip.link_lookup(ifname=self.name)
+            if not found:
+                # A fixed address: otherwise it changes with the interfaces that are connected.
+                ip.link("add", ifname=self.name, kind="bridge", address=_hardware_address(subnet))
+                found = ip.link_lookup(ifname=self.name)
+            ip.addr("replace", index=found[0], address=str(gateway(subnet)), prefixlen=subnet.prefixlen)
+            ip.link("set", index=found[0], state="up")
+
+    def connect_outside(self, subnet: IPv4Network) -> str:
+        """Lets pods reach what the machine reaches. Returns why that is not possible, or an empty string."""
+        try:
+            nat.add_rules(self._table, self.name, subnet)
+            if _FORWARDING.read_text().strip() != "1":
+                _FORWARDING.write_text("1\n")
+        except nat.NatUnavailable as error:
+            return f"{error}; build or load nf_tables and nft_masq"
+        except OSError as error:
+            return f"packets cannot be forwarded: {_FORWARDING}: {error.strerror}"
+        return ""
+
+    def attach(self, uid: str, address: IPv4Address, subnet: IPv4Network) -> Path:
+        """Creates the pod's namespace and connects it, unless that is done. Returns the file of the namespace."""
+        file = self._directory / uid
+        namespaces.create(file)
+        interface = f"{self._veth}{int(address) & 0xFFFF:04x}"
+        with IPRoute() as ip:
+            found = ip.link_lookup(ifname=interface)
+            if not found:
+                _create_pair(ip, interface, file)
+                found = ip.link_lookup(ifname=interface)
+            bridge = ip.link_lookup(ifname=self.name)[0]
+            ip.link("set", index=found[0], master=bridge, state="up")
+        with namespaces.inside(file), IPRoute() as ip:
+            ip.link("set", index=_LOOPBACK_INDEX, state="up")
+            index = ip.link_lookup(ifname=_POD_INTERFACE)[0]
+            ip.addr("replace", index=index, address=str(address), prefixlen=subnet.prefixlen)
+            ip.link("set", index=index, state="up")
+            ip.route("replace", dst="default", gateway=str(gateway(subnet)))
+        return file
+
+    def detach(self, uid: str) -> None:
+        """Removes the pod's namespace and its interface, if they exist."""
+        file = self._directory / uid
+        if namespaces.is_namespace(file):
+            # Not left to the end of the namespace, which the kernel delays.
+            with namespaces.inside(file), IPRoute() as ip:
+                for index in ip.link_lookup(ifname=_POD_INTERFACE):
+                    ip.link("del", index=index)
+        namespaces.remove(file)
+
+    def pod_uids(self) -> list[str]:
+        """The pods that have a namespace file."""
+        return [file.name for file in self._directory.glob("[!.]*")]
+
+    def is_in_use(self) -> bool:
+        """Whether a process is in the namespace of a pod."""
+        return namespaces.are_in_use(self._directory.glob("[!.]*"))
+
+    def remove(self) -> None:
+        """Removes everything."""
+        for uid in self.pod_uids():
+            self.detach(uid)
+        nat.remove_rules(self._table)
+        with IPRoute() as ip:
+            for index in ip.link_lookup(ifname=self.name):
+                ip.link("del", index=index)
+        with suppress(OSError):
+            self._directory.rmdir()
+
+
+def machine_networks() -> list[IPv4Network]:
+    """The networks to which this machine has routes or addresses, in all routing tables."""
+    with IPRoute() as ip:
+        routes = [
+            f"{destination}/{route['dst_len']}"
+            for route in ip.get_routes(family=socket.AF_INET)
+            if (destination := route.get_attr("RTA_DST")) is not None
+        ]
+        addresses = [
+            f"{address.get_attr('IFA_ADDRESS')}/{address['prefixlen']}"
+            for address in ip.get_addr(family=socket.AF_INET)
+        ]
+    return [IPv4Network(text, strict=False) for text in (*routes, *addresses)]
+
+
+def _create_pair(ip: IPRoute, interface: str, namespace: Path) -> None:
+    file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        ip.link("add", ifname=interface, kind="veth", peer={"ifname": _POD_INTERFACE, "net_ns_fd": file})
+    finally:
+        os.close(file)
+
+
+def _hardware_address(subnet: IPv4Network) -> str:
+    """A locally administered address that is unique like the *subnet*."""
+    return ":".join(f"{byte:02x}" for byte in b"\x02\x42" + subnet.network_address.packed)

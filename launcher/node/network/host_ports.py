@@ -1,0 +1,90 @@
+"""Forwards the host ports of isolated pods: connections to a port of the machine are passed on to the pod."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from launcher.core.errors import Unavailable
+from launcher.node.pods.pod_spec import containers_of
+from launcher.store.interface import Object
+
+_ANY = "0.0.0.0"  # noqa: S104  # that of Kubernetes for a port without hostIP
+_CHUNK_BYTES = 65536
+_CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardedPort:
+    """A port of the machine, and the port of the container to which it is forwarded."""
+
+    host: str
+    port: int
+    container_port: int
+
+
+def host_ports(pod: Object) -> Sequence[ForwardedPort]:
+    """The host ports of the pod's containers, as far as they are forwarded: those of TCP."""
+    return [
+        ForwardedPort(port.get("hostIP") or _ANY, port["hostPort"], port["containerPort"])
+        for container in containers_of(pod)
+        for port in container.spec.get("ports") or ()
+        if port.get("hostPort") and port.get("protocol", "TCP") == "TCP"
+    ]
+
+
+class HostPortForwarder:
+    """The listening sockets of all pods with host ports, by uid."""
+
+    def __init__(self) -> None:
+        self._servers: dict[str, list[asyncio.Server]] = {}
+
+    async def open(self, uid: str, ports: Sequence[ForwardedPort], address: str) -> None:
+        """Listens at *ports*, unless that is done, and forwards to *address*. Raises Unavailable for a port in use."""
+        if uid in self._servers or not ports:
+            return
+        servers: list[asyncio.Server] = []
+        self._servers[uid] = servers
+        for port in ports:
+            try:
+                servers.append(await _listen(port, address))
+            except OSError as error:
+                self.close(uid)
+                raise Unavailable(f"hostPort {port.port}: {error.strerror}") from error
+
+    def close(self, uid: str) -> None:
+        """Ends the forwarding to the pod."""
+        for server in self._servers.pop(uid, ()):
+            server.close()
+
+    def close_all(self) -> None:
+        for uid in list(self._servers):
+            self.close(uid)
+
+
+async def _listen(port: ForwardedPort, address: str) -> asyncio.Server:
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                pod_reader, pod_writer = await asyncio.open_connection(address, port.container_port)
+        except (OSError, TimeoutError):
+            writer.close()
+            return
+        await asyncio.gather(_copy(reader, pod_writer), _copy(pod_reader, writer))
+        for each in (writer, pod_writer):
+            each.close()
+            with suppress(OSError):
+                await each.wait_closed()
+
+    return await asyncio.start_server(forward, port.host, port.port)
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copies one direction of a connection; its end is passed on, and the other direction stays open."""
+    with suppress(OSError):
+        while data := await reader.read(_CHUNK_BYTES):
+            writer.write(data)
+            await writer.drain()
+    with suppress(OSError):
+        if writer.can_write_eof():
+            writer.write_eof()

@@ -1,0 +1,132 @@
+"""The network of isolated pods: it allocates addresses, and calls the bridge in a thread."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import TypeVar
+
+from pyroute2 import NetlinkError
+
+from launcher.core.errors import Unavailable
+from launcher.core.pods.observed_pod import has_terminated
+from launcher.node.network.bridge import Bridge
+from launcher.node.network.host_ports import HostPortForwarder, host_ports
+from launcher.node.network.pod_addresses import PodAddresses
+from launcher.node.network.pod_network import PodSandbox
+from launcher.node.network.resolv_conf import usable_resolv_conf
+from launcher.node.network.subnet import gateway
+from launcher.node.pods.pod_spec import full_name, uid_of
+from launcher.store.interface import Object
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_RESOLV_CONF = Path("/etc/resolv.conf")
+_NO_NAME_SERVER = (
+    "Pods cannot resolve names of other machines: the name servers of /etc/resolv.conf listen only on the loopback "
+    "interface of this machine."
+)
+
+
+class IsolatedPodNetwork:
+    """Each pod has a network namespace and an address; the namespaces are connected by a bridge."""
+
+    def __init__(
+        self, bridge: Bridge, addresses: PodAddresses, thread: ThreadPoolExecutor, *, isolates_new_pods: bool
+    ) -> None:
+        """*thread* runs the calls of *bridge*. Without *isolates_new_pods*, only pods that have an address keep it."""
+        self._bridge, self._addresses, self._thread = bridge, addresses, thread
+        self._isolates_new_pods = isolates_new_pods
+        #: The namespaces of the pods that this launcher has attached.
+        self._attached: dict[str, PodSandbox] = {}
+        self._unsupported: list[str] = []
+        self._resolv_conf: Path | None = None
+        self._host_ports = HostPortForwarder()
+
+    @property
+    def subnet(self) -> IPv4Network:
+        return self._addresses.subnet
+
+    @property
+    def gateway(self) -> str:
+        return str(gateway(self.subnet))
+
+    async def open(self) -> None:
+        """Connects the bridge to the outside, if that is possible. Raises Unavailable."""
+        if reason := await run_in(self._thread, self._bridge.connect_outside, self.subnet):
+            self._unsupported.append(f"Pods reach each other, but nothing outside of this machine: {reason}.")
+        resolv_conf = usable_resolv_conf()
+        if resolv_conf is None:
+            self._unsupported.append(_NO_NAME_SERVER)
+        elif resolv_conf != _RESOLV_CONF:
+            self._resolv_conf = resolv_conf
+
+    async def close(self, *, remove_pods: bool) -> None:
+        """Removes the network if it has no pods, or with *remove_pods*; otherwise the next launcher continues it."""
+        self._host_ports.close_all()
+        if remove_pods:
+            for uid in self.pod_uids():
+                await self.detach(uid)
+        if not self.pod_uids():
+            await run_in(self._thread, self._bridge.remove)
+            self._addresses.remove()
+
+    async def add(self, pod: Object, node_address: str) -> str:
+        recorded = self._addresses.get(uid_of(pod))
+        if recorded is not None:
+            await self._forward_again(pod, str(recorded))
+            return str(recorded)
+        # A pod with an address was started by a launcher that did not isolate pods.
+        known: str | None = (pod.get("status") or {}).get("podIP")
+        if known or has_terminated(pod) or not self._isolates(pod):
+            return known or node_address
+        return str(self._addresses.allocate(uid_of(pod)))
+
+    async def _forward_again(self, pod: Object, address: str) -> None:
+        """Forwards the host ports of a pod that an earlier launcher has started."""
+        try:
+            await self._host_ports.open(uid_of(pod), host_ports(pod), address)
+        except Unavailable as error:
+            log.warning("host port not forwarded", extra={"pod": full_name(pod), "error": str(error)})
+
+    def _isolates(self, pod: Object) -> bool:
+        return self._isolates_new_pods and not pod["spec"].get("hostNetwork")
+
+    async def attach(self, pod: Object) -> PodSandbox | None:
+        uid = uid_of(pod)
+        if (sandbox := self._attached.get(uid)) is not None:
+            return sandbox
+        address = self._addresses.get(uid)
+        if address is None:
+            return None
+        await self._host_ports.open(uid, host_ports(pod), str(address))
+        file = await run_in(self._thread, self._bridge.attach, uid, address, self.subnet)
+        sandbox = self._attached[uid] = PodSandbox(file, self._resolv_conf)
+        return sandbox
+
+    async def detach(self, uid: str) -> None:
+        if self._addresses.get(uid) is None:
+            return
+        self._attached.pop(uid, None)
+        self._host_ports.close(uid)
+        await run_in(self._thread, self._bridge.detach, uid)
+        self._addresses.release(uid)
+
+    def pod_uids(self) -> Sequence[str]:
+        return self._addresses.pod_uids()
+
+    def unsupported_features(self) -> Sequence[str]:
+        return self._unsupported
+
+
+async def run_in(thread: ThreadPoolExecutor, call: Callable[..., T], *args: object) -> T:
+    """Calls a function of the bridge in its *thread*. Raises Unavailable."""
+    try:
+        return await asyncio.get_running_loop().run_in_executor(thread, partial(call, *args))
+    except (OSError, NetlinkError) as error:
+        raise Unavailable(f"pod network: {error}") from error

@@ -1,0 +1,304 @@
+"""Pods with networks of their own: ``--pod-network isolated``."""
+
+import os
+import signal
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.converters.kubeflow.tfjob import convert
+from launcher.node.network.bridge import Bridge
+from launcher.node.network.namespaces import NAMESPACES_DIRECTORY
+from launcher.node.network.networks import network_id_of
+from tests.builders import Json, a_framework, a_role
+from tests.cluster.ports import free_port
+from tests.eventually import until
+from tests.local.conftest import Serve
+from tests.local.server import FRAMEWORKS, PODS, Server, ended
+from tests.local.test_names import ended_with, wait_for_output
+from tests.pod_networks import left_behind, require_isolation
+
+#: Binds the port that every replica of a TFJob binds, and calls the same port of all replicas by their names.
+REPLICA = """
+import json, os, socket, threading, time
+
+server = socket.create_server(("0.0.0.0", 2222))
+
+def serve():
+    while True:
+        connection, _ = server.accept()
+        connection.sendall(socket.gethostname().encode())
+        connection.close()
+
+def call(host, port):
+    while True:
+        try:
+            with socket.create_connection((host, port), timeout=5) as connection:
+                return connection.recv(100).decode()
+        except OSError:
+            time.sleep(0.1)
+
+threading.Thread(target=serve, daemon=True).start()
+for role, tasks in json.loads(os.environ["TF_CONFIG"])["cluster"].items():
+    for task in tasks:
+        host, port = task.split(":")
+        address = socket.gethostbyname(host)
+        print(task, "is", call(host, int(port)), "and", call(address, int(port)), flush=True)
+time.sleep(3600 if "ps-" in socket.gethostname() else 2)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _isolation() -> None:
+    require_isolation()
+
+
+@pytest.fixture
+def isolated(serve: Serve, tmp_path: Path) -> Iterator[Server]:
+    server = serve("--pod-network", "isolated")
+    yield server
+    server.end()
+    # A killed launcher leaves its network to the next one.
+    until(lambda: not bridge_of(server).is_in_use(), "the containers have ended")
+    bridge_of(server).remove()
+    (NAMESPACES_DIRECTORY / f"{network_id_of(server.data)}.lock").unlink(missing_ok=True)
+
+
+def bridge_of(server: Server) -> Bridge:
+    network_id = network_id_of(server.data)
+    return Bridge(network_id, NAMESPACES_DIRECTORY / network_id)
+
+
+def a_pod(server: Server, script: str, **spec: Any) -> Json:
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": ["sh", "-c", script],
+        "env": [ended_with(server)],
+    }
+    container |= spec.pop("container", {})
+    return {"spec": {"restartPolicy": "Never", "containers": [container], **spec}}
+
+
+def a_tfjob(server: Server, name: str) -> Json:
+    def replicas(count: int) -> Json:
+        container = {"name": "tensorflow", "image": "none", "command": ["python3", "-c", REPLICA]}
+        return {
+            "replicas": count,
+            "template": {"spec": {"containers": [container | {"env": [ended_with(server)]}]}},
+        }
+
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": name},
+        "spec": {"tfReplicaSpecs": {"PS": replicas(1), "Worker": replicas(2)}},
+    }
+
+
+def address_of(server: Server, pod: str) -> str:
+    found: str = server.get(f"{PODS}/{pod}")["status"]["podIP"]
+    return found
+
+
+def kill(*pids: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # it ends with another one
+            os.kill(pid, signal.SIGKILL)
+
+
+def container_status(server: Server, pod: str) -> Json:
+    """The status of the pod's only container; empty before there is one."""
+    found = server.get(f"{PODS}/{pod}")
+    statuses = found["status"].get("containerStatuses") if found["kind"] == "Pod" else None
+    return statuses[0] if statuses else {}
+
+
+def delete(server: Server, name: str) -> None:
+    server.delete(f"{FRAMEWORKS}/{name}")
+    until(lambda: server.get(PODS)["items"] == [] or None, "the pods are deleted")
+
+
+def test_replicas_of_two_jobs_bind_the_same_port_and_call_each_other(isolated: Server) -> None:
+    names = ("one", "two")
+
+    for name in names:
+        isolated.post(FRAMEWORKS, convert(a_tfjob(isolated, name)).framework)
+
+    for name in names:
+        assert ended(isolated.completed(name)) == "Succeeded"
+        for task in ("ps-0", "worker-0", "worker-1"):
+            pod = f"{name}-{task}"
+            assert f"{pod}.default.svc:2222 is {pod} and {pod}\n" in isolated.log(f"{name}-worker-0")
+
+
+def test_a_pod_keeps_its_address_when_its_container_and_the_launcher_restart(isolated: Server) -> None:
+    script = "hostname; hostname -i; echo $POD_IP $HOST_IP; test -e /run/again && sleep 3600; touch /run/again; exit 1"
+    env = [
+        ended_with(isolated),
+        {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+    ]
+    volume = {
+        "container": {"env": env, "volumeMounts": [{"name": "run", "mountPath": "/run"}]},
+        "volumes": [{"name": "run", "emptyDir": {}}],
+        "restartPolicy": "OnFailure",
+    }
+    isolated.post(FRAMEWORKS, a_framework(a_role("worker", pod=a_pod(isolated, script, **volume))))
+    pod = "mnist-worker-0"
+    until(lambda: container_status(isolated, pod).get("restartCount") or None, "the container is restarted")
+    before = address_of(isolated, pod)
+
+    isolated.kill()
+    isolated.start()
+
+    status = isolated.get(f"{PODS}/{pod}")["status"]
+    expected = f"{pod}\n{before}\n{before} {status['hostIP']}\n"
+    assert address_of(isolated, pod) == before != status["hostIP"]
+    wait_for_output(isolated, pod, [expected])
+    assert isolated.curl(f"{PODS}/{pod}/log?previous=true") == expected
+
+
+def test_probes_and_hooks_reach_the_pod(isolated: Server) -> None:
+    container = {
+        "command": ["python3", "-m", "http.server", "8080"],
+        "startupProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1, "failureThreshold": 60},
+        "readinessProbe": {"httpGet": {"port": 8080}, "periodSeconds": 1},
+        "livenessProbe": {"exec": {"command": ["python3", "-c", _CALLS_ITSELF]}, "timeoutSeconds": 30},
+        "lifecycle": {"postStart": {"exec": {"command": ["sh", "-c", "hostname -i"]}}},
+    }
+    pod = a_pod(isolated, "", container=container)
+
+    isolated.post(FRAMEWORKS, a_framework(a_role("worker", 2, pod=pod)))
+
+    pods = ("mnist-worker-0", "mnist-worker-1")
+    until(lambda: all(container_status(isolated, pod).get("ready") for pod in pods), "the pods are ready")
+
+
+_CALLS_ITSELF = "import socket; socket.create_connection(('127.0.0.1', 8080)).close()"
+
+
+def test_pods_find_their_peers_through_the_gateway_which_serves_nothing_else(isolated: Server) -> None:
+    script = (
+        "cat /peers/hosts.env; "
+        'api=${LAUNCHER_RENDEZVOUS%/rendezvous/*}; curl -s -o /dev/null -w "api %{http_code}\\n" $api/api/v1/pods'
+    )
+    role = a_role("worker", 2, pod=a_pod(isolated, script))
+
+    isolated.post(FRAMEWORKS, a_framework(role, discovery={"mountPath": "/peers"}))
+
+    assert ended(isolated.completed("mnist")) == "Succeeded"
+    log = isolated.log("mnist-worker-0")
+    for index in (0, 1):
+        assert address_of(isolated, f"mnist-worker-{index}") in log
+    assert "api 404\n" in log
+
+
+def test_a_host_port_is_forwarded_also_by_the_next_launcher(isolated: Server) -> None:
+    port = free_port()
+    container = {
+        "command": ["python3", "-m", "http.server", "80", "--directory", "/etc"],
+        "ports": [{"containerPort": 80, "hostPort": port.number, "hostIP": "127.0.0.1"}],
+    }
+    port.release()
+
+    isolated.post(FRAMEWORKS, a_framework(a_role("worker", pod=a_pod(isolated, "", container=container))))
+
+    _serves(isolated, port.number)
+    isolated.kill()
+    isolated.start()
+    _serves(isolated, port.number)
+    delete(isolated, "mnist")
+    assert _get(isolated, port.number) is None
+
+
+def _serves(server: Server, port: int) -> None:
+    until(lambda: "hostname" in (_get(server, port) or "") or None, "the host port is served")
+
+
+def _get(server: Server, port: int) -> str | None:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as response:
+            text: str = response.read().decode()
+            return text
+    except OSError:
+        return None
+
+
+def test_a_pod_on_the_host_network_has_the_address_of_its_node(isolated: Server) -> None:
+    pod = a_pod(isolated, "cat /proc/net/dev", hostNetwork=True)
+
+    isolated.post(FRAMEWORKS, a_framework(a_role("worker", pod=pod)))
+
+    isolated.completed("mnist")
+    status = isolated.get(f"{PODS}/mnist-worker-0")["status"]
+    assert status["podIP"] == status["hostIP"]
+    assert f"fl-{network_id_of(isolated.data)}" in isolated.log("mnist-worker-0")
+
+
+@pytest.mark.parametrize("kills_shim", [False, True], ids=["the launcher", "the launcher and the shim"])
+def test_nothing_is_left_behind_when_pods_are_deleted_after_a_kill(
+    isolated: Server, kills_shim: bool
+) -> None:
+    isolated.post(FRAMEWORKS, a_framework(a_role("worker", 2, pod=a_pod(isolated, "exec sleep 3600"))))
+    for index in (0, 1):
+        isolated.runs(f"mnist-worker-{index}")
+    isolated.kill()
+    if kills_shim:
+        kill(*isolated.shims())
+    assert left_behind(isolated.data)
+
+    isolated.start()
+    delete(isolated, "mnist")
+    isolated.stop()
+
+    assert left_behind(isolated.data) == []
+
+
+def start_and_stop(serve: Serve) -> None:
+    server = serve("--pod-network", "isolated")
+    server.ready()
+    server.stop()
+
+
+def test_the_network_of_a_launcher_that_never_returns_is_removed_by_another_one(
+    isolated: Server, serve: Serve
+) -> None:
+    isolated.post(FRAMEWORKS, a_framework(a_role("worker", pod=a_pod(isolated, "exec sleep 3600"))))
+    isolated.runs("mnist-worker-0")
+    isolated.kill()
+
+    start_and_stop(serve)
+    with_pods = left_behind(isolated.data)
+    kill(*isolated.shims(), *isolated.inside())
+    until(lambda: not bridge_of(isolated).is_in_use(), "the containers have ended")
+    start_and_stop(serve)
+
+    assert with_pods
+    assert left_behind(isolated.data) == []
+
+
+def test_isolated_pods_stay_so_when_the_next_launcher_shares_the_network(
+    isolated: Server, serve: Serve
+) -> None:
+    pod = a_pod(isolated, "cat /proc/net/dev; test -e /run/again && sleep 3600; touch /run/again; exit 1")
+    pod["spec"]["restartPolicy"] = "OnFailure"
+    pod["spec"]["volumes"] = [{"name": "run", "emptyDir": {}}]
+    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "run", "mountPath": "/run"}]
+    isolated.post(FRAMEWORKS, a_framework(a_role("worker", pod=pod)))
+    until(lambda: container_status(isolated, "mnist-worker-0") or None, "the pod has started")
+    before = address_of(isolated, "mnist-worker-0")
+    isolated.stop()
+
+    shared = serve("--pod-network", "shared", at=isolated.data.parent)
+
+    until(lambda: "eth0" in shared.log("mnist-worker-0") or None, "the container is started again")
+    assert address_of(shared, "mnist-worker-0") == before
+    shared.post(FRAMEWORKS, a_framework(a_role("worker", pod=a_pod(shared, "true")), name="new"))
+    shared.completed("new")
+    status = shared.get(f"{PODS}/new-worker-0")["status"]
+    assert status["podIP"] == status["hostIP"]

@@ -125,6 +125,7 @@ POD_DEADLINE = Cause("FL-RUN-15", "activeDeadlineSeconds of the pod exceeded", _
 SANDBOX = Cause("FL-RUN-16", "The network of the pod cannot be set up", _W, _MAY)
 NO_OUTPUT = Cause("FL-RUN-17", "A running task has written nothing for a long time", _I, _MAY)
 STALLED = Cause("FL-RUN-18", "A task made no progress within progressDeadlineSeconds", _E, _NEVER)
+ADDRESS_IN_USE = Cause("FL-RUN-19", "A program cannot listen on its port", _E, _NEVER)
 
 # Nodes.
 NODE_NOT_READY = Cause("FL-NODE-01", "The node of a task is not ready", _W, _MAY)

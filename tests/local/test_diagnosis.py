@@ -260,6 +260,9 @@ SITUATIONS: dict[str, Callable[[Situations], None]] = {
         "run11", container={"readinessProbe": {"exec": {"command": ["false"]}, "periodSeconds": 1}}
     ),
     "FL-RUN-13": lambda each: each.one("run13", *shell("cat /proc/version > /dev/full")),
+    "FL-RUN-19": lambda each: each.one(
+        "run19", *shell("echo Address already in use; exit 1"), container=FILE
+    ),
     "FL-RUN-14": several_failures,
     "FL-RUN-15": lambda each: each.one("run15", activeDeadlineSeconds=1),
     "FL-RUN-18": lambda each: each.create(

@@ -18,6 +18,7 @@ UNKNOWN_EXIT_STEP: Final = "the node restarted or lost its state; submit the Fra
 _NOT_FOUND: Final = re.compile(r"(?i)not found|no such file|cannot find")
 _DENIED: Final = re.compile(r"(?i)permission denied")
 _NO_SPACE: Final = re.compile(r"(?i)no space left on device|disk quota exceeded")
+_ADDRESS_IN_USE: Final = re.compile(r"(?i)address already in use|EADDRINUSE")
 _SIGNAL_BASE: Final = 128
 _COMMAND_NOT_FOUND, _COMMAND_DENIED = 127, 126
 _MEANINGS: Final = {_COMMAND_NOT_FOUND: "(command not found)", _COMMAND_DENIED: "(permission denied)"}
@@ -41,6 +42,8 @@ def explain_exit(
         )
     if is_disk_full(message):
         return explain_full_disk(view, evidence)
+    if _ADDRESS_IN_USE.search(message):
+        return _explain_address_in_use(view, termination, evidence)
     if termination.reason in START_REASONS or code in (_COMMAND_NOT_FOUND, _COMMAND_DENIED):
         described = message if termination.reason in START_REASONS else f"exit code {code} {_MEANINGS[code]}"
         if (problem := explain_command(view, name, described, evidence)) is not None:
@@ -90,6 +93,23 @@ def explain_full_disk(view: TaskView, evidence: tuple[Evidence, ...]) -> Problem
         causes.DISK_FULL,
         f"no space left on a disk of node {node}" if node else "no space left on a disk of the node",
         "free disk space on the node, or mount a larger volume at the path that is written to",
+        evidence,
+    )
+
+
+def _explain_address_in_use(
+    view: TaskView, termination: ContainerTermination, evidence: tuple[Evidence, ...]
+) -> Problem:
+    step = "listen on a port that no other pod of the node uses"
+    if not view.pod_spec.get("hostNetwork"):
+        step = (
+            "in local mode pods share the ports of their node unless the launcher is started with "
+            f"--pod-network isolated; otherwise {step}"
+        )
+    return Problem(
+        causes.ADDRESS_IN_USE,
+        f"container {termination.name} cannot listen on its port: it is in use{output_text(termination)}",
+        step,
         evidence,
     )
 

@@ -318,6 +318,10 @@ SITUATIONS: dict[str, tuple[DiagnosisInput, str]] = {
         failed(predefined(Code.STALLED, messages.stalled(600, ("epoch 1", "epoch 2")))),
         "no output and no heartbeat for 600s (progressDeadlineSeconds); last output: epoch 1 / epoch 2",
     ),
+    "FL-RUN-19": (
+        failed(an_exit(1, message="OSError: [Errno 98] Address already in use\nstopped")),
+        "container main cannot listen on its port: it is in use; last line: stopped",
+    ),
     "FL-NODE-01": (
         a_situation(a_status([a_task(0, State.RUNNING)]), running(ready=True), nodes=[UNREADY]),
         "node n1 is not ready: Kubelet stopped posting.",

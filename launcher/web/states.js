@@ -2,6 +2,9 @@
 
 import { h } from "./dom.js";
 
+/** The completion code of a Framework that a user has stopped. */
+const STOPPED_CODE = -210;
+
 /** The kinds of states: the word, the sign, and the class of the colour. */
 export const KINDS = {
   waiting: { label: "Waiting", sign: "◷" },
@@ -55,11 +58,10 @@ export function stateOfRow({ cells, metadata }) {
 }
 
 /** Returns the state of a Framework object, as the list shows it. */
-export function stateOfFramework({ spec = {}, status = {}, metadata = {} }) {
+export function stateOfFramework({ status = {}, metadata = {} }) {
   if (status.state === "Completed") {
-    const failed = status.attemptStatus?.completionStatus?.type?.name === "Failed";
-    if (failed && spec.executionType === "Stop") return "Stopped";
-    return failed ? "Failed" : "Succeeded";
+    const completion = status.attemptStatus?.completionStatus ?? {};
+    return completion.code === STOPPED_CODE ? "Stopped" : completion.type?.name ?? "Completed";
   }
   return metadata.deletionTimestamp ? "Terminating" : status.state ?? "";
 }

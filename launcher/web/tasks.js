@@ -33,8 +33,17 @@ function fullTask(role, entry) {
   });
 }
 
+/** Completion codes of tasks that ended because the Framework did, or because they were removed. */
+const CONSEQUENCES = new Set([-210, -220, -230]);
+
+/** Returns the kind of a completed attempt. */
+export function resultKind(completion) {
+  if (completion?.type?.name === "Succeeded") return "succeeded";
+  return CONSEQUENCES.has(completion?.code) ? "stopped" : "failed";
+}
+
 function task(role, index, state, values) {
-  const kind = state !== "Completed" ? kindOf(state) : values.completion?.type?.name === "Succeeded" ? "succeeded" : "failed";
+  const kind = state !== "Completed" ? kindOf(state) : resultKind(values.completion);
   return { role, index, name: `${role}-${index}`, state, kind, ...values };
 }
 

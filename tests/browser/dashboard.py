@@ -4,12 +4,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, expect
 
-from tests.eventually import TIMEOUT_SECONDS
+from tests.eventually import TIMEOUT_SECONDS, until
 
 #: How long an expectation may take.
-_TIMEOUT_MS = TIMEOUT_SECONDS * 1000
+_TIMEOUT_MS = TIMEOUT_SECONDS / 2 * 1000
 #: Rules of WCAG 2.2 AA, and axe's own good practice.
 _RULES = {
     "runOnly": {
@@ -52,7 +52,11 @@ class DashboardTab:
         self.requests: list[str] = []
         self.page.on("console", self._record_message)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
+        #: The open watches of the tab.
+        self.streams: set[Request] = set()
+        self.page.on("request", self._record_request)
+        self.page.on("requestfinished", lambda request: self.streams.discard(request))
+        self.page.on("requestfailed", lambda request: self.streams.discard(request))
         self.page.on(
             "dialog", lambda dialog: self.errors.append(f"a script opened a dialog: {dialog.message}")
         )
@@ -68,6 +72,29 @@ class DashboardTab:
     def _record_message(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and not any(text in message.text for text in _EXPECTED):
             self.errors.append(f"{message.type}: {message.text}")
+
+    def _record_request(self, request: Request) -> None:
+        self.requests.append(request.url)
+        if "watch=true" in request.url:
+            self.streams.add(request)
+
+    def until_streams(self, number: int) -> None:
+        """Waits until the tab has so many open watches."""
+
+        def has_number() -> bool:
+            # Only a call of Playwright processes the events of the browser.
+            self.page.wait_for_timeout(50)
+            return len(self.streams) == number
+
+        until(has_number, f"{number} open watches")
+
+    def hide(self, *, hidden: bool) -> None:
+        """Hides or shows the tab, as the browser does if another one is selected."""
+        self.page.evaluate(
+            "hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});"
+            " document.dispatchEvent(new Event('visibilitychange')); }",
+            hidden,
+        )
 
     def check(self) -> None:
         """Raises AssertionError if the browser has reported an error."""

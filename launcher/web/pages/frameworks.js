@@ -190,8 +190,6 @@ class FrameworkList {
     this.rows = new Map(list.rows.map((row) => [row.metadata.uid, row]));
     this.next = list.continue;
     this.remaining = list.remaining;
-    this.elements.clear();
-    this.body.replaceChildren();
     this.selected = new Set([...this.selected].filter((uid) => this.rows.has(uid)));
     this.content.removeAttribute("aria-busy");
     this.draw();

@@ -62,7 +62,7 @@ class TaskPage {
       { name: "Result", cell: (row) => badge(KINDS[row.kind].label, row.kind) },
       { name: "Exit", cell: (row) => row.exit || "–" },
       { name: "Reason", class: "why", cell: (row) => h("span", { class: "text wrap" }, row.reason) },
-      { name: "Node", cell: (row) => row.node ?? "–" },
+      { name: "Node", class: "nowrap", cell: (row) => row.node ?? "–" },
       { name: "Started", number: true, cell: (row) => (row.start === null ? "–" : h("time", { title: fullTime(row.start) }, age(new Date(row.start).toISOString()))) },
       { name: "Ran for", number: true, cell: (row) => (row.run === null ? "–" : duration(((row.end ?? Date.now()) - row.run) / 1000)) },
       { name: "Retry", class: "why", cell: (row) => h("span", { class: "text wrap" }, row.ledger) },
@@ -140,7 +140,7 @@ class TaskPage {
     replace(this.podCard,
       h("dl", { class: "facts" }, facts.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", { class: "text" }, value)))),
       statuses.length ? h("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Containers" }, h("table", {},
-        h("thead", {}, h("tr", {}, ["Container", "State", "Restarts", "Image"].map((text) => h("th", { scope: "col" }, text)))),
+        h("thead", {}, h("tr", {}, ["Container", "State", "Restarts", "Image"].map((text) => h("th", { scope: "col", class: text === "Restarts" ? "number" : "" }, text)))),
         h("tbody", {}, statuses.map((each) => h("tr", {}, h("td", {}, each.name), h("td", {}, h("span", { class: "text wrap" }, containerState(each.state ?? {}))), h("td", { class: "number" }, each.restartCount ?? 0), h("td", {}, h("span", { class: "text wrap" }, each.image ?? ""))))))) : null,
     );
   }

@@ -35,11 +35,10 @@ function finding({ id, severity, summary, waiting, nextStep, evidence = [], task
       h("code", { class: "muted" }, id),
     ),
     nextStep ? h("div", { class: "command" }, h("pre", { class: "text" }, nextStep), copyButton(() => nextStep, "Copy the next step")) : null,
-    h("p", { class: "hint" }, WAITING[waiting] ?? ""),
     evidence.length ? h("details", { data: { key }, open: opened.has(key) },
-      h("summary", {}, `Evidence (${evidence.length})`),
+      h("summary", {}, `${WAITING[waiting] ?? ""} Evidence (${evidence.length})`),
       h("dl", { class: "evidence" }, evidence.map((each) => h("div", {}, h("dt", {}, `${each.object} ${each.field}`), h("dd", { class: "text" }, each.value)))),
       tasks > 1 ? h("p", { class: "hint" }, `Tasks: ${taskNames.join(", ")}${tasks > taskNames.length ? ", …" : ""}`) : null,
-    ) : null,
+    ) : h("p", { class: "hint" }, WAITING[waiting] ?? ""),
   );
 }

@@ -102,7 +102,7 @@ function timelineTab(panel, page) {
   const chart = timeline({ onOpen: (task) => open(taskLink(page.params, task)), signal: page.signal });
   const retries = pagedTable({
     caption: "Retries",
-    noun: "retry", empty: "No task was retried.",
+    noun: "retried attempt", empty: "No task was retried.",
     columns: [
       { name: "Task", cell: ({ task }) => h("a", { href: taskLink(page.params, task) }, task.name), value: ({ task }) => task.name },
       { name: "Attempt", number: true, cell: ({ attempt }) => attempt.id + 1, value: ({ attempt }) => attempt.id },

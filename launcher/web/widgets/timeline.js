@@ -3,6 +3,7 @@
 import { button, h } from "../dom.js";
 import { clock, duration, time } from "../format.js";
 import { KINDS } from "../states.js";
+import { resultKind } from "../tasks.js";
 import { colour, scrolledCanvas, tooltip } from "./canvas.js";
 
 /** More tasks are drawn as bands. */
@@ -27,7 +28,7 @@ export function segments(task) {
     if (!(waits === null && task.kind === "running")) parts.push({ from: task.attemptStart, to: waits, kind: task.kind === "waiting" ? "waiting" : "preparing", text: `${number} waits` });
   }
   if (task.run !== null) {
-    const kind = task.end === null ? (task.kind === "deleting" ? "deleting" : "running") : task.completion?.type?.name === "Succeeded" ? "succeeded" : "failed";
+    const kind = task.end === null ? (task.kind === "deleting" ? "deleting" : "running") : resultKind(task.completion);
     parts.push({ from: task.run, to: task.end, kind, text: `${number} ${KINDS[kind].label.toLowerCase()}` });
   }
   return parts;
@@ -178,7 +179,7 @@ export function timeline({ onOpen, signal }) {
       const counts = density(band.parts, from, span, buckets);
       for (let bucket = 0; bucket < buckets; bucket++) {
         let bottom = base;
-        for (const kind of ["running", "failed", "succeeded", "deleting", "preparing", "waiting"]) {
+        for (const kind of ["running", "failed", "succeeded", "stopped", "deleting", "preparing", "waiting"]) {
           const number = counts[kind]?.[bucket] ?? 0;
           if (!number) continue;
           const size = (number / band.tasks.length) * full;

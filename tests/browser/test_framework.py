@@ -1,0 +1,113 @@
+"""The page of a Framework and that of a task."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.dashboard import DashboardTab
+from tests.browser.samples import framework
+from tests.eventually import until
+from tests.local.server import FRAMEWORKS, Server
+
+LOG_LINK = re.compile(r"#/logs/default/broken\?task=worker-[01]&attempt=[12]&container=main")
+FAILING = "echo loading; echo no such dataset >&2; exit 7"
+
+
+@pytest.fixture(scope="module")
+def failed(server: Server) -> str:
+    """The name of a Framework that has failed after a retry of a task."""
+    job = framework("broken", FAILING, tasks=2)
+    job["spec"]["taskRoles"][0]["task"]["retryPolicy"] = {"maxRetryCount": 1}
+    server.post(FRAMEWORKS, job)
+    server.completed("broken")
+    return "broken"
+
+
+def test_the_diagnosis_names_the_failed_task_and_the_next_step(dashboard: DashboardTab, failed: str) -> None:
+    dashboard.open(f"frameworks/default/{failed}")
+
+    finding = dashboard.page.locator(".finding").first
+    expect(finding).to_contain_text("exited with code 7")
+    expect(finding).to_contain_text("launcher logs broken worker/")
+    finding.locator("summary").click()
+    expect(finding.locator(".evidence")).to_contain_text("exitCode")
+
+
+def test_every_tab_shows_its_content_and_is_accessible(dashboard: DashboardTab, failed: str) -> None:
+    dashboard.open(f"frameworks/default/{failed}")
+    content = {
+        "Tasks": "2 failed",
+        "Timeline": "container main exited with code 7",
+        "Stragglers": "0 tasks of 2",
+        "Events": "At least one task is running.",
+        "YAML": "taskRoles:",
+    }
+    panel = dashboard.page.get_by_role("tabpanel")
+
+    dashboard.button("Table").click()
+    expect(panel.get_by_role("row")).to_have_count(3)
+    for tab, text in content.items():
+        dashboard.page.get_by_role("tab", name=tab).click()
+        if tab != "Tasks":
+            expect(panel).to_contain_text(text)
+        assert dashboard.violations() == []
+
+
+def test_a_link_shows_the_same_tab_and_part(dashboard: DashboardTab, failed: str) -> None:
+    dashboard.open(f"frameworks/default/{failed}?tab=yaml")
+    dashboard.button("status").click()
+    expect(dashboard.page.locator("pre.yaml")).to_contain_text("taskCounts:")
+    url = dashboard.page.url
+
+    dashboard.page.goto("about:blank")
+    dashboard.page.goto(url)
+
+    expect(dashboard.page.locator("pre.yaml")).to_contain_text("taskCounts:")
+    expect(dashboard.page.locator("pre.yaml")).not_to_contain_text("taskRoles:")
+
+
+def test_a_task_shows_its_attempts_and_its_pod(dashboard: DashboardTab, failed: str) -> None:
+    dashboard.open(f"frameworks/default/{failed}?view=table")
+    retried = dashboard.page.get_by_role("row").filter(has_text="exited with code 7").first
+    retried.get_by_role("link").click()
+
+    attempts = dashboard.page.get_by_role("region", name="Attempts")
+    expect(attempts).to_contain_text("container main exited with code 7")
+    expect(attempts.get_by_role("link", name="main").first).to_have_attribute("href", LOG_LINK)
+    expect(dashboard.page.get_by_role("region", name="Containers")).to_contain_text("exited with 7")
+    assert dashboard.violations() == []
+
+
+def test_the_page_of_a_running_framework_follows_its_tasks(dashboard: DashboardTab, server: Server) -> None:
+    server.post(FRAMEWORKS, framework("follows", "sleep 3", tasks=3))
+    dashboard.open("frameworks/default/follows")
+
+    dashboard.state(dashboard.page.locator(".head-badge"), "Running")
+    dashboard.state(dashboard.page.locator(".head-badge"), "Succeeded")
+    expect(dashboard.page.locator(".legend")).to_contain_text("Succeeded 3")
+
+
+def test_an_earlier_attempt_of_the_framework_can_be_selected(dashboard: DashboardTab, server: Server) -> None:
+    job = framework("retried", "sleep 1; exit 9", tasks=1)
+    job["spec"]["retryPolicy"] = {"maxRetryCount": 1}
+    server.post(FRAMEWORKS, job)
+    until(lambda: server.framework("retried")["status"]["state"] == "Completed", "it completes")
+    dashboard.open("frameworks/default/retried?view=table")
+
+    dashboard.page.get_by_role("combobox", name="Attempt").select_option("1")
+
+    expect(dashboard.page.get_by_role("tabpanel")).to_contain_text("code 9")
+    assert "attempt=1" in dashboard.page.url
+
+
+def test_the_grid_is_used_by_keyboard(dashboard: DashboardTab, failed: str) -> None:
+    dashboard.open(f"frameworks/default/{failed}")
+    canvas = dashboard.page.locator("canvas")
+    canvas.focus()
+
+    canvas.press("ArrowRight")
+    expect(dashboard.page.locator("#announcements")).to_contain_text("worker-1 · ")
+    canvas.press("Enter")
+
+    dashboard.heading("worker-1")

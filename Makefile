@@ -34,9 +34,11 @@ test-slow: export HYPOTHESIS_PROFILE := full
 test-slow: $(VENV)/.dev  ## After changes to the controller, the store or the API: long randomized tests.
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "(slow or hypothesis) and not cluster and not node and not browser"
 
-test-browser: $(VENV)/.dev  ## After changes to the dashboard or to what it reads: tests in chromium, which is installed if it is missing. With the programs of test-cluster, also in Kubernetes mode.
+test-browser: $(VENV)/.dev  ## After changes to the dashboard or to what it reads: tests in chromium, which is installed if it is missing. Also in Kubernetes mode, with the programs of test-cluster.
+	$(BIN)/python -m tests.cluster.build control-plane
+	@rm -f build/browser-figures.txt
 	@if $(BIN)/python -m tests.browser.prepare; then \
-	  $(BIN)/python -m pytest -n 2 --dist worksteal -m browser tests/browser; \
+	  $(BIN)/python -m pytest -n 2 --dist loadscope -m browser tests/browser && cat build/browser-figures.txt; \
 	fi
 
 test-all: test test-slow test-cluster test-node test-browser  ## Before a release: all of the above.

@@ -100,8 +100,9 @@ async function errorOf(response) {
 }
 
 /** Returns the object at `path`. */
-export async function get(path, options) {
-  return (await send("GET", path, options)).json();
+export async function get(path, options = {}) {
+  // Servers indent the JSON that they send to browsers, which doubles its size.
+  return (await send("GET", path, { ...options, query: { pretty: "false", ...options.query } })).json();
 }
 
 /** Returns the text at `path`, for example YAML or a log. */

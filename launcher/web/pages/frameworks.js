@@ -193,6 +193,7 @@ class FrameworkList {
     this.selected = new Set([...this.selected].filter((uid) => this.rows.has(uid)));
     this.content.removeAttribute("aria-busy");
     this.draw();
+    performance.mark("list-shown");
     announce(`${counted(this.rows.size, "Framework")} listed`);
   }
 

@@ -21,6 +21,9 @@ const ROUTES = [
   ["frameworks", () => import("./pages/frameworks.js")],
   ["frameworks/:namespace/:name", () => import("./pages/framework.js")],
   ["frameworks/:namespace/:name/tasks/:role/:index", () => import("./pages/task.js")],
+  ["logs/:namespace/:name", () => import("./pages/logs.js")],
+  ["nodes", () => import("./pages/nodes.js")],
+  ["submit", () => import("./pages/submit.js")],
 ];
 
 /** Returns the URL of a page: `link(["frameworks", namespace, name], {tab: "events"})`. */

@@ -298,7 +298,7 @@ class Pane {
     const label = `Log of ${sources.map((source) => source.label).join(", ")}`;
     this.view = new LogView(this.buffer, owner.options, { label, onFollow: (isOn) => owner.showFollow(isOn) });
     this.more = button("Older lines", () => this.loadOlder(), { kind: "small" });
-    const heading = owner.split && h("h2", { class: "log-heading" }, sources[0].label);
+    const heading = h("h2", { class: "log-heading" }, sources.map((source) => source.label).join(", "));
     this.element = h("div", { class: "log-pane card" }, h("div", { class: "log-pane-head" }, heading, this.more), this.view.element);
     const update = throttled(() => this.update(), UPDATE_MS, owner.stop.signal);
     this.streams = sources.map((source) => new LogStream(source, {

@@ -127,6 +127,7 @@ API_RESOURCES: tuple[ApiResource, ...] = (
             _session("attach", "PodAttachOptions"),
             _session("exec", "PodExecOptions"),
             ApiSubresource("log", _POD, ("get",)),
+            _session("portforward", "PodPortForwardOptions"),
             ApiSubresource("status", _POD, ("get",)),
         ),
     ),

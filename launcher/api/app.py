@@ -31,6 +31,7 @@ from launcher.api.resources.patch import PatchHandler
 from launcher.api.resources.pod_attach import PodAttachHandler
 from launcher.api.resources.pod_exec import ExecSessions, PodExecHandler
 from launcher.api.resources.pod_logs import PodLogHandler, PodLogReader
+from launcher.api.resources.pod_port_forward import ConnectToPod, PodPortForwardHandler
 from launcher.api.resources.preview import PATH as PREVIEW_PATH
 from launcher.api.resources.preview import PreviewHandler
 from launcher.api.resources.reads import FrameworkReadHandler, ReadHandler
@@ -65,6 +66,7 @@ class ApiDependencies:
     store: EmbeddedStore
     logs: PodLogReader
     exec_sessions: ExecSessions
+    connect_to_pod: ConnectToPod
     guard: AccessGuard
     limits: RequestLimits
     policy: AdmissionPolicy
@@ -230,6 +232,7 @@ def _subresources(
         logs = PodLogHandler(dependencies.store, dependencies.logs, dependencies.clock)
         attaches = PodAttachHandler(dependencies.store, dependencies.logs, dependencies.clock)
         execs = PodExecHandler(dependencies.store, dependencies.exec_sessions, dependencies.clock)
+        forwards = PodPortForwardHandler(dependencies.store, dependencies.connect_to_pod, dependencies.clock)
         unsupported = {
             name: dict.fromkeys(METHODS, unsupported_subresource(name)) for name in UNSUPPORTED_SUBRESOURCES
         }
@@ -238,6 +241,7 @@ def _subresources(
             "log": {"GET": logs.get},
             "attach": {"GET": attaches.handle, "POST": attaches.handle},
             "exec": {"GET": execs.handle, "POST": execs.handle},
+            "portforward": {"GET": forwards.handle, "POST": forwards.handle},
             **unsupported,
         }
     return {}

@@ -32,6 +32,7 @@ from launcher.node.agent.container_exec import ContainerExec
 from launcher.node.agent.dependencies import AgentDependencies
 from launcher.node.agent.device_manager import DeviceManager
 from launcher.node.agent.hosts_files import HostsFileManager
+from launcher.node.agent.pod_ports import PodPorts
 from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.container_runtime import Runtime
 from launcher.node.gang_hook import LocalGangHook
@@ -212,6 +213,7 @@ class _Components:
         """*url* is that of the rendezvous endpoints."""
         self.logs = ContainerLogs(settings.data / "logs")
         self.exec_sessions = ContainerExec(runtime)
+        self.pod_ports = PodPorts(network)
         self.rendezvous = _rendezvous_parts(settings, url, store)
         agent_events = EventRecorder(store, _CLOCK, "launcher-agent")
         log_budget = LogBudget(store, settings.data / "logs", settings.log_budgets, agent_events)
@@ -339,6 +341,7 @@ class _Server:
             clock=_CLOCK,
             logs=components.logs,
             exec_sessions=components.exec_sessions,
+            connect_to_pod=components.pod_ports.connect,
             guard=self.guard,
             limits=limits,
             policy=self.settings.policy,

@@ -18,6 +18,8 @@ from launcher.api.middleware.request_limits import RequestLimits
 from launcher.api.system_endpoints import Health
 from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.node.agent.container_exec import ContainerExec
+from launcher.node.agent.pod_ports import PodPorts
+from launcher.node.network.pod_network import SharedPodNetwork
 from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.embedded.watch_cache import WatchCache
@@ -64,6 +66,7 @@ def api_dependencies(store: EmbeddedStore, **others: Any) -> ApiDependencies:
         "store": store,
         "logs": InMemoryLogs(),
         "exec_sessions": ContainerExec(FakeRuntime(time.time)),
+        "connect_to_pod": PodPorts(SharedPodNetwork()).connect,
         "guard": AccessGuard(LOOPBACK),
         "limits": RequestLimits(),
         "policy": AdmissionPolicy(),

@@ -68,6 +68,12 @@ class Kubectl:
         self._started.append(ClientProcess([*self._command, *arguments], output, self._environment({})))
         return self._started[-1]
 
+    def forward(self, target: str, port: int, *options: str) -> tuple[ClientProcess, int]:
+        """Starts ``kubectl port-forward``. Returns it and its own port."""
+        process = self.follow("port-forward", "--address", "127.0.0.1", *options, target, f":{port}")
+        line = process.wait_for_line("Forwarding from 127.0.0.1:")
+        return process, int(line.split()[2].rpartition(":")[2])
+
     def end(self) -> None:
         """Ends all running commands."""
         for program in self._started:

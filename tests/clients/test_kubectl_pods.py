@@ -242,13 +242,3 @@ def test_applying_a_pod_again_changes_nothing(isolated: IsolatedNamespace, kubec
 
     assert output == ["created", "unchanged", "configured"]
     assert kubectl("get", "pod", "alone", "-o", "jsonpath={.metadata.labels.colour}") == "red"
-
-
-def test_port_forward_is_rejected(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
-    kubectl("create", "-f", "-", stdin=isolated.pod(main=wait_for_file("never")))
-    kubectl("wait", "pod/alone", "--for=condition=Ready", "--timeout=30s")
-
-    error = kubectl.error_output("port-forward", "alone", "1:1")
-
-    assert "not supported" in error
-    assert "not found" not in error

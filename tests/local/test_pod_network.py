@@ -1,5 +1,6 @@
 """Pods with networks of their own: ``--pod-network isolated``."""
 
+import asyncio
 import os
 import signal
 import urllib.request
@@ -8,15 +9,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from launcher.converters.kubeflow.tfjob import convert
 from launcher.node.network.bridge import Bridge
 from launcher.node.network.namespaces import NAMESPACES_DIRECTORY
 from launcher.node.network.networks import network_id_of
+from tests.api.resources.spdy_client import SpdyClient
 from tests.builders import Json, a_framework, a_role
 from tests.cluster.ports import free_port
-from tests.eventually import until
+from tests.eventually import TIMEOUT_SECONDS, until
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, PODS, Server, ended
 from tests.local.test_names import ended_with, wait_for_output
@@ -302,3 +305,46 @@ def test_isolated_pods_stay_so_when_the_next_launcher_shares_the_network(
     shared.completed("new")
     status = shared.get(f"{PODS}/new-worker-0")["status"]
     assert status["podIP"] == status["hostIP"]
+
+
+#: Listens on the loopback address of its own network, which the machine cannot reach.
+LOOPBACK_PROGRAM = """
+import socket
+server = socket.create_server(("127.0.0.1", 2222))
+print("ready", flush=True)
+while True:
+    connection, _ = server.accept()
+    connection.sendall(socket.gethostname().encode())
+    connection.close()
+"""
+
+
+def test_ports_are_forwarded_into_the_network_of_each_pod(isolated: Server) -> None:
+    pod = a_pod(isolated, "", container={"command": ["python3", "-c", LOOPBACK_PROGRAM]})
+    isolated.post(FRAMEWORKS, a_framework(a_role(tasks=2, pod=pod)))
+    names = [f"mnist-worker-{index}" for index in (0, 1)]
+    for name in names:
+        wait_for_output(isolated, name, ["ready"])
+
+    assert [asyncio.run(forwarded(isolated, name, 2222)) for name in names] == [
+        (name.encode(), b"") for name in names
+    ]
+    # The launcher itself listens on the loopback address of the machine.
+    own_port = int(isolated.url.rpartition(":")[2])
+    assert b"connection refused" in asyncio.run(forwarded(isolated, names[0], own_port))[1]
+
+
+async def forwarded(server: Server, pod: str, port: int) -> tuple[bytes, bytes]:
+    """What the program at a port of the pod sends, and the error if there is none."""
+    async with (
+        asyncio.timeout(TIMEOUT_SECONDS),
+        aiohttp.ClientSession() as session,
+        session.ws_connect(
+            f"{server.url}{PODS}/{pod}/portforward", protocols=["SPDY/3.1+portforward.k8s.io"]
+        ) as socket,
+    ):
+        client = SpdyClient(socket)
+        error, data = await client.connect(port)
+        await client.send(data, b"", is_last=True)
+        await client.until_ended(error, data)
+        return client.data[data], client.data[error]

@@ -1,18 +1,21 @@
-"""``launcher exec`` in a container of a real kubelet, through the API proxy with the rights of the caller."""
+"""Sessions with pods of a real kubelet, through the API proxy with the rights of the caller."""
 
+import hashlib
 import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.builders import a_framework, a_role
+from tests.clients.kubectl import Kubectl
 from tests.cluster.controlplane import ControlPlane
 from tests.cluster.users import User
 from tests.cluster.versions import chosen
-from tests.eventually import TIMEOUT_SECONDS
+from tests.eventually import TIMEOUT_SECONDS, until
 from tests.kubernetes.conftest import ALL_ON_FRAMEWORKS
 from tests.kubernetes.launcher import KubeLauncher
 from tests.kubernetes.namespace_client import NamespaceClient
@@ -47,10 +50,11 @@ def execute(
 
 
 def a_user(cluster: ControlPlane, ns: NamespaceClient, *verbs: str) -> User:
-    """A user with these verbs on pods/exec, who can read Frameworks and pods."""
+    """A user with these verbs on sessions with pods, who can read Frameworks and pods."""
     user = cluster.new_user()
-    exec_rules = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": verbs}] if verbs else []
-    cluster.grant(user, [*ALL_ON_FRAMEWORKS, READ, *exec_rules], namespace=ns.namespace)
+    names = ["pods/exec", "pods/portforward"]
+    sessions = [{"apiGroups": [""], "resources": names, "verbs": verbs}] if verbs else []
+    cluster.grant(user, [*ALL_ON_FRAMEWORKS, READ, *sessions], namespace=ns.namespace)
     return user
 
 
@@ -76,3 +80,37 @@ def test_a_command_runs_with_its_streams_and_exit_code_if_the_caller_may_execute
     allowed = {verbs for verbs, result in others.items() if result.returncode == 0}
     assert allowed == (set() if chosen().minor >= CREATE_REQUIRED else {("get",)})
     assert all(b"forbidden" in others[verbs].stderr for verbs in others.keys() - allowed)
+
+
+def test_ports_are_forwarded_by_kubectl_through_the_launcher(
+    shared_launcher: KubeLauncher, cluster: ControlPlane, ns: NamespaceClient, programs: Path, tmp_path: Path
+) -> None:
+    serve = "mkdir /www; head -c 3000000 /dev/urandom >/www/file; cd /www; sha256sum file >sum; exec httpd -f -p 8080"
+    ns.submit(a_framework(a_role(tasks=1, pod=a_real_pod(serve))))
+    ns.wait_running("mnist-worker-0")
+    kubectl = Kubectl(programs / "kubectl", shared_launcher.url, ns.namespace, tmp_path, tmp_path / "cache")
+    token = a_user(cluster, ns, "get", "create").token
+    _, port = kubectl.forward("pod/mnist-worker-0", 8080, f"--token={token}", "--insecure-skip-tls-verify")
+
+    try:
+        content, digest = (read(port, path) for path in ("file", "sum"))
+    finally:
+        kubectl.end()
+
+    assert (len(content), hashlib.sha256(content).hexdigest()) == (3_000_000, digest.split()[0].decode())
+
+
+def read(port: int, path: str) -> bytes:
+    """The file at *path* of the HTTP server at that port of this machine, once it responds."""
+
+    def respond() -> bytes | None:
+        try:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{port}/{path}", timeout=TIMEOUT_SECONDS
+            ) as response:
+                return bytes(response.read())
+        except OSError:
+            return None
+
+    content: bytes = until(respond, f"{path} is served")
+    return content

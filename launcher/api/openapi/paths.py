@@ -72,6 +72,7 @@ _PARAMETERS: dict[str, Sequence[_Parameter]] = {
     ),
     "attach": _SESSION_PARAMETERS,
     "exec": (("command", "string", "The command; repeated for each of its words."), *_SESSION_PARAMETERS),
+    "portforward": (("ports", "integer", "A port; ignored, since the streams name their ports."),),
     "log": (
         ("container", "string", "The container; optional if there is only one."),
         ("follow", "boolean", "Follow the log until the container terminates."),
@@ -130,7 +131,7 @@ class _PathBuilder:
         if subresource.name == "log":
             operation = self._operation("log", kind, None, {"200": {"description": "The log."}})
             return {"get": operation, "parameters": self._path_parameters(path)}
-        if subresource.name in ("attach", "exec"):
+        if subresource.name in ("attach", "exec", "portforward"):
             operation = self._operation(
                 subresource.name, kind, None, {"101": {"description": "The streams."}}
             )

@@ -6,8 +6,6 @@ terminal and, in version 5, 255 the end of another channel.
 """
 
 import asyncio
-import select
-import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
@@ -15,6 +13,7 @@ import orjson
 from aiohttp import WSMsgType, web
 
 from launcher.api.http.status import failure_status, status_of
+from launcher.api.resources.pod_session import detect_lost_client, until_disconnected
 from launcher.core.errors import LauncherError
 from launcher.core.json_access import as_object
 from launcher.core.pods.exec_session import ExecSession, OutputStream
@@ -28,10 +27,6 @@ _OUTPUTS: dict[OutputStream, int] = {"stdout": 1, "stderr": 2}
 _MAX_SIZE = 2**16 - 1
 #: Time for the client to confirm the end of the connection.
 _CLOSE_SECONDS = 5.0
-#: Time between two checks whether the client has closed the connection.
-_CHECK_SECONDS = 1.0
-#: A client that no longer responds is detected after about two minutes, by the kernel.
-_KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
 
 
 class ExecChannels:
@@ -49,7 +44,7 @@ class ExecChannels:
     ) -> web.WebSocketResponse:
         """Opens the WebSocket and the session, and copies streams until the command exits or the client disconnects."""
         await self._socket.prepare(request)
-        _detect_lost_client(request)
+        detect_lost_client(request)
         try:
             session = await open_session()
             try:
@@ -75,7 +70,7 @@ class ExecChannels:
         command = asyncio.create_task(self._run(session))
         client = [
             asyncio.create_task(self._receive(session)),
-            asyncio.create_task(_until_disconnected(request)),
+            asyncio.create_task(until_disconnected(request)),
         ]
         try:
             await asyncio.wait([command, *client], return_when=asyncio.FIRST_COMPLETED)
@@ -122,26 +117,6 @@ class ExecChannels:
 
     async def _send(self, channel: int, data: bytes) -> None:
         await self._socket.send_bytes(bytes([channel]) + data)
-
-
-def _detect_lost_client(request: web.Request) -> None:
-    """Lets the kernel probe the connection, which may be idle for hours."""
-    connection = request.get_extra_info("socket")
-    if connection.family in (socket.AF_INET, socket.AF_INET6):
-        for option, value in _KEEPALIVE:
-            connection.setsockopt(socket.IPPROTO_TCP, option, value)
-
-
-async def _until_disconnected(request: web.Request) -> None:
-    """
-    Returns when the client has closed the connection.
-
-    The connection is not read while the command does not read its input, so aiohttp would not notice it.
-    """
-    poll = select.poll()
-    poll.register(request.get_extra_info("socket").fileno(), select.POLLRDHUP)
-    while not poll.poll(0):  # noqa: ASYNC110 - no event: asyncio does not watch for the end of what it does not read
-        await asyncio.sleep(_CHECK_SECONDS)
 
 
 def _resize(session: ExecSession, data: bytes) -> None:

@@ -1,24 +1,20 @@
 """``pods/exec``: a command in a running container, with its streams in one WebSocket."""
 
-import logging
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
-from aiohttp import hdrs, web
+from aiohttp import web
 from multidict import MultiMapping
 
 from launcher.api.http.query import flag
 from launcher.api.resources.exec_channels import PROTOCOLS, ExecChannels
 from launcher.api.resources.pod_logs import container_of, container_status
+from launcher.api.resources.pod_session import check_upgrade, logged_session
 from launcher.core.errors import BadRequest, Conflict
 from launcher.core.json_access import as_object
 from launcher.core.pods.exec_session import ExecSession, OutputStream, PodExecOptions
 from launcher.store.interface import PODS, Object, Store
-
-log = logging.getLogger(__name__)
-# The start and the end of each session are logged for audits, without --verbose too.
-log.setLevel(logging.INFO)
 
 _NO_SPDY = (
     "SPDY is not supported in local mode: use a client with WebSockets, such as kubectl 1.31 or newer (1.29 and 1.30 "
@@ -72,16 +68,10 @@ async def serve_session(
     clock: Callable[[], float],
 ) -> web.StreamResponse:
     """Serves a session until its end. Logs the start and the end with *logged*. Raises BadRequest."""
-    _check_upgrade(request)
+    check_upgrade(request, PROTOCOLS, _NO_SPDY)
     channels = ExecChannels(outputs)
-    fields = {**logged, "client": request.remote or "unix"}
-    log.info("session started", extra=fields)
-    started = clock()
-    try:
+    with logged_session(request, logged, clock, lambda: channels.result):
         return await channels.run(request, open_session)
-    finally:
-        seconds = round(clock() - started, 3)
-        log.info("session ended", extra=fields | {"result": channels.result, "seconds": seconds})
 
 
 def parse_exec_query(query: MultiMapping[str]) -> PodExecOptions:
@@ -112,15 +102,3 @@ def running_container(pod: Object, requested: str) -> str:
         reason = waiting.get("reason") or "ContainerCreating"
         raise Conflict(f'container "{container}" in pod "{pod["metadata"]["name"]}" is not running: {reason}')
     return container
-
-
-def _check_upgrade(request: web.Request) -> None:
-    """Raises BadRequest unless the client opens a WebSocket with one of the channel protocols."""
-    upgrade = request.headers.get(hdrs.UPGRADE, "").lower()
-    if upgrade.startswith("spdy/"):
-        raise BadRequest(_NO_SPDY)
-    if upgrade != "websocket" or request.method != "GET":
-        raise BadRequest("Upgrade request required")
-    offered = request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(",")
-    if not {each.strip() for each in offered} & set(PROTOCOLS):
-        raise BadRequest(f"Sec-WebSocket-Protocol must be one of: {', '.join(PROTOCOLS)}")

@@ -150,8 +150,7 @@ UNSUPPORTED_SUBRESOURCES: Mapping[str, str] = {
     "binding": "pods are scheduled by the launcher; set spec.nodeName to choose the node of a pod",
     "ephemeralcontainers": "containers are processes of this machine; run commands in them with kubectl exec",
     "eviction": "there are no disruption budgets; delete the pod",
-    "portforward": "containers listen on this machine; connect to the port at the IP in the pod's status",
-    "proxy": "containers listen on this machine; connect to the port at the IP in the pod's status",
+    "proxy": "use kubectl port-forward, or connect to the port at the IP in the pod's status",
     "resize": "the resources of a running container cannot be changed; create a new pod",
 }
 

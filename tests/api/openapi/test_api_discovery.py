@@ -61,7 +61,13 @@ async def test_check_001_the_core_group_has_aggregated_discovery(client: Client)
     (version,) = item["versions"]
     assert named(version["resources"], "resource", "nodes")["scope"] == "Cluster"
     pods = named(version["resources"], "resource", "pods")
-    assert {sub["subresource"] for sub in pods["subresources"]} == {"attach", "exec", "log", "status"}
+    assert {sub["subresource"] for sub in pods["subresources"]} == {
+        "attach",
+        "exec",
+        "log",
+        "portforward",
+        "status",
+    }
 
 
 @pytest.mark.parametrize(
@@ -145,7 +151,7 @@ async def test_check_002_the_core_group_has_plain_discovery(client: Client) -> N
     assert reported["groupVersion"] == "v1"
     names = {entry["name"] for entry in reported["resources"]}
     kinds = {"configmaps", "events", "namespaces", "nodes", "pods", "secrets", "services"}
-    assert names == kinds | {"pods/attach", "pods/exec", "pods/log", "pods/status"}
+    assert names == kinds | {"pods/attach", "pods/exec", "pods/log", "pods/portforward", "pods/status"}
 
 
 @pytest.mark.parametrize("path", ["/apis/other.example", f"{GROUP}/v2", "/apis/other.example/v1"])

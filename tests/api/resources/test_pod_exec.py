@@ -246,7 +246,7 @@ async def test_the_start_and_the_end_of_each_session_are_logged(
         await client.end()
 
     def lines() -> list[logging.LogRecord]:
-        return [record for record in caplog.records if record.name.endswith("pod_exec")]
+        return [record for record in caplog.records if record.name.endswith("pod_session")]
 
     await eventually(lambda: len(lines()) == 2, "both lines are logged")
     assert logging.getLogger().getEffectiveLevel() == logging.WARNING

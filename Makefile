@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 test test-slow test-cluster test-node test-browser simulate fuzz: export PYTHONDONTWRITEBYTECODE :=
 test test-slow test-cluster test-node test-browser simulate fuzz: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/bytecode
 
-.PHONY: run test test-cluster test-node test-browser test-slow test-all check format simulate fuzz bench bench-cluster schema texts docs picture lock clean help
+.PHONY: run test test-cluster test-node test-browser test-slow test-all check format simulate fuzz bench bench-cluster schema texts docs picture screenshots lock clean help
 
 ##@ Use
 run: $(VENV)/.runtime  ## Serve on 127.0.0.1:8080 until Ctrl-C.
@@ -80,6 +80,9 @@ docs: $(VENV)/.dev  ## Regenerate the reference pages of docs/.
 
 picture: $(VENV)/.dev  ## Record docs/images/terminal.svg again, after changes to the output of launcher run.
 	$(BIN)/python -m docs.generate.terminal
+
+screenshots: $(VENV)/.dev  ## Take the pictures of docs/dashboard.md again, after changes to the dashboard. Needs chromium.
+	$(BIN)/python -m tests.browser.screenshots
 
 texts: $(VENV)/.dev  ## Regenerate tests/texts.md, the table of all user-visible texts.
 	$(BIN)/python -m tests.texts

@@ -37,7 +37,7 @@ class FrameworkPage {
   build(namespace, name) {
     this.badge = h("span", { class: "head-badge" });
     this.actions = h("div", { class: "end" });
-    this.facts = h("dl", { class: "facts" });
+    this.facts = h("dl", { class: "fact-list" });
     this.message = h("p", { class: "head-message text" });
     this.findings = h("div", { class: "card-body findings" }, h("p", { class: "muted" }, "Loading…"));
     this.why = h("section", { class: "card", "aria-labelledby": "why-title", tabindex: "-1" },

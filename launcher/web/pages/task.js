@@ -36,7 +36,7 @@ class TaskPage {
     this.badge = h("span", { class: "head-badge" });
     this.logs = h("div", { class: "end" });
     this.message = h("p", { class: "head-message text" });
-    this.facts = h("dl", { class: "facts" });
+    this.facts = h("dl", { class: "fact-list" });
     this.findings = h("div", { class: "card-body findings" }, h("p", { class: "muted" }, "Loading…"));
     this.podCard = h("div", { class: "card-body" });
     this.attempts = pagedTable({ caption: "Attempts", noun: "attempt", columns: this.attemptColumns() });
@@ -138,7 +138,7 @@ class TaskPage {
       ["Phase", pod.status?.phase ?? "Pending"], ["IP", pod.status?.podIP ?? "–"], ["Node", pod.spec?.nodeName ?? "–"], ["UID", pod.metadata.uid],
     ];
     replace(this.podCard,
-      h("dl", { class: "facts" }, facts.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", { class: "text" }, value)))),
+      h("dl", { class: "fact-list" }, facts.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", { class: "text" }, value)))),
       statuses.length ? h("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Containers" }, h("table", {},
         h("thead", {}, h("tr", {}, ["Container", "State", "Restarts", "Image"].map((text) => h("th", { scope: "col", class: text === "Restarts" ? "number" : "" }, text)))),
         h("tbody", {}, statuses.map((each) => h("tr", {}, h("td", {}, each.name), h("td", {}, h("span", { class: "text wrap" }, containerState(each.state ?? {}))), h("td", { class: "number" }, each.restartCount ?? 0), h("td", {}, h("span", { class: "text wrap" }, each.image ?? ""))))))) : null,

@@ -64,7 +64,7 @@ function tasksTab(panel, page) {
     const focused = document.activeElement?.dataset.kind;
     const kinds = Object.keys(KINDS).filter((each) => counts.get(each));
     replace(legend, kinds.map((each) => h("button", {
-      type: "button", class: ["chip", `chip-${each}`], "aria-pressed": String(kind() === each), data: { kind: each },
+      type: "button", class: "state-chip", "aria-pressed": String(kind() === each), data: { kind: each },
       on: { click: () => choose({ kind: kind() === each ? "" : each }) },
     }, h("span", { class: ["swatch", `fill-${each}`], "aria-hidden": "true" }, KINDS[each].sign), `${KINDS[each].label} `, h("strong", {}, counts.get(each).toLocaleString()))));
     if (focused && legend.isConnected) legend.querySelector(`[data-kind="${focused}"]`)?.focus();

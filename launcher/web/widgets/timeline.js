@@ -151,11 +151,18 @@ export function timeline({ onOpen, signal }) {
             context.fillText(KINDS[part.kind].sign, begin + 4, y + LANE / 2 + 0.5);
           }
         }
-        if (part.retry) {
-          context.fillStyle = colour("retrying");
-          context.font = "600 12px system-ui, sans-serif";
-          context.fillText("↻", x(part.to) - 4, y + LANE / 2);
-        }
+      }
+      for (const part of parts.filter((each) => each.retry)) {
+        // Above the bars of both attempts.
+        context.fillStyle = surface;
+        context.beginPath();
+        context.arc(x(part.to), y + LANE / 2, 8, 0, 2 * Math.PI);
+        context.fill();
+        context.fillStyle = colour("retrying");
+        context.font = "600 13px system-ui, sans-serif";
+        context.textAlign = "center";
+        context.fillText("↻", x(part.to), y + LANE / 2 + 0.5);
+        context.textAlign = "start";
       }
       context.restore();
     }

@@ -65,6 +65,18 @@ def test_new_lines_are_followed(dashboard: DashboardTab, server: Server, tmp_pat
     expect(lines(dashboard)).to_have_text(["one", "two"])
 
 
+def test_the_logs_of_a_framework_are_shown_when_it_starts(dashboard: DashboardTab, server: Server) -> None:
+    suspended = framework("suspended", "echo started; sleep 600")
+    suspended["spec"]["executionType"] = "Create"
+    server.post(FRAMEWORKS, suspended)
+    dashboard.open("logs/default/suspended")
+    expect(dashboard.page.get_by_text("worker-0: There is no such pod yet.")).to_be_visible()
+
+    server.patch(f"{FRAMEWORKS}/suspended", {"spec": {"executionType": "Start"}})
+
+    expect(lines(dashboard)).to_have_text(["started"])
+
+
 def test_the_log_of_a_retried_task_continues_and_its_attempts_can_be_selected(
     dashboard: DashboardTab, server: Server
 ) -> None:

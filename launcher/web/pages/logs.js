@@ -4,7 +4,7 @@ import { corePath, frameworksPath, get, getText } from "../api.js";
 import { announce, button, h, replace, setText, throttled } from "../dom.js";
 import { counted } from "../format.js";
 import { shortcut } from "../keyboard.js";
-import { setConnection } from "../live.js";
+import { setConnection, sleep, visible } from "../live.js";
 import { LogBuffer, MAX_LINES, matches } from "../logs/buffer.js";
 import { LogStream } from "../logs/stream.js";
 import { LogView } from "../logs/view.js";
@@ -18,6 +18,8 @@ const MAX_CHOICES = 60;
 const UPDATE_MS = 60;
 const SEARCH_MS = 200;
 const COUNT_MS = 500;
+/** A Framework without tasks is read this often. */
+const POLL_MS = 2_000;
 const MAX_DOWNLOAD_BYTES = 256 * 1024 * 1024;
 
 export const title = ({ name }) => `Logs of ${name}`;
@@ -31,9 +33,7 @@ class LogPage {
   constructor(root, page, framework) {
     this.page = page;
     this.signal = page.signal;
-    this.tasks = tasksOf(framework.status?.attemptStatus);
-    this.roles = framework.spec?.taskRoles ?? [];
-    this.frameworkAttempt = (framework.status?.attemptStatus?.id ?? 0) + 1;
+    this.read(framework);
     const { query } = page;
     this.selected = this.initialTasks(query.getAll("task"));
     this.attempt = query.get("attempt");
@@ -55,6 +55,7 @@ class LogPage {
   start() {
     this.signal.addEventListener("abort", () => this.closePanes());
     this.open();
+    if (!this.tasks.length) this.waitForTasks();
     const add = (key, text, action) => shortcut(key, text, action, this.signal);
     add("/", "Search in the logs", () => this.search.focus());
     add("f", "Follow new lines, or stop", () => this.setFollow(!this.isFollowing()));
@@ -62,6 +63,27 @@ class LogPage {
     add("t", "Show times", () => this.toggle("times", !this.options.times));
     add("n", "Next match", () => this.step(1));
     add("N", "Previous match", () => this.step(-1));
+  }
+
+  read(framework) {
+    this.tasks = tasksOf(framework.status?.attemptStatus);
+    this.roles = framework.spec?.taskRoles ?? [];
+    this.frameworkAttempt = (framework.status?.attemptStatus?.id ?? 0) + 1;
+  }
+
+  /** Opens the logs of a Framework as soon as it has tasks. */
+  async waitForTasks() {
+    const { namespace, name } = this.page.params;
+    while (!this.tasks.length) {
+      await sleep(POLL_MS, this.signal);
+      await visible(this.signal);
+      if (this.signal.aborted) return;
+      const framework = await get(frameworksPath(namespace, name), { signal: this.signal }).catch(() => null);
+      if (framework) this.read(framework);
+    }
+    this.selected = this.initialTasks(this.page.query.getAll("task"));
+    this.drawPicker();
+    this.changed({});
   }
 
   // The parts of the page.

@@ -138,6 +138,13 @@ API_RESOURCES: tuple[ApiResource, ...] = (
     ApiResource(NAMESPACES, "namespace", ("ns",), verbs=("create", "delete", *_READ, "patch", "update")),
 )
 
+METRICS_NODES = ResourceKind("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
+METRICS_PODS = ResourceKind("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
+#: Computed from pods and nodes, and not stored.
+METRICS_RESOURCES = tuple(
+    ApiResource(kind, "", verbs=("get", "list")) for kind in (METRICS_NODES, METRICS_PODS)
+)
+
 #: The API resources in the version in which they are stored.
 STORED_API_RESOURCES: tuple[ApiResource, ...] = tuple(
     resource for resource in API_RESOURCES if resource.stored_as is None

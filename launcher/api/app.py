@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from launcher.api.api_resources import API_RESOURCES, STORED_API_RESOURCES
+from launcher.api.api_resources import API_RESOURCES, METRICS_RESOURCES, STORED_API_RESOURCES
 from launcher.api.http.server import DashboardRoutes, RouteProvider
 from launcher.api.launcher_state import LauncherStateReader
 from launcher.api.middleware.access_guard import AccessGuard
@@ -44,6 +44,7 @@ from launcher.api.resources.resource_handler import (
     ResourceVerbs,
     unsupported_subresource,
 )
+from launcher.api.resources.resource_metrics import ReadUsage, ResourceMetricsHandler
 from launcher.api.resources.scale import FrameworkScale, Scale, ScaleHandler
 from launcher.api.resources.watch import WatchHandler
 from launcher.api.resources.writes import WriteHandler
@@ -67,6 +68,7 @@ class ApiDependencies:
     logs: PodLogReader
     exec_sessions: ExecSessions
     connect_to_pod: ConnectToPod
+    read_usage: ReadUsage
     guard: AccessGuard
     limits: RequestLimits
     policy: AdmissionPolicy
@@ -123,7 +125,11 @@ def _empty_app(dependencies: ApiDependencies) -> web.Application:
 
 def _add_system_endpoints(app: web.Application, dependencies: ApiDependencies) -> None:
     """Adds health, version, discovery, OpenAPI and reviews."""
-    health, discovery, reviews = dependencies.health, ApiDiscovery(API_RESOURCES), Reviews()
+    health, discovery, reviews = (
+        dependencies.health,
+        ApiDiscovery((*API_RESOURCES, *METRICS_RESOURCES)),
+        Reviews(),
+    )
     documents = OpenApi(API_RESOURCES, dependencies.clock)
     get, post = app.router.add_get, app.router.add_post
     if dependencies.dashboard is not None:
@@ -138,6 +144,7 @@ def _add_system_endpoints(app: web.Application, dependencies: ApiDependencies) -
     get("/apis{slash:/?}", discovery.apis)
     get("/apis/{group}{slash:/?}", discovery.group)
     get("/apis/{group}/{version}{slash:/?}", discovery.group_version)
+    ResourceMetricsHandler(dependencies.store, dependencies.read_usage).add_to(app)
     get("/openapi/v2", documents.v2)
     get("/openapi/v3", documents.v3)
     get("/openapi/v3/{path:.+}", documents.v3_document)

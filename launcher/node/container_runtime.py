@@ -144,6 +144,15 @@ class ContainerRun:
     oom_kills: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ResourceUsage:
+    """What a run has used."""
+
+    #: CPU time since its start.
+    cpu_seconds: float
+    memory_bytes: int
+
+
 class Runtime(Protocol):
     """Starts and ends runs. Every method may raise Unavailable: the same call may succeed later."""
 
@@ -182,6 +191,10 @@ class Runtime(Protocol):
 
     async def open_exec(self, run: RunId, options: PodExecOptions) -> ExecSession:
         """Starts a command in a running container, and returns its session, which the caller closes."""
+        ...
+
+    async def usage(self) -> Mapping[RunId, ResourceUsage]:
+        """What each running run has used."""
         ...
 
     async def remove(self, run: RunId) -> None:

@@ -34,6 +34,7 @@ from launcher.node.agent.device_manager import DeviceManager
 from launcher.node.agent.hosts_files import HostsFileManager
 from launcher.node.agent.pod_ports import PodPorts
 from launcher.node.agent.termination_messages import TerminationMessages
+from launcher.node.agent.usage_monitor import UsageMonitor
 from launcher.node.container_runtime import Runtime
 from launcher.node.gang_hook import LocalGangHook
 from launcher.node.garbage_collector.garbage_collector import GarbageCollector
@@ -214,6 +215,7 @@ class _Components:
         self.logs = ContainerLogs(settings.data / "logs")
         self.exec_sessions = ContainerExec(runtime)
         self.pod_ports = PodPorts(network)
+        self.usage = UsageMonitor(runtime, _CLOCK)
         self.rendezvous = _rendezvous_parts(settings, url, store)
         agent_events = EventRecorder(store, _CLOCK, "launcher-agent")
         log_budget = LogBudget(store, settings.data / "logs", settings.log_budgets, agent_events)
@@ -342,6 +344,7 @@ class _Server:
             logs=components.logs,
             exec_sessions=components.exec_sessions,
             connect_to_pod=components.pod_ports.connect,
+            read_usage=components.usage.read,
             guard=self.guard,
             limits=limits,
             policy=self.settings.policy,

@@ -19,6 +19,7 @@ from launcher.api.system_endpoints import Health
 from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.node.agent.container_exec import ContainerExec
 from launcher.node.agent.pod_ports import PodPorts
+from launcher.node.agent.usage_monitor import UsageMonitor
 from launcher.node.network.pod_network import SharedPodNetwork
 from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.embedded.memory_store import MemoryStore
@@ -66,6 +67,7 @@ def api_dependencies(store: EmbeddedStore, **others: Any) -> ApiDependencies:
         "store": store,
         "logs": InMemoryLogs(),
         "exec_sessions": ContainerExec(FakeRuntime(time.time)),
+        "read_usage": UsageMonitor(FakeRuntime(time.time), time.time).read,
         "connect_to_pod": PodPorts(SharedPodNetwork()).connect,
         "guard": AccessGuard(LOOPBACK),
         "limits": RequestLimits(),

@@ -7,7 +7,14 @@ from dataclasses import replace
 
 from launcher.core.errors import Unavailable
 from launcher.core.pods.exec_session import OutputStream, PodExecOptions
-from launcher.node.container_runtime import ContainerConfig, ContainerRun, ExitStatus, RunId, StartFailed
+from launcher.node.container_runtime import (
+    ContainerConfig,
+    ContainerRun,
+    ExitStatus,
+    ResourceUsage,
+    RunId,
+    StartFailed,
+)
 
 #: Longer than any test.
 _NEVER_ENDS = 1e9
@@ -32,6 +39,8 @@ class FakeRuntime:
         #: The exit code and output of executed commands.
         self.command_results: dict[str, tuple[int, bytes]] = {}
         self.unsupported: list[str] = []
+        #: What runs have used.
+        self.used: dict[RunId, ResourceUsage] = {}
         #: Seconds between SIGKILL and the exit.
         self.kill_seconds = 0.0
         #: The number of next calls that fail.
@@ -96,6 +105,10 @@ class FakeRuntime:
         return FakeExecSession(
             asyncio.create_task(self.execute(run, options.command, timeout_seconds=_NEVER_ENDS))
         )
+
+    async def usage(self) -> Mapping[RunId, ResourceUsage]:
+        self._fail_if_requested()
+        return {run.id: self.used[run.id] for run in self._runs.values() if run.id in self.used}
 
     async def remove(self, run: RunId) -> None:
         self._fail_if_requested()

@@ -17,14 +17,17 @@ from launcher.node.container_runtime import (
     ContainerRun,
     ExitStatus,
     Mount,
+    ResourceUsage,
     RunId,
     StartFailed,
 )
 from launcher.node.runtime.exec_session import ProcessExecSession
 from launcher.node.runtime.shim_client import SHIM_EXITED, Json, ShimConnection, start_shim
+from launcher.node.runtime.usage import ProcessTree, usage_of
 from launcher.node.sandbox import planner
 from launcher.node.sandbox.filesystem import Machine
 from launcher.node.sandbox.mount_steps import bubblewrap_arguments, to_wire
+from launcher.node.shim import run_records
 from launcher.node.shim.bubblewrap import BubblewrapIsolation
 from launcher.node.shim.isolation import PlainIsolation, UnshareIsolation
 from launcher.node.shim.release import release
@@ -165,6 +168,19 @@ class ProcessRuntime:
 
     async def open_exec(self, run: RunId, options: PodExecOptions) -> ProcessExecSession:
         return await ProcessExecSession.open(self._data, run, options)
+
+    async def usage(self) -> Mapping[RunId, ResourceUsage]:
+        running = [run.id for run in self._runs.values() if run.ended is None]
+        return await asyncio.to_thread(self._read_usage, running)
+
+    def _read_usage(self, runs: Sequence[RunId]) -> Mapping[RunId, ResourceUsage]:
+        processes = ProcessTree()
+        records = ((run, run_records.read(f"{self._data}/runs/{run}", run_records.RECORD)) for run in runs)
+        return {
+            run: usage_of(record["pid"], record["cgroups"], processes)
+            for run, record in records
+            if record is not None
+        }
 
     async def remove(self, run: RunId) -> None:
         response = await self._request("forget", run=run)

@@ -25,6 +25,7 @@ COMMANDS = (
     ("attempts", "attempts", "list the attempts of a Framework and its tasks, and the retries left"),
     ("logs", "logs", "print the logs of a Framework's tasks"),
     ("exec", "exec", "run a command in a running task, with a terminal or without"),
+    ("top", "top", "show what Frameworks and their tasks use: CPU, memory and GPUs"),
     ("events", "events", "list the events of a Framework and its pods, or of a namespace"),
     ("wait", "wait", "wait for a condition of a Framework"),
     ("stop", "lifecycle", "stop a Framework for good, keeping its status and logs"),

@@ -29,6 +29,7 @@ class ApiPath(NamedTuple):
 FRAMEWORKS = ApiPath("/apis/launcher.microsoft.com/v1", "frameworks")
 FRAMEWORK_ATTEMPTS = ApiPath(FRAMEWORKS.prefix, "frameworkattempts")
 PODS = ApiPath("/api/v1", "pods")
+POD_METRICS = ApiPath("/apis/metrics.k8s.io/v1beta1", "pods")
 EVENTS = ApiPath("/api/v1", "events")
 NODES = ApiPath("/api/v1", "nodes")
 SERVICES = ApiPath("/api/v1", "services")

@@ -29,6 +29,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 #: Fixtures that return programs built with Go: their tests belong to `make test-cluster`.
 _BUILT_PROGRAMS = {"programs", "helm", "informer_program"}
 _REAL_NODES = Path(__file__).parent / "realnodes"
+_ML = Path(__file__).parent / "ml"
 #: The fixture that starts chromium: its tests belong to `make test-browser`.
 _BROWSER = "chromium"
 
@@ -44,6 +45,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_REAL_NODES):
             item.add_marker(pytest.mark.node)
+        elif item.path.is_relative_to(_ML):
+            item.add_marker(pytest.mark.ml)
         elif _BROWSER in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
         elif not _BUILT_PROGRAMS.isdisjoint(getattr(item, "fixturenames", ())):

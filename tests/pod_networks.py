@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from pyroute2.nftables.main import NFTables
 
+from launcher.node.network.bridge import Bridge
 from launcher.node.network.namespaces import NAMESPACES_DIRECTORY
 from launcher.node.network.networks import network_id_of
+from tests.eventually import until
 
 #: Set where the tests must not be skipped.
 REQUIRED = "REQUIRE_POD_NETWORK"
@@ -56,6 +58,18 @@ def left_behind(data: Path) -> list[str]:
         *map(str, NAMESPACES_DIRECTORY.glob("*")),
     ]
     return [line for line in lines if network_id in line]
+
+
+def bridge_of(data: Path) -> Bridge:
+    network_id = network_id_of(data)
+    return Bridge(network_id, NAMESPACES_DIRECTORY / network_id)
+
+
+def remove_network(data: Path) -> None:
+    """Removes the network of a killed launcher, as the next one would."""
+    until(lambda: not bridge_of(data).is_in_use(), "the containers have ended")
+    bridge_of(data).remove()
+    (NAMESPACES_DIRECTORY / f"{network_id_of(data)}.lock").unlink(missing_ok=True)
 
 
 def _tables() -> list[str]:

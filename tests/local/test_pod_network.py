@@ -13,8 +13,6 @@ import aiohttp
 import pytest
 
 from launcher.converters.kubeflow.tfjob import convert
-from launcher.node.network.bridge import Bridge
-from launcher.node.network.namespaces import NAMESPACES_DIRECTORY
 from launcher.node.network.networks import network_id_of
 from tests.api.resources.spdy_client import SpdyClient
 from tests.builders import Json, a_framework, a_role
@@ -23,7 +21,7 @@ from tests.eventually import TIMEOUT_SECONDS, until
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, PODS, Server, ended
 from tests.local.test_names import ended_with, wait_for_output
-from tests.pod_networks import left_behind, require_isolation
+from tests.pod_networks import bridge_of, left_behind, remove_network, require_isolation
 
 #: Binds the port that every replica of a TFJob binds, and calls the same port of all replicas by their names.
 REPLICA = """
@@ -65,15 +63,7 @@ def isolated(serve: Serve, tmp_path: Path) -> Iterator[Server]:
     server = serve("--pod-network", "isolated")
     yield server
     server.end()
-    # A killed launcher leaves its network to the next one.
-    until(lambda: not bridge_of(server).is_in_use(), "the containers have ended")
-    bridge_of(server).remove()
-    (NAMESPACES_DIRECTORY / f"{network_id_of(server.data)}.lock").unlink(missing_ok=True)
-
-
-def bridge_of(server: Server) -> Bridge:
-    network_id = network_id_of(server.data)
-    return Bridge(network_id, NAMESPACES_DIRECTORY / network_id)
+    remove_network(server.data)
 
 
 def a_pod(server: Server, script: str, **spec: Any) -> Json:
@@ -278,7 +268,7 @@ def test_the_network_of_a_launcher_that_never_returns_is_removed_by_another_one(
     start_and_stop(serve)
     with_pods = left_behind(isolated.data)
     kill(*isolated.shims(), *isolated.inside())
-    until(lambda: not bridge_of(isolated).is_in_use(), "the containers have ended")
+    until(lambda: not bridge_of(isolated.data).is_in_use(), "the containers have ended")
     start_and_stop(serve)
 
     assert with_pods

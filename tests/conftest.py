@@ -13,7 +13,7 @@ from tests.cluster.build import Kit, programs_of
 from tests.cluster.versions import chosen
 
 #: `pytester` is for the tests of our own plugin.
-pytest_plugins = ("tests.launcher_report", "pytester")
+pytest_plugins = ("tests.launcher_report", "tests.engine.fixtures", "pytester")
 
 # A shell that runs tests in the background has these ignored, and whatever a test starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -13,8 +13,13 @@ DEFERRED = {
     "core/validation/schema.py": {"launcher.core.validation.schema_explainer"},
     # kubernetes_asyncio, to read a kubeconfig.
     "wiring/kubernetes.py": {"launcher.store.kubernetes.kubeconfig"},
-    # pyroute2, for isolated pods.
-    "wiring/local.py": {"launcher.node.network.networks"},
+    # pyroute2 for isolated pods, and aiodocker for --runtime docker.
+    "wiring/local.py": {
+        "launcher.node.network.networks",
+        "launcher.node.runtime.docker_engine",
+        "launcher.node.runtime.docker_images",
+        "launcher.node.runtime.docker_runtime",
+    },
     # obstore, for the log archive.
     "wiring/log_archive.py": {"launcher.log_archive.object_store"},
 }

@@ -24,7 +24,7 @@ from launcher.cli.progress_display import ProgressDisplay, make_display
 from launcher.core.errors import InvalidObject, NotFound, RequestError, Unavailable
 from launcher.core.pods.observed_pod import has_terminated
 from launcher.core.timestamps import age
-from launcher.settings.local import Settings
+from launcher.settings.local import DOCKER, Settings
 from launcher.wiring.local import local_launcher
 
 Json = dict[str, Any]
@@ -47,11 +47,15 @@ async def _run_frameworks(settings: Settings, documents: Sequence[ManifestFile])
         connected(ServerConfig(launcher.url, token=launcher.token)) as api,
     ):
         frameworks = [await _create(api, document) for document in documents]
-        unused = sorted({image for each in frameworks for image in _images(each)} - settings.images.keys())
+        unused = (
+            []
+            if settings.runtime == DOCKER
+            else sorted({image for each in frameworks for image in _images(each)} - settings.images.keys())
+        )
         if unused:
             print_error(
-                "Images are not pulled: containers use the files of this machine. To overlay a directory: "
-                f"--image {unused[0]}=DIR"
+                "Images are not pulled: containers use the files of this machine. To use images: --runtime docker; to "
+                f"overlay a directory: --image {unused[0]}=DIR"
             )
         runs = [
             _LocalRun(

@@ -1,12 +1,12 @@
 """
-The container runtime interface that the node agent uses.
+The container runtime interface that the node agent uses, after the CRI's RuntimeService and ImageService.
 
 A run is one start of one container; a restart is another run. The caller chooses the run's id, and the runtime retains
 a run under its id until it is removed, even if the launcher restarts. So a caller that does not know whether an earlier
 call succeeded repeats it.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NewType, Protocol, Self
@@ -19,11 +19,23 @@ RunId = NewType("RunId", str)
 
 
 class StartFailed(LauncherError):
-    """The container cannot be started with its configuration; *reason* is one of the kubelet's CamelCase reasons."""
+    """
+    The container cannot be started with its configuration; *reason* is one of the kubelet's CamelCase reasons.
 
-    def __init__(self, reason: str, message: str) -> None:
+    The same start may be tried again after *retry_seconds*.
+    """
+
+    def __init__(self, reason: str, message: str, retry_seconds: float = 10.0) -> None:
         super().__init__(message)
-        self.reason = reason
+        self.reason, self.retry_seconds = reason, retry_seconds
+
+
+class ImageFailed(StartFailed):
+    """The image of the container cannot be used, or not yet."""
+
+
+class ImagePullFailed(LauncherError):
+    """The image cannot be pulled; the message is that of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +79,18 @@ class ContainerConfig:
     """One run of a container, ready to be started: all references are resolved."""
 
     id: RunId
+    #: The id of an image of the engine, or the name of one that is a directory of this machine.
     image: str
-    #: Not empty; the first is searched for in the PATH of *environment*, inside the container.
-    argv: Sequence[str]
+    #: The first is searched for in the PATH of *environment*, inside the container. Empty for that of the image.
+    command: Sequence[str]
     environment: Mapping[str, str]
     #: The log file; ``launcher.node.logs.container_logs`` defines its path.
     log: Path
     #: Logs of the same group share a budget: those of one Framework, or of one pod without a Framework.
     log_group: str = ""
-    #: The working directory inside the container.
+    #: Follow the command; empty for those of the image if it has no command either.
+    args: Sequence[str] = ()
+    #: The working directory inside the container; empty for that of the image.
     directory: str = "/"
     mounts: Sequence[Mount] = ()
     user: int | None = None
@@ -90,6 +105,13 @@ class ContainerConfig:
     network: Path | None = None
     #: The kernel's oom_score_adj, up to 1000 (killed first); None for that of the launcher.
     oom_score: int | None = None
+    #: The indexes of the GPUs that were allocated to the container.
+    gpus: Sequence[str] = ()
+
+    @property
+    def argv(self) -> Sequence[str]:
+        """The command and its arguments."""
+        return (*self.command, *self.args)
 
 
 #: Reasons of an exit, those of container engines and of the kubelet.
@@ -156,6 +178,10 @@ class ResourceUsage:
 class Runtime(Protocol):
     """Starts and ends runs. Every method may raise Unavailable: the same call may succeed later."""
 
+    def container_id(self, run: RunId) -> str:
+        """The run in the status of its pod: the runtime and the id or name of the container in it."""
+        ...
+
     async def start(self, config: ContainerConfig) -> ContainerRun:
         """
         Start the run, unless it exists, and return it.
@@ -177,7 +203,11 @@ class Runtime(Protocol):
         ...
 
     async def signal(self, run: RunId, number: int) -> None:
-        """Sends the signal to every process of the run; SIGKILL ends them all. Does nothing if the run has ended."""
+        """
+        Send the signal to the run; SIGKILL ends all of its processes. Does nothing if the run has ended.
+
+        Other signals are received by its first process or, if it has no process namespace, by all of them.
+        """
         ...
 
     async def execute(self, run: RunId, argv: Sequence[str], *, timeout_seconds: float) -> tuple[int, bytes]:
@@ -203,4 +233,41 @@ class Runtime(Protocol):
 
     def unsupported_features(self, config: ContainerConfig) -> Sequence[str]:
         """Features of *config* that this machine does not support, one sentence each."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ImageStatus:
+    """An image that exists on this machine."""
+
+    id: str
+    #: The user of its containers: empty, a name or a number, each also with a group after a colon.
+    user: str = ""
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryCredentials:
+    """The credentials for one image registry: a user with a password, or an identity token."""
+
+    username: str = ""
+    password: str = ""
+    identity_token: str = ""
+
+
+#: Called with the bytes of a pull that have been received, and those of all layers that are known.
+PullProgress = Callable[[int, int], None]
+
+
+class ImageService(Protocol):
+    """The images of the container runtime. Every method may raise Unavailable: the same call may succeed later."""
+
+    async def image_status(self, image: str) -> ImageStatus | None:
+        """The image of that name; None if this machine does not have it."""
+        ...
+
+    async def pull_image(
+        self, image: str, credentials: RegistryCredentials | None, on_progress: PullProgress
+    ) -> None:
+        """Pulls the image. Raises ImagePullFailed."""
         ...

@@ -26,6 +26,7 @@ LOCAL_ONLY = (
     "image",
     "nfs",
     "claim",
+    "runtime",
     "workdir",
     "pod-network",
     "log-budget",

@@ -25,6 +25,7 @@ SINGLE = (
     "kubeconfig",
     "context",
     "discovery-url",
+    "runtime",
     "workdir",
     "pod-network",
     "log-budget",

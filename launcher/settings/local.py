@@ -36,10 +36,28 @@ from launcher.settings.values import (
 
 #: A smaller budget would be less than one log file of a container.
 MIN_LOG_BUDGET_BYTES = 1024 * 1024
+#: Container runtimes: processes with this machine's files, or images by a container engine.
+PROCESS, DOCKER = RUNTIMES = ("process", "docker")
+#: Settings of the process runtime only: with another one, images have files and working directories.
+_PROCESS_ONLY = ("image", "workdir")
+_NEEDS_PROCESS = (
+    "requires --runtime process; with docker, images have their own files and working directories"
+)
 #: Settings of Kubernetes mode only.
 KUBERNETES_ONLY = ("tls-secret", "client-ca", "kubeconfig", "context")
 #: Those of the log archive, which local mode does not need.
 LOG_ARCHIVE = ("log-archive", "log-archive-tail", "log-archive-timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """The container engine of the runtime docker, and the user's credentials for registries."""
+
+    #: The URL of its API; empty for that of the first one found at *sockets*.
+    url: str = ""
+    sockets: tuple[str, ...] = ()
+    #: Files in the format of Docker's config.json.
+    credentials: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +68,8 @@ class Settings:
     port: int
     data: Path
     nodes: tuple[NodeSpec, ...]
+    runtime: str = PROCESS
+    engine: EngineSettings = field(default_factory=EngineSettings)
     #: Directories mounted over the root file system, by image.
     images: Mapping[str, Path] = field(default_factory=dict)
     #: The entrypoints of these images.
@@ -121,6 +141,7 @@ def settings_from(flags: Mapping[str, Any], environment: Mapping[str, str]) -> S
         raise InvalidSetting(reason)
     data_path = sources.one("data")
     data = absolute_path(sources.source("data"), data_path) if data_path else default_data(environment)
+    runtime = _runtime(sources)
     workdir = parse_directory(sources.source("workdir"), sources.one("workdir") or "/")
     images, entrypoints = parse_images(sources.source("image"), sources.several("image"))
     return Settings(
@@ -128,6 +149,8 @@ def settings_from(flags: Mapping[str, Any], environment: Mapping[str, str]) -> S
         port=port,
         data=Path(os.path.realpath(data)),
         nodes=parse_node_specs(sources.source("node"), sources.several("node")),
+        runtime=runtime,
+        engine=engine_settings(environment),
         images=images,
         entrypoints=entrypoints,
         nfs=parse_directories(sources.source("nfs"), "nfs", sources.several("nfs")),
@@ -157,18 +180,25 @@ def for_run(
     claims: Sequence[str] = (),
     workdir: str | None = None,
     pod_network: str | None = None,
+    runtime: str = PROCESS,
 ) -> Settings:
     """
     Returns settings for one Framework: any free port, and a random token.
 
     Without a *workdir*, containers start in the current directory, or in the root of their image.
     """
+    if runtime != PROCESS and (images or workdir):
+        raise InvalidSetting(f"{'image' if images else 'workdir'}: {_NEEDS_PROCESS}")
+    if runtime != PROCESS and pod_network == PodNetworkMode.ISOLATED.value:
+        raise InvalidSetting("pod-network: requires --runtime process; use shared")
     directories, entrypoints = parse_images("image", images)
     return Settings(
         host="127.0.0.1",
         port=0,
         data=data.absolute(),
         nodes=parse_node_specs("node", nodes),
+        runtime=runtime,
+        engine=engine_settings(os.environ),
         images=directories,
         entrypoints=entrypoints,
         nfs=parse_directories("nfs", "nfs", nfs),
@@ -180,6 +210,40 @@ def for_run(
         path=os.environ.get("PATH", ""),
         dashboard=False,
     )
+
+
+def engine_settings(environment: Mapping[str, str]) -> EngineSettings:
+    """Returns where Docker and Podman listen, for all users or for this one, and where they keep credentials."""
+    home = environment.get("HOME") or "/"
+    runtime = environment.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
+    configuration = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    return EngineSettings(
+        environment.get("DOCKER_HOST") or "",
+        (
+            "/var/run/docker.sock",
+            f"{runtime}/docker.sock",
+            "/run/podman/podman.sock",
+            f"{runtime}/podman/podman.sock",
+        ),
+        (
+            Path(environment.get("DOCKER_CONFIG") or f"{home}/.docker") / "config.json",
+            Path(environment.get("REGISTRY_AUTH_FILE") or f"{runtime}/containers/auth.json"),
+            Path(configuration) / "containers/auth.json",
+        ),
+    )
+
+
+def _runtime(sources: SettingSources) -> str:
+    runtime = sources.one("runtime") or PROCESS
+    if runtime not in RUNTIMES:
+        raise InvalidSetting(
+            f"{sources.source('runtime')}: {runtime!r} is not a container runtime; use {' or '.join(RUNTIMES)}"
+        )
+    if runtime != PROCESS:
+        sources.reject(_PROCESS_ONLY, _NEEDS_PROCESS)
+        if sources.one("pod-network") == PodNetworkMode.ISOLATED.value:
+            raise InvalidSetting(f"{sources.source('pod-network')}: requires --runtime process; use shared")
+    return runtime
 
 
 def _current_directory() -> str:

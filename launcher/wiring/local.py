@@ -32,10 +32,11 @@ from launcher.node.agent.container_exec import ContainerExec
 from launcher.node.agent.dependencies import AgentDependencies
 from launcher.node.agent.device_manager import DeviceManager
 from launcher.node.agent.hosts_files import HostsFileManager
+from launcher.node.agent.image_manager import ImageManager
 from launcher.node.agent.pod_ports import PodPorts
 from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.agent.usage_monitor import UsageMonitor
-from launcher.node.container_runtime import Runtime
+from launcher.node.container_runtime import ImageService, Runtime
 from launcher.node.gang_hook import LocalGangHook
 from launcher.node.garbage_collector.garbage_collector import GarbageCollector
 from launcher.node.logs.container_logs import ContainerLogs
@@ -52,7 +53,7 @@ from launcher.node.volumes.volume_manager import VolumeManager
 from launcher.rendezvous.container_programs import IMAGE_COMMANDS
 from launcher.rendezvous.discovery_hook import LauncherEndpoint
 from launcher.rendezvous.tokens import key_from_file
-from launcher.settings.local import Settings, exposure_error
+from launcher.settings.local import DOCKER, Settings, exposure_error
 from launcher.settings.values import InvalidSetting, PodNetworkMode
 from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.event_recorder import EventRecorder
@@ -81,6 +82,14 @@ _CLOCK = SteadyClock()
 
 #: Time over which watches and log streams are closed when the launcher stops.
 _DRAIN_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _ContainerRuntime:
+    """The container runtime, and its images; None if containers use this machine's files."""
+
+    containers: Runtime
+    images: ImageService | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +137,7 @@ async def local_launcher(
         stack.push_async_callback(store.close)
         # Before the runtime: it is removed after the last container has ended.
         network = await stack.enter_async_context(_pod_network(settings, remove_pods=stop_shim))
-        runtime = await ProcessRuntime.open(
-            settings.data,
-            images=settings.images,
-            clock=_CLOCK,
-            hidden=(settings.data, *settings.credentials, NAMESPACES_DIRECTORY),
-            options=_shim_options(settings.log_budgets, ends_with_launcher=stop_shim),
-        )
-        stack.push_async_callback(runtime.close, stop_shim=stop_shim)
+        runtime = await stack.enter_async_context(_container_runtime(settings, stop=stop_shim))
         # After the shim has started: containers inherit the limits that it had.
         raise_open_file_limit()
         group = await stack.enter_async_context(asyncio.TaskGroup())
@@ -159,7 +161,36 @@ async def local_launcher(
             stack.callback(certificate_task.cancel)
         server = _Server(settings, sock, pod_sock, guard, certificate, dashboard)
         await stack.enter_async_context(server.open(store, components))
-        yield Running(url_of(settings, sock), settings.token, runtime, guard, certificate, failures)
+        yield Running(
+            url_of(settings, sock), settings.token, runtime.containers, guard, certificate, failures
+        )
+
+
+@asynccontextmanager
+async def _container_runtime(settings: Settings, *, stop: bool) -> AsyncGenerator[_ContainerRuntime]:
+    """The configured runtime; *stop*: its containers end with it. Raises Unavailable, NoEngine."""
+    hidden = (settings.data, *settings.credentials, NAMESPACES_DIRECTORY)
+    options = _shim_options(settings.log_budgets, ends_with_launcher=stop)
+    if settings.runtime == DOCKER:
+        # Imported here, because it takes long.
+        from launcher.node.runtime.docker_engine import find_engine
+        from launcher.node.runtime.docker_images import DockerImages
+        from launcher.node.runtime.docker_runtime import DockerRuntime
+
+        engine = await find_engine(settings.engine.url, settings.engine.sockets)
+        docker = await DockerRuntime.open(settings.data, engine, clock=_CLOCK, options=options, hidden=hidden)
+        try:
+            yield _ContainerRuntime(docker, DockerImages(engine))
+        finally:
+            await docker.close(stop_containers=stop)
+        return
+    processes = await ProcessRuntime.open(
+        settings.data, images=settings.images, clock=_CLOCK, hidden=hidden, options=options
+    )
+    try:
+        yield _ContainerRuntime(processes)
+    finally:
+        await processes.close(stop_shim=stop)
 
 
 async def serve(settings: Settings, sock: socket.socket, read: Callable[[], Settings]) -> int:
@@ -207,15 +238,15 @@ class _Components:
         settings: Settings,
         url: str,
         store: SqliteStore,
-        runtime: ProcessRuntime,
+        runtime: _ContainerRuntime,
         network: PodNetwork,
         rules: PlannerOptions,
     ) -> None:
         """*url* is that of the rendezvous endpoints."""
         self.logs = ContainerLogs(settings.data / "logs")
-        self.exec_sessions = ContainerExec(runtime)
+        self.exec_sessions = ContainerExec(runtime.containers)
         self.pod_ports = PodPorts(network)
-        self.usage = UsageMonitor(runtime, _CLOCK)
+        self.usage = UsageMonitor(runtime.containers, _CLOCK)
         self.rendezvous = _rendezvous_parts(settings, url, store)
         agent_events = EventRecorder(store, _CLOCK, "launcher-agent")
         log_budget = LogBudget(store, settings.data / "logs", settings.log_budgets, agent_events)
@@ -287,7 +318,7 @@ def _agent_dependencies(
     settings: Settings,
     store: SqliteStore,
     informers: SharedInformers,
-    runtime: Runtime,
+    runtime: _ContainerRuntime,
     network: PodNetwork,
     logs: ContainerLogs,
     events: EventRecorder,
@@ -301,9 +332,18 @@ def _agent_dependencies(
         settings.claims,
         lambda: settings.policy.host_path_prefixes,
     )
+    image_manager = None
+    if runtime.images is not None:
+        image_manager = ImageManager(
+            runtime.images,
+            store,
+            _CLOCK,
+            lambda pod, event: events.record(pod, [event]),
+            settings.engine.credentials,
+        )
     return AgentDependencies(
         store,
-        runtime,
+        runtime.containers,
         volumes,
         TerminationMessages(data / "ends"),
         HostsFileManager(store, informers, data / "hosts", nodes=addresses),
@@ -312,6 +352,7 @@ def _agent_dependencies(
         events,
         _CLOCK,
         network,
+        image_manager,
         path=settings.path,
         workdir=str(settings.workdir),
         image_workdirs={

@@ -17,6 +17,7 @@ _FLAGS = {
     "unix_socket": "listen",
     "nodes": "node",
     "images": "image",
+    "engine": "runtime",
     "entrypoints": "image",
     "image_workdir": "workdir",
     "claims": "claim",

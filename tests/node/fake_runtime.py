@@ -48,6 +48,9 @@ class FakeRuntime:
         #: The number of next starts that succeed and whose response is lost.
         self.lost_responses = 0
 
+    def container_id(self, run: RunId) -> str:
+        return f"fake://{run}"
+
     async def start(self, config: ContainerConfig) -> ContainerRun:
         self._fail_if_requested()
         if run := self._runs.get(config.id):
@@ -203,7 +206,7 @@ def _script(script: str) -> tuple[float, int]:
     seconds, code = 0.0, 0
     for step in script.split(";"):
         match step.split():
-            case ["sleep", number]:
+            case ["sleep", number] | ["sleep", number, "&", "wait"]:
                 seconds += float(number)
             case ["exit", number]:
                 return seconds, int(number)

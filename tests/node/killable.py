@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from time import time
@@ -13,7 +13,9 @@ from launcher.node.agent.agent import NodeAgent
 from launcher.node.agent.dependencies import AgentDependencies
 from launcher.node.agent.device_manager import DeviceManager
 from launcher.node.agent.hosts_files import HostsFileManager
+from launcher.node.agent.image_manager import ImageManager
 from launcher.node.agent.termination_messages import TerminationMessages
+from launcher.node.container_runtime import ImageService, Runtime
 from launcher.node.logs.container_logs import ContainerLogs
 from launcher.node.pods.pod_lifecycle import RestartBackoff
 from launcher.node.runtime.process_runtime import ProcessRuntime
@@ -37,9 +39,11 @@ async def open_store(data: Path) -> AsyncIterator[SqliteStore]:
 async def an_agent(
     data: Path,
     store: SqliteStore,
-    runtime: ProcessRuntime,
+    runtime: Runtime,
     nfs: Mapping[str, Path] | None = None,
     backoff: RestartBackoff | None = None,
+    images: ImageService | None = None,
+    credentials: Sequence[Path] = (),
 ) -> AsyncIterator[None]:
     """A running agent."""
     events = EventRecorder(store, time, "kubelet")
@@ -54,6 +58,11 @@ async def an_agent(
         DeviceManager(data / "devices", {}),
         events,
         time,
+        image_manager=ImageManager(
+            images, store, time, lambda pod, event: events.record(pod, [event]), credentials
+        )
+        if images is not None
+        else None,
         backoff=backoff or RestartBackoff(),
         path=os.environ["PATH"],
     )

@@ -1,4 +1,4 @@
-"""The contract of Runtime, held by the fake runtime and by the process runtime."""
+"""The contract of Runtime, held by the fake runtime, the process runtime, Docker and Podman."""
 
 import asyncio
 import signal
@@ -9,26 +9,25 @@ from time import time
 import pytest
 
 from launcher.core.pods.exec_session import PodExecOptions
-from launcher.node.container_runtime import ContainerConfig, ContainerRun, RunId, Runtime, StartFailed
-from launcher.node.runtime.process_runtime import ProcessRuntime
+from launcher.node.container_runtime import ContainerRun, ExitStatus, RunId, Runtime, StartFailed
+from tests.engine.fixtures import ENGINES
+from tests.eventually import eventually
+from tests.node.contract import ContractRuntimes, a_config
 from tests.node.fake_runtime import FakeRuntime
 
-LIMIT = 20.0
+LIMIT = 30.0
 ONE = RunId("11111111-2222-4333-8444-555555555555.main.0")
+#: The first process of a container ignores signals that it does not handle.
+HANDLES_TERM = ("sh", "-c", "trap 'exit 143' TERM; sleep 30 & wait")
 
 
-@pytest.fixture(params=["fake", "process"])
+@pytest.fixture(params=["fake", "process", *ENGINES])
 async def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Runtime]:
     if request.param == "fake":
         yield FakeRuntime(time)
         return
-    processes = await ProcessRuntime.open(tmp_path / "data", images={}, clock=time)
-    yield processes
-    await processes.close(stop_shim=True)
-
-
-def a_config(tmp_path: Path, *argv: str, run: RunId = ONE) -> ContainerConfig:
-    return ContainerConfig(run, "", argv, {"PATH": "/usr/bin:/bin"}, tmp_path / "logs" / "0.log")
+    async with ContractRuntimes(request, tmp_path / "data").open() as real:
+        yield real
 
 
 async def ended(runtime: Runtime, run: RunId = ONE) -> ContainerRun:
@@ -64,12 +63,14 @@ async def test_a_repeated_start_starts_nothing(runtime: Runtime, tmp_path: Path)
 
 
 async def test_sigterm_ends_a_run(runtime: Runtime, tmp_path: Path) -> None:
-    await runtime.start(a_config(tmp_path, "sleep", "30"))
-    await runtime.signal(ONE, signal.SIGTERM)
-    done = await ended(runtime)
+    await runtime.start(a_config(tmp_path, *HANDLES_TERM))
 
-    assert done.ended is not None
-    assert done.ended.exit_code == 143
+    async def terminated() -> ExitStatus | None:
+        # Repeated, because the shell may not have executed its trap yet.
+        await runtime.signal(ONE, signal.SIGTERM)
+        return runtime.runs()[ONE].ended
+
+    assert (await eventually(terminated, interval=0.2)).exit_code == 143
 
 
 async def test_sigkill_ends_a_run_that_ignores_sigterm(runtime: Runtime, tmp_path: Path) -> None:

@@ -480,3 +480,31 @@ def test_an_invalid_setting_of_the_archive_is_named(flags: dict[str, object], er
 def test_in_local_mode_an_archive_is_rejected_because_logs_are_kept() -> None:
     with pytest.raises(InvalidSetting, match="local mode keeps logs in its data directory"):
         settings_from({}, {"LAUNCHER_LOG_ARCHIVE": "s3://logs"})
+
+
+def test_the_runtime_is_process_unless_docker_is_configured() -> None:
+    assert settings_from({}, {}).runtime == "process"
+    assert settings_from({"runtime": "docker"}, {}).runtime == "docker"
+    assert settings_from({}, {"LAUNCHER_RUNTIME": "docker"}).runtime == "docker"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        pytest.param({"runtime": "podman"}, "use process or docker", id="unknown runtime"),
+        pytest.param({"runtime": "docker", "image": ["a=/"]}, "requires --runtime process", id="image"),
+        pytest.param({"runtime": "docker", "workdir": "/"}, "requires --runtime process", id="workdir"),
+    ],
+)
+def test_settings_that_contradict_the_runtime_are_rejected(flags: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidSetting, match=message):
+        settings_from(flags, {})
+
+
+def test_the_engine_is_that_of_docker_host_or_at_the_usual_sockets() -> None:
+    environment = {"DOCKER_HOST": "unix:///x", "XDG_RUNTIME_DIR": "/run/me", "HOME": "/home/me"}
+    engine = settings_from({}, environment).engine
+
+    assert engine.url == "unix:///x"
+    assert "/run/me/podman/podman.sock" in engine.sockets
+    assert Path("/home/me/.docker/config.json") in engine.credentials

@@ -13,7 +13,7 @@ from launcher.cli.local_run import run_frameworks
 from launcher.cli.manifest_file import ManifestFile, check, documents_in
 from launcher.cli.output.log_formatter import LineFormatter
 from launcher.core.manifest import Manifest
-from launcher.settings.local import for_run
+from launcher.settings.local import PROCESS, RUNTIMES, for_run
 from launcher.settings.values import InvalidSetting
 from launcher.wiring.data_directory import prepare
 
@@ -50,6 +50,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=DIR",
         help="use this directory for that PersistentVolumeClaim; may be repeated",
+    )
+    parser.add_argument(
+        "--runtime",
+        choices=RUNTIMES,
+        default=PROCESS,
+        help="how containers run: as processes with the files of this machine (default), or in their images by Docker "
+        "or Podman, found by DOCKER_HOST or at the usual sockets",
     )
     parser.add_argument(
         "--workdir",
@@ -115,7 +122,16 @@ def _check_names(file: str, manifests: Sequence[Manifest]) -> None:
 def _run_in(args: argparse.Namespace, documents: Sequence[ManifestFile], data: Path) -> int:
     """The exit code of a run with *data* as its data directory."""
     try:
-        settings = for_run(data, args.node, args.image, args.nfs, args.claim, args.workdir, args.pod_network)
+        settings = for_run(
+            data,
+            args.node,
+            args.image,
+            args.nfs,
+            args.claim,
+            args.workdir,
+            args.pod_network,
+            args.runtime,
+        )
     except InvalidSetting as error:
         raise UsageError(f"--{error}") from error
     # The terminal shows the output of the tasks; the launcher's own log is written to the data directory.

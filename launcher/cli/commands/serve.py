@@ -40,6 +40,11 @@ SINGLE = {
         "URL",
         "the URL at which pods find their peers (default: the address of --listen; in a cluster, the Service)",
     ),
+    "runtime": (
+        "process|docker",
+        "how containers run: as processes with the files of this machine (default), or in their images by Docker or "
+        "Podman, found by DOCKER_HOST or at the usual sockets",
+    ),
     "workdir": ("DIR", "the working directory of containers without workingDir (default /)"),
     "pod-network": (
         "isolated|shared",
@@ -233,14 +238,15 @@ COMMANDS = {
         example="launcher serve",
         parser_options={
             "formatter_class": argparse.RawDescriptionHelpFormatter,
-            "description": "Accept Frameworks over HTTP and run their pods as processes of this machine, or\n"
-            "with --kubernetes on a cluster.\n\n"
+            "description": "Accept Frameworks over HTTP and run their pods on this machine, as processes or\n"
+            "by Docker or Podman, or with --kubernetes on a cluster.\n\n"
             "Every flag is also an environment variable (LAUNCHER_LISTEN, LAUNCHER_TLS_CERT,\n"
             "…; several values separated by spaces) and a line of the config file. Flags\n"
             "override environment variables, which override the config file.",
             "epilog": "examples:\n"
             "  launcher serve\n"
             "  launcher serve --listen unix:$XDG_RUNTIME_DIR/launcher.sock\n"
+            "  launcher serve --runtime docker\n"
             "  launcher serve --node gpu0,nvidia.com/gpu=4 --node cpu0,cpu=8,memory=16Gi\n"
             "  launcher serve --listen 0.0.0.0:8443 --token-file token \\\n"
             "    --tls-cert tls.crt --tls-key tls.key\n"

@@ -98,6 +98,8 @@ class NodeAgent:
             # The exit stream is open before pods are read, so that no exit is missed.
             await asyncio.sleep(0)
             tasks.create_task(self._hosts.run())
+            if self._dependencies.image_manager is not None:
+                tasks.create_task(self._dependencies.image_manager.run())
             await self._pods.synced.wait()
             await self._frameworks.synced.wait()
             tasks.create_task(self._log_retention.run())
@@ -217,10 +219,17 @@ class NodeAgent:
                         handler(run)
             except Unavailable as error:
                 log.warning("container exit stream interrupted", extra={"error": str(error)})
+                self._report_unavailable(str(error))
             await asyncio.sleep(_RECONNECT_SECONDS)
             # Exits during the interruption were not received.
             for handler in list(self._run_handlers.values()):
                 handler(None)
+
+    def _report_unavailable(self, reason: str) -> None:
+        """Records an event of each pod: nothing is known of its containers until the runtime responds."""
+        message = f"Containers are not observed until the container runtime responds again: {reason}"
+        for entry in self._entries.values():
+            self._dependencies.record(entry.pod, ObjectEvent("RuntimeUnavailable", message, warning=True))
 
     def _clean_up(self, tasks: asyncio.TaskGroup) -> None:
         """Removes the files and runs of pods that were deleted, or have terminated, while no launcher ran."""

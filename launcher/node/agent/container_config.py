@@ -8,16 +8,23 @@ from typing import Any
 
 from launcher.core.quantity import quantity
 from launcher.node import machine
-from launcher.node.container_runtime import ContainerConfig, Mount, ResourceLimits, StartFailed
+from launcher.node.container_runtime import (
+    ContainerConfig,
+    ImageStatus,
+    Mount,
+    ResourceLimits,
+    StartFailed,
+)
 from launcher.node.network.pod_network import PodSandbox
 from launcher.node.pods.confinement import container_confinement
 from launcher.node.pods.environment import (
     EnvironmentSources,
     base_environment,
-    command_line,
+    check_command,
+    command_and_args,
     container_environment,
 )
-from launcher.node.pods.gpus import gpu_environment
+from launcher.node.pods.gpus import device_environment, gpu_environment
 from launcher.node.pods.oom import oom_score
 from launcher.node.pods.pod_spec import Container, full_name, run_id, uid_of
 from launcher.node.volumes.mounts import MountFailed
@@ -54,6 +61,8 @@ class HostFiles:
     gpus: Sequence[str] = ()
     #: The network of the pod; None for that of this machine.
     sandbox: PodSandbox | None = None
+    #: The image of the container; None if the runtime uses this machine's files.
+    image: ImageStatus | None = None
 
 
 def container_config(
@@ -62,18 +71,18 @@ def container_config(
     """The config of one start. Raises StartFailed if the spec is invalid or not supported."""
     pod, spec = sources.context.pod, container.spec
     _refuse_unsupported(spec)
-    user, group, groups = _identity(pod, container)
+    if files.image is None:
+        check_command(spec)
+    user, group, groups = _identity(pod, container, files.image)
     variables = container_environment(spec, sources)
+    command, args = command_and_args(spec, variables)
     return ContainerConfig(
         run_id(uid_of(pod), container.name, restart),
-        spec.get("image", ""),
-        command_line(spec, variables),
-        {
-            **base_environment(sources.context, files.path, machine.home_directory(user)),
-            **variables,
-            **gpu_environment(spec, files.gpus, variables),
-        },
+        files.image.id if files.image is not None else spec.get("image", ""),
+        command,
+        _environment(spec, sources, files, variables, user),
         files.log,
+        args=args,
         directory=spec.get("workingDir") or files.workdir,
         mounts=_mounts(spec, files, variables),
         user=user,
@@ -85,7 +94,25 @@ def container_config(
         hostname=files.hostname,
         network=files.sandbox.namespace if files.sandbox else None,
         oom_score=oom_score(pod, spec, sources.context.allocatable),
+        gpus=files.gpus,
     )
+
+
+def _environment(
+    spec: Mapping[str, Any],
+    sources: EnvironmentSources,
+    files: HostFiles,
+    variables: Mapping[str, str],
+    user: int | None,
+) -> Mapping[str, str]:
+    if files.image is not None:
+        # The image has PATH; the engine sets HOME and HOSTNAME.
+        return {**variables, **device_environment(spec, files.gpus, variables)}
+    return {
+        **base_environment(sources.context, files.path, machine.home_directory(user)),
+        **variables,
+        **gpu_environment(spec, files.gpus, variables),
+    }
 
 
 def resource_limits(spec: Mapping[str, Any]) -> ResourceLimits:
@@ -138,13 +165,19 @@ def _security_setting(pod: Object, spec: Mapping[str, Any], name: str) -> Any:
     return (pod["spec"].get("securityContext") or {}).get(name) if own is None else own
 
 
-def _identity(pod: Object, container: Container) -> tuple[int | None, int | None, Sequence[int]]:
-    """User, group and supplementary groups; None for the launcher's own. Raises StartFailed if root is forbidden."""
+def _identity(
+    pod: Object, container: Container, image: ImageStatus | None
+) -> tuple[int | None, int | None, Sequence[int]]:
+    """
+    User, group and supplementary groups; None for those of the image, or of the launcher without one.
+
+    Raises StartFailed if root is forbidden.
+    """
     spec = container.spec
     user, group = _security_setting(pod, spec, "runAsUser"), _security_setting(pod, spec, "runAsGroup")
     if _security_setting(pod, spec, "runAsNonRoot"):
-        _refuse_root(pod, container, user)
-    if user is not None and group is None:
+        _refuse_root(pod, container, user, image)
+    if user is not None and group is None and image is None:
         group = machine.primary_group(user)
     context = pod["spec"].get("securityContext") or {}
     groups = [*(context.get("supplementalGroups") or ())]
@@ -153,11 +186,20 @@ def _identity(pod: Object, container: Container) -> tuple[int | None, int | None
     return user, group, tuple(dict.fromkeys(groups))
 
 
-def _refuse_root(pod: Object, container: Container, user: int | None) -> None:
+def _refuse_root(pod: Object, container: Container, user: int | None, image: ImageStatus | None) -> None:
     subject = f'(pod: "{full_name(pod)}", container: {container.name})'
     if user == 0:
         raise StartFailed(_REASON, f"container's runAsUser breaks non-root policy {subject}")
-    if user is None and os.geteuid() == 0:
+    if user is not None:
+        return
+    name = (image.user.partition(":")[0] if image is not None else str(os.geteuid())) or "0"
+    if not name.isdecimal():
+        raise StartFailed(
+            _REASON,
+            f"container has runAsNonRoot and image has non-numeric user ({name}), cannot verify user is non-root "
+            f"{subject}: set runAsUser",
+        )
+    if int(name) == 0:
         raise StartFailed(
             _REASON, f"container has runAsNonRoot and image will run as root {subject}: set runAsUser"
         )

@@ -17,6 +17,7 @@ from launcher.node.container_runtime import (
     ContainerConfig,
     ContainerRun,
     ExitStatus,
+    RunId,
     StartFailed,
 )
 from launcher.node.file_names import is_file_name
@@ -76,7 +77,11 @@ class ContainerStarter:
         """Starts the container. Raises StartFailed, Unavailable."""
         _check_names(pod, container)
         dependencies = self._dependencies
-        container = with_image_command(container, dependencies.images, dependencies.image_commands)
+        image = None
+        if dependencies.image_manager is not None:
+            image = await dependencies.image_manager.ensure_image(pod, container.spec)
+        else:
+            container = with_image_command(container, dependencies.images, dependencies.image_commands)
         objects = await self._get_objects(pod, object_references(container.spec))
         run = run_id(uid_of(pod), container.name, restart)
         sandbox = await dependencies.network.attach(pod)
@@ -87,12 +92,13 @@ class ContainerStarter:
             self._log(pod, container, restart),
             self._dependencies.termination_messages.create_file(run),
             self._dependencies.path,
-            dependencies.image_workdirs.get(container.spec.get("image", ""), dependencies.workdir),
+            self._workdir(container),
             hosts,
             hostname,
             self._dependencies.hosts.hostname_file(pod, hostname) if hostname else None,
             self._allocate_gpus(pod).get(container.name, ()),
             sandbox,
+            image,
         )
         sources = EnvironmentSources(self._downward_api(pod), objects)
         config = container_config(container, restart, sources, files)
@@ -102,9 +108,9 @@ class ContainerStarter:
         try:
             return await self._dependencies.runtime.start(config)
         except StartFailed as error:
-            if hint := _hint(container, error):
+            if image is None and (hint := _hint(container, error)):
                 raise StartFailed(error.reason, f"{error}; {hint}") from error
-            if container.spec.get("volumeMounts") or error.reason == START_ERROR:
+            if image or container.spec.get("volumeMounts") or error.reason == START_ERROR:
                 raise
             # Without namespaces a container that mounts nothing itself runs without the file for its message.
             return await self._dependencies.runtime.start(replace(config, mounts=()))
@@ -137,6 +143,17 @@ class ContainerStarter:
     def release_gpus(self, pod: Object) -> None:
         """Releases the GPUs of the pod, whose containers have ended."""
         self._released_gpus = self._dependencies.devices.release(uid_of(pod)) or self._released_gpus
+
+    def _workdir(self, container: Container) -> str:
+        """The working directory of a container that sets none; empty for that of its image."""
+        dependencies = self._dependencies
+        if dependencies.image_manager is not None:
+            return ""
+        return dependencies.image_workdirs.get(container.spec.get("image", ""), dependencies.workdir)
+
+    def container_id(self, run: RunId) -> str:
+        """The run in the status of its pod."""
+        return self._dependencies.runtime.container_id(run)
 
     def _allocate_gpus(self, pod: Object) -> GpuAllocation:
         devices = self._dependencies.devices
@@ -174,10 +191,18 @@ class ContainerStarter:
     def _record_differences(self, pod: Object, container: Container, config: ContainerConfig) -> None:
         """Records events about what this machine does differently than a cluster."""
         dependencies = self._dependencies
-        self._report_image(pod, container, config.image)
+        if dependencies.image_manager is None:
+            self._report_image(pod, container, config.image)
+            ignored = ignored_gpu_variables(containers_of(pod))
+        else:
+            ignored = ()
+        # An engine grants privileges and filters system calls, whatever this process may.
+        has_engine = dependencies.image_manager is not None
         unsupported = [
-            *unsupported_fields(pod, is_root=os.geteuid() == 0, has_seccomp=can_filter()),
-            *ignored_gpu_variables(containers_of(pod)),
+            *unsupported_fields(
+                pod, is_root=has_engine or os.geteuid() == 0, has_seccomp=has_engine or can_filter()
+            ),
+            *ignored,
             *dependencies.runtime.unsupported_features(config),
             *(dependencies.network.unsupported_features() if config.network else ()),
         ]
@@ -225,6 +250,6 @@ def _hint(container: Container, error: StartFailed) -> str:
 def _not_pulled(container: Container, image: str) -> ObjectEvent:
     return ObjectEvent(
         "ImageNotPulled",
-        f'Local mode does not pull images: container "{container.name}" uses the host filesystem. '
-        f"To overlay a directory, start the launcher with --image {image}=DIR.",
+        f'The image is not pulled: container "{container.name}" uses the host filesystem. To use images, start the '
+        f"launcher with --runtime docker; to overlay a directory, with --image {image}=DIR.",
     )

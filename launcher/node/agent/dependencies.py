@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from launcher.core.events import ObjectEvent
 from launcher.node.agent.device_manager import DeviceManager
 from launcher.node.agent.hosts_files import HostsFileManager
+from launcher.node.agent.image_manager import ImageManager
 from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.container_runtime import Runtime
 from launcher.node.logs.container_logs import ContainerLogs
@@ -31,6 +32,8 @@ class AgentDependencies:
     events: EventRecorder
     clock: Callable[[], float]
     network: PodNetwork = field(default_factory=SharedPodNetwork)
+    #: None if the runtime uses this machine's files instead of images.
+    image_manager: ImageManager | None = None
     backoff: RestartBackoff = field(default_factory=RestartBackoff)
     #: The search path of containers.
     path: str = ""

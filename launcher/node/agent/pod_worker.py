@@ -22,7 +22,14 @@ from launcher.node.agent.container_starter import ContainerStarter
 from launcher.node.agent.container_stop import kill_and_remove_runs
 from launcher.node.agent.dependencies import AgentDependencies
 from launcher.node.agent.status_manager import PodDeleted, PodStatusManager
-from launcher.node.container_runtime import START_ERROR, ContainerRun, ExitStatus, RunId, StartFailed
+from launcher.node.container_runtime import (
+    START_ERROR,
+    ContainerRun,
+    ExitStatus,
+    ImageFailed,
+    RunId,
+    StartFailed,
+)
 from launcher.node.pods.container_state import (
     ContainerState,
     RunState,
@@ -49,8 +56,7 @@ from launcher.store.interface import Object
 
 log = logging.getLogger(__name__)
 
-#: Seconds until a start is retried that the pod's spec, or the runtime, prevented.
-_CONFIG_RETRY_SECONDS = 10.0
+#: Seconds until a start is retried that the runtime prevented.
 _RUNTIME_RETRY_SECONDS = 1.0
 _VOLUME_CHECK_SECONDS = 10.0
 _EVICTION_GRACE_SECONDS = 1.0
@@ -132,6 +138,8 @@ class PodWorker:
         await kill_and_remove_runs(self._dependencies.runtime, self._runs(), self._changed)
         for run in self._runs():
             self._dependencies.termination_messages.remove(run)
+        if self._dependencies.image_manager is not None:
+            self._dependencies.image_manager.forget(self._uid)
         self._starter.release_gpus(self._pod.object)
         await self._dependencies.network.detach(self._uid)
         await self._dependencies.volumes.remove(self._pod.object)
@@ -267,7 +275,8 @@ class PodWorker:
             pod = self._pod.object
             run = await self._starter.start(pod, container, state.next_restart, self._volumes)
         except StartFailed as error:
-            self._record(ObjectEvent("Failed", f"Error: {error}", warning=True))
+            message = error.reason if isinstance(error, ImageFailed) else str(error)
+            self._record(ObjectEvent("Failed", f"Error: {message}", warning=True))
             self._states[container.name] = self._after_failed_start(state, error)
         except Unavailable as error:
             log.info("container not started", extra={"pod": full_name(self._pod.object), "error": str(error)})
@@ -281,7 +290,7 @@ class PodWorker:
         now = self._dependencies.clock()
         if error.reason != START_ERROR:
             waiting = WaitingReason(error.reason, str(error))
-            return replace(state, waiting=waiting, not_before=now + _CONFIG_RETRY_SECONDS)
+            return replace(state, waiting=waiting, not_before=now + error.retry_seconds)
         status = ExitStatus(_START_ERROR_CODE, START_ERROR, now, str(error))
         return self._next_state(state, RunState(state.next_restart, None, status))
 
@@ -358,6 +367,7 @@ class PodWorker:
             self._start_time,
             self._starter.host_address,
             self._starter.pod_address,
+            self._starter.container_id,
             prepared=self._volumes is not None or self._has_started(),
             terminated=terminated,
             failure=self._failure,

@@ -104,21 +104,29 @@ def container_environment(container: Mapping[str, Any], sources: EnvironmentSour
     return values
 
 
-def command_line(container: Mapping[str, Any], values: Mapping[str, str]) -> Sequence[str]:
-    """
-    The command and its arguments.
+def command_and_args(
+    container: Mapping[str, Any], values: Mapping[str, str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """The command and the args of the container, with variables expanded; empty where it has none."""
+    command, args = (
+        [expand(word, values) for word in container.get(name) or ()] for name in ("command", "args")
+    )
+    return command, args
 
-    Without a command, the args are run, as those of an image without an entrypoint. Raises StartFailed without either.
+
+def check_command(container: Mapping[str, Any]) -> None:
     """
-    arguments = (*(container.get("command") or ()), *(container.get("args") or ()))
-    if not arguments:
+    Raise StartFailed for a container that has neither a command nor args, and whose image is not used.
+
+    Without a command, the args are run, as those of an image without an entrypoint.
+    """
+    if not container.get("command") and not container.get("args"):
         # With the reason and the first words of a kubelet for such an image.
         raise StartFailed(
             CREATE_ERROR,
             f'no command specified: container "{container["name"]}" has neither command nor args; '
             f"{without_command(container)}",
         )
-    return [expand(argument, values) for argument in arguments]
 
 
 def without_command(container: Mapping[str, Any]) -> str:
@@ -127,8 +135,9 @@ def without_command(container: Mapping[str, Any]) -> str:
     solutions = (
         "set command in its spec",
         f"start the launcher with --image {image}=DIR,entrypoint=COMMAND (DIR / is this machine's files)",
+        "start it with --runtime docker",
     )
-    return f"local mode does not pull its image: {', or '.join(solutions)}"
+    return f"its image is not used: {', or '.join(solutions)}"
 
 
 def _search_path(path: str) -> str:

@@ -69,6 +69,19 @@ def gpu_environment(
     return {_CUDA: "" if visible in _NO_GPUS else visible, _NVIDIA: visible}
 
 
+def device_environment(
+    spec: Mapping[str, Any], gpus: Sequence[str], own: Mapping[str, str]
+) -> Mapping[str, str]:
+    """
+    The variable that hides the GPUs of the machine from a container of an image without a request.
+
+    Many images select all GPUs. Where some are requested, the engine creates only their devices, with other indexes.
+    """
+    if gpus or _requests_other_gpus(spec) or _NVIDIA in own:
+        return {}
+    return {_NVIDIA: "void"}
+
+
 def _requests_other_gpus(spec: Mapping[str, Any]) -> bool:
     """Whether it requests GPUs that are not allocated here, such as ``amd.com/gpu`` or ``nvidia.com/mig-1g.5gb``."""
     vendor = GPU_RESOURCE.partition("/")[0]

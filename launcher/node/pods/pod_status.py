@@ -1,11 +1,12 @@
 """Builds a pod's status as a kubelet reports it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.core.quantity import quantity
 from launcher.core.timestamps import format_rfc3339
+from launcher.node.container_runtime import RunId
 from launcher.node.pods.container_state import ContainerState, RunState, WaitingReason
 from launcher.node.pods.gpus import GPU_RESOURCE, GpuAllocation
 from launcher.node.pods.pod_lifecycle import PodState, incomplete_init_containers, is_initialized, pod_phase
@@ -70,6 +71,8 @@ class StatusInputs:
     start_time: float
     host_address: str
     pod_address: str
+    #: The id of a run's container.
+    container_id: Callable[[RunId], str]
     #: Its volumes are mounted.
     prepared: bool = False
     terminated: bool = False
@@ -187,7 +190,7 @@ def _terminated(inputs: StatusInputs, container: Container, run: RunState) -> Ob
 
 
 def _container_id(inputs: StatusInputs, container: Container, run: RunState) -> str:
-    return f"process://{run_id(uid_of(inputs.pod), container.name, run.restart)}"
+    return inputs.container_id(run_id(uid_of(inputs.pod), container.name, run.restart))
 
 
 def _timestamp(time: float | None) -> str | None:

@@ -140,6 +140,9 @@ class ProcessRuntime:
         assert self._connection is not None
         await self._connection.closed.wait()
 
+    def container_id(self, run: RunId) -> str:
+        return f"process://{run}"
+
     async def start(self, config: ContainerConfig) -> ContainerRun:
         if (run := self._runs.get(config.id)) is not None:
             return run

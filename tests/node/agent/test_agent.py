@@ -500,7 +500,7 @@ def test_arguments_that_need_an_entrypoint_name_the_solutions(tmp_path: Path) ->
         assert 'exec: "--steps=5": executable file not found in $PATH; it has no command' in message
         assert "--image busybox=DIR,entrypoint=COMMAND" in message
         assert state(other)["terminated"]["exitCode"] == 3
-        assert harness.runtime.configs[0].argv == ["sh", "-c", "exit 3", "--steps=5"]
+        assert harness.runtime.configs[0].argv == ("sh", "-c", "exit 3", "--steps=5")
 
     in_virtual_time(scenario, tmp_path)
 

@@ -14,7 +14,8 @@ from launcher.node.pods.downward_api import DownwardApiContext, UnknownField, fi
 from launcher.node.pods.environment import (
     EnvironmentSources,
     base_environment,
-    command_line,
+    check_command,
+    command_and_args,
     container_environment,
     expand,
     object_references,
@@ -201,20 +202,26 @@ def test_only_path_is_inherited_from_the_launcher(monkeypatch: pytest.MonkeyPatc
 def test_commands_and_arguments_use_the_variables() -> None:
     container = {"name": "main", "command": ["run", "$(A)"], "args": ["--index=$(B)", "$(HOME)"]}
 
-    assert command_line(container, {"A": "1", "B": "2"}) == ["run", "1", "--index=2", "$(HOME)"]
+    assert command_and_args(container, {"A": "1", "B": "2"}) == (["run", "1"], ["--index=2", "$(HOME)"])
 
 
 def test_without_a_command_the_arguments_are_run() -> None:
-    assert command_line({"name": "main", "args": ["python3", "$(A)"]}, {"A": "1"}) == ["python3", "1"]
+    whole = a_pod("p", {"name": "main", "image": "i", "args": ["python3", "$(A)"]})
+    sources = EnvironmentSources(facts(whole))
+
+    config = container_config(containers_of(whole)[0], 0, sources, host_files())
+
+    assert config.argv == ("python3", "$(A)")
 
 
 def test_a_container_without_command_and_arguments_names_the_solutions() -> None:
     with pytest.raises(StartFailed, match="no command specified") as refused:
-        command_line({"name": "main", "image": "tf:2"}, {})
+        check_command({"name": "main", "image": "tf:2"})
 
     assert refused.value.reason == "CreateContainerError"
     assert "set command in its spec" in str(refused.value)
     assert "--image tf:2=DIR,entrypoint=COMMAND" in str(refused.value)
+    assert "--runtime docker" in str(refused.value)
 
 
 @pytest.mark.parametrize(

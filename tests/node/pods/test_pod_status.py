@@ -27,7 +27,16 @@ def inputs(pod: Object, states: dict[str, ContainerState], **more: Any) -> Statu
     pod["metadata"]["uid"] = UID
     containers = containers_of(pod)
     pod_state = PodState(containers, states, pod["spec"]["restartPolicy"])
-    return StatusInputs(pod, pod_state, NOW, "127.0.0.2", "127.0.0.2", prepared=True, **more)
+    return StatusInputs(
+        pod,
+        pod_state,
+        NOW,
+        "127.0.0.2",
+        "127.0.0.2",
+        lambda run: f"process://{run}",
+        prepared=True,
+        **more,
+    )
 
 
 def conditions(status: Object) -> dict[str, tuple[str, str, str]]:

@@ -1,0 +1,182 @@
+"""Converts a ContainerConfig to a container of the Docker Engine API, and its state to that of a run."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from launcher.node.container_runtime import (
+    CREATE_ERROR,
+    START_ERROR,
+    ContainerConfig,
+    ExitStatus,
+    Mount,
+    RunId,
+    StartFailed,
+)
+
+Json = dict[str, Any]
+
+#: Labels of every container: the data directory to which it belongs, its run, and where its log is written.
+INSTANCE = "launcher.microsoft.com/instance"
+RUN = "launcher.microsoft.com/run"
+LOG = "launcher.microsoft.com/log"
+LOG_GROUP = "launcher.microsoft.com/log-group"
+
+#: In errors of a start: the program is missing or cannot be executed, so another start fails in the same way.
+_NOT_EXECUTABLE = (
+    "executable file not found",
+    "no such file or directory",
+    "exec format error",
+    "permission denied",
+    "is a directory",
+)
+#: The time of what has not happened.
+_NEVER = "0001-01-01"
+
+
+def container_name(run: RunId) -> str:
+    """The name of the run's container in the engine: no two containers have the same."""
+    return f"launcher-{run}"
+
+
+def create_options(config: ContainerConfig, instance: str, hidden: Sequence[Path], *, cdi: bool) -> Json:
+    """
+    The body of the request that creates the container. Raises StartFailed.
+
+    The files and directories *hidden* cannot be reached through host paths. *cdi*: GPUs are CDI devices, as in Podman.
+    """
+    options: Json = {
+        "Image": config.image,
+        "Env": [f"{name}={value}" for name, value in config.environment.items()],
+        "Labels": {
+            INSTANCE: instance,
+            RUN: config.id,
+            LOG: str(config.log),
+            LOG_GROUP: config.log_group,
+        },
+        "HostConfig": _host_config(config, hidden, cdi=cdi),
+    }
+    if config.command:
+        options["Entrypoint"] = list(config.command)
+    if config.args or config.command:
+        options["Cmd"] = list(config.args)
+    if config.directory:
+        options["WorkingDir"] = config.directory
+    if config.hostname:
+        options["Hostname"] = config.hostname
+    if config.user is not None:
+        options["User"] = str(config.user) if config.group is None else f"{config.user}:{config.group}"
+    return options
+
+
+def _host_config(config: ContainerConfig, hidden: Sequence[Path], *, cdi: bool) -> Json:
+    limits, confinement = config.limits, config.confinement
+    host: Json = {
+        "NetworkMode": "host",
+        # The log is read from the engine, which may have another default.
+        "LogConfig": {"Type": "json-file", "Config": {}},
+        "Mounts": list(_mounts(config.mounts, hidden)),
+        "ReadonlyRootfs": config.read_only_root,
+        "GroupAdd": [str(group) for group in config.groups],
+    }
+    if limits.memory is not None:
+        # The same limit with swap: no swap.
+        host |= {"Memory": limits.memory, "MemorySwap": limits.memory}
+    if limits.cpu is not None:
+        host["NanoCpus"] = int(limits.cpu * 1e9)
+    if limits.pids is not None:
+        host["PidsLimit"] = limits.pids
+    if config.oom_score is not None:
+        # Only a privileged engine could protect a container from the OOM killer.
+        host["OomScoreAdj"] = max(0, config.oom_score)
+    if confinement.capabilities is None:
+        host["Privileged"] = True
+    else:
+        host |= {"CapDrop": ["ALL"], "CapAdd": sorted(confinement.capabilities)}
+    if confinement.no_new_privileges:
+        host["SecurityOpt"] = ["no-new-privileges"]
+    if config.gpus:
+        host |= _gpu_devices(config.gpus, cdi=cdi)
+    return host
+
+
+def _gpu_devices(gpus: Sequence[str], *, cdi: bool) -> Json:
+    if cdi:
+        return {"Devices": [{"PathOnHost": f"nvidia.com/gpu={index}"} for index in gpus]}
+    return {
+        "DeviceRequests": [{"Driver": "nvidia", "DeviceIDs": list(gpus), "Capabilities": [["gpu"]]}],
+    }
+
+
+def _mounts(mounts: Sequence[Mount], hidden: Sequence[Path]) -> Iterator[Json]:
+    for mount in mounts:
+        source = Path(os.path.realpath(mount.source))
+        if not source.exists():
+            # The engine would create a directory.
+            raise StartFailed("CreateContainerConfigError", f"{mount.source} does not exist")
+        yield _bind(source, mount.target, read_only=mount.read_only)
+        if mount.host_path:
+            yield from _covers(source, mount.target, hidden)
+
+
+def _covers(source: Path, target: str, hidden: Sequence[Path]) -> Iterator[Json]:
+    """Mounts over the launcher's own files below a host path. Raises StartFailed for a path inside of them."""
+    for each in hidden:
+        path = Path(os.path.realpath(each))
+        if source == path or path in source.parents:
+            raise StartFailed(
+                "CreateContainerConfigError", f"hostPath {source} is a file of the launcher: use another path"
+            )
+        if source in path.parents and path.exists():
+            inside = f"{target}/{path.relative_to(source)}"
+            if path.is_dir():
+                yield {"Type": "tmpfs", "Target": inside, "ReadOnly": True}
+            else:
+                yield _bind(Path(os.devnull), inside, read_only=True)
+
+
+def _bind(source: Path, target: str, *, read_only: bool) -> Json:
+    return {"Type": "bind", "Source": str(source), "Target": target, "ReadOnly": read_only}
+
+
+def start_failure(message: str) -> StartFailed:
+    """The error of a start that the engine rejected with *message*."""
+    if any(text in message for text in _NOT_EXECUTABLE) and "exec" in message:
+        return StartFailed(START_ERROR, message)
+    return StartFailed("RunContainerError", message)
+
+
+def create_failure(message: str) -> StartFailed:
+    """The error of a container that the engine refused to create with *message*."""
+    return StartFailed(CREATE_ERROR, message)
+
+
+def has_started(shown: Mapping[str, Any]) -> bool:
+    """Whether the container, as inspected, was ever started."""
+    state = shown["State"]
+    return state.get("Status") not in ("created", "initialized", "configured") and not str(
+        state.get("StartedAt", _NEVER)
+    ).startswith(_NEVER)
+
+
+def has_ended(shown: Mapping[str, Any]) -> bool:
+    return has_started(shown) and shown["State"].get("Status") in ("exited", "dead", "stopped", "removing")
+
+
+def started_at(shown: Mapping[str, Any]) -> float:
+    return _time(shown["State"]["StartedAt"])
+
+
+def exit_status(shown: Mapping[str, Any], *, out_of_memory: bool) -> ExitStatus:
+    """The exit status of a container that has ended; *out_of_memory*: it was observed that its memory ran out."""
+    state = shown["State"]
+    code = int(state.get("ExitCode") or 0)
+    killed = bool(state.get("OOMKilled")) or out_of_memory
+    # Docker also reports a killed child of a process that then exits with another code.
+    return ExitStatus.of_process(code, _time(state["FinishedAt"]), out_of_memory=killed and code != 0)
+
+
+def _time(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

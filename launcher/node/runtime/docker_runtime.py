@@ -1,0 +1,381 @@
+"""
+The container runtime that runs containers of images, by Docker or Podman.
+
+Containers belong to the engine and continue when the launcher ends. Each has labels by which the next launcher of the
+same data directory finds it, and a name that contains its run, so that no run is started twice.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from time import time_ns
+from typing import Any, Self
+from uuid import uuid4
+
+from launcher.core.errors import Conflict, Unavailable
+from launcher.core.pods.exec_session import PodExecOptions
+from launcher.node.container_runtime import ContainerConfig, ContainerRun, ExitStatus, RunId
+from launcher.node.runtime.docker_container import (
+    INSTANCE,
+    LOG,
+    LOG_GROUP,
+    RUN,
+    container_name,
+    create_failure,
+    create_options,
+    exit_status,
+    has_ended,
+    has_started,
+    start_failure,
+    started_at,
+)
+from launcher.node.runtime.docker_engine import DockerEngine, EngineError
+from launcher.node.runtime.docker_exec import DockerExecSession, execute
+from launcher.node.runtime.docker_logs import ResumableLogWriter, copy_log, is_complete, log_entries
+from launcher.node.runtime.docker_oom import OomMonitor
+from launcher.node.runtime.process_runtime import ShimOptions
+from launcher.node.shim.log_limits import LogLimits
+from launcher.store.backoff import ExponentialBackoff, wait_or_timeout
+
+log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+#: Containers that are started at the same time: more would only delay each other.
+_CONCURRENT_STARTS = 8
+_STOP_TIMEOUT_SECONDS = 30.0
+#: The end of a log stream is awaited after that of the container only if reading the whole log again takes longer.
+_LOG_END_BYTES, _LOG_END_SECONDS = 1024 * 1024, 2.0
+#: The number of times that the log of an ended container is read before the rest is given up.
+_LOG_ATTEMPTS = 5
+#: The interval at which running containers are checked while no event arrives.
+_CHECK_SECONDS = 30.0
+_EVENTS = ("die", "died", "oom", "remove", "destroy")
+#: Exit codes of a container that the engine has ended itself, because it was restarted.
+_ENDED_BY_ENGINE = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
+
+
+@dataclass(slots=True)
+class _WatchedRun:
+    """A run whose container is watched."""
+
+    log: Path
+    log_group: str
+    #: Set when the container may have ended.
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    task: "asyncio.Task[None] | None" = None
+    #: The launcher has sent a signal to it.
+    signalled: bool = False
+
+
+class DockerRuntime:
+    """Runs containers by a container engine."""
+
+    def __init__(
+        self,
+        engine: DockerEngine,
+        instance: str,
+        clock: Callable[[], float],
+        options: ShimOptions,
+        hidden: Sequence[Path],
+    ) -> None:
+        self._engine, self._instance, self._clock, self._hidden = engine, instance, clock, hidden
+        self._log_limits = LogLimits(asdict(options), asyncio.get_running_loop().time())
+        self._runs: dict[RunId, ContainerRun] = {}
+        self._watched: dict[RunId, _WatchedRun] = {}
+        self._exits: asyncio.Queue[ContainerRun | Unavailable] = asyncio.Queue()
+        self._starts = asyncio.Semaphore(_CONCURRENT_STARTS)
+        #: Set while the engine responds.
+        self._available = asyncio.Event()
+        self._outage_began: float | None = None
+        self._monitor_task: asyncio.Task[None] | None = None
+        #: What the engine supports, once it has responded.
+        self._features: Json = {}
+
+    @classmethod
+    async def open(
+        cls,
+        data: Path,
+        engine: DockerEngine,
+        *,
+        clock: Callable[[], float],
+        options: ShimOptions,
+        hidden: Sequence[Path] = (),
+    ) -> Self:
+        """
+        Find the containers of the data directory in the engine. Raises Unavailable.
+
+        The files and directories *hidden* cannot be reached through host paths.
+        """
+        runtime = cls(engine, _instance(data), clock, options, hidden)
+        await runtime._synchronize()
+        runtime._available.set()
+        runtime._monitor_task = asyncio.create_task(runtime._monitor())
+        return runtime
+
+    async def close(self, *, stop_containers: bool) -> None:
+        """Disconnects from the engine; with *stop_containers*, kills and removes all containers before."""
+        tasks = [watched.task for watched in self._watched.values() if watched.task is not None]
+        if self._monitor_task is not None:
+            tasks.append(self._monitor_task)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if stop_containers:
+            with suppress(Unavailable, EngineError, TimeoutError):
+                async with asyncio.timeout(_STOP_TIMEOUT_SECONDS):
+                    await asyncio.gather(*(self._engine.delete(container_name(run)) for run in self._runs))
+        await self._engine.close()
+
+    def container_id(self, run: RunId) -> str:
+        return f"docker://{container_name(run)}"
+
+    async def start(self, config: ContainerConfig) -> ContainerRun:
+        if (run := self._runs.get(config.id)) is not None:
+            return run
+        async with self._starts:
+            started = await self._start(config)
+        run = self._runs.setdefault(config.id, ContainerRun(config.id, started))
+        self._watch(run.id, config.log, config.log_group)
+        return run
+
+    async def _start(self, config: ContainerConfig) -> float:
+        """Starts the container, unless an earlier call has. Returns when it was started."""
+        name = container_name(config.id)
+        options = create_options(config, self._instance, self._hidden, cdi=self._engine.is_podman)
+        try:
+            await self._engine.create(name, options)
+        except EngineError as error:
+            shown = await self._engine.inspect(name)
+            if shown is None or shown["Config"]["Labels"].get(INSTANCE) != self._instance:
+                raise create_failure(str(error)) from error
+            if has_started(shown):
+                return started_at(shown)
+        try:
+            await self._engine.start(name)
+        except EngineError as error:
+            await self._engine.delete(name)
+            raise start_failure(str(error)) from error
+        return self._clock()
+
+    def runs(self) -> Mapping[RunId, ContainerRun]:
+        return self._runs
+
+    def exits(self) -> AsyncIterator[ContainerRun]:
+        """Raises Unavailable once for each time that the engine stops responding."""
+        self._exits = asyncio.Queue()
+        return _items(self._exits)
+
+    async def signal(self, run: RunId, number: int) -> None:
+        if run not in self._runs or self._runs[run].ended is not None:
+            return
+        if watched := self._watched.get(run):
+            watched.signalled = True
+        with _as_unavailable():
+            await self._engine.kill(container_name(run), signal.Signals(number).name)
+
+    async def execute(self, run: RunId, argv: Sequence[str], *, timeout_seconds: float) -> tuple[int, bytes]:
+        return await execute(self._engine, container_name(run), argv, timeout_seconds)
+
+    async def open_exec(self, run: RunId, options: PodExecOptions) -> DockerExecSession:
+        return await DockerExecSession.open(self._engine, container_name(run), options)
+
+    async def remove(self, run: RunId) -> None:
+        if (known := self._runs.get(run)) is not None and known.ended is None:
+            raise Conflict(f"{run} is still running")
+        with _as_unavailable():
+            await self._engine.delete(container_name(run))
+        self._runs.pop(run, None)
+        self._watched.pop(run, None)
+
+    def unsupported_features(self, config: ContainerConfig) -> Sequence[str]:
+        features = {
+            "MemoryLimit": ("memory limits are", config.limits.memory is not None),
+            "CpuCfsQuota": ("cpu limits are", config.limits.cpu is not None),
+        }
+        return [
+            f"{subject} not supported by {self._engine.name} on this machine"
+            for feature, (subject, is_used) in features.items()
+            if is_used and self._features.get(feature) is False
+        ]
+
+    # The state of the engine
+
+    async def _monitor(self) -> None:
+        """Watches the events of the engine, and connects again when it was restarted."""
+        backoff = ExponentialBackoff(initial=0.2, maximum=5.0)
+        while True:
+            try:
+                async for event in self._engine.events({INSTANCE: self._instance}, _EVENTS):
+                    if event is not None:
+                        self._on_event(event)
+                        continue
+                    if not self._available.is_set():
+                        # Events during the outage were not received.
+                        await self._synchronize()
+                        self._set_available()
+                    # Not before containers are observed: Podman takes seconds.
+                    self._features = self._features or await self._engine.info()
+                    backoff.reset()
+            except (Unavailable, EngineError) as error:
+                self._set_unavailable(str(error))
+            await asyncio.sleep(backoff.next_delay())
+
+    def _set_unavailable(self, reason: str) -> None:
+        if self._available.is_set():
+            self._available.clear()
+            self._outage_began = self._clock()
+            log.warning("container engine unavailable", extra={"error": reason})
+            self._exits.put_nowait(Unavailable(reason))
+
+    def _set_available(self) -> None:
+        log.warning("container engine available again", extra={"engine": self._engine.url})
+        self._available.set()
+        for watched in self._watched.values():
+            watched.changed.set()
+
+    def _on_event(self, event: Json) -> None:
+        attributes = (event.get("Actor") or {}).get("Attributes") or {}
+        run = RunId(attributes.get(RUN, ""))
+        if (event.get("Action") or event.get("status")) == "oom":
+            self._add_oom_kill(run)
+        elif run in self._watched:
+            self._watched[run].changed.set()
+
+    def _add_oom_kill(self, run: RunId) -> None:
+        known = self._runs.get(run)
+        if known is not None and known.ended is None:
+            self._runs[run] = replace(known, oom_kills=known.oom_kills + 1)
+            self._exits.put_nowait(self._runs[run])
+
+    async def _synchronize(self) -> None:
+        """Watches the containers in the engine that are not known yet."""
+        for container in await self._engine.containers({INSTANCE: self._instance}):
+            labels = container["Labels"]
+            run = RunId(labels[RUN])
+            if run in self._runs:
+                continue
+            shown = await self._engine.inspect(container["Id"])
+            if shown is None:
+                continue
+            if not has_started(shown):
+                # Its start was interrupted, or failed: nothing of it is needed.
+                await self._engine.delete(container["Id"])
+                continue
+            self._runs[run] = ContainerRun(run, started_at(shown))
+            self._watch(run, Path(labels[LOG]), labels.get(LOG_GROUP, ""))
+
+    # One run
+
+    def _watch(self, run: RunId, path: Path, group: str) -> None:
+        if run not in self._watched:
+            watched = self._watched[run] = _WatchedRun(path, group)
+            watched.task = asyncio.create_task(self._watch_to_end(run, watched))
+
+    async def _watch_to_end(self, run: RunId, watched: _WatchedRun) -> None:
+        """Copies the log of the run, and reports its end after that of its log."""
+        writer: ResumableLogWriter | None = None
+        if not is_complete(watched.log):
+            writer = ResumableLogWriter(watched.log, self._log_limits, watched.log_group)
+        monitor = OomMonitor() if self._engine.is_podman else None
+        try:
+            status = await self._wait_for_end(run, watched, writer, monitor)
+        except BaseException:
+            if writer is not None:
+                writer.suspend()
+            raise
+        finally:
+            if monitor is not None:
+                monitor.close()
+        if writer is not None:
+            writer.close(time_ns())
+        ended = self._runs[run] = replace(self._runs[run], ended=status)
+        self._exits.put_nowait(ended)
+
+    async def _wait_for_end(
+        self,
+        run: RunId,
+        watched: _WatchedRun,
+        writer: ResumableLogWriter | None,
+        monitor: OomMonitor | None,
+    ) -> ExitStatus:
+        name, failures = container_name(run), 0
+        backoff = ExponentialBackoff(initial=0.1, maximum=5.0)
+        while True:
+            await self._available.wait()
+            watched.changed.clear()
+            try:
+                shown = await self._engine.inspect(name)
+                if shown is None:
+                    return ExitStatus.unknown(self._clock())
+                if has_ended(shown):
+                    if writer is not None and failures < _LOG_ATTEMPTS:
+                        # The end of a line without a line feed may be missing in the stream.
+                        await copy_log(log_entries(self._engine, name, follow=False), writer)
+                    killed = monitor is not None and monitor.kills() > 0
+                    return self._status(watched, exit_status(shown, out_of_memory=killed))
+                if monitor is not None:
+                    monitor.open(shown["State"].get("Pid") or 0)
+                await self._follow(name, watched, writer)
+            except (Unavailable, EngineError) as error:
+                failures += isinstance(error, EngineError)
+                log.info("container not watched", extra={"run": run, "error": str(error)})
+                await asyncio.sleep(backoff.next_delay())
+
+    def _status(self, watched: _WatchedRun, status: ExitStatus) -> ExitStatus:
+        """The exit status; unknown if the engine has ended the container because it was restarted itself."""
+        began = self._outage_began
+        if began is None or watched.signalled or status.exit_code not in _ENDED_BY_ENGINE:
+            return status
+        return ExitStatus.unknown(status.finished_at) if status.finished_at >= began else status
+
+    async def _follow(self, name: str, watched: _WatchedRun, writer: ResumableLogWriter | None) -> None:
+        """Copies the log until its end, or until the container may have ended."""
+        if writer is None:
+            await wait_or_timeout(watched.changed, _CHECK_SECONDS)
+            return
+        copy = asyncio.create_task(copy_log(log_entries(self._engine, name, follow=True), writer))
+        changed = asyncio.create_task(watched.changed.wait())
+        try:
+            await asyncio.wait({copy, changed}, return_when=asyncio.FIRST_COMPLETED)
+            if writer.written > _LOG_END_BYTES:
+                await asyncio.wait({copy}, timeout=_LOG_END_SECONDS)
+            if copy.done():
+                copy.result()
+        finally:
+            copy.cancel()
+            changed.cancel()
+            await asyncio.gather(copy, changed, return_exceptions=True)
+
+
+async def _items(queue: asyncio.Queue[ContainerRun | Unavailable]) -> AsyncIterator[ContainerRun]:
+    while True:
+        item = await queue.get()
+        if isinstance(item, Unavailable):
+            raise item
+        yield item
+
+
+@contextmanager
+def _as_unavailable() -> Iterator[None]:
+    """Inside, errors of the engine; outside, Unavailable: the same call is made again."""
+    try:
+        yield
+    except EngineError as error:
+        raise Unavailable(str(error)) from error
+
+
+def _instance(data: Path) -> str:
+    """The id of the data directory in the labels of its containers."""
+    file = data / "engine.id"
+    try:
+        return file.read_text().strip()
+    except FileNotFoundError:
+        new = file.with_suffix(".new")
+        new.write_text(str(uuid4()))
+        new.replace(file)
+        return file.read_text().strip()

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
@@ -96,12 +97,17 @@ class EngineProcess:
         assert self.request("POST", "/images/load", archive)[0] == 200
 
     def request(
-        self, method: str, path: str, body: bytes | None = None, content: str = "application/x-tar"
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        content: str = "application/x-tar",
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[int, bytes]:
         """The status and body of a response of the engine."""
         connection = _UnixConnection(self.socket)
-        headers = {"Content-Type": content} if body is not None else {}
-        connection.request(method, f"/v1.40{path}", body, headers)
+        types = {"Content-Type": content} if body is not None else {}
+        connection.request(method, f"/v1.40{path}", body, {**types, **(headers or {})})
         response = connection.getresponse()
         try:
             return response.status, response.read()

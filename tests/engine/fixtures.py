@@ -1,13 +1,16 @@
 """Engines for all tests of one worker, each started once with the images of the tests."""
 
+import json
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 
-from tests.engine.archives import archive, busybox, with_entrypoint
-from tests.engine.engines import EngineProcess
+from tests.engine.archives import BUSYBOX, archive, busybox, with_entrypoint
+from tests.engine.engines import EngineProcess, registries_conf
 from tests.engine.prepare import missing_requirement
+from tests.engine.registry import PASSWORD, USER, Registry
 
 #: The parameters of tests with a container engine.
 ENGINES = [pytest.param(kind, marks=pytest.mark.engine) for kind in ("docker", "podman")]
@@ -18,6 +21,10 @@ class Engines:
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
+        #: Registries without and with credentials.
+        self.public, self.private = Registry(), Registry(protected=True)
+        stack.callback(self.public.close)
+        stack.callback(self.private.close)
         self._started: dict[str, EngineProcess] = {}
 
     def get(self, kind: str) -> EngineProcess:
@@ -26,9 +33,21 @@ class Engines:
             self._started[kind] = self.new(kind)
         return self._started[kind]
 
+    def push(self, registry: Registry, name: str) -> str:
+        """Pushes busybox to the registry as ``name:1``. Returns the name of the image."""
+        docker, image = self.get("docker"), registry.image(name)
+        auth = b64encode(json.dumps({"username": USER, "password": PASSWORD}).encode()).decode()
+        assert docker.request("POST", f"/images/{BUSYBOX}/tag?repo={image}&tag=1")[0] == 201
+        headers = {"X-Registry-Auth": auth}
+        status, body = docker.request("POST", f"/images/{image}/push?tag=1", headers=headers)
+        assert status == 200
+        assert b'"error"' not in body, body
+        assert docker.request("DELETE", f"/images/{image}:1")[0] == 200
+        return f"{image}:1"
+
     def new(self, kind: str) -> EngineProcess:
         """Another engine, which the test may kill."""
-        engine = EngineProcess(kind)
+        engine = EngineProcess(kind, registries_conf(self.public.address, self.private.address))
         self._stack.callback(engine.close)
         for image in (archive(busybox()), with_entrypoint()):
             engine.load(image)

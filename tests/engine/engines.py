@@ -119,6 +119,10 @@ class EngineProcess:
         listed = json.loads(self.request("GET", "/containers/json?all=true")[1])
         return sorted(name.lstrip("/") for container in listed for name in container["Names"])
 
+    def remove_containers(self) -> None:
+        for name in self.containers():
+            self.request("DELETE", f"/containers/{name}?force=true")
+
     def signal(self, number: int) -> None:
         """Sends the signal to the engine itself."""
         assert self._process is not None

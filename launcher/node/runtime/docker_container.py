@@ -1,7 +1,10 @@
 """Converts a ContainerConfig to a container of the Docker Engine API, and its state to that of a run."""
 
 import os
+import re
+import signal
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -25,12 +28,9 @@ LOG = "launcher.microsoft.com/log"
 LOG_GROUP = "launcher.microsoft.com/log-group"
 
 #: In errors of a start: the program is missing or cannot be executed, so another start fails in the same way.
-_NOT_EXECUTABLE = (
-    "executable file not found",
-    "no such file or directory",
-    "exec format error",
-    "permission denied",
-    "is a directory",
+_NOT_EXECUTABLE = re.compile(
+    r'exec: "[^"]*": (executable file not found|stat |no such file|permission denied|is a directory)'
+    r"|exec format error|exec user process caused"
 )
 #: The time of what has not happened.
 _NEVER = "0001-01-01"
@@ -143,7 +143,7 @@ def _bind(source: Path, target: str, *, read_only: bool) -> Json:
 
 def start_failure(message: str) -> StartFailed:
     """The error of a start that the engine rejected with *message*."""
-    if any(text in message for text in _NOT_EXECUTABLE) and "exec" in message:
+    if _NOT_EXECUTABLE.search(message):
         return StartFailed(START_ERROR, message)
     return StartFailed("RunContainerError", message)
 
@@ -180,3 +180,12 @@ def exit_status(shown: Mapping[str, Any], *, out_of_memory: bool) -> ExitStatus:
 
 def _time(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
+
+
+def kill_processes(container: str) -> None:
+    """Kills the processes in the cgroup of the container with that id, as far as this process may."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError):  # it has exited, or belongs to another user
+                if container in (entry / "cgroup").read_text():
+                    os.kill(int(entry.name), signal.SIGKILL)

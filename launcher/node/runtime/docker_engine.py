@@ -27,6 +27,8 @@ _CONNECT_SECONDS = 5.0
 #: Engines serve older versions too: this one is served by Docker 20.10 and later, and by Podman 4 and later.
 _API_VERSION = "v1.41"
 _PODMAN = "Libpod"
+#: The status in aiodocker's errors that are not responses of the engine.
+_NOT_CONNECTED = 900
 
 
 class EngineError(LauncherError):
@@ -233,6 +235,8 @@ def _engine_errors(url: str) -> Iterator[None]:
     try:
         yield
     except DockerError as error:
+        if error.status == _NOT_CONNECTED:
+            raise Unavailable(f"the container engine at {url} does not respond: {error.message}") from error
         raise EngineError(error.status, str(error.message)) from error
     except TimeoutError as error:
         raise Unavailable(f"the container engine at {url} does not respond in time") from error

@@ -7,6 +7,7 @@ same data directory finds it, and a name that contains its run, so that no run i
 
 import asyncio
 import logging
+import re
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -30,6 +31,7 @@ from launcher.node.runtime.docker_container import (
     exit_status,
     has_ended,
     has_started,
+    kill_processes,
     start_failure,
     started_at,
 )
@@ -54,6 +56,8 @@ _LOG_END_BYTES, _LOG_END_SECONDS = 1024 * 1024, 2.0
 _LOG_ATTEMPTS = 5
 #: The interval at which running containers are checked while no event arrives.
 _CHECK_SECONDS = 30.0
+_NAME_IN_USE = "already in use"
+_TASK_EXISTS = re.compile(r"task ([0-9a-f]{64}): already exists")
 _EVENTS = ("die", "died", "oom", "remove", "destroy")
 #: Exit codes of a container that the engine has ended itself, because it was restarted.
 _ENDED_BY_ENGINE = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
@@ -92,7 +96,7 @@ class DockerRuntime:
         #: Set while the engine responds.
         self._available = asyncio.Event()
         self._outage_began: float | None = None
-        self._monitor_task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         #: What the engine supports, once it has responded.
         self._features: Json = {}
 
@@ -114,14 +118,17 @@ class DockerRuntime:
         runtime = cls(engine, _instance(data), clock, options, hidden)
         await runtime._synchronize()
         runtime._available.set()
-        runtime._monitor_task = asyncio.create_task(runtime._monitor())
+        # In the background: Podman takes seconds.
+        runtime._tasks = [
+            asyncio.create_task(runtime._monitor()),
+            asyncio.create_task(runtime._read_features()),
+        ]
         return runtime
 
     async def close(self, *, stop_containers: bool) -> None:
         """Disconnects from the engine; with *stop_containers*, kills and removes all containers before."""
         tasks = [watched.task for watched in self._watched.values() if watched.task is not None]
-        if self._monitor_task is not None:
-            tasks.append(self._monitor_task)
+        tasks += self._tasks
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -151,6 +158,10 @@ class DockerRuntime:
             await self._engine.create(name, options)
         except EngineError as error:
             shown = await self._engine.inspect(name)
+            if shown is None and _NAME_IN_USE in str(error):
+                # Podman was killed while it created the container, and has its storage only.
+                await self._engine.delete(name)
+                raise Unavailable(str(error)) from error
             if shown is None or shown["Config"]["Labels"].get(INSTANCE) != self._instance:
                 raise create_failure(str(error)) from error
             if has_started(shown):
@@ -158,7 +169,13 @@ class DockerRuntime:
         try:
             await self._engine.start(name)
         except EngineError as error:
+            interrupted = _TASK_EXISTS.search(str(error))
+            if interrupted is not None:
+                # Docker was killed while it started the container, and has lost its processes.
+                await asyncio.to_thread(kill_processes, interrupted[1])
             await self._engine.delete(name)
+            if interrupted is not None:
+                raise Unavailable(str(error)) from error
             raise start_failure(str(error)) from error
         return self._clock()
 
@@ -218,12 +235,14 @@ class DockerRuntime:
                         # Events during the outage were not received.
                         await self._synchronize()
                         self._set_available()
-                    # Not before containers are observed: Podman takes seconds.
-                    self._features = self._features or await self._engine.info()
                     backoff.reset()
             except (Unavailable, EngineError) as error:
                 self._set_unavailable(str(error))
             await asyncio.sleep(backoff.next_delay())
+
+    async def _read_features(self) -> None:
+        with suppress(Unavailable, EngineError):
+            self._features = await self._engine.info()
 
     def _set_unavailable(self, reason: str) -> None:
         if self._available.is_set():

@@ -1,0 +1,197 @@
+"""``launcher serve --runtime docker``: Frameworks in their images, while the launcher or the engine is killed."""
+
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders import a_framework, a_pod_template, a_role
+from tests.engine.archives import BUSYBOX, archive, busybox
+from tests.engine.conftest import ServeWith
+from tests.engine.fixtures import ENGINES, Engines
+from tests.eventually import until
+from tests.local.server import FRAMEWORKS, PODS, Server, ended, loopback
+from tests.local.test_examples import submit
+from tests.local.test_seeds import manual, post
+from tests.realnodes.test_manual import manuals_image, write
+
+pytestmark = pytest.mark.engine
+
+#: Kills of the launcher, and of the engine, in one test.
+LAUNCHER_KILLS, ENGINE_KILLS = 8, 3
+TASKS = 6
+
+
+def framework(name: str, command: str, tasks: int, directory: Path) -> dict[str, Any]:
+    """Tasks that run *command* with the directory at /work."""
+    pod = a_pod_template(
+        containers=[
+            {
+                "name": "main",
+                "image": BUSYBOX,
+                "command": ["sh", "-c", command],
+                "volumeMounts": [{"name": "work", "mountPath": "/work"}],
+            }
+        ],
+        volumes=[{"name": "work", "hostPath": {"path": str(directory)}}],
+    )
+    return a_framework(a_role(tasks=tasks, pod=pod), name=name)
+
+
+def started_tasks(work: Path) -> list[str]:
+    """The index of every task that has started, as often as it has."""
+    file = work / "started"
+    return file.read_text().split() if file.exists() else []
+
+
+def event_reasons(server: Server) -> set[str]:
+    return {event["reason"] for event in server.get("/api/v1/namespaces/default/events")["items"]}
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_examples_run_in_their_images(
+    serve_with: ServeWith, engines: Engines, tmp_path: Path, kind: str
+) -> None:
+    engine = engines.get(kind)
+    engine.load(archive(busybox("docker.io/library/busybox:1.36")))
+    server = serve_with(
+        engine, f"--nfs=nfs.example.org:/exports/notes={tmp_path}", "--node=node-a", "--node=b"
+    )
+
+    names = [submit(server, example) for example in ("hello", "nfs", "hostpath")]
+
+    assert {name: ended(server.completed(name)) for name in names} == dict.fromkeys(names, "Succeeded")
+    assert server.log("hello-greeter-1") == "hello from greeter 1 of hello\n"
+    assert len((tmp_path / "notes.txt").read_text().splitlines()) == 3
+    status = server.get(f"{PODS}/hello-greeter-1")["status"]["containerStatuses"][0]
+    assert status["containerID"].startswith("docker://launcher-")
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_the_samples_of_the_manual_run_in_their_images(
+    serve_with: ServeWith, engines: Engines, tmp_path: Path, kind: str
+) -> None:
+    samples = manual()
+    engine, share, host = engines.get(kind), tmp_path / "share", tmp_path / "host"
+    engine.load(archive(manuals_image()))
+    write(share / "nfstest.txt", "Hello, NFS\n")
+    write(share / "cifar-10-batches-py" / "data_batch_1", "a little data\n")
+    write(host / "hostpathdir" / "hostpathtest.txt", "Hello, HostPath\n")
+    nodes = [f"--node=10.151.40.{n},ip={loopback(n - 200)}" for n in (241, 242, 243)]
+    server = serve_with(engine, *nodes, f"--nfs=10.169.4.12:/home/t-zifang/nfs={share}")
+
+    for number in (0, 2, 3, 5):
+        text = samples[number].replace(" olumeMounts", " volumeMounts")
+        created, _ = post(server, tmp_path, text.replace("path: /data", f"path: {host}"))
+        name = created["metadata"]["name"]
+        assert ended(server.completed(name)) == "Succeeded", number
+        if number == 0:
+            assert server.log("tfexample-worker-0") == "worker 0 has done its part\n"
+        server.curl(f"{FRAMEWORKS}/{name}", "-X", "DELETE")
+        until(lambda: not server.get(PODS)["items"] or None, "its pods are deleted")
+    until(lambda: not engine.containers() or None, "no container is left")
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_no_task_is_lost_or_doubled_when_the_launcher_is_killed(
+    serve_with: ServeWith, engines: Engines, tmp_path: Path, kind: str
+) -> None:
+    engine, randomness = engines.get(kind), random.Random(LAUNCHER_KILLS)
+    work = tmp_path / "work"
+    work.mkdir()
+    server = serve_with(engine)
+    command = "echo $taskindex >> /work/started; for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.4; done"
+    names = []
+    for number in range(LAUNCHER_KILLS):
+        if number % 4 == 0:
+            names.append(f"kill{number}")
+            server.post(FRAMEWORKS, framework(names[-1], command, TASKS, work))
+        time.sleep(randomness.random())
+        server.kill()
+        server.start()
+    frameworks = [server.completed(name) for name in names]
+
+    assert [ended(each) for each in frameworks] == ["Succeeded"] * len(names)
+    assert [each["status"]["retryPolicyStatus"]["totalRetriedCount"] for each in frameworks] == [0] * len(
+        names
+    )
+    assert Counter(started_tasks(work)) == {str(index): len(names) for index in range(TASKS)}
+    for name in names:
+        for index in range(TASKS):
+            assert server.log(f"{name}-worker-{index}") == "1\n2\n3\n4\n5\n6\n7\n8\n"
+        server.curl(f"{FRAMEWORKS}/{name}", "-X", "DELETE")
+    until(lambda: not engine.containers() or None, "no container is left")
+    print(f"{kind}: the launcher was killed {LAUNCHER_KILLS} times with {TASKS * len(names)} containers")
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_no_task_fails_when_the_engine_is_killed(
+    serve_with: ServeWith, engines: Engines, tmp_path: Path, kind: str
+) -> None:
+    engine, work = engines.new(kind), tmp_path / "work"
+    work.mkdir()
+    server = serve_with(engine)
+    command = "echo $taskindex >> /work/started; until test -e /work/end; do sleep 0.1; done; echo done"
+    server.post(FRAMEWORKS, framework("outage", command, TASKS, work))
+    for _ in range(ENGINE_KILLS):
+        time.sleep(0.7)
+        engine.kill()
+        assert server.get(PODS)["kind"] == "PodList"
+        time.sleep(0.5)
+        engine.start()
+    until(lambda: len(started_tasks(work)) >= TASKS or None, "all tasks have started")
+    engine.kill()
+    (work / "end").touch()
+    time.sleep(1.0)
+    engine.start()
+    completed = server.completed("outage")
+
+    assert ended(completed) == "Succeeded"
+    assert completed["status"]["retryPolicyStatus"]["totalRetriedCount"] == 0
+    assert Counter(started_tasks(work)) == {str(index): 1 for index in range(TASKS)}
+    if kind == "podman":  # Docker loses what a container writes before its end while Docker is not running
+        assert server.log("outage-worker-0") == "done\n"
+    assert "RuntimeUnavailable" in event_reasons(server)
+    print(f"{kind}: killed {ENGINE_KILLS + 1} times with {TASKS} containers")
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_the_api_responds_while_the_engine_hangs(
+    serve_with: ServeWith, engines: Engines, tmp_path: Path, kind: str
+) -> None:
+    engine = engines.new(kind)
+    server = serve_with(engine)
+    server.post(FRAMEWORKS, framework("hang", "sleep 3", 1, tmp_path))
+    server.runs("hang-worker-0")
+    engine.signal(signal.SIGSTOP)
+    try:
+        server.post(FRAMEWORKS, framework("later", "true", 1, tmp_path))
+        began = time.monotonic()
+        until(lambda: "RuntimeUnavailable" in event_reasons(server) or None, "the pod reports the outage")
+        for _ in range(10):
+            asked = time.monotonic()
+            assert server.get(f"{PODS}/hang-worker-0")["status"]["phase"] == "Running"
+            assert time.monotonic() - asked < 5.0
+        assert time.monotonic() - began < 60.0
+    finally:
+        engine.signal(signal.SIGCONT)
+
+    assert ended(server.completed("hang")) == "Succeeded"
+    assert ended(server.completed("later")) == "Succeeded"
+
+
+def test_without_an_engine_the_launcher_names_what_to_install(
+    engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del engines
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
+    (tmp_path / "server").mkdir()
+    server = Server(tmp_path / "server", "--runtime=docker")
+
+    assert server.state(within=30.0) == "it ended with code 2"
+    assert "start the engine, or unset DOCKER_HOST" in server.errors()
+    server.end()

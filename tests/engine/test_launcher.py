@@ -152,8 +152,11 @@ def test_no_task_fails_when_the_engine_is_killed(
 
     assert ended(completed) == "Succeeded"
     assert completed["status"]["retryPolicyStatus"]["totalRetriedCount"] == 0
-    assert Counter(started_tasks(work)) == {str(index): 1 for index in range(TASKS)}
-    if kind == "podman":  # Docker loses what a container writes before its end while Docker is not running
+    assert set(started_tasks(work)) == {str(index) for index in range(TASKS)}
+    if kind == "podman":
+        # Docker may have lost a container that it was starting, which is then killed and started again. It also loses
+        # what a container writes before its end while Docker is not running.
+        assert len(started_tasks(work)) == TASKS
         assert server.log("outage-worker-0") == "done\n"
     assert "RuntimeUnavailable" in event_reasons(server)
     print(f"{kind}: killed {ENGINE_KILLS + 1} times with {TASKS} containers")

@@ -9,7 +9,14 @@ from time import time
 import pytest
 
 from launcher.core.pods.exec_session import PodExecOptions
-from launcher.node.container_runtime import ContainerRun, ExitStatus, RunId, Runtime, StartFailed
+from launcher.node.container_runtime import (
+    ContainerRun,
+    ExitStatus,
+    ResourceUsage,
+    RunId,
+    Runtime,
+    StartFailed,
+)
 from tests.engine.fixtures import ENGINES
 from tests.eventually import eventually
 from tests.node.contract import ContractRuntimes, a_config
@@ -103,6 +110,22 @@ async def test_a_command_can_be_executed(runtime: Runtime, tmp_path: Path) -> No
     never, _ = await runtime.execute(ONE, ["true"], timeout_seconds=LIMIT)
 
     assert (good, bad, late, never) == (0, 1, 124, 126)
+
+
+async def test_the_use_of_running_containers_is_read(runtime: Runtime, tmp_path: Path) -> None:
+    if isinstance(runtime, FakeRuntime):
+        pytest.skip("its containers use nothing")
+    await runtime.start(a_config(tmp_path, "sh", "-c", "while :; do :; done"))
+
+    async def used() -> ResourceUsage | None:
+        usage = (await runtime.usage())[ONE]
+        return usage if usage.cpu_seconds > 0.3 and usage.memory_bytes > 0 else None
+
+    await eventually(used, "CPU and memory are used")
+    await runtime.signal(ONE, signal.SIGKILL)
+    await ended(runtime)
+
+    assert await runtime.usage() == {}
 
 
 async def test_a_session_returns_the_exit_code_of_its_command(runtime: Runtime, tmp_path: Path) -> None:

@@ -9,12 +9,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from launcher.core.json_access import as_object
+from launcher.core.replicas import as_int
 from launcher.node.container_runtime import (
     CREATE_ERROR,
     START_ERROR,
     ContainerConfig,
     ExitStatus,
     Mount,
+    ResourceUsage,
     RunId,
     StartFailed,
 )
@@ -176,6 +179,15 @@ def exit_status(shown: Mapping[str, Any], *, out_of_memory: bool) -> ExitStatus:
     killed = bool(state.get("OOMKilled")) or out_of_memory
     # Docker also reports a killed child of a process that then exits with another code.
     return ExitStatus.of_process(code, _time(state["FinishedAt"]), out_of_memory=killed and code != 0)
+
+
+def resource_usage(stats: Mapping[str, Any]) -> ResourceUsage:
+    """What a container has used, without the pages of files that the kernel can reclaim at once, as the kubelet."""
+    memory = as_object(stats.get("memory_stats"))
+    details = as_object(memory.get("stats"))
+    inactive = as_int(details.get("inactive_file", details.get("total_inactive_file")))
+    nanoseconds = as_int(as_object(as_object(stats.get("cpu_stats")).get("cpu_usage")).get("total_usage"))
+    return ResourceUsage(nanoseconds / 1e9, max(0, as_int(memory.get("usage")) - inactive))
 
 
 def _time(text: str) -> float:

@@ -137,6 +137,21 @@ class DockerEngine:
                 return None
             raise
 
+    async def stats(self, container: str) -> Json | None:
+        """The statistics of a container; None if it does not exist or does not run."""
+        parameters = {"stream": "false", "one-shot": "true"}
+        try:
+            async with asyncio.timeout(_CALL_SECONDS):
+                async with self.stream(f"containers/{container}/stats", parameters) as content:
+                    read: Json = orjson.loads(await content.read())
+                    return read
+        except TimeoutError as error:
+            raise Unavailable(f"{self.name} at {self.url} does not respond") from error
+        except EngineError as error:
+            if error.status == 404 or is_not_running(error):
+                return None
+            raise
+
     async def create(self, name: str, config: Json) -> None:
         async with self.call() as client:
             await client.containers.create(config, name=name)

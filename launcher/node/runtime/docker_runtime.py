@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from launcher.core.errors import Conflict, Unavailable
 from launcher.core.pods.exec_session import PodExecOptions
-from launcher.node.container_runtime import ContainerConfig, ContainerRun, ExitStatus, RunId
+from launcher.node.container_runtime import ContainerConfig, ContainerRun, ExitStatus, ResourceUsage, RunId
 from launcher.node.runtime.docker_container import (
     INSTANCE,
     LOG,
@@ -32,6 +32,7 @@ from launcher.node.runtime.docker_container import (
     has_ended,
     has_started,
     kill_processes,
+    resource_usage,
     start_failure,
     started_at,
 )
@@ -49,6 +50,7 @@ Json = dict[str, Any]
 
 #: Containers that are started at the same time: more would only delay each other.
 _CONCURRENT_STARTS = 8
+_CONCURRENT_STATS = 16
 _STOP_TIMEOUT_SECONDS = 30.0
 #: The end of a log stream is awaited after that of the container only if reading the whole log again takes longer.
 _LOG_END_BYTES, _LOG_END_SECONDS = 1024 * 1024, 2.0
@@ -93,6 +95,7 @@ class DockerRuntime:
         self._watched: dict[RunId, _WatchedRun] = {}
         self._exits: asyncio.Queue[ContainerRun | Unavailable] = asyncio.Queue()
         self._starts = asyncio.Semaphore(_CONCURRENT_STARTS)
+        self._stats_calls = asyncio.Semaphore(_CONCURRENT_STATS)
         #: Set while the engine responds.
         self._available = asyncio.Event()
         self._outage_began: float | None = None
@@ -200,6 +203,18 @@ class DockerRuntime:
 
     async def open_exec(self, run: RunId, options: PodExecOptions) -> DockerExecSession:
         return await DockerExecSession.open(self._engine, container_name(run), options)
+
+    async def usage(self) -> Mapping[RunId, ResourceUsage]:
+        running = [run.id for run in self._runs.values() if run.ended is None]
+        with _as_unavailable():
+            found = await asyncio.gather(*(self._stats(run) for run in running))
+        return {
+            run: resource_usage(each) for run, each in zip(running, found, strict=True) if each is not None
+        }
+
+    async def _stats(self, run: RunId) -> Json | None:
+        async with self._stats_calls:
+            return await self._engine.stats(container_name(run))
 
     async def remove(self, run: RunId) -> None:
         if (known := self._runs.get(run)) is not None and known.ended is None:

@@ -1,7 +1,6 @@
 """The client ``kubernetes``."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import orjson
@@ -251,9 +250,12 @@ def test_exec_returns_output_and_exit_code(connection: client.ApiClient, isolate
         tty=False,
         _preload_content=False,
     )
-    with closing(session):
+    try:
         session.write_stdin("hello\n")
         session.run_forever(timeout=TIMEOUT_SECONDS)
+    finally:
+        # After the close frame of the server, its close() would leave the connection open.
+        session.sock.shutdown()
 
     assert session.read_stdout() == "hello\n"
     assert session.returncode == 5

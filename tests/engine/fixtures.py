@@ -10,7 +10,7 @@ import pytest
 from tests.engine.archives import BUSYBOX, archive, busybox, with_entrypoint
 from tests.engine.engines import EngineProcess, registries_conf
 from tests.engine.prepare import missing_requirement
-from tests.engine.registry import PASSWORD, USER, Registry
+from tests.engine.registry import PASSWORD, USER, RegistryServer
 
 #: The parameters of tests with a container engine.
 ENGINES = [pytest.param(kind, marks=pytest.mark.engine) for kind in ("docker", "podman")]
@@ -22,7 +22,7 @@ class Engines:
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
         #: Registries without and with credentials.
-        self.public, self.private = Registry(), Registry(protected=True)
+        self.public, self.private = RegistryServer(), RegistryServer(protected=True)
         stack.callback(self.public.close)
         stack.callback(self.private.close)
         self._started: dict[str, EngineProcess] = {}
@@ -33,7 +33,7 @@ class Engines:
             self._started[kind] = self.new(kind)
         return self._started[kind]
 
-    def push(self, registry: Registry, name: str) -> str:
+    def push(self, registry: RegistryServer, name: str) -> str:
         """Pushes busybox to the registry as ``name:1``. Returns the name of the image."""
         docker, image = self.get("docker"), registry.image(name)
         auth = b64encode(json.dumps({"username": USER, "password": PASSWORD}).encode()).decode()

@@ -15,7 +15,7 @@ USER, PASSWORD = "ada", "lovelace"
 _HASH = "$2y$05$abcdefghijklmnopqrstuuugyJgZetmHGvxwCJ1rpgM8bgT8KJ8.i"
 
 
-class Registry:
+class RegistryServer:
     """A registry that accepts any image."""
 
     def __init__(self, *, protected: bool = False) -> None:

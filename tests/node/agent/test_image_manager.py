@@ -49,7 +49,7 @@ class FakeImages:
         self.is_present = True
 
 
-class Scenario:
+class ImageScenario:
     """An image manager, and the events that it has recorded."""
 
     def __init__(self, images: FakeImages) -> None:
@@ -76,9 +76,9 @@ class Scenario:
                 await asyncio.sleep(1.0)
 
 
-def in_scenario(images: FakeImages, act: Callable[[Scenario], Awaitable[None]]) -> None:
+def in_scenario(images: FakeImages, act: Callable[[ImageScenario], Awaitable[None]]) -> None:
     async def run() -> None:
-        scenario = Scenario(images)
+        scenario = ImageScenario(images)
         task = asyncio.create_task(scenario.manager.run())
         await asyncio.sleep(0)
         try:
@@ -91,7 +91,7 @@ def in_scenario(images: FakeImages, act: Callable[[Scenario], Awaitable[None]]) 
 
 
 def test_a_long_pull_reports_its_progress_and_does_not_block_the_pod() -> None:
-    async def act(scenario: Scenario) -> None:
+    async def act(scenario: ImageScenario) -> None:
         with pytest.raises(Unavailable, match=r'Pulling image "r.test/x:1": [12] of 30 MiB'):
             await scenario.ensure()
         await scenario.retried()
@@ -103,7 +103,7 @@ def test_a_long_pull_reports_its_progress_and_does_not_block_the_pod() -> None:
 
 
 def test_pods_with_the_same_image_share_a_pull() -> None:
-    async def act(scenario: Scenario) -> None:
+    async def act(scenario: ImageScenario) -> None:
         await asyncio.gather(scenario.retried("p"), scenario.retried("q"))
 
         assert scenario.images.pulls == [None]
@@ -112,7 +112,7 @@ def test_pods_with_the_same_image_share_a_pull() -> None:
 
 
 def test_the_back_off_doubles_up_to_five_minutes() -> None:
-    async def act(scenario: Scenario) -> None:
+    async def act(scenario: ImageScenario) -> None:
         scenario.images.error = "no such image"
         delays = []
         for _ in range(7):

@@ -137,7 +137,9 @@ def test_no_task_fails_when_the_engine_is_killed(
     server = serve_with(engine)
     command = "echo $taskindex >> /work/started; until test -e /work/end; do sleep 0.1; done; echo done"
     server.post(FRAMEWORKS, framework("outage", command, TASKS, work))
-    until(lambda: len(started_tasks(work)) >= TASKS or None, "all tasks have started")
+    # Docker loses a container that it was starting when it was killed: see the known limitations.
+    for index in range(TASKS):
+        server.runs(f"outage-worker-{index}")
     for _ in range(ENGINE_KILLS):
         engine.kill()
         assert server.get(PODS)["kind"] == "PodList"

@@ -40,16 +40,17 @@ def test_get_accepts_each_name_of_the_kind(isolated: IsolatedNamespace, kubectl:
     assert kubectl("get", name, "-o", "name") == "framework.launcher.microsoft.com/mnist\n"
 
 
-def test_get_wide_adds_retries_execution_type_and_message(
+def test_get_wide_adds_retries_execution_type_message_and_task_states(
     isolated: IsolatedNamespace, kubectl: Kubectl
 ) -> None:
     create(kubectl, isolated.suspended())
 
     headings, row = kubectl.table("get", "fw", "mnist", "-o", "wide")
 
-    assert headings == ["NAME", "STATE", "TASKS", "AGE", "RETRIES", "EXECUTION", "MESSAGE"]
+    assert headings == ["NAME", "STATE", "TASKS", "AGE", "RETRIES", "EXECUTION", "MESSAGE", "TASK STATES"]
     assert row[:3] == ["mnist", "AttemptCreationPending", "0/1"]
-    assert row[4:] == ["0", "Create", "Suspended: executionType is Create."]
+    assert row[4:7] == ["0", "Create", "Suspended: executionType is Create."]
+    assert orjson.loads(row[7]) == {"AttemptCreationPending": 1}
 
 
 def test_get_of_an_empty_list_reports_no_resources(kubectl: Kubectl) -> None:
@@ -312,10 +313,6 @@ def test_auth_can_i_and_whoami_work(kubectl: Kubectl) -> None:
         line.split() for line in kubectl("auth", "can-i", "--list").splitlines()
     ]
     assert ["Username", "admin"] in kubectl.table("auth", "whoami")
-
-
-def test_top_reports_that_metrics_are_not_available(kubectl: Kubectl) -> None:
-    assert kubectl.error_output("top", "pods") == "error: Metrics API not available\n"
 
 
 def test_raw_paths_are_served(kubectl: Kubectl) -> None:

@@ -121,5 +121,6 @@ def test_a_backlog_of_the_launcher_is_named(bed: DiagnosisTestBed, api_server: B
 
     finding = bed.finding(cause)
 
-    assert "1 Framework in the launcher's queue, the first for 1" in finding["summary"]
-    assert evidence(finding, "launcher")["value"] == "1"
+    assert "in the launcher's queue, the first for 1" in finding["summary"]
+    # Those whose pods are created may have changed in the meantime, and wait too.
+    assert 1 <= int(evidence(finding, "launcher")["value"]) <= workers + 1

@@ -53,8 +53,8 @@ async def test_a_missing_image_is_pulled_once(node: ContractNode, engines: Engin
     await node.run(container(image), name="q")
     await node.when(phase("Succeeded"), "q")
 
-    assert await node.events("Pulling") == [f'Pulling image "{image}"']
-    pulled = await node.events("Pulled")
+    assert await node.when_events("Pulling") == [f'Pulling image "{image}"']
+    pulled = await node.when_events("Pulled", 2)
     assert [message for message in pulled if message.startswith(f'Successfully pulled image "{image}" in ')]
     assert f'Container image "{image}" already present on machine' in pulled
 
@@ -65,7 +65,7 @@ async def test_the_policy_always_pulls_each_time(node: ContractNode, engines: En
         await node.run(container(image, imagePullPolicy="Always"), name=name)
         await node.when(phase("Succeeded"), name)
 
-    pulled = await node.events("Pulled")
+    pulled = await node.when_events("Pulled", 2)
     assert len(pulled) == 2
     assert all(message.startswith("Successfully pulled") for message in pulled)
 
@@ -79,7 +79,7 @@ async def test_the_policy_never_does_not_pull(node: ContractNode, engines: Engin
     await node.when(phase("Succeeded"), "q")
     message = f'Container image "{image}" is not present with pull policy of Never'
     assert state(pod)["waiting"]["message"] == message
-    assert await node.events("ErrImageNeverPull") == [message]
+    assert await node.when_events("ErrImageNeverPull") == [message]
     assert await node.events("Pulling") == []
 
 
@@ -124,7 +124,8 @@ async def test_a_private_image_needs_credentials(node: ContractNode, engines: En
         pod = await node.when(waits("ErrImagePull"), name)
         message = state(pod)["waiting"]["message"].lower()
         assert "no basic auth" in message or "authentication required" in message or "unauthorized" in message
-    assert ["(missing)" in text for text in await node.events("FailedToRetrieveImagePullSecret")] == [True]
+    (reported,) = await node.when_events("FailedToRetrieveImagePullSecret")
+    assert "(missing)" in reported
 
 
 async def test_a_private_image_is_pulled_with_a_pull_secret(node: ContractNode, engines: Engines) -> None:

@@ -159,7 +159,7 @@ def test_no_task_fails_when_the_engine_is_killed(
     if kind == "podman":  # Docker loses what a container writes before its end while Docker is not running
         assert server.log("outage-worker-0") == "done\n"
     assert ended(server.completed("later")) == "Succeeded"
-    assert "RuntimeUnavailable" in event_reasons(server)
+    until(lambda: "RuntimeUnavailable" in event_reasons(server) or None, "the pods report the outage")
     print(f"{kind}: killed {ENGINE_KILLS + 1} times with {TASKS} containers")
 
 

@@ -72,6 +72,15 @@ class ContractNode:
         page = await self.store.list(EVENTS)
         return [event["message"] for event in page.items if event["reason"] == reason]
 
+    async def when_events(self, reason: str, number: int = 1) -> list[str]:
+        """The messages of all events with that reason, once there are as many: they are recorded after the status."""
+
+        async def recorded() -> list[str] | None:
+            found = await self.events(reason)
+            return found if len(found) >= number else None
+
+        return await eventually(recorded, f"{number} events {reason} are recorded")
+
     async def clean_up(self) -> None:
         await self.stop()
         async with self.runtimes.open():

@@ -140,7 +140,7 @@ async def test_a_liveness_probe_restarts_a_container(node: ContractNode) -> None
     )
 
     await node.when(runs(restarts=1))
-    assert await node.events("Unhealthy")
+    assert await node.when_events("Unhealthy")
     await node.delete(grace=0)
 
 

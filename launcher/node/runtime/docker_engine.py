@@ -133,7 +133,7 @@ class DockerEngine:
                 shown: Json = await client.containers.container(container).show()
                 return shown
         except EngineError as error:
-            if error.status == 404:
+            if is_missing(error):
                 return None
             raise
 
@@ -148,7 +148,7 @@ class DockerEngine:
         except TimeoutError as error:
             raise Unavailable(f"{self.name} at {self.url} does not respond") from error
         except EngineError as error:
-            if error.status == 404 or is_not_running(error):
+            if is_missing(error) or is_not_running(error):
                 return None
             raise
 
@@ -166,7 +166,7 @@ class DockerEngine:
             async with self.call() as client:
                 await client.containers.container(container).kill(signal=signal)
         except EngineError as error:
-            if error.status == 404 or is_not_running(error):
+            if is_missing(error) or is_not_running(error):
                 return
             raise
 
@@ -178,7 +178,7 @@ class DockerEngine:
             async with self.call() as client:
                 await client.containers.container(container).delete(force=True, v=True)
         except EngineError as error:
-            if error.status != 404:
+            if not is_missing(error):
                 raise
 
     @asynccontextmanager
@@ -236,6 +236,11 @@ async def _close(client: aiodocker.Docker) -> None:
     if connector is not None:
         # aiodocker leaves a connector open that it has not created.
         await connector.close()
+
+
+def is_missing(error: EngineError) -> bool:
+    """Whether the container does not exist. Podman returns 500 for one that is removed during the call."""
+    return error.status == 404 or "no such container" in str(error).lower()
 
 
 def is_not_running(error: EngineError) -> bool:

@@ -19,24 +19,20 @@ from launcher.api.http.request_body import (
 from launcher.api.http.request_options import write_options
 from launcher.api.http.status import set_error_target
 from launcher.api.http.warnings import warning_headers
-from launcher.api.resources.registry import ResourceStrategy, with_request_path
+from launcher.api.resources.registry import with_request_path
 from launcher.api.resources.writes import write_warnings
-from launcher.api.validation.frameworks import FrameworkStrategy
-from launcher.api.validation.jobs import JobStrategy
+from launcher.api.validation.manifest_strategies import SUBMITTED_KINDS, manifest_strategies
 from launcher.core.errors import BadRequest, InvalidObject
 from launcher.core.json_access import as_object
 from launcher.core.replicas import with_replicas
 from launcher.core.validation.admission_policy import AdmissionPolicy
-from launcher.job_kinds.job_kind import JOB_KINDS, JobKind, annotate_written_version, job_kind_of
+from launcher.job_kinds.job_kind import JobKind, annotate_written_version, job_kind_of
 from launcher.store.interface import FRAMEWORKS, Object, ResourceKind
 
 T = TypeVar("T")
 
 #: The validated kinds by group, version and plural.
-_VALIDATED = {
-    (kind.group, kind.version, kind.plural): kind
-    for kind in (FRAMEWORKS, *(kind for job_kind in JOB_KINDS for kind in job_kind.kinds))
-}
+_VALIDATED = {(kind.group, kind.version, kind.plural): kind for kind in SUBMITTED_KINDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +84,7 @@ class ProxyAdmission:
     ) -> None:
         """*serves_kind* returns whether this launcher runs jobs of a kind; another operator may run them."""
         self._serves_kind = serves_kind
-        self._strategies: dict[ResourceKind, ResourceStrategy] = {FRAMEWORKS: FrameworkStrategy(policy)}
-        for job_kind in JOB_KINDS:
-            self._strategies |= {kind: JobStrategy(kind, job_kind, policy) for kind in job_kind.kinds}
+        self._strategies = manifest_strategies(policy)
         self._threads = asyncio.Semaphore(_MAX_THREADS)
 
     def validates(self, kind: ResourceKind) -> bool:

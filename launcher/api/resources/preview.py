@@ -17,9 +17,8 @@ from launcher.api.http.content_negotiation import Representation, negotiate_form
 from launcher.api.http.request_body import decode_object, read_body, request_media
 from launcher.api.http.request_options import write_options
 from launcher.api.http.responses import respond
-from launcher.api.resources.registry import ResourceStrategy, with_request_path
-from launcher.api.validation.frameworks import FrameworkStrategy
-from launcher.api.validation.jobs import JobStrategy
+from launcher.api.resources.registry import with_request_path
+from launcher.api.validation.manifest_strategies import SUBMITTED_KINDS, manifest_strategies
 from launcher.core.errors import BadRequest, FieldError, InvalidObject, RequestError
 from launcher.core.framework import Framework
 from launcher.core.json_access import as_object
@@ -30,7 +29,7 @@ from launcher.core.parsing.yaml_documents import yaml_documents
 from launcher.core.rendered_pods import rendered_pods
 from launcher.core.simulation import SimulatedStep, simulate
 from launcher.core.validation.admission_policy import AdmissionPolicy
-from launcher.job_kinds.job_kind import JOB_KINDS, JobKind, convert_job, job_kind_of
+from launcher.job_kinds.job_kind import JobKind, convert_job, job_kind_of
 from launcher.store.interface import FRAMEWORKS, ResourceKind
 
 PATH = f"/apis/{FRAMEWORKS.group}/{FRAMEWORKS.version}/namespaces/{{namespace}}/previews"
@@ -45,10 +44,7 @@ _SIMULATION_SECONDS = 1.0
 #: Concurrent threads; more would only compete for the interpreter.
 _MAX_THREADS = 2
 _POSITION = re.compile(r"line (\d+), column (\d+): ")
-_KINDS = {
-    (kind.api_version, kind.kind): kind
-    for kind in (FRAMEWORKS, *(kind for job_kind in JOB_KINDS for kind in job_kind.kinds))
-}
+_KINDS = {(kind.api_version, kind.kind): kind for kind in SUBMITTED_KINDS}
 
 
 class PreviewHandler:
@@ -59,9 +55,7 @@ class PreviewHandler:
     ) -> None:
         """*serves_kind* returns whether this launcher runs jobs of a kind."""
         self._serves_kind = serves_kind
-        self._strategies: dict[ResourceKind, ResourceStrategy] = {FRAMEWORKS: FrameworkStrategy(policy)}
-        for job_kind in JOB_KINDS:
-            self._strategies |= {kind: JobStrategy(kind, job_kind, policy) for kind in job_kind.kinds}
+        self._strategies = manifest_strategies(policy)
         self._threads = asyncio.Semaphore(_MAX_THREADS)
 
     async def create(self, request: web.Request) -> web.StreamResponse:

@@ -7,10 +7,8 @@ from typing import Any
 
 from launcher.api.http.request_options import FieldValidation
 from launcher.api.http.status import ErrorTarget, status_of
-from launcher.api.resources.registry import ResourceStrategy
 from launcher.api.resources.writes import without_field_warnings
-from launcher.api.validation.frameworks import FrameworkStrategy
-from launcher.api.validation.jobs import JobStrategy
+from launcher.api.validation.manifest_strategies import manifest_strategies
 from launcher.core.defaults import with_defaults
 from launcher.core.errors import InvalidObject, RequestError
 from launcher.core.json_access import as_object
@@ -19,7 +17,7 @@ from launcher.core.replicas import reconcile_replicas, with_replicas
 from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.core.validation.framework import validation_warnings
 from launcher.core.validation.schema import matches_schema
-from launcher.job_kinds.job_kind import JOB_KINDS, annotate_written_version
+from launcher.job_kinds.job_kind import annotate_written_version
 from launcher.store.interface import FRAMEWORKS, Object, ResourceKind
 
 
@@ -91,9 +89,7 @@ class AdmissionHandler:
     """Reviews objects before a cluster stores them. It has no state and no side effects."""
 
     def __init__(self, policy: AdmissionPolicy) -> None:
-        self._strategies: dict[ResourceKind, ResourceStrategy] = {FRAMEWORKS: FrameworkStrategy(policy)}
-        for job_kind in JOB_KINDS:
-            self._strategies |= {kind: JobStrategy(kind, job_kind, policy) for kind in job_kind.kinds}
+        self._strategies = manifest_strategies(policy)
 
     def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Returns a denial if a rule is violated, with the same Status as in local mode."""

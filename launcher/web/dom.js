@@ -23,6 +23,27 @@ export function replace(element, ...children) {
   return element;
 }
 
+/**
+ * Makes the children of `element` equal to `children`. What is equal stays the same element, with its focus: a click on
+ * an element that is replaced between the press and the release of the button would be lost. So a listener of a child
+ * may depend only on what the attributes of the child show.
+ */
+export function update(element, ...children) {
+  updateNodes(element, nodes(children).map((child) => (child instanceof Node ? child : document.createTextNode(String(child)))));
+  return element;
+}
+
+function updateNodes(element, wanted) {
+  wanted.forEach((node, i) => {
+    const existing = element.childNodes[i];
+    if (!existing) element.append(node);
+    else if (existing.isEqualNode(node)) return;
+    else if (existing.cloneNode(false).isEqualNode(node.cloneNode(false)) && existing.childNodes.length) updateNodes(existing, [...node.childNodes]);
+    else existing.replaceWith(node);
+  });
+  while (element.childNodes.length > wanted.length) element.lastChild.remove();
+}
+
 /** Sets the text of `element` if it differs, so that an unchanged element is not repainted. */
 export function setText(element, text) {
   const value = String(text);

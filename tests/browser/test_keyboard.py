@@ -1,10 +1,15 @@
 """Everything by keyboard, and on a narrow screen."""
 
-from playwright.sync_api import Browser, expect
+import re
+
+from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.dashboard import DashboardTab
 from tests.browser.samples import framework
 from tests.local.server import FRAMEWORKS, Server
+
+#: The request for the Framework "early".
+EARLY = re.compile(r"/frameworks/early(\?|$)")
 
 
 def test_a_framework_is_found_opened_and_deleted_without_a_mouse(
@@ -37,6 +42,22 @@ def test_a_framework_is_found_opened_and_deleted_without_a_mouse(
     dashboard.page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).focus()
     keyboard.press("Enter")
     expect(dashboard.page.get_by_text("This Framework was deleted.")).to_be_visible()
+
+
+def test_keys_work_before_the_data_of_a_page_are_read(dashboard: DashboardTab, server: Server) -> None:
+    server.post(FRAMEWORKS, framework("early", "true"))
+    held: list[Route] = []
+    dashboard.page.route(EARLY, lambda route: held.append(route))
+    with dashboard.page.expect_request(EARLY):
+        dashboard.open("frameworks/default/early")
+    dashboard.heading("early")
+
+    dashboard.page.keyboard.press("3")
+    held.pop().continue_()
+    dashboard.page.unroute(EARLY)
+
+    expect(dashboard.page.get_by_role("tabpanel")).to_contain_text("0 tasks of 1")
+    expect(dashboard.page.get_by_role("tab", name="Stragglers")).to_have_attribute("aria-selected", "true")
 
 
 def test_the_help_lists_the_keys_and_switches_them_off(dashboard: DashboardTab) -> None:

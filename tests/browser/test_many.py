@@ -130,6 +130,23 @@ def test_the_table_and_the_timeline_of_ten_thousand_tasks_are_usable(
         dashboard.check()
 
 
+def test_a_click_during_an_update_of_the_table_is_not_lost(chromium: Browser, large: Server) -> None:
+    with DashboardTab(chromium, large.url) as dashboard:
+        dashboard.open("frameworks/default/framework-0?view=table")
+        following = dashboard.button("Next")
+        following.scroll_into_view_if_needed()
+        dashboard.until_streams(1)
+        following.hover()
+        dashboard.page.mouse.down()
+        large.patch(LARGE, {"spec": {"description": "changed during the click"}})
+        # The table is drawn together with the head of the page.
+        expect(dashboard.page.get_by_text("changed during the click")).to_be_visible()
+        dashboard.page.mouse.up()
+
+        expect(dashboard.page.get_by_role("tabpanel")).to_contain_text("Page 2 of 100")
+        expect(following).to_be_focused()
+
+
 def test_a_framework_of_ten_thousand_tasks_is_sent_compressed(large: Server) -> None:
     sizes = [
         int(

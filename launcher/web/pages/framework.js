@@ -61,28 +61,28 @@ class FrameworkPage {
   }
 
   async start() {
-    await this.read();
-    this.selectTab(this.page.query.get("tab") ?? "tasks");
-    await this.readDiagnosis();
-    if (this.page.query.get("focus") === "why") {
-      this.why.focus();
-      this.why.scrollIntoView({ block: "start" });
-    }
     const { namespace, name } = this.page.params;
-    const selector = { fieldSelector: `metadata.name=${name}` };
+    // Keys work as soon as the page is visible, before its data are read.
+    shortcut("w", "Why: the diagnosis", () => this.why.focus(), this.signal);
+    shortcut("l", "Logs", () => open(link(["logs", namespace, name])), this.signal);
+    Object.keys(TABS).forEach((key, i) => shortcut(String(i + 1), TABS[key].title, () => this.selectTab(key), this.signal));
+    this.selectTab(this.page.query.get("tab") ?? "tasks");
+    await this.read();
     // The stream only reports that something changed; the object itself is read at most every two seconds.
     follow(frameworksPath(namespace), {
-      query: selector,
+      query: { fieldSelector: `metadata.name=${name}` },
       signal: this.signal,
-      onList: ({ rows }) => (rows.length ? this.refresh() : this.showDeleted()),
+      onList: ({ rows }) => (rows.length ? this.changed("MODIFIED", rows[0]) : this.showDeleted()),
       onEvent: (type, row) => this.changed(type, row),
       onError: (error) => this.page.fail(error),
     });
     const timer = setInterval(() => refreshAges(this.root), 5000);
     this.signal.addEventListener("abort", () => clearInterval(timer));
-    shortcut("w", "Why: the diagnosis", () => this.why.focus(), this.signal);
-    shortcut("l", "Logs", () => open(link(["logs", namespace, name])), this.signal);
-    Object.keys(TABS).forEach((key, i) => shortcut(String(i + 1), TABS[key].title, () => this.selectTab(key), this.signal));
+    await this.readDiagnosis();
+    if (this.page.query.get("focus") === "why") {
+      this.why.focus();
+      this.why.scrollIntoView({ block: "start" });
+    }
   }
 
   changed(type, row) {
@@ -224,8 +224,9 @@ class FrameworkPage {
   showInterruption(error) {
     if (error.name === "AbortError") return;
     if (error.status === 404) this.showDeleted();
-    // The stream reports when the launcher responds again; then the object is read.
     else if (error.status) replace(this.notice, h("p", { class: "notice error" }, error.message));
+    // The stream has already reported the change that was to be read.
+    if (!error.status || error.status >= 500 || error.status === 429) this.refresh();
   }
 
   showDeleted() {

@@ -1,7 +1,7 @@
 // The list of Frameworks: live, filtered by the server, at most 500 rows per page.
 
 import { allowed, corePath, frameworksPath, table, userName } from "../api.js";
-import { announce, button, copyButton, h, replace, throttled } from "../dom.js";
+import { announce, button, copyButton, h, replace, throttled, update } from "../dom.js";
 import { age, counted, refreshAges } from "../format.js";
 import { shortcut } from "../keyboard.js";
 import { follow } from "../live.js";
@@ -311,12 +311,12 @@ class FrameworkList {
   drawFoot(shown) {
     const { tokens } = this;
     if (!shown && tokens.length === 1) {
-      replace(this.foot, this.hasFilters() ? this.noMatch() : emptyState());
+      update(this.foot, this.hasFilters() ? this.noMatch() : emptyState());
       return;
     }
     const remaining = this.remaining ? `, ${this.remaining.toLocaleString()} more` : this.next ? ", more follow" : "";
     const pages = tokens.length > 1 || this.next;
-    replace(this.foot,
+    update(this.foot,
       h("span", {}, `${counted(shown, "Framework")}${tokens.length > 1 ? ` on page ${tokens.length}` : ""}${remaining}`),
       pages ? h("span", { class: "end" },
         button("Previous", () => { this.tokens.pop(); this.load(); }, { kind: "small", disabled: tokens.length === 1 }),
@@ -354,7 +354,7 @@ class FrameworkList {
     if (!number) return;
     const chosen = () => [...this.selected].map((uid) => this.rows.get(uid)).filter(Boolean);
     const done = () => this.selectAll(false);
-    replace(this.bulk,
+    update(this.bulk,
       h("strong", {}, `${counted(number, "Framework")} selected`),
       button("Stop", () => confirmBulk("stop", chosen(), done), { kind: "small" }),
       button("Delete", () => confirmBulk("delete", chosen(), done), { kind: "small danger" }),

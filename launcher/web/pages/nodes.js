@@ -1,7 +1,7 @@
 // The nodes: capacity and allocation, who holds GPUs, problems, what waits and why.
 
 import { ApiError, corePath, get } from "../api.js";
-import { h, replace, setText } from "../dom.js";
+import { h, setText, update } from "../dom.js";
 import { age, counted } from "../format.js";
 import { shortcut } from "../keyboard.js";
 import { setConnection, sleep, visible } from "../live.js";
@@ -88,7 +88,7 @@ class NodePage {
     const sums = totals(this.summaries);
     this.resources = shownResources(sums);
     const ready = this.summaries.filter((each) => each.isReady).length;
-    replace(this.sums,
+    update(this.sums,
       sumCard("Nodes", `${ready} of ${this.summaries.length} ready`, ready, this.summaries.length, ready < this.summaries.length ? "failed" : "succeeded"),
       this.resources.map((name) => {
         const { allocated, allocatable } = sums.get(name);
@@ -104,7 +104,7 @@ class NodePage {
     const text = this.filter.value.trim();
     const found = this.summaries.filter((each) => !text || [each.name, ...each.taints, ...each.pods.map((pod) => pod.metadata.name)].some((value) => value.includes(text)));
     const heading = (name, kind) => h("th", { scope: "col", class: kind }, name);
-    replace(this.list,
+    update(this.list,
       h("div", { class: "card-head" }, h("h2", {}, text ? `${found.length} of ${counted(this.summaries.length, "node")}` : counted(found.length, "node"))),
       found.length ? h("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Nodes" }, h("table", { class: "stacked nodes" },
         h("thead", {}, h("tr", {}, heading("Name"), heading("Status"), this.resources.map((name) => heading(resourceLabel(name))), heading("GPUs held by"), heading("Taints and problems"))),
@@ -132,7 +132,7 @@ class NodePage {
     const each = this.summaries.find((candidate) => candidate.name === name);
     this.detail.hidden = !name;
     if (!name) return;
-    replace(this.detail,
+    update(this.detail,
       h("div", { class: "card-head" }, h("h2", {}, name), each && statusBadge(each), h("a", { class: "button small quiet", href: link(["nodes"], { filter: this.filter.value.trim() }) }, "Close")),
       each ? h("div", { class: "card-body node-detail" }, conditions(each), nodePods(each)) : h("p", { class: "card-body muted" }, "There is no node of this name."),
     );
@@ -140,7 +140,7 @@ class NodePage {
 
   drawWaiting() {
     const groups = waitingGroups(this.pods);
-    replace(this.waiting,
+    update(this.waiting,
       h("div", { class: "card-head" }, h("h2", {}, "Waiting for a node")),
       groups.length ? h("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Waiting for a node" }, h("table", { class: "stacked" },
         h("thead", {}, h("tr", {}, ["Framework", "Pods", "Requests", "Age", "Why"].map((name) => h("th", { scope: "col" }, name)))),

@@ -1,6 +1,6 @@
 // The diagnosis panel: findings with evidence, and the next step to copy.
 
-import { copyButton, h, replace } from "../dom.js";
+import { copyButton, h, update } from "../dom.js";
 import { counted } from "../format.js";
 
 const SEVERITIES = {
@@ -18,7 +18,7 @@ export function showDiagnosis(element, diagnosis) {
   const opened = new Set([...element.querySelectorAll("details[open]")].map((each) => each.dataset.key));
   const items = findings.map((each) => finding(each, opened));
   const rest = items.slice(SHOWN);
-  replace(element,
+  update(element,
     items.length ? items.slice(0, SHOWN) : h("p", { class: "muted" }, "Nothing to explain: no problem was found."),
     rest.length ? h("details", { data: { key: "rest" }, open: opened.has("rest") }, h("summary", {}, `${counted(rest.length, "more finding")}`), rest) : null,
     missingEvidence.length ? h("p", { class: "hint" }, "Not readable with your rights: ", missingEvidence.map((each) => each.resource ?? Object.values(each).join(": ")).join(", ")) : null,
@@ -28,7 +28,8 @@ export function showDiagnosis(element, diagnosis) {
 function finding({ id, severity, summary, waiting, nextStep, evidence = [], taskNames = [], tasks }, opened) {
   const { sign, word, kind } = SEVERITIES[severity] ?? SEVERITIES.Info;
   const key = `${id} ${summary}`;
-  return h("div", { class: ["finding", `finding-${kind}`] },
+  // The listener of the button depends on the next step.
+  return h("div", { class: ["finding", `finding-${kind}`], data: { step: nextStep ?? "" } },
     h("div", { class: "finding-head" },
       h("span", { class: ["badge", `state-${kind}`] }, h("span", { class: "sign", "aria-hidden": "true" }, sign), word),
       h("strong", { class: "text" }, summary),

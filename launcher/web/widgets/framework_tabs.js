@@ -2,7 +2,7 @@
 // data: framework, attempt (the chosen one), tasks (of that attempt), isCurrent.
 
 import { corePath, frameworksPath, get, getText } from "../api.js";
-import { button, copyButton, h, replace, setText, throttled } from "../dom.js";
+import { button, copyButton, h, replace, setText, throttled, update } from "../dom.js";
 import { age, counted, duration, time } from "../format.js";
 import { link, open } from "../router.js";
 import { badge, KINDS } from "../states.js";
@@ -61,13 +61,11 @@ function tasksTab(panel, page) {
   }
 
   function drawLegend(counts) {
-    const focused = document.activeElement?.dataset.kind;
     const kinds = Object.keys(KINDS).filter((each) => counts.get(each));
-    replace(legend, kinds.map((each) => h("button", {
+    update(legend, kinds.map((each) => h("button", {
       type: "button", class: "state-chip", "aria-pressed": String(kind() === each), data: { kind: each },
       on: { click: () => choose({ kind: kind() === each ? "" : each }) },
     }, h("span", { class: ["swatch", `fill-${each}`], "aria-hidden": "true" }, KINDS[each].sign), `${KINDS[each].label} `, h("strong", {}, counts.get(each).toLocaleString()))));
-    if (focused && legend.isConnected) legend.querySelector(`[data-kind="${focused}"]`)?.focus();
   }
 
   function draw() {

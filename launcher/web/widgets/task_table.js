@@ -1,6 +1,6 @@
 // A table in pages of 100 rows: the twin of a canvas for the keyboard and for screen readers.
 
-import { button, h, replace } from "../dom.js";
+import { button, h, update } from "../dom.js";
 import { counted } from "../format.js";
 
 const PAGE_ROWS = 100;
@@ -48,9 +48,9 @@ export function pagedTable({ caption, columns, noun = "task", empty = "None.", s
     });
     const shown = sorted().slice(page * PAGE_ROWS, (page + 1) * PAGE_ROWS);
     const focus = [...body.querySelectorAll("a, button")].indexOf(document.activeElement);
-    body.replaceChildren(...shown.map((row) => h("tr", {}, columns.map((column) => h("td", { class: [column.number && "number", column.class] }, column.cell(row))))));
+    update(body, shown.map((row) => h("tr", {}, columns.map((column) => h("td", { class: [column.number && "number", column.class] }, column.cell(row))))));
     if (focus >= 0) body.querySelectorAll("a, button")[focus]?.focus({ preventScroll: true });
-    replace(foot, h("span", {}, rows.length ? counted(rows.length, noun) : empty),
+    update(foot, h("span", {}, rows.length ? counted(rows.length, noun) : empty),
       pages > 1 ? h("span", { class: "end" },
         h("span", {}, `Page ${page + 1} of ${pages}`),
         button("Previous", () => { page--; draw(); }, { kind: "small", disabled: page === 0 }),

@@ -52,7 +52,6 @@ from launcher.core.diagnosis.retries import (
 )
 from launcher.core.diagnosis.scheduling import explain_unconsidered, explain_unscheduled
 from launcher.core.diagnosis.start_order import explain_sequence, explain_start_after
-from launcher.core.names import task_name
 from launcher.core.planning import messages
 from launcher.core.pods.creation_reason import is_creation_error
 from launcher.core.pods.image_reason import IMAGE_REASONS
@@ -88,14 +87,16 @@ def diagnose(source: DiagnosisInput, selector: DiagnosisScope | None = None) -> 
     """Returns the findings, the most important first; none if nothing is wrong. *selector* limits the tasks."""
     framework = source.framework
     if framework is None:
-        return (_finding(explain_unreadable(source), (), 0),)
+        return (_finding(explain_unreadable(source), _Tasks(), 0),)
     context = Context.of(source, framework)
     status = framework.status
     first_failed = first_failed_task(status, failed_tasks(status)) if status is not None else None
     found = _task_findings(context, selector, first_failed)
     repeated = {finding.cause for finding in found} & _REPEATED
     found += [
-        _finding(problem, (), 0) for problem in _framework_problems(context) if problem.cause not in repeated
+        _finding(problem, _Tasks(), 0)
+        for problem in _framework_problems(context)
+        if problem.cause not in repeated
     ]
     found.sort(key=lambda finding: _rank(finding, first_failed))
     return tuple(found)
@@ -113,26 +114,50 @@ def _task_findings(
     context: Context, selector: DiagnosisScope | None, first_failed: TaskReference | None
 ) -> list[Finding]:
     """Explains each distinct symptom once; symptoms with the same result become one finding."""
-    folded: dict[tuple[str, str, bool], tuple[Problem, list[TaskReference]]] = {}
+    folded: dict[tuple[str, str, bool], tuple[Problem, _Tasks]] = {}
     first: list[Finding] = []
     total = context.total_tasks
-    for symptom, tasks in _symptoms(context, selector).items():
+    for symptom, indexes in _symptoms(context, selector).items():
         explain: Explain = symptom[0]
-        if first_failed in tasks:
-            tasks.remove(first_failed)
+        role: RoleName = symptom[1]
+        if first_failed is not None and first_failed.role == role and first_failed.task_index in indexes:
+            indexes.remove(first_failed.task_index)
             problem = _explained(explain, _view(context, first_failed))
             if problem is not None:
-                first.append(_finding(problem, (first_failed,), total))
+                first.append(_finding(problem, _Tasks.of(first_failed), total))
             if (problem := explain_exhausted_task(_view(context, first_failed))) is not None:
-                first.append(_finding(problem, (first_failed,), total))
-        if not tasks:
+                first.append(_finding(problem, _Tasks.of(first_failed), total))
+        if not indexes:
             continue
-        if (problem := _explained(explain, _view(context, tasks[0]))) is not None:
+        if (problem := _explained(explain, _view(context, TaskReference(role, indexes[0])))) is not None:
             key = problem.cause.id, problem.text, explain is explain_failed
-            folded.setdefault(key, (problem, []))[1].extend(tasks)
+            folded.setdefault(key, (problem, _Tasks()))[1].add(role, indexes)
     if first and first_failed is not None:
         return [*first, *_secondary(context, first_failed, folded)]
     return [_finding(problem, tasks, total) for problem, tasks in folded.values()]
+
+
+class _Tasks:
+    """The number of the tasks of a finding, and the names of the first ones."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.names: list[str] = []
+
+    @classmethod
+    def of(cls, task: TaskReference) -> "_Tasks":
+        tasks = cls()
+        tasks.add(task.role, [task.task_index])
+        return tasks
+
+    def add(self, role: RoleName, indexes: Sequence[int]) -> None:
+        self.number += len(indexes)
+        missing = MAX_TASK_NAMES - len(self.names)
+        self.names += [TaskReference(role, index).name for index in indexes[:missing]]
+
+    def extend(self, other: "_Tasks") -> None:
+        self.number += other.number
+        self.names = [*self.names, *other.names][:MAX_TASK_NAMES]
 
 
 def _explained(explain: Explain, view: TaskView) -> Problem | None:
@@ -145,18 +170,18 @@ def _explained(explain: Explain, view: TaskView) -> Problem | None:
 def _secondary(
     context: Context,
     first_failed: TaskReference,
-    folded: Mapping[tuple[str, str, bool], tuple[Problem, list[TaskReference]]],
+    folded: Mapping[tuple[str, str, bool], tuple[Problem, _Tasks]],
 ) -> Iterator[Finding]:
     """Failures after the first one, in one finding; other problems as they are."""
-    failed: list[TaskReference] = []
+    failed = _Tasks()
     kinds: dict[str, int] = {}
     for (_, _, has_failed), (problem, tasks) in folded.items():
         if not has_failed or problem.cause is causes.START_UNREACHABLE:
             yield _finding(problem, tasks, context.total_tasks)
             continue
-        failed += tasks
-        kinds[problem.text] = kinds.get(problem.text, 0) + len(tasks)
-    if failed:
+        failed.extend(tasks)
+        kinds[problem.text] = kinds.get(problem.text, 0) + tasks.number
+    if failed.number:
         most = max(kinds, key=lambda text: kinds[text])
         others = f" (and {counted(len(kinds) - 1, 'other kind')})" if len(kinds) > 1 else ""
         problem = Problem(
@@ -167,10 +192,10 @@ def _secondary(
         yield _finding(problem, failed, context.total_tasks)
 
 
-def _symptoms(context: Context, selector: DiagnosisScope | None) -> dict[Symptom, list[TaskReference]]:
-    """The tasks by symptom; tasks in order have none."""
+def _symptoms(context: Context, selector: DiagnosisScope | None) -> dict[Symptom, list[int]]:
+    """The indexes of the tasks by symptom, whose second value is the role; tasks in order have none."""
     status = context.framework.status
-    found: dict[Symptom, list[TaskReference]] = {}
+    found: dict[Symptom, list[int]] = {}
     if status is None:
         return found
     gang_unplaced = explain_gang(context) is not None
@@ -183,25 +208,28 @@ def _symptoms(context: Context, selector: DiagnosisScope | None) -> dict[Symptom
         context.source.last_output,
         gang_unplaced=gang_unplaced,
     )
-    framework, pods = context.framework.name, context.pods
-    last, tasks = None, list[TaskReference]()
+    symptom_of, pods = symptoms.task, context.pods
     for role in status.roles:
         name = role.name
+        # As task_name composes it, which costs a call for each task.
+        prefix = f"{context.framework.name}-{name}-"
         for task in role.tasks:
-            if selector is not None and not selector.matches(name, task.index):
+            index = task.index
+            if selector is not None and not selector.matches(name, index):
                 continue
-            pod = pods.get(task_name(framework, name, task.index))
+            pod = pods.get(f"{prefix}{index}")
             if is_deleted and (pod is None or "deletionTimestamp" not in pod["metadata"]):
                 continue  # that its pods end is what was requested
             try:
-                symptom = symptoms.task(name, task, pod)
+                symptom = symptom_of(name, task, pod)
                 if symptom is None:
                     continue
-                if symptom != last:
-                    last, tasks = symptom, found.setdefault(symptom, [])
-                tasks.append(TaskReference(name, task.index))
+                indexes = found.get(symptom)
+                if indexes is None:
+                    indexes = found[symptom] = []
+                indexes.append(index)
             except _MALFORMED:
-                found.setdefault((explain_malformed, name), []).append(TaskReference(name, task.index))
+                found.setdefault((explain_malformed, name), []).append(index)
     return found
 
 
@@ -346,20 +374,15 @@ def _view(context: Context, task: TaskReference) -> TaskView:
     return context.view(role, role.tasks[task.task_index])
 
 
-def _finding(problem: Problem, tasks: Sequence[TaskReference], total: int) -> Finding:
-    if not tasks:
+def _finding(problem: Problem, tasks: _Tasks, total: int) -> Finding:
+    if not tasks.number:
         summary = problem.text
-    elif len(tasks) == 1:
-        summary = f"{tasks[0].name}: {problem.text}"
+    elif tasks.number == 1:
+        summary = f"{tasks.names[0]}: {problem.text}"
     else:
-        summary = f"{len(tasks)} of {total} tasks: {problem.text}"
+        summary = f"{tasks.number} of {total} tasks: {problem.text}"
     return Finding(
-        problem.cause,
-        summary,
-        problem.next_step,
-        problem.evidence,
-        len(tasks),
-        tuple(task.name for task in tasks[:MAX_TASK_NAMES]),
+        problem.cause, summary, problem.next_step, problem.evidence, tasks.number, tuple(tasks.names)
     )
 
 

@@ -1,6 +1,9 @@
 """
 The container runtime interface that the node agent uses, after the CRI's RuntimeService and ImageService.
 
+An operation of the CRI has its name here. Three operations have no counterpart there: ``container_id``, ``signal`` (the
+CRI's StopContainer contains the grace period, which the agent measures itself) and ``unsupported_features``.
+
 A run is one start of one container; a restart is another run. The caller chooses the run's id, and the runtime retains
 a run under its id until it is removed, even if the launcher restarts. So a caller that does not know whether an earlier
 call succeeded repeats it.
@@ -175,30 +178,30 @@ class ResourceUsage:
     memory_bytes: int
 
 
-class Runtime(Protocol):
-    """Starts and ends runs. Every method may raise Unavailable: the same call may succeed later."""
+class RuntimeService(Protocol):
+    """Starts and ends runs of containers. Every method may raise Unavailable: the same call may succeed later."""
 
     def container_id(self, run: RunId) -> str:
         """The run in the status of its pod: the runtime and the id or name of the container in it."""
         ...
 
-    async def start(self, config: ContainerConfig) -> ContainerRun:
+    async def start_container(self, config: ContainerConfig) -> ContainerRun:
         """
-        Start the run, unless it exists, and return it.
+        Create and start the run, unless it exists, and return it: CreateContainer and StartContainer of the CRI.
 
         Raises StartFailed, in which case no run exists.
         """
         ...
 
-    def runs(self) -> Mapping[RunId, ContainerRun]:
+    def list_containers(self) -> Mapping[RunId, ContainerRun]:
         """All runs, in their last observed state."""
         ...
 
-    def exits(self) -> AsyncIterator[ContainerRun]:
+    def get_container_events(self) -> AsyncIterator[ContainerRun]:
         """
         Yield every run that ends, or of which a process is killed for memory.
 
-        One reader at a time; after an interruption, read ``runs`` again.
+        One reader at a time; after an interruption, read ``list_containers`` again.
         """
         ...
 
@@ -210,7 +213,9 @@ class Runtime(Protocol):
         """
         ...
 
-    async def execute(self, run: RunId, argv: Sequence[str], *, timeout_seconds: float) -> tuple[int, bytes]:
+    async def exec_sync(
+        self, run: RunId, argv: Sequence[str], *, timeout_seconds: float
+    ) -> tuple[int, bytes]:
         """
         Execute a command in a running container. Returns its exit code and the beginning of its output.
 
@@ -219,15 +224,15 @@ class Runtime(Protocol):
         """
         ...
 
-    async def open_exec(self, run: RunId, options: PodExecOptions) -> ExecSession:
+    async def exec(self, run: RunId, options: PodExecOptions) -> ExecSession:
         """Starts a command in a running container, and returns its session, which the caller closes."""
         ...
 
-    async def usage(self) -> Mapping[RunId, ResourceUsage]:
+    async def list_container_stats(self) -> Mapping[RunId, ResourceUsage]:
         """What each running run has used."""
         ...
 
-    async def remove(self, run: RunId) -> None:
+    async def remove_container(self, run: RunId) -> None:
         """Removes a run that has ended; its log stays. Raises Conflict while it is running."""
         ...
 

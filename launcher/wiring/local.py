@@ -36,7 +36,7 @@ from launcher.node.agent.image_manager import ImageManager
 from launcher.node.agent.pod_ports import PodPorts
 from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.agent.usage_monitor import UsageMonitor
-from launcher.node.container_runtime import ImageService, Runtime
+from launcher.node.container_runtime import ImageService, RuntimeService
 from launcher.node.gang_hook import LocalGangHook
 from launcher.node.garbage_collector.garbage_collector import GarbageCollector
 from launcher.node.logs.container_logs import ContainerLogs
@@ -88,7 +88,7 @@ _DRAIN_SECONDS = 2.0
 class _ContainerRuntime:
     """The container runtime, and its images; None if containers use this machine's files."""
 
-    containers: Runtime
+    containers: RuntimeService
     images: ImageService | None = None
 
 
@@ -98,7 +98,7 @@ class Running:
 
     url: str
     token: str | None
-    runtime: Runtime
+    runtime: RuntimeService
     guard: AccessGuard
     certificate: CertificateFiles | None
     failures: FailureClassifier
@@ -106,7 +106,7 @@ class Running:
     @property
     def containers(self) -> int:
         """The number of running containers."""
-        return sum(run.ended is None for run in self.runtime.runs().values())
+        return sum(run.ended is None for run in self.runtime.list_containers().values())
 
 
 @asynccontextmanager

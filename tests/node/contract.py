@@ -13,7 +13,7 @@ from launcher.node.container_runtime import (
     ContainerConfig,
     ImageService,
     RunId,
-    Runtime,
+    RuntimeService,
 )
 from launcher.node.runtime.process_runtime import ProcessRuntime, ShimOptions
 from tests.engine.archives import BUSYBOX
@@ -41,7 +41,7 @@ class ContractRuntimes:
         data.mkdir(exist_ok=True)
 
     @asynccontextmanager
-    async def open(self, *, stop: bool = True) -> AsyncIterator[Runtime]:
+    async def open(self, *, stop: bool = True) -> AsyncIterator[RuntimeService]:
         """A runtime; *stop*: its containers end with it."""
         async with self.open_with_images(stop=stop) as (runtime, _):
             yield runtime
@@ -49,7 +49,7 @@ class ContractRuntimes:
     @asynccontextmanager
     async def open_with_images(
         self, *, stop: bool = True, engine: EngineProcess | None = None
-    ) -> AsyncIterator[tuple[Runtime, ImageService | None]]:
+    ) -> AsyncIterator[tuple[RuntimeService, ImageService | None]]:
         engine = engine or self.engine
         if engine is None:
             processes = await ProcessRuntime.open(self.data, images={}, clock=time)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from launcher.core.pods.log_options import PodLogOptions
-from launcher.node.container_runtime import ImageService, Runtime
+from launcher.node.container_runtime import ImageService, RuntimeService
 from launcher.node.logs.container_logs import ContainerLogs
 from launcher.node.pods.pod_lifecycle import RestartBackoff
 from launcher.store.embedded.sqlite_store import SqliteStore
@@ -28,7 +28,7 @@ class ContractNode:
     def __init__(self, runtimes: ContractRuntimes, store: SqliteStore) -> None:
         self.runtimes, self.store = runtimes, store
         self.logs = ContainerLogs(runtimes.data / "logs")
-        self.runtime: Runtime | None = None
+        self.runtime: RuntimeService | None = None
         self.images: ImageService | None = None
         self.credentials: list[Path] = []
         self._stack = AsyncExitStack()

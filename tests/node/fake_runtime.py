@@ -51,7 +51,7 @@ class FakeRuntime:
     def container_id(self, run: RunId) -> str:
         return f"fake://{run}"
 
-    async def start(self, config: ContainerConfig) -> ContainerRun:
+    async def start_container(self, config: ContainerConfig) -> ContainerRun:
         self._fail_if_requested()
         if run := self._runs.get(config.id):
             return run
@@ -66,10 +66,10 @@ class FakeRuntime:
             raise Unavailable("the response was lost")
         return run
 
-    def runs(self) -> Mapping[RunId, ContainerRun]:
+    def list_containers(self) -> Mapping[RunId, ContainerRun]:
         return self._runs
 
-    async def exits(self) -> AsyncIterator[ContainerRun]:
+    async def get_container_events(self) -> AsyncIterator[ContainerRun]:
         listener: asyncio.Queue[ContainerRun] = asyncio.Queue()
         self._listeners.append(listener)
         try:
@@ -89,7 +89,9 @@ class FakeRuntime:
         elif number == signal.SIGKILL or "trap '' TERM" not in " ".join(argv):
             self.end(run, 128 + number)
 
-    async def execute(self, run: RunId, argv: Sequence[str], *, timeout_seconds: float) -> tuple[int, bytes]:
+    async def exec_sync(
+        self, run: RunId, argv: Sequence[str], *, timeout_seconds: float
+    ) -> tuple[int, bytes]:
         self._fail_if_requested()
         self.executed.append((run, argv))
         if run not in self._runs or self._runs[run].ended:
@@ -103,17 +105,17 @@ class FakeRuntime:
         await asyncio.sleep(seconds)
         return code, b""
 
-    async def open_exec(self, run: RunId, options: PodExecOptions) -> "FakeExecSession":
+    async def exec(self, run: RunId, options: PodExecOptions) -> "FakeExecSession":
         self._fail_if_requested()
         return FakeExecSession(
-            asyncio.create_task(self.execute(run, options.command, timeout_seconds=_NEVER_ENDS))
+            asyncio.create_task(self.exec_sync(run, options.command, timeout_seconds=_NEVER_ENDS))
         )
 
-    async def usage(self) -> Mapping[RunId, ResourceUsage]:
+    async def list_container_stats(self) -> Mapping[RunId, ResourceUsage]:
         self._fail_if_requested()
         return {run.id: self.used[run.id] for run in self._runs.values() if run.id in self.used}
 
-    async def remove(self, run: RunId) -> None:
+    async def remove_container(self, run: RunId) -> None:
         self._fail_if_requested()
         if run in self._runs and not self._runs[run].ended:
             raise ValueError(f"{run} is running")

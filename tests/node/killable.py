@@ -15,7 +15,7 @@ from launcher.node.agent.device_manager import DeviceManager
 from launcher.node.agent.hosts_files import HostsFileManager
 from launcher.node.agent.image_manager import ImageManager
 from launcher.node.agent.termination_messages import TerminationMessages
-from launcher.node.container_runtime import ImageService, Runtime
+from launcher.node.container_runtime import ImageService, RuntimeService
 from launcher.node.logs.container_logs import ContainerLogs
 from launcher.node.pods.pod_lifecycle import RestartBackoff
 from launcher.node.runtime.process_runtime import ProcessRuntime
@@ -39,7 +39,7 @@ async def open_store(data: Path) -> AsyncIterator[SqliteStore]:
 async def an_agent(
     data: Path,
     store: SqliteStore,
-    runtime: Runtime,
+    runtime: RuntimeService,
     nfs: Mapping[str, Path] | None = None,
     backoff: RestartBackoff | None = None,
     images: ImageService | None = None,

@@ -16,7 +16,7 @@ async def main(data: Path, number: int) -> None:
     orders = [
         shell(data, f"echo {run} >>{data}/started; exit {run}", run=f"run.{run}") for run in range(number)
     ]
-    await asyncio.gather(*(runtime.start(config) for config in orders))
+    await asyncio.gather(*(runtime.start_container(config) for config in orders))
     await asyncio.sleep(60)
 
 

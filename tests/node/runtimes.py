@@ -104,7 +104,7 @@ async def wait_until_ended(runtime: ProcessRuntime, run: str = "pod.main.0") -> 
     """Waits for the end of the run, and returns it."""
 
     def probe() -> ContainerRun | None:
-        found = runtime.runs().get(RunId(run))
+        found = runtime.list_containers().get(RunId(run))
         return found if found is not None and found.ended else None
 
     return await eventually(probe, f"{run} has ended")
@@ -112,7 +112,7 @@ async def wait_until_ended(runtime: ProcessRuntime, run: str = "pod.main.0") -> 
 
 async def run_to_end(runtime: ProcessRuntime, config: ContainerConfig) -> int:
     """Runs the container to its end, and returns the exit code."""
-    run = await runtime.start(config)
+    run = await runtime.start_container(config)
     result = await wait_until_ended(runtime, run.id)
     assert result.ended is not None
     return result.ended.exit_code

@@ -100,7 +100,7 @@ async def test_a_link_that_appears_after_the_check_is_not_mounted(
     async with a_runtime(tmp_path / "data") as runtime:
         config = shell(tmp_path / "data", "ls -a /v", mounts=[Mount(source, "/v")])
         with pytest.raises(StartFailed, match="symbolic links"):
-            await runtime.start(config)
+            await runtime.start_container(config)
 
 
 async def test_an_allowed_host_path_is_mounted(shared: Path, tmp_path: Path) -> None:

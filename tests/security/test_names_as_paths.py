@@ -96,6 +96,6 @@ async def test_the_shim_starts_no_run_whose_id_is_a_path(tmp_path: Path, name: s
 
     async with a_runtime(data) as runtime:
         with pytest.raises(StartFailed, match="invalid id"):
-            await runtime.start(shell(data, "true", run=name))
+            await runtime.start_container(shell(data, "true", run=name))
 
     assert is_untouched(victim)

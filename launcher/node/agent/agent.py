@@ -180,7 +180,7 @@ class NodeAgent:
         if not entry.deleted and not is_deleted(entry.pod):
             return False
         uid = uid_of(entry.pod)
-        names = ((run, parse_run_id(run)) for run in self._runtime.runs())
+        names = ((run, parse_run_id(run)) for run in self._runtime.list_containers())
         runs = [run for run, name in names if name is not None and name.uid == uid]
         await kill_and_remove_runs(self._runtime, runs, entry.changed)
         self._dependencies.devices.release(uid)
@@ -213,7 +213,7 @@ class NodeAgent:
         """Passes every run that ends, or has a process killed for memory, to the worker of its pod."""
         while True:
             try:
-                async for run in self._runtime.exits():
+                async for run in self._runtime.get_container_events():
                     name = parse_run_id(run.id)
                     if name is not None and (handler := self._run_handlers.get(name.uid)):
                         handler(run)
@@ -236,7 +236,7 @@ class NodeAgent:
         managers = (self._dependencies.volumes, self._dependencies.devices, self._dependencies.network)
         uids = [uid for manager in managers for uid in manager.pod_uids()]
         remaining: dict[str, list[RunId]] = {uid: [] for uid in uids}
-        for run in {*self._runtime.runs(), *self._dependencies.termination_messages.runs()}:
+        for run in {*self._runtime.list_containers(), *self._dependencies.termination_messages.runs()}:
             if (name := parse_run_id(run)) is not None:
                 remaining.setdefault(name.uid, []).append(run)
         # Including pods that are being replaced by another of the same name.

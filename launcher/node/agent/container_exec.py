@@ -2,13 +2,13 @@
 
 from launcher.core.errors import Conflict
 from launcher.core.pods.exec_session import ExecSession, PodExecOptions
-from launcher.node.container_runtime import RunId, Runtime
+from launcher.node.container_runtime import RunId, RuntimeService
 
 
 class ContainerExec:
     """Starts commands in running containers."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: RuntimeService) -> None:
         self._runtime = runtime
 
     async def open(self, uid: str, container: str, options: PodExecOptions) -> ExecSession:
@@ -17,11 +17,11 @@ class ContainerExec:
 
         Raises Conflict if the container is not running, Unavailable.
         """
-        return await self._runtime.open_exec(self._running(uid, container), options)
+        return await self._runtime.exec(self._running(uid, container), options)
 
     def _running(self, uid: str, container: str) -> RunId:
         prefix = f"{uid}.{container}."
-        for run in self._runtime.runs().values():
+        for run in self._runtime.list_containers().values():
             if run.ended is None and run.id.startswith(prefix):
                 return run.id
         raise Conflict(f'container "{container}" is not running')

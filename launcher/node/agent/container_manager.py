@@ -8,7 +8,7 @@ from launcher.core.events import ObjectEvent
 from launcher.node.agent.container_stop import ContainerStop
 from launcher.node.agent.handler_runner import HandlerRunner, hook_action
 from launcher.node.agent.probe_manager import KillReason, ProbeWorker, needs_probe_worker
-from launcher.node.container_runtime import RunId, Runtime
+from launcher.node.container_runtime import RunId, RuntimeService
 from launcher.node.pods.container_state import ContainerState
 from launcher.node.pods.pod_spec import Container
 
@@ -35,7 +35,7 @@ class ContainerManager:
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: RuntimeService,
         address: str,
         tasks: asyncio.TaskGroup,
         record: Callable[[ObjectEvent], None],

@@ -106,14 +106,14 @@ class ContainerStarter:
         config = replace(config, log_group=log_group(meta["namespace"], meta["name"]))
         self._record_differences(pod, container, config)
         try:
-            return await self._dependencies.runtime.start(config)
+            return await self._dependencies.runtime.start_container(config)
         except StartFailed as error:
             if image is None and (hint := _hint(container, error)):
                 raise StartFailed(error.reason, f"{error}; {hint}") from error
             if image or container.spec.get("volumeMounts") or error.reason == START_ERROR:
                 raise
             # Without namespaces a container that mounts nothing itself runs without the file for its message.
-            return await self._dependencies.runtime.start(replace(config, mounts=()))
+            return await self._dependencies.runtime.start_container(replace(config, mounts=()))
 
     def exit_status(
         self, pod: Object, containers: int, container: Container, run: ContainerRun
@@ -134,7 +134,7 @@ class ContainerStarter:
 
     def get_run(self, pod: Object, container: Container, restart: int) -> ContainerRun | None:
         """The run, if it exists in the runtime."""
-        return self._dependencies.runtime.runs().get(run_id(uid_of(pod), container.name, restart))
+        return self._dependencies.runtime.list_containers().get(run_id(uid_of(pod), container.name, restart))
 
     def gpus(self, pod: Object) -> GpuAllocation:
         """The GPUs of the pod's containers, also after they were released."""

@@ -9,7 +9,7 @@ from typing import Any
 from launcher.core.errors import Unavailable
 from launcher.core.events import ObjectEvent
 from launcher.node.agent.handler_runner import HandlerResult, HandlerRunner
-from launcher.node.container_runtime import RunId, Runtime
+from launcher.node.container_runtime import RunId, RuntimeService
 from launcher.store.backoff import ExponentialBackoff, wait_or_timeout
 
 log = logging.getLogger(__name__)
@@ -21,9 +21,11 @@ _MIN_GRACE_AFTER_HOOK_SECONDS = 2.0
 _RETRY_SECONDS = 1.0
 
 
-async def kill_and_remove_runs(runtime: Runtime, runs: Iterable[RunId], changed: asyncio.Event) -> None:
+async def kill_and_remove_runs(
+    runtime: RuntimeService, runs: Iterable[RunId], changed: asyncio.Event
+) -> None:
     """Kills these runs and removes them from the runtime; *changed* is set when one may have ended."""
-    remaining = [run for run in runs if run in runtime.runs()]
+    remaining = [run for run in runs if run in runtime.list_containers()]
     backoff = ExponentialBackoff(initial=0.1, maximum=10.0)
     while remaining:
         changed.clear()
@@ -37,16 +39,16 @@ async def kill_and_remove_runs(runtime: Runtime, runs: Iterable[RunId], changed:
             await wait_or_timeout(changed, _KILL_INTERVAL_SECONDS)
 
 
-async def _kill_and_remove(runtime: Runtime, run_id: RunId) -> bool:
+async def _kill_and_remove(runtime: RuntimeService, run_id: RunId) -> bool:
     """Returns whether the run no longer exists."""
-    run = runtime.runs().get(run_id)
+    run = runtime.list_containers().get(run_id)
     if run is not None and run.ended is None:
         await runtime.signal(run_id, signal.SIGKILL)
-        run = runtime.runs().get(run_id)
+        run = runtime.list_containers().get(run_id)
     if run is not None and run.ended is None:
         return False
     if run is not None:
-        await runtime.remove(run_id)
+        await runtime.remove_container(run_id)
     return True
 
 

@@ -8,7 +8,7 @@ from launcher.node.agent.device_manager import DeviceManager
 from launcher.node.agent.hosts_files import HostsFileManager
 from launcher.node.agent.image_manager import ImageManager
 from launcher.node.agent.termination_messages import TerminationMessages
-from launcher.node.container_runtime import Runtime
+from launcher.node.container_runtime import RuntimeService
 from launcher.node.logs.container_logs import ContainerLogs
 from launcher.node.network.pod_network import PodNetwork, SharedPodNetwork
 from launcher.node.pods.pod_lifecycle import RestartBackoff
@@ -23,7 +23,7 @@ class AgentDependencies:
     """The interfaces and managers that the agent and its workers use."""
 
     store: Store
-    runtime: Runtime
+    runtime: RuntimeService
     volumes: VolumeManager
     termination_messages: TerminationMessages
     hosts: HostsFileManager

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 
 from launcher.core.errors import Unavailable
-from launcher.node.container_runtime import RunId, Runtime
+from launcher.node.container_runtime import RunId, RuntimeService
 
 #: The time limit of a hook without another one.
 MAX_HOOK_SECONDS = 86_400.0
@@ -34,7 +34,7 @@ class HandlerResult:
 class HandlerRunner:
     """Runs actions against one run of a container, which listens at *address*."""
 
-    runtime: Runtime
+    runtime: RuntimeService
     run: RunId
     spec: Mapping[str, Any]
     address: str
@@ -58,7 +58,7 @@ class HandlerRunner:
     async def _execute(self, argv: list[str], limit_seconds: float) -> HandlerResult:
         if not argv:
             return HandlerResult(False, "exec.command is empty")
-        code, output = await self.runtime.execute(self.run, argv, timeout_seconds=limit_seconds)
+        code, output = await self.runtime.exec_sync(self.run, argv, timeout_seconds=limit_seconds)
         text = output[:_MAX_OUTPUT_BYTES].decode(errors="replace")
         return HandlerResult(code == 0, text or f"exit code {code}")
 

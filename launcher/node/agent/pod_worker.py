@@ -400,9 +400,9 @@ class PodWorker:
             if state.last_run is None:
                 continue
             old = run_id(self._uid, name, state.last_run.restart)
-            if old in self._dependencies.runtime.runs():
+            if old in self._dependencies.runtime.list_containers():
                 with suppress(Unavailable):  # retried after the next write
-                    await self._dependencies.runtime.remove(old)
+                    await self._dependencies.runtime.remove_container(old)
                     self._dependencies.termination_messages.remove(old)
 
     def _runs(self) -> Iterator[RunId]:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from launcher.core.pods.resource_usage import ContainerUsage, UsageReport
-from launcher.node.container_runtime import ResourceUsage, RunId, Runtime
+from launcher.node.container_runtime import ResourceUsage, RunId, RuntimeService
 
 #: The time over which the CPU is measured, if there is no earlier measurement in between.
 _MIN_WINDOW_SECONDS = 1.0
@@ -16,7 +16,7 @@ _Measurement = tuple[float, dict[RunId, ResourceUsage]]
 class UsageMonitor:
     """Computes rates from two measurements. It measures nothing while nothing is requested."""
 
-    def __init__(self, runtime: Runtime, clock: Callable[[], float]) -> None:
+    def __init__(self, runtime: RuntimeService, clock: Callable[[], float]) -> None:
         """*clock* returns seconds since 1970."""
         self._runtime, self._clock = runtime, clock
         self._lock = asyncio.Lock()
@@ -37,7 +37,7 @@ class UsageMonitor:
             return self._report
 
     async def _measure(self) -> _Measurement:
-        usage = dict(await self._runtime.usage())
+        usage = dict(await self._runtime.list_container_stats())
         return self._clock(), usage
 
 

@@ -144,7 +144,7 @@ class DockerRuntime:
     def container_id(self, run: RunId) -> str:
         return f"docker://{container_name(run)}"
 
-    async def start(self, config: ContainerConfig) -> ContainerRun:
+    async def start_container(self, config: ContainerConfig) -> ContainerRun:
         if (run := self._runs.get(config.id)) is not None:
             return run
         async with self._starts:
@@ -182,10 +182,10 @@ class DockerRuntime:
             raise start_failure(str(error)) from error
         return self._clock()
 
-    def runs(self) -> Mapping[RunId, ContainerRun]:
+    def list_containers(self) -> Mapping[RunId, ContainerRun]:
         return self._runs
 
-    def exits(self) -> AsyncIterator[ContainerRun]:
+    def get_container_events(self) -> AsyncIterator[ContainerRun]:
         """Raises Unavailable once for each time that the engine stops responding."""
         self._exits = asyncio.Queue()
         return _items(self._exits)
@@ -198,13 +198,15 @@ class DockerRuntime:
         with _as_unavailable():
             await self._engine.kill(container_name(run), signal.Signals(number).name)
 
-    async def execute(self, run: RunId, argv: Sequence[str], *, timeout_seconds: float) -> tuple[int, bytes]:
+    async def exec_sync(
+        self, run: RunId, argv: Sequence[str], *, timeout_seconds: float
+    ) -> tuple[int, bytes]:
         return await execute(self._engine, container_name(run), argv, timeout_seconds)
 
-    async def open_exec(self, run: RunId, options: PodExecOptions) -> DockerExecSession:
+    async def exec(self, run: RunId, options: PodExecOptions) -> DockerExecSession:
         return await DockerExecSession.open(self._engine, container_name(run), options)
 
-    async def usage(self) -> Mapping[RunId, ResourceUsage]:
+    async def list_container_stats(self) -> Mapping[RunId, ResourceUsage]:
         running = [run.id for run in self._runs.values() if run.ended is None]
         with _as_unavailable():
             found = await asyncio.gather(*(self._stats(run) for run in running))
@@ -216,7 +218,7 @@ class DockerRuntime:
         async with self._stats_calls:
             return await self._engine.stats(container_name(run))
 
-    async def remove(self, run: RunId) -> None:
+    async def remove_container(self, run: RunId) -> None:
         if (known := self._runs.get(run)) is not None and known.ended is None:
             raise Conflict(f"{run} is still running")
         with _as_unavailable():

@@ -143,7 +143,7 @@ class ProcessRuntime:
     def container_id(self, run: RunId) -> str:
         return f"process://{run}"
 
-    async def start(self, config: ContainerConfig) -> ContainerRun:
+    async def start_container(self, config: ContainerConfig) -> ContainerRun:
         if (run := self._runs.get(config.id)) is not None:
             return run
         response = await self._request("start", order=await self._shim_config(config))
@@ -155,24 +155,26 @@ class ProcessRuntime:
         # Its exit may have been received already: all messages are handled before a waiting caller resumes.
         return self._runs.setdefault(run.id, run)
 
-    def runs(self) -> Mapping[RunId, ContainerRun]:
+    def list_containers(self) -> Mapping[RunId, ContainerRun]:
         return self._runs
 
-    def exits(self) -> AsyncIterator[ContainerRun]:
+    def get_container_events(self) -> AsyncIterator[ContainerRun]:
         self._exits = asyncio.Queue()
         return _items(self._exits)
 
     async def signal(self, run: RunId, number: int) -> None:
         await self._request("signal", run=run, number=number)
 
-    async def execute(self, run: RunId, argv: Sequence[str], *, timeout_seconds: float) -> tuple[int, bytes]:
+    async def exec_sync(
+        self, run: RunId, argv: Sequence[str], *, timeout_seconds: float
+    ) -> tuple[int, bytes]:
         response = await self._request("execute", run=run, argv=list(argv), within=timeout_seconds)
         return response["code"], response["output"].encode("latin-1")
 
-    async def open_exec(self, run: RunId, options: PodExecOptions) -> ProcessExecSession:
+    async def exec(self, run: RunId, options: PodExecOptions) -> ProcessExecSession:
         return await ProcessExecSession.open(self._data, run, options)
 
-    async def usage(self) -> Mapping[RunId, ResourceUsage]:
+    async def list_container_stats(self) -> Mapping[RunId, ResourceUsage]:
         running = [run.id for run in self._runs.values() if run.ended is None]
         return await asyncio.to_thread(self._read_usage, running)
 
@@ -185,7 +187,7 @@ class ProcessRuntime:
             if record is not None
         }
 
-    async def remove(self, run: RunId) -> None:
+    async def remove_container(self, run: RunId) -> None:
         response = await self._request("forget", run=run)
         if not response["forgotten"]:
             raise Conflict(f"{run} is still running")

@@ -88,7 +88,7 @@ class ExecHarness:
     async def run_pod(self, name: str = "a") -> RunId:
         """A pod with a running process. Returns the id of its run."""
         run = run_id(await self.create_pod(name=name), "main", 0)
-        await self.runtime.start(
+        await self.runtime.start_container(
             a_config(
                 self._data, "sleep", "600", run=run, environment={"PATH": "/usr/bin:/bin", "MINE": "yes"}
             )

@@ -37,7 +37,7 @@ def run(pod: Object, container: str = "main", restart: int = 0) -> RunId:
 
 async def wait_until_no_runs(harness: NodeAgentHarness) -> None:
     """Waits until the runtime has no runs."""
-    await eventually(lambda: not harness.runtime.runs())
+    await eventually(lambda: not harness.runtime.list_containers())
 
 
 def test_a_short_pod_is_started_once_and_its_status_written_twice(tmp_path: Path) -> None:
@@ -328,7 +328,7 @@ def test_old_runs_of_a_restarted_container_are_removed(tmp_path: Path) -> None:
         async with harness.agent():
             await harness.create(a_pod("p", a_container("main", "sleep", "700"), restartPolicy="Always"))
             await harness.when("p", runs(restarts=4))
-            await eventually(lambda: len(harness.runtime.runs()) == 1)
+            await eventually(lambda: len(harness.runtime.list_containers()) == 1)
 
             assert len(list((tmp_path / "ends").iterdir())) == 1
 
@@ -336,10 +336,10 @@ def test_old_runs_of_a_restarted_container_are_removed(tmp_path: Path) -> None:
 
 
 class StaleRuntime(FakeRuntime):
-    """Reports exits in its exit stream, while ``runs`` still shows the runs as running."""
+    """Reports exits in its exit stream, while ``list_containers`` still shows the runs as running."""
 
-    def runs(self) -> Mapping[RunId, ContainerRun]:
-        return {run.id: replace(run, ended=None) for run in super().runs().values()}
+    def list_containers(self) -> Mapping[RunId, ContainerRun]:
+        return {run.id: replace(run, ended=None) for run in super().list_containers().values()}
 
 
 def test_an_exit_from_the_exit_stream_is_used_without_looking_up_the_run_again(tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ def test_a_pod_without_an_object_is_killed_before_the_next_of_its_name_starts(tm
             new = await harness.when("p", runs())
 
             assert harness.runtime.running() == [run(new)]
-            assert run(old) not in harness.runtime.runs()
+            assert run(old) not in harness.runtime.list_containers()
 
     in_virtual_time(scenario, tmp_path)
 

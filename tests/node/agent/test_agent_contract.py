@@ -187,7 +187,7 @@ async def test_a_deleted_pod_is_killed_after_its_grace_period(node: ContractNode
 
     assert asyncio.get_running_loop().time() - began >= 1.9
     assert node.runtime is not None
-    await eventually(lambda: node.runtime and not node.runtime.runs(), "its container is removed")
+    await eventually(lambda: node.runtime and not node.runtime.list_containers(), "its container is removed")
 
 
 async def test_a_container_has_its_user_and_groups(node: ContractNode) -> None:

@@ -63,7 +63,7 @@ async def test_a_repeatedly_killed_launcher_runs_every_container_once(tmp_path: 
     async with open_store(data) as store, running_node(data, store, stop_shim=True) as runtime:
         for name in names:
             await when(store, name, phase("Succeeded"), within=60)
-        await eventually(lambda: not runtime.runs())
+        await eventually(lambda: not runtime.list_containers())
 
     for name in names:
         assert (shared / name).read_text().splitlines() == ["init", "init ends", "main", "main ends"]

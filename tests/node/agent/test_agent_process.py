@@ -187,7 +187,7 @@ async def test_a_deleted_pod_is_signalled_and_leaves_nothing(machine: ProcessNod
         await machine.store.delete(PODS, "default", "p")
         last = await machine.when("p", phase("Succeeded"))
         await machine.until_deleted("p")
-        await eventually(lambda: not machine.runtime.runs() and not log.exists())
+        await eventually(lambda: not machine.runtime.list_containers() and not log.exists())
 
     assert state(last)["terminated"]["exitCode"] == 0
 

@@ -105,11 +105,13 @@ def test_runs_of_deleted_pods_are_killed_and_removed(tmp_path: Path) -> None:
             await harness.when("p", runs())
         await harness.store.delete(PODS, "default", "p", DeleteOptions(grace=0))
         foreign = RunId("not-a-pods-run")
-        await harness.runtime.start(ContainerConfig(foreign, "x", ["sleep", "1000"], {}, tmp_path / "log"))
+        await harness.runtime.start_container(
+            ContainerConfig(foreign, "x", ["sleep", "1000"], {}, tmp_path / "log")
+        )
         async with harness.agent():
-            await eventually(lambda: len(harness.runtime.runs()) == 1)
+            await eventually(lambda: len(harness.runtime.list_containers()) == 1)
 
-        assert list(harness.runtime.runs()) == [foreign]
+        assert list(harness.runtime.list_containers()) == [foreign]
         assert list((tmp_path / "ends").iterdir()) == []
 
     in_virtual_time(scenario, tmp_path)
@@ -143,7 +145,7 @@ def test_a_deleted_pod_with_a_final_status_is_removed(tmp_path: Path) -> None:
         async with harness.agent():
             last = await harness.wait_until_deleted("p")
             assert last["status"] == {"phase": "Failed"}
-            await eventually(lambda: not harness.runtime.runs())
+            await eventually(lambda: not harness.runtime.list_containers())
 
     in_virtual_time(scenario, tmp_path)
 
@@ -158,7 +160,7 @@ def test_a_deleted_pod_is_killed_even_if_its_node_is_deleted(tmp_path: Path) -> 
             await asyncio.sleep(5)
             assert len(harness.runtime.running()) == 1
             await harness.store.delete(PODS, "default", "p", DeleteOptions(grace=0))
-            await eventually(lambda: not harness.runtime.runs())
+            await eventually(lambda: not harness.runtime.list_containers())
 
     in_virtual_time(scenario, tmp_path)
 
@@ -268,7 +270,7 @@ def test_deleted_pods_are_removed_despite_failing_calls(tmp_path: Path, seed: in
                 harness.runtime.failing_calls = generator.randrange(4)
         harness.store.random, harness.runtime.failing_calls = None, 0
         async with harness.agent():
-            await eventually(lambda: not harness.runtime.runs())
+            await eventually(lambda: not harness.runtime.list_containers())
             await asyncio.sleep(1)
 
         assert (await harness.store.list(PODS)).items == []

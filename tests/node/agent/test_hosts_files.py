@@ -199,13 +199,13 @@ def test_all_pods_of_a_framework_share_a_file_that_follows_pod_changes(tmp_path:
 def test_the_file_is_up_to_date_before_the_container_starts(tmp_path: Path) -> None:
     async def scenario(harness: NodeAgentHarness) -> None:
         seen: list[set[str]] = []
-        start = harness.runtime.start
+        start = harness.runtime.start_container
 
         async def record_and_start(config: ContainerConfig) -> ContainerRun:
             seen.append(names_in(next(mount for mount in config.mounts if mount.target == "/etc/hosts")))
             return await start(config)
 
-        harness.runtime.start = record_and_start  # type: ignore[method-assign]  # records the file at that time
+        harness.runtime.start_container = record_and_start  # type: ignore[method-assign]  # records the file at that time
         await harness.store.create(SERVICES, a_service())
         async with harness.agent():
             for index in range(3):

@@ -25,7 +25,7 @@ async def test_a_running_program_resolves_changed_names(
     rewrite(file, b"127.0.0.2 peer.f\n127.0.0.9 another\n")
     use_isolation(isolation, tmp_path, monkeypatch)
     async with a_runtime(tmp_path, {}) as runtime:
-        await runtime.start(
+        await runtime.start_container(
             shell(tmp_path, f"PATH=/usr/bin:/bin{_SCRIPT}", mounts=[Mount(file, "/etc/hosts", True)])
         )
         await eventually(lambda: "first" in log_text(tmp_path))

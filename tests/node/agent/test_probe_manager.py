@@ -274,7 +274,7 @@ def test_a_pre_stop_hook_that_uses_up_the_grace_period_leaves_two_seconds(tmp_pa
 async def handler_runner(**ports: int) -> HandlerRunner:
     runtime = FakeRuntime(lambda: 0.0)
     run = RunId("u.c.0")
-    await runtime.start(ContainerConfig(run, "", ["true"], {}, Path("log")))
+    await runtime.start_container(ContainerConfig(run, "", ["true"], {}, Path("log")))
     spec = {"ports": [{"name": name, "containerPort": port} for name, port in ports.items()]}
     return HandlerRunner(runtime, run, spec, "127.0.0.1")
 

@@ -21,7 +21,7 @@ class BusyRuntime(FakeRuntime):
 
     measurements = 0
 
-    async def usage(self) -> dict[RunId, ResourceUsage]:
+    async def list_container_stats(self) -> dict[RunId, ResourceUsage]:
         self._fail_if_requested()
         self.measurements += 1
         return {RUN: ResourceUsage(self._clock() / 2, 7000)}

@@ -28,7 +28,7 @@ async def test_containers_start_write_and_end_during_a_flood(tmp_path: Path) -> 
     async with a_runtime(tmp_path, log_rate=2 * MIB, log_burst=MIB, log_bytes=MIB) as runtime:
         floods = [RunId(f"flood{number}.main.0") for number in range(3)]
         for run in floods:
-            await runtime.start(shell(tmp_path, "exec yes", run=run))
+            await runtime.start_container(shell(tmp_path, "exec yes", run=run))
         await eventually(lambda: log_path(tmp_path, f"{floods[0]}").with_suffix(".log.1").exists())
 
         for number in range(5):
@@ -37,14 +37,14 @@ async def test_containers_start_write_and_end_during_a_flood(tmp_path: Path) -> 
             assert log_text(tmp_path, quiet) == "hello\n"
 
         for run in floods:
-            assert (known := runtime.runs()[run]).ended is None, known
+            assert (known := runtime.list_containers()[run]).ended is None, known
             await runtime.signal(run, 9)
             await wait_until_ended(runtime, run)
 
 
 async def test_the_limits_of_a_shim_are_those_of_the_newest_launcher(tmp_path: Path) -> None:
     async with a_runtime(tmp_path, log_bytes=64 * MIB) as first:
-        await first.start(shell(tmp_path, "sleep 0.5; exec yes", run="pod.main.0"))
+        await first.start_container(shell(tmp_path, "sleep 0.5; exec yes", run="pod.main.0"))
         async with a_runtime(tmp_path, log_bytes=64 * 1024) as second:
             await eventually(lambda: log_path(tmp_path).with_suffix(".log.3").exists())
             await second.signal(RunId("pod.main.0"), 9)

@@ -72,8 +72,8 @@ async def test_a_run_has_the_configured_host_name(
 
     async with a_runtime(tmp_path) as runtime:
         config = shell(tmp_path, "uname -n; exec sleep 600", hostname="the-pod")
-        await runtime.start(config)
-        inside = await runtime.execute(config.id, ["uname", "-n"], timeout_seconds=10.0)
+        await runtime.start_container(config)
+        inside = await runtime.exec_sync(config.id, ["uname", "-n"], timeout_seconds=10.0)
         assert await run_to_end(runtime, shell(tmp_path, "uname -n", run="pod.other.0")) == 0
 
     assert inside == (0, b"the-pod\n")

@@ -42,7 +42,7 @@ async def runtime(
 @pytest.fixture
 async def run(runtime: ProcessRuntime, tmp_path: Path) -> ContainerRun:
     """A container that runs until the end of the test."""
-    return await runtime.start(
+    return await runtime.start_container(
         a_config(tmp_path, "sleep", "600", environment={"PATH": "/usr/bin:/bin", "MINE": "yes"})
     )
 
@@ -53,7 +53,7 @@ async def a_session(
 ) -> AsyncIterator[ProcessExecSession]:
     """A session, which is closed afterwards."""
     async with asyncio.timeout(LIMIT):
-        session = await runtime.open_exec(run, PodExecOptions(command, **options))
+        session = await runtime.exec(run, PodExecOptions(command, **options))
         try:
             yield session
         finally:
@@ -82,7 +82,9 @@ async def test_a_command_has_the_environment_and_the_directory_of_its_container(
     runtime: ProcessRuntime, tmp_path: Path
 ) -> None:
     environment = {"PATH": "/usr/bin:/bin", "MINE": "yes"}
-    run = await runtime.start(a_config(tmp_path, "sleep", "600", directory="/usr", environment=environment))
+    run = await runtime.start_container(
+        a_config(tmp_path, "sleep", "600", directory="/usr", environment=environment)
+    )
 
     async with a_session(runtime, run.id, "sh", "-c", 'echo "$MINE"; pwd; echo bad >&2; exit 9') as session:
         output, errors = await read_all(session), await read_all(session, "stderr")
@@ -244,7 +246,7 @@ async def test_a_session_survives_the_shim(runtime: ProcessRuntime, run: Contain
 async def test_no_session_is_opened_in_a_container_that_has_ended(
     runtime: ProcessRuntime, tmp_path: Path
 ) -> None:
-    await runtime.start(shell(tmp_path, "true"))
+    await runtime.start_container(shell(tmp_path, "true"))
     await wait_until_ended(runtime)
 
     async with a_session(runtime, RunId("pod.main.0"), "true") as session:
@@ -266,7 +268,7 @@ async def test_a_command_has_the_cgroups_and_the_privileges_of_its_container(
     runtime: ProcessRuntime, tmp_path: Path
 ) -> None:
     script = "cat /proc/self/cgroup; grep -e NoNewPrivs -e Cap /proc/self/status"
-    run = await runtime.start(
+    run = await runtime.start_container(
         shell(
             tmp_path,
             f"{script}; exec sleep 600",
@@ -286,7 +288,7 @@ async def test_the_streams_belong_to_the_user_of_the_container(tmp_path: Path) -
     if os.geteuid() != 0:
         pytest.skip("only root can run containers as another user")
     async with a_runtime(tmp_path) as runtime:
-        run = await runtime.start(a_config(tmp_path, "sleep", "600", user=1234))
+        run = await runtime.start_container(a_config(tmp_path, "sleep", "600", user=1234))
 
         async with a_session(
             runtime, run.id, "sh", "-c", "id -u >/dev/stdout; echo bad >/dev/stderr"

@@ -49,9 +49,9 @@ async def test_a_run_writes_to_its_log_and_ends_with_its_own_exit_code(
 
 
 async def test_an_exit_is_reported_once(runtime: ProcessRuntime, tmp_path: Path) -> None:
-    ends = runtime.exits()
+    ends = runtime.get_container_events()
 
-    started = await runtime.start(a_config(tmp_path, "true"))
+    started = await runtime.start_container(a_config(tmp_path, "true"))
 
     async with asyncio.timeout(LIMIT):
         ended_run = await anext(ends)
@@ -59,24 +59,24 @@ async def test_an_exit_is_reported_once(runtime: ProcessRuntime, tmp_path: Path)
     assert ended_run.ended is not None
     assert ended_run.ended.finished_at >= ended_run.started
     assert not ended_run.ended.is_unknown
-    assert runtime.runs()[ended_run.id] == ended_run
+    assert runtime.list_containers()[ended_run.id] == ended_run
 
 
 async def test_starting_a_run_twice_starts_it_once(runtime: ProcessRuntime, tmp_path: Path) -> None:
     config = shell(tmp_path, "echo once")
-    first = asyncio.create_task(runtime.start(config))
-    second = asyncio.create_task(runtime.start(config))
+    first = asyncio.create_task(runtime.start_container(config))
+    second = asyncio.create_task(runtime.start_container(config))
     await asyncio.gather(first, second)
     await wait_until_ended(runtime)
 
-    again = await runtime.start(config)
+    again = await runtime.start_container(config)
 
-    assert again == runtime.runs()[config.id]
+    assert again == runtime.list_containers()[config.id]
     assert log_text(tmp_path) == "once\n"
 
 
 async def test_sigterm_ends_a_run_without_a_handler(runtime: ProcessRuntime, tmp_path: Path) -> None:
-    run = await runtime.start(a_config(tmp_path, "sleep", "1000"))
+    run = await runtime.start_container(a_config(tmp_path, "sleep", "1000"))
 
     await runtime.signal(run.id, signal.SIGTERM)
 
@@ -86,7 +86,7 @@ async def test_sigterm_ends_a_run_without_a_handler(runtime: ProcessRuntime, tmp
 
 
 async def test_a_trap_handles_sigterm_and_sets_the_exit_code(runtime: ProcessRuntime, tmp_path: Path) -> None:
-    run = await runtime.start(
+    run = await runtime.start_container(
         shell(tmp_path, "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.02; done")
     )
     await eventually(lambda: "ready" in log_text(tmp_path))
@@ -103,7 +103,7 @@ async def test_sigkill_ends_all_processes_of_a_run(runtime: ProcessRuntime, tmp_
     mark = f"1000.{os.getpid()}1"
     # One in the background, one in its own session, and an orphan.
     script = f"sleep {mark} & setsid sleep {mark} & (setsid sleep {mark} &) ; echo ready; wait"
-    run = await runtime.start(shell(tmp_path, script))
+    run = await runtime.start_container(shell(tmp_path, script))
     await eventually(lambda: len(pids_matching(f"sleep\0{mark}")) == 3)
 
     await runtime.signal(run.id, signal.SIGKILL)
@@ -151,10 +151,10 @@ async def test_a_failed_start_is_reported_and_leaves_no_run(
     runtime: ProcessRuntime, tmp_path: Path, argv: list[str], directory: str, reason: str, message: str
 ) -> None:
     with pytest.raises(StartFailed, match=re.escape(message)) as error:
-        await runtime.start(a_config(tmp_path, *argv, directory=directory))
+        await runtime.start_container(a_config(tmp_path, *argv, directory=directory))
 
     assert error.value.reason == reason
-    assert not runtime.runs()
+    assert not runtime.list_containers()
     assert not list((tmp_path / "runs").iterdir())
     assert await run_to_end(runtime, a_config(tmp_path, "true")) == 0
 
@@ -196,9 +196,9 @@ async def test_a_command_is_executed_in_the_container(runtime: ProcessRuntime, t
     config = shell(
         tmp_path, "sleep 1000", environment={"PATH": "/usr/bin:/bin", "MINE": "yes"}, directory="/usr"
     )
-    run = await runtime.start(config)
+    run = await runtime.start_container(config)
 
-    answer = await runtime.execute(run.id, ["sh", "-c", 'echo "$MINE"; pwd; exit 9'], timeout_seconds=LIMIT)
+    answer = await runtime.exec_sync(run.id, ["sh", "-c", 'echo "$MINE"; pwd; exit 9'], timeout_seconds=LIMIT)
 
     assert answer == (9, b"yes\n/usr\n")
 
@@ -215,9 +215,9 @@ async def test_a_command_is_executed_in_the_container(runtime: ProcessRuntime, t
 async def test_the_exit_code_of_an_executed_command_when_it(
     runtime: ProcessRuntime, tmp_path: Path, argv: list[str], code: int
 ) -> None:
-    run = await runtime.start(a_config(tmp_path, "sleep", "1000"))
+    run = await runtime.start_container(a_config(tmp_path, "sleep", "1000"))
 
-    answer = await runtime.execute(run.id, argv, timeout_seconds=0.3 if code == 124 else LIMIT)
+    answer = await runtime.exec_sync(run.id, argv, timeout_seconds=0.3 if code == 124 else LIMIT)
 
     assert answer[0] == code
 
@@ -225,11 +225,11 @@ async def test_the_exit_code_of_an_executed_command_when_it(
 async def test_the_end_of_another_process_does_not_prolong_the_time_limit_of_a_command(
     runtime: ProcessRuntime, tmp_path: Path
 ) -> None:
-    run = await runtime.start(a_config(tmp_path, "sleep", "30"))
+    run = await runtime.start_container(a_config(tmp_path, "sleep", "30"))
 
     script = "sh -c 'sleep 0.1 &'; exec sleep 600"
     async with asyncio.timeout(LIMIT):
-        code, _ = await runtime.execute(run.id, ["sh", "-c", script], timeout_seconds=0.5)
+        code, _ = await runtime.exec_sync(run.id, ["sh", "-c", script], timeout_seconds=0.5)
 
     assert code == 124
 
@@ -237,9 +237,9 @@ async def test_the_end_of_another_process_does_not_prolong_the_time_limit_of_a_c
 async def test_the_first_10_kib_of_an_executed_commands_output_are_returned(
     runtime: ProcessRuntime, tmp_path: Path
 ) -> None:
-    run = await runtime.start(a_config(tmp_path, "sleep", "1000"))
+    run = await runtime.start_container(a_config(tmp_path, "sleep", "1000"))
 
-    code, output = await runtime.execute(
+    code, output = await runtime.exec_sync(
         run.id, ["sh", "-c", "head -c 1000000 /dev/zero"], timeout_seconds=LIMIT
     )
 
@@ -249,24 +249,24 @@ async def test_the_first_10_kib_of_an_executed_commands_output_are_returned(
 async def test_a_command_in_an_ended_run_fails(runtime: ProcessRuntime, tmp_path: Path) -> None:
     await run_to_end(runtime, a_config(tmp_path, "true"))
 
-    code, _ = await runtime.execute(RunId("pod.main.0"), ["true"], timeout_seconds=LIMIT)
+    code, _ = await runtime.exec_sync(RunId("pod.main.0"), ["true"], timeout_seconds=LIMIT)
 
     assert code == 126
 
 
 async def test_only_an_ended_run_can_be_removed(runtime: ProcessRuntime, tmp_path: Path) -> None:
-    run = await runtime.start(a_config(tmp_path, "sleep", "1000"))
+    run = await runtime.start_container(a_config(tmp_path, "sleep", "1000"))
     with pytest.raises(Conflict, match="still running"):
-        await runtime.remove(run.id)
+        await runtime.remove_container(run.id)
     await runtime.signal(run.id, signal.SIGKILL)
     await wait_until_ended(runtime)
 
-    await runtime.remove(run.id)
+    await runtime.remove_container(run.id)
 
-    assert not runtime.runs()
+    assert not runtime.list_containers()
     assert not list((tmp_path / "runs").iterdir())
     assert (tmp_path / "logs" / "pod.main.0.log").exists()
-    await runtime.remove(run.id)
+    await runtime.remove_container(run.id)
     await runtime.signal(run.id, signal.SIGKILL)
 
 
@@ -306,7 +306,7 @@ async def test_another_user_needs_root(tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
         with pytest.raises(StartFailed, match="start it as root") as error:
-            await runtime.start(a_config(tmp_path, "true", user=1234))
+            await runtime.start_container(a_config(tmp_path, "true", user=1234))
 
         assert error.value.reason == "CreateContainerConfigError"
 
@@ -316,7 +316,7 @@ async def test_bubblewrap_cannot_become_another_user(tmp_path: Path, monkeypatch
     use_isolation("bwrap", tmp_path, monkeypatch)
     async with a_runtime(tmp_path) as runtime:
         with pytest.raises(StartFailed, match="runAsUser"):
-            await runtime.start(a_config(tmp_path, "true", user=os.geteuid()))
+            await runtime.start_container(a_config(tmp_path, "true", user=os.geteuid()))
 
 
 @pytest.mark.parametrize("isolation", ISOLATION_MODES)
@@ -328,7 +328,7 @@ async def test_a_run_that_exceeds_its_memory_limit_is_out_of_memory(
     script = "x = bytearray(300_000_000); x[::4096] = bytes(len(x[::4096])); raise SystemExit(5)"
     config = a_config(tmp_path, python, "-S", "-c", script, limits=ResourceLimits(memory=50_000_000, cpu=0.5))
     async with a_runtime(tmp_path) as runtime:
-        await runtime.start(config)
+        await runtime.start_container(config)
         result = await wait_until_ended(runtime)
         limited = not any(
             sentence.startswith("Memory limits") for sentence in runtime.unsupported_features(config)
@@ -354,8 +354,8 @@ async def test_a_child_killed_for_memory_is_counted_while_the_container_continue
     async with a_runtime(tmp_path) as runtime:
         if any(sentence.startswith("Memory limits") for sentence in runtime.unsupported_features(config)):
             pytest.skip("memory limits cannot be set here")
-        run = await runtime.start(config)
-        await eventually(lambda: runtime.runs()[run.id].oom_kills > 0)
+        run = await runtime.start_container(config)
+        await eventually(lambda: runtime.list_containers()[run.id].oom_kills > 0)
         await runtime.signal(run.id, 9)
         result = await wait_until_ended(runtime)
 

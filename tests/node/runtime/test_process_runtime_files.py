@@ -271,7 +271,9 @@ async def test_an_invalid_mount_fails_the_start(
 ) -> None:
     async with a_runtime(tmp_path) as runtime:
         with pytest.raises(StartFailed, match=message) as error:
-            await runtime.start(a_config(tmp_path, "true", mounts=[Mount(tmp_path / source, target)]))
+            await runtime.start_container(
+                a_config(tmp_path, "true", mounts=[Mount(tmp_path / source, target)])
+            )
 
     assert error.value.reason == "CreateContainerConfigError"
     assert os.listdir(volume) == ["file"]
@@ -285,7 +287,7 @@ async def test_without_namespaces_only_containers_without_mounts_run(
         plain = a_config(tmp_path, "true", run="plain")
         code = await run_to_end(runtime, plain)
         with pytest.raises(StartFailed, match="install bubblewrap") as error:
-            await runtime.start(a_config(tmp_path, "true", mounts=[Mount(volume, "/data")]))
+            await runtime.start_container(a_config(tmp_path, "true", mounts=[Mount(volume, "/data")]))
 
         assert code == 0
         assert error.value.reason == "CreateContainerConfigError"

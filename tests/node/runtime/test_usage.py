@@ -52,10 +52,10 @@ async def test_the_cpu_time_and_the_memory_of_all_processes_of_a_container_are_r
     runtime: ProcessRuntime, tmp_path: Path, limits: ResourceLimits
 ) -> None:
     async with asyncio.timeout(LIMIT):
-        run = (await runtime.start(shell(tmp_path, BUSY, limits=limits))).id
+        run = (await runtime.start_container(shell(tmp_path, BUSY, limits=limits))).id
 
         async def used() -> ResourceUsage | None:
-            usage = (await runtime.usage())[run]
+            usage = (await runtime.list_container_stats())[run]
             return usage if usage.cpu_seconds > 1 and usage.memory_bytes > 50_000_000 else None
 
         usage = await eventually(used, "the programs have used what they use")
@@ -64,7 +64,7 @@ async def test_the_cpu_time_and_the_memory_of_all_processes_of_a_container_are_r
 
     assert usage.cpu_seconds < 10
     assert usage.memory_bytes < 100 * MEBIBYTE
-    assert await runtime.usage() == {}
+    assert await runtime.list_container_stats() == {}
 
 
 def test_files_of_both_versions_of_cgroups_are_read(tmp_path: Path) -> None:

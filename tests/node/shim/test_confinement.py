@@ -146,9 +146,9 @@ async def test_an_executed_command_is_confined_like_its_container(
 ) -> None:
     confinement = Confinement((), no_new_privileges=True)
     config = shell(tmp_path, "exec sleep 600", confinement=confinement)
-    await runtime.start(config)
+    await runtime.start_container(config)
 
-    code, output = await runtime.execute(
+    code, output = await runtime.exec_sync(
         config.id, ["grep", "-E", "NoNewPrivs|CapBnd", "/proc/self/status"], timeout_seconds=10
     )
 

@@ -322,7 +322,7 @@ async def test_a_bubblewrap_run_is_logged_and_ends_with_the_exit_code_of_its_pro
 
 
 async def test_a_bubblewrap_run_receives_sigterm(bubblewrap_runtime: ProcessRuntime, tmp_path: Path) -> None:
-    run = await bubblewrap_runtime.start(a_config(tmp_path / "data", "sleep", "1000"))
+    run = await bubblewrap_runtime.start_container(a_config(tmp_path / "data", "sleep", "1000"))
 
     await bubblewrap_runtime.signal(run.id, signal.SIGTERM)
 
@@ -335,10 +335,10 @@ async def test_a_bubblewrap_run_without_its_program_fails_to_start(
     bubblewrap_runtime: ProcessRuntime, tmp_path: Path
 ) -> None:
     with pytest.raises(StartFailed, match="executable file not found") as error:
-        await bubblewrap_runtime.start(a_config(tmp_path / "data", "missing"))
+        await bubblewrap_runtime.start_container(a_config(tmp_path / "data", "missing"))
 
     assert error.value.reason == "StartError"
-    assert not bubblewrap_runtime.runs()
+    assert not bubblewrap_runtime.list_containers()
 
 
 async def test_a_bubblewrap_run_of_a_killed_shim_is_recovered_with_its_exit_code(
@@ -346,7 +346,7 @@ async def test_a_bubblewrap_run_of_a_killed_shim_is_recovered_with_its_exit_code
 ) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    await bubblewrap_runtime.start(shell(tmp_path / "data", f"read line <{fifo}; exit 5"))
+    await bubblewrap_runtime.start_container(shell(tmp_path / "data", f"read line <{fifo}; exit 5"))
 
     await kill_shim(bubblewrap_runtime)
     await asyncio.to_thread(fifo.write_text, "continue\n")

@@ -98,7 +98,7 @@ async def test_the_shim_continues_while_a_container_runs(tmp_path: Path) -> None
     runtime = await ProcessRuntime.open(tmp_path, images={}, clock=time.time, options=ShimOptions(linger=0.0))
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    await runtime.start(shell(tmp_path, f"cat {fifo}; exit 6"))
+    await runtime.start_container(shell(tmp_path, f"cat {fifo}; exit 6"))
     pid = shim_pid(runtime)
     await runtime.close(stop_shim=False)
     # Longer than one turn of its event loop.
@@ -139,7 +139,7 @@ async def test_runs_of_a_killed_shim_continue_and_keep_their_output_and_exit_cod
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     script = f"echo before; read line <{fifo}; echo $line; seq 50000; exit 5"
-    await runtime.start(shell(tmp_path, script))
+    await runtime.start_container(shell(tmp_path, script))
     await eventually(lambda: "before" in log_text(tmp_path))
 
     await kill_shim(runtime)
@@ -156,7 +156,9 @@ async def test_a_shim_of_another_release_is_replaced_and_its_runs_continue(
 ) -> None:
     os.mkfifo(tmp_path / "gate")
     first = await ProcessRuntime.open(tmp_path, images={}, clock=time.time)
-    await first.start(shell(tmp_path, "echo before; read line < gate; exit 5", directory=str(tmp_path)))
+    await first.start_container(
+        shell(tmp_path, "echo before; read line < gate; exit 5", directory=str(tmp_path))
+    )
     old = shim_pid(first)
     await first.close(stop_shim=False)
     releases = ["a newer one"]
@@ -175,7 +177,7 @@ async def test_a_shim_of_another_release_is_replaced_and_its_runs_continue(
 
 
 async def test_a_run_of_a_killed_shim_can_be_signalled(runtime: ProcessRuntime, tmp_path: Path) -> None:
-    run = await runtime.start(a_config(tmp_path, "sleep", "1000"))
+    run = await runtime.start_container(a_config(tmp_path, "sleep", "1000"))
     await kill_shim(runtime)
 
     await runtime.signal(run.id, signal.SIGTERM)
@@ -194,10 +196,10 @@ async def test_a_command_is_executed_in_a_run_of_a_killed_shim(
 ) -> None:
     use_isolation(isolation, tmp_path, monkeypatch)
     async with a_runtime(tmp_path) as runtime:
-        run = await runtime.start(a_config(tmp_path, "sleep", "1000"))
+        run = await runtime.start_container(a_config(tmp_path, "sleep", "1000"))
         await kill_shim(runtime)
 
-        answer = await runtime.execute(run.id, ["echo", "hello"], timeout_seconds=LIMIT)
+        answer = await runtime.exec_sync(run.id, ["echo", "hello"], timeout_seconds=LIMIT)
 
     assert answer == (0, b"hello\n")
 
@@ -211,7 +213,7 @@ async def test_a_run_that_ends_without_a_shim_has_its_exit_code_and_its_last_lin
     os.mkfifo(fifo)
     runtime = await ProcessRuntime.open(tmp_path, images={}, clock=time.time)
     script = f"echo first; read line <{fifo}; seq 1 5000; echo last words; echo oops >&2; exit 9"
-    await runtime.start(shell(tmp_path, script))
+    await runtime.start_container(shell(tmp_path, script))
     await eventually(lambda: log_path(tmp_path).stat().st_size > 0)
     init = json.loads((tmp_path / "runs" / "pod.main.0" / "run.json").read_text())["pid"]
     await runtime.close(stop_shim=False)
@@ -222,7 +224,7 @@ async def test_a_run_that_ends_without_a_shim_has_its_exit_code_and_its_last_lin
     await eventually(lambda: run_records.start_ticks(init) is None)
 
     async with a_runtime(tmp_path) as again:
-        run = again.runs()[RunId("pod.main.0")]
+        run = again.list_containers()[RunId("pod.main.0")]
 
     assert run.ended is not None
     assert (run.ended.exit_code, run.ended.is_unknown) == (9, False)
@@ -234,7 +236,7 @@ async def test_an_exit_that_was_not_observed_is_marked_as_estimated(
 ) -> None:
     use_isolation("unshare", tmp_path, monkeypatch)
     async with a_runtime(tmp_path) as runtime:
-        await runtime.start(a_config(tmp_path, "sleep", "1000"))
+        await runtime.start_container(a_config(tmp_path, "sleep", "1000"))
         init = json.loads((tmp_path / "runs" / "pod.main.0" / "run.json").read_text())["pid"]
         os.kill(shim_pid(runtime), signal.SIGKILL)
         os.kill(init, signal.SIGKILL)
@@ -251,7 +253,7 @@ async def test_another_process_with_the_pid_of_a_run_is_not_signalled(tmp_path: 
     write_record(tmp_path, other.pid, run_records.BEGAN, **{field: 12345})
 
     async with a_runtime(tmp_path) as runtime:
-        run = runtime.runs()[RunId("pod.main.0")]
+        run = runtime.list_containers()[RunId("pod.main.0")]
         await runtime.signal(run.id, signal.SIGKILL)
 
     assert run.ended is not None
@@ -268,7 +270,7 @@ async def test_a_run_whose_shim_was_killed_before_its_release_does_not_exist(tmp
     write_record(tmp_path, ended.pid, b'{"exit-code": 128, "at": 1.0}\n')
 
     async with a_runtime(tmp_path) as runtime:
-        assert not runtime.runs()
+        assert not runtime.list_containers()
         assert await run_to_end(runtime, shell(tmp_path, "exit 3")) == 3
 
 
@@ -297,17 +299,17 @@ async def test_a_run_with_a_corrupted_record_does_not_exist(tmp_path: Path) -> N
     (folder / "run.json").write_bytes(b"\0\0\0")
 
     async with a_runtime(tmp_path) as runtime:
-        assert not runtime.runs()
+        assert not runtime.list_containers()
         assert await run_to_end(runtime, a_config(tmp_path, "true")) == 0
 
 
 async def test_the_next_shim_recovers_runs_that_have_ended(tmp_path: Path) -> None:
     async with a_runtime(tmp_path) as runtime:
         await run_to_end(runtime, shell(tmp_path, "exit 8"))
-        before = dict(runtime.runs())
+        before = dict(runtime.list_containers())
 
     async with a_runtime(tmp_path) as again:
-        assert dict(again.runs()) == before
+        assert dict(again.list_containers()) == before
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -362,6 +364,6 @@ async def _started(runtime: ProcessRuntime, config: ContainerConfig) -> None:
     async with asyncio.timeout(LIMIT):
         while True:
             with suppress(Unavailable):
-                await runtime.start(config)
+                await runtime.start_container(config)
                 return
             await asyncio.sleep(0.01)

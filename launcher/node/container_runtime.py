@@ -78,6 +78,14 @@ class Confinement:
 
 
 @dataclass(frozen=True, slots=True)
+class PodSandboxConfig:
+    """The sandbox of an isolated pod."""
+
+    pod_uid: str
+    hostname: str
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerConfig:
     """One run of a container, ready to be started: all references are resolved."""
 
@@ -183,6 +191,18 @@ class RuntimeService(Protocol):
 
     def container_id(self, run: RunId) -> str:
         """The run in the status of its pod: the runtime and the id or name of the container in it."""
+        ...
+
+    async def run_pod_sandbox(self, config: PodSandboxConfig) -> int | None:
+        """
+        Start a process in the network namespace for the pod's containers, unless it runs, and return its pid.
+
+        None if the runtime needs no process: its containers enter the namespace that their config names.
+        """
+        ...
+
+    async def remove_pod_sandbox(self, pod_uid: str) -> None:
+        """Ends the process, if there is one, after the pod's containers: StopPodSandbox and RemovePodSandbox."""
         ...
 
     async def start_container(self, config: ContainerConfig) -> ContainerRun:

@@ -189,8 +189,6 @@ def for_run(
     """
     if runtime != PROCESS and (images or workdir):
         raise InvalidSetting(f"{'image' if images else 'workdir'}: {_NEEDS_PROCESS}")
-    if runtime != PROCESS and pod_network == PodNetworkMode.ISOLATED.value:
-        raise InvalidSetting("pod-network: requires --runtime process; use shared")
     directories, entrypoints = parse_images("image", images)
     return Settings(
         host="127.0.0.1",
@@ -241,8 +239,6 @@ def _runtime(sources: SettingSources) -> str:
         )
     if runtime != PROCESS:
         sources.reject(_PROCESS_ONLY, _NEEDS_PROCESS)
-        if sources.one("pod-network") == PodNetworkMode.ISOLATED.value:
-            raise InvalidSetting(f"{sources.source('pod-network')}: requires --runtime process; use shared")
     return runtime
 
 

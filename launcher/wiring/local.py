@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -75,6 +76,9 @@ from launcher.wiring.rendezvous import (
 from launcher.wiring.serving_certificate import certificate_files
 from launcher.wiring.steady_clock import SteadyClock
 
+if TYPE_CHECKING:
+    from launcher.node.runtime.docker_engine import DockerEngine
+
 log = logging.getLogger(__name__)
 
 #: Durations are measured by this clock, so that they do not depend on changes of the system time.
@@ -135,9 +139,10 @@ async def local_launcher(
         stack.callback(sock.close)
         store = await SqliteStore.open(settings.data / "store.db", clock=_CLOCK, new_uid=_new_uid)
         stack.push_async_callback(store.close)
+        engine = await stack.enter_async_context(_container_engine(settings))
         # Before the runtime: it is removed after the last container has ended.
-        network = await stack.enter_async_context(_pod_network(settings, remove_pods=stop_shim))
-        runtime = await stack.enter_async_context(_container_runtime(settings, stop=stop_shim))
+        network = await stack.enter_async_context(_pod_network(settings, engine, remove_pods=stop_shim))
+        runtime = await stack.enter_async_context(_container_runtime(settings, engine, stop=stop_shim))
         # After the shim has started: containers inherit the limits that it had.
         raise_open_file_limit()
         group = await stack.enter_async_context(asyncio.TaskGroup())
@@ -167,17 +172,32 @@ async def local_launcher(
 
 
 @asynccontextmanager
-async def _container_runtime(settings: Settings, *, stop: bool) -> AsyncGenerator[_ContainerRuntime]:
-    """The configured runtime; *stop*: its containers end with it. Raises Unavailable, NoEngine."""
+async def _container_engine(settings: Settings) -> AsyncGenerator["DockerEngine | None"]:
+    """The engine of the runtime docker; None for another runtime. Raises NoEngine."""
+    if settings.runtime != DOCKER:
+        yield None
+        return
+    # Imported here, because it takes long.
+    from launcher.node.runtime.docker_engine import find_engine
+
+    engine = await find_engine(settings.engine.url, settings.engine.sockets)
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+@asynccontextmanager
+async def _container_runtime(
+    settings: Settings, engine: "DockerEngine | None", *, stop: bool
+) -> AsyncGenerator[_ContainerRuntime]:
+    """The configured runtime; *stop*: its containers end with it. Raises Unavailable."""
     hidden = (settings.data, *settings.credentials, NAMESPACES_DIRECTORY)
     options = _shim_options(settings.log_budgets, ends_with_launcher=stop)
-    if settings.runtime == DOCKER:
-        # Imported here, because it takes long.
-        from launcher.node.runtime.docker_engine import find_engine
+    if engine is not None:
         from launcher.node.runtime.docker_images import DockerImages
         from launcher.node.runtime.docker_runtime import DockerRuntime
 
-        engine = await find_engine(settings.engine.url, settings.engine.sockets)
         docker = await DockerRuntime.open(settings.data, engine, clock=_CLOCK, options=options, hidden=hidden)
         try:
             yield _ContainerRuntime(docker, DockerImages(engine))
@@ -437,15 +457,20 @@ def _log_gauges(budget: LogBudget) -> Sequence[CallbackGauge]:
 
 
 @asynccontextmanager
-async def _pod_network(settings: Settings, *, remove_pods: bool) -> AsyncGenerator[PodNetwork]:
+async def _pod_network(
+    settings: Settings, engine: "DockerEngine | None", *, remove_pods: bool
+) -> AsyncGenerator[PodNetwork]:
     """
     The network of pods; at the end it is removed if it has no pods, or with *remove_pods*.
+
+    If the *engine* cannot isolate pods, they use the network of the machine, and each has an event about it.
 
     Raises InvalidSetting if pods cannot be isolated and must be.
     """
     isolates = settings.pod_network is PodNetworkMode.ISOLATED
-    if not isolates and not has_isolated_pods(settings.data / "network"):
-        yield SharedPodNetwork()
+    reason = engine.why_not_isolated() if engine is not None and isolates else ""
+    if reason or (not isolates and not has_isolated_pods(settings.data / "network")):
+        yield SharedPodNetwork(reason)
         return
     from launcher.node.network.networks import isolated_network
 

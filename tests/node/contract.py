@@ -69,6 +69,7 @@ class ContractRuntimes:
             yield containers, DockerImages(client)
         finally:
             await containers.close(stop_containers=stop)
+            await client.close()
 
 
 def a_config(directory: Path, *argv: str, run: RunId = ONE, **more: Any) -> ContainerConfig:

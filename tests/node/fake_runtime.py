@@ -11,6 +11,7 @@ from launcher.node.container_runtime import (
     ContainerConfig,
     ContainerRun,
     ExitStatus,
+    PodSandboxConfig,
     ResourceUsage,
     RunId,
     StartFailed,
@@ -50,6 +51,12 @@ class FakeRuntime:
 
     def container_id(self, run: RunId) -> str:
         return f"fake://{run}"
+
+    async def run_pod_sandbox(self, config: PodSandboxConfig) -> int | None:
+        return None
+
+    async def remove_pod_sandbox(self, pod_uid: str) -> None:
+        pass
 
     async def start_container(self, config: ContainerConfig) -> ContainerRun:
         self._fail_if_requested()

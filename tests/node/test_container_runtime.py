@@ -12,6 +12,7 @@ from launcher.core.pods.exec_session import PodExecOptions
 from launcher.node.container_runtime import (
     ContainerRun,
     ExitStatus,
+    PodSandboxConfig,
     ResourceUsage,
     RunId,
     RuntimeService,
@@ -19,7 +20,7 @@ from launcher.node.container_runtime import (
 )
 from tests.engine.fixtures import ENGINES
 from tests.eventually import eventually
-from tests.node.contract import ContractRuntimes, a_config
+from tests.node.contract import UID, ContractRuntimes, a_config
 from tests.node.fake_runtime import FakeRuntime
 
 LIMIT = 30.0
@@ -141,6 +142,18 @@ async def test_a_session_returns_the_exit_code_of_its_command(
         await session.close()
 
     assert codes == [(0, b""), (1, b"")]
+
+
+async def test_the_sandbox_of_a_pod_is_run_once_and_removed(runtime: RuntimeService) -> None:
+    config = PodSandboxConfig(UID, "host")
+
+    process = await runtime.run_pod_sandbox(config)
+    again = await runtime.run_pod_sandbox(config)
+    for _ in range(2):
+        await runtime.remove_pod_sandbox(UID)
+
+    assert again == process
+    await eventually(lambda: process is None or not Path(f"/proc/{process}").exists(), "it has ended")
 
 
 async def test_a_removed_run_does_not_exist(runtime: RuntimeService, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ class NodeAgent:
         runs = [run for run, name in names if name is not None and name.uid == uid]
         await kill_and_remove_runs(self._runtime, runs, entry.changed)
         self._dependencies.devices.release(uid)
-        await self._dependencies.network.detach(uid)
+        await self._dependencies.sandboxes.remove(uid)
         if not entry.deleted:
             with suppress(PodDeleted):
                 await PodStatusManager(entry.pod, self._dependencies, self._pods.upsert).remove()
@@ -256,7 +256,7 @@ class NodeAgent:
             for run in runs:
                 self._dependencies.termination_messages.remove(run)
             self._dependencies.devices.release(uid)
-            await self._dependencies.network.detach(uid)
+            await self._dependencies.sandboxes.remove(uid)
             await asyncio.to_thread(self._dependencies.volumes.remove_directory, uid)
         except (OSError, Unavailable) as error:
             log.warning("files of a pod not removed", extra={"uid": uid, "error": str(error)})

@@ -84,9 +84,9 @@ class ContainerStarter:
             container = with_image_command(container, dependencies.images, dependencies.image_commands)
         objects = await self._get_objects(pod, object_references(container.spec))
         run = run_id(uid_of(pod), container.name, restart)
-        sandbox = await dependencies.network.attach(pod)
-        hosts = await self._dependencies.hosts.file_for(pod, self.pod_address)
         hostname = host_name(pod, socket.gethostname())
+        sandbox = await dependencies.sandboxes.run(pod, hostname)
+        hosts = await self._dependencies.hosts.file_for(pod, self.pod_address)
         files = HostFiles(
             volumes,
             self._log(pod, container, restart),
@@ -204,7 +204,7 @@ class ContainerStarter:
             ),
             *ignored,
             *dependencies.runtime.unsupported_features(config),
-            *(dependencies.network.unsupported_features() if config.network else ()),
+            *dependencies.network.unsupported_features(pod),
         ]
         new = [message for message in unsupported if message not in self._reported]
         self._reported.update(new)

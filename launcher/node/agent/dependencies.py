@@ -7,6 +7,7 @@ from launcher.core.events import ObjectEvent
 from launcher.node.agent.device_manager import DeviceManager
 from launcher.node.agent.hosts_files import HostsFileManager
 from launcher.node.agent.image_manager import ImageManager
+from launcher.node.agent.pod_sandboxes import PodSandboxManager
 from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.container_runtime import RuntimeService
 from launcher.node.logs.container_logs import ContainerLogs
@@ -46,6 +47,10 @@ class AgentDependencies:
     image_commands: ImageCommands = field(default_factory=dict)
     #: Frameworks, or pods without one, by uid, and images for which ImageNotPulled was recorded; the oldest first.
     reported_images: dict[tuple[str, str], None] = field(default_factory=dict)
+
+    @property
+    def sandboxes(self) -> PodSandboxManager:
+        return PodSandboxManager(self.network, self.runtime)
 
     def record(self, pod: Object, *events: ObjectEvent) -> None:
         """Records events of the pod."""

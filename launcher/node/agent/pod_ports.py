@@ -8,6 +8,7 @@ from launcher.core.errors import Unavailable
 from launcher.core.json_access import as_object, text
 from launcher.node.network import namespaces
 from launcher.node.network.pod_network import PodNetwork, PodSandbox
+from launcher.node.pods.pod_spec import uid_of
 from launcher.store.interface import Object
 
 _CONNECT_SECONDS = 10.0
@@ -24,7 +25,7 @@ class PodPorts:
 
     async def connect(self, pod: Object, port: int) -> Connection:
         """Returns a TCP connection to a port of *pod*, at its IP or at the loopback address. Raises Unavailable."""
-        sandbox = await self._network.attach(pod)
+        sandbox = self._network.sandbox(uid_of(pod))
         address = text(as_object(pod.get("status")).get("podIP"))
         errors: list[OSError] = []
         for each in dict.fromkeys((*((address,) if address else ()), *_LOOPBACK)):

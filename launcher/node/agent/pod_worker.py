@@ -141,7 +141,7 @@ class PodWorker:
         if self._dependencies.image_manager is not None:
             self._dependencies.image_manager.forget(self._uid)
         self._starter.release_gpus(self._pod.object)
-        await self._dependencies.network.detach(self._uid)
+        await self._dependencies.sandboxes.remove(self._uid)
         await self._dependencies.volumes.remove(self._pod.object)
 
     def _restore_state(self) -> None:
@@ -384,7 +384,7 @@ class PodWorker:
         # Before the status is written: then the scheduler binds another pod that requests them.
         self._starter.release_gpus(self._pod.object)
         # Before the pod is removed: afterwards nothing is left of it.
-        await self._dependencies.network.detach(self._uid)
+        await self._dependencies.sandboxes.remove(self._uid)
         # A deleted pod of which no container was started needs no final status.
         if not is_deleted(self._pod.object) or self._has_started():
             await self._write_status(PodActions(), terminated=True)

@@ -56,10 +56,18 @@ class Bridge:
             return f"packets cannot be forwarded: {_FORWARDING}: {error.strerror}"
         return ""
 
-    def attach(self, uid: str, address: IPv4Address, subnet: IPv4Network) -> Path:
-        """Creates the pod's namespace and connects it, unless that is done. Returns the file of the namespace."""
+    def attach(self, uid: str, address: IPv4Address, subnet: IPv4Network, process: int | None = None) -> None:
+        """
+        Creates the pod's namespace and connects it, unless that is done.
+
+        With *process*, it is the namespace of the process, instead of one of an earlier process.
+        """
         file = self._directory / uid
-        namespaces.create(file)
+        if process is None:
+            namespaces.create(file)
+        elif not namespaces.is_namespace_of(process, file):
+            self.detach(uid)
+            namespaces.mount_from(process, file)
         interface = f"{self._veth}{int(address) & 0xFFFF:04x}"
         with IPRoute() as ip:
             found = ip.link_lookup(ifname=interface)
@@ -74,7 +82,6 @@ class Bridge:
             ip.addr("replace", index=index, address=str(address), prefixlen=subnet.prefixlen)
             ip.link("set", index=index, state="up")
             ip.route("replace", dst="default", gateway=str(gateway(subnet)))
-        return file
 
     def detach(self, uid: str) -> None:
         """Removes the pod's namespace and its interface, if they exist."""
@@ -85,6 +92,11 @@ class Bridge:
                 for index in ip.link_lookup(ifname=_POD_INTERFACE):
                     ip.link("del", index=index)
         namespaces.remove(file)
+
+    def namespace(self, uid: str) -> Path | None:
+        """The file on which the pod's namespace is mounted; None if there is none."""
+        file = self._directory / uid
+        return file if namespaces.is_namespace(file) else None
 
     def pod_uids(self) -> list[str]:
         """The pods that have a namespace file."""

@@ -42,8 +42,8 @@ class IsolatedPodNetwork:
         """*thread* runs the calls of *bridge*. Without *isolates_new_pods*, only pods that have an address keep it."""
         self._bridge, self._addresses, self._thread = bridge, addresses, thread
         self._isolates_new_pods = isolates_new_pods
-        #: The namespaces of the pods that this launcher has attached.
-        self._attached: dict[str, PodSandbox] = {}
+        #: The pods that this launcher has attached, and the processes whose namespaces they have.
+        self._attached: dict[str, int | None] = {}
         self._unsupported: list[str] = []
         self._resolv_conf: Path | None = None
         self._host_ports = HostPortForwarder()
@@ -97,17 +97,23 @@ class IsolatedPodNetwork:
     def _isolates(self, pod: Object) -> bool:
         return self._isolates_new_pods and not pod["spec"].get("hostNetwork")
 
-    async def attach(self, pod: Object) -> PodSandbox | None:
+    def is_isolated(self, uid: str) -> bool:
+        return self._addresses.get(uid) is not None
+
+    async def attach(self, pod: Object, process: int | None) -> PodSandbox | None:
         uid = uid_of(pod)
-        if (sandbox := self._attached.get(uid)) is not None:
-            return sandbox
         address = self._addresses.get(uid)
         if address is None:
             return None
-        await self._host_ports.open(uid, host_ports(pod), str(address))
-        file = await run_in(self._thread, self._bridge.attach, uid, address, self.subnet)
-        sandbox = self._attached[uid] = PodSandbox(file, self._resolv_conf)
-        return sandbox
+        if uid not in self._attached or self._attached[uid] != process:
+            await self._host_ports.open(uid, host_ports(pod), str(address))
+            await run_in(self._thread, self._bridge.attach, uid, address, self.subnet, process)
+            self._attached[uid] = process
+        return self.sandbox(uid)
+
+    def sandbox(self, uid: str) -> PodSandbox | None:
+        file = self._bridge.namespace(uid)
+        return PodSandbox(file, self._resolv_conf) if file is not None else None
 
     async def detach(self, uid: str) -> None:
         if self._addresses.get(uid) is None:
@@ -120,8 +126,8 @@ class IsolatedPodNetwork:
     def pod_uids(self) -> Sequence[str]:
         return self._addresses.pod_uids()
 
-    def unsupported_features(self) -> Sequence[str]:
-        return self._unsupported
+    def unsupported_features(self, pod: Object) -> Sequence[str]:
+        return self._unsupported if self.is_isolated(uid_of(pod)) else ()
 
 
 async def run_in(thread: ThreadPoolExecutor, call: Callable[..., T], *args: object) -> T:

@@ -32,6 +32,12 @@ def create(file: Path) -> None:
         os.close(own)
 
 
+def mount_from(process: int, file: Path) -> None:
+    """Mounts the network namespace of the process on *file*. Raises OSError."""
+    file.touch(mode=0o600)
+    linux.mount(_of(process), str(file), None, linux.MS_BIND)
+
+
 def remove(file: Path) -> None:
     """Removes the file; the namespace ends with its last process."""
     if is_namespace(file):
@@ -65,6 +71,15 @@ def is_namespace(file: Path) -> bool:
         return False
 
 
+def is_namespace_of(process: int, file: Path) -> bool:
+    """Whether the namespace of the process is mounted on *file*. Raises OSError if the process has ended."""
+    return is_namespace(file) and file.stat().st_ino == os.stat(_of(process)).st_ino
+
+
+def _of(process: int) -> str:
+    return f"/proc/{process}/ns/net"
+
+
 def are_in_use(files: Iterable[Path]) -> bool:
     """Whether any process is in one of these namespaces."""
     inodes = {file.stat().st_ino for file in files if is_namespace(file)}
@@ -72,7 +87,7 @@ def are_in_use(files: Iterable[Path]) -> bool:
         return False
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            if os.stat(f"/proc/{pid}/ns/net").st_ino in inodes:
+            if os.stat(_of(int(pid))).st_ino in inodes:
                 return True
         except OSError:
             continue  # it has ended

@@ -28,7 +28,7 @@ class PodSandbox:
 
 
 class PodNetwork(Protocol):
-    """The network of the pods of this machine."""
+    """The network of the pods of this machine. A pod is isolated from ``add`` to ``detach``."""
 
     @property
     def gateway(self) -> str:
@@ -39,8 +39,20 @@ class PodNetwork(Protocol):
         """The address of the pod, which it keeps until ``detach``. Raises Unavailable."""
         ...
 
-    async def attach(self, pod: Object) -> PodSandbox | None:
-        """The sandbox of the pod, created if needed; None for the network of the machine. Raises Unavailable."""
+    def is_isolated(self, uid: str) -> bool:
+        """Whether the pod has an address of its own."""
+        ...
+
+    async def attach(self, pod: Object, process: int | None) -> PodSandbox | None:
+        """
+        The sandbox of the pod, created if needed; None for the network of the machine. Raises Unavailable.
+
+        Its network namespace is that of the *process*, or a new one.
+        """
+        ...
+
+    def sandbox(self, uid: str) -> PodSandbox | None:
+        """The sandbox of the pod, if it exists."""
         ...
 
     async def detach(self, uid: str) -> None:
@@ -51,8 +63,8 @@ class PodNetwork(Protocol):
         """The pods that have a namespace or an address."""
         ...
 
-    def unsupported_features(self) -> Sequence[str]:
-        """What pods cannot reach, one sentence each."""
+    def unsupported_features(self, pod: Object) -> Sequence[str]:
+        """What the pod cannot reach or be separated from, one sentence each."""
         ...
 
 
@@ -61,10 +73,20 @@ class SharedPodNetwork:
 
     gateway = ""
 
+    def __init__(self, reason: str = "") -> None:
+        """*reason*: why pods are not isolated, although they should be."""
+        self._reason = reason
+
     async def add(self, pod: Object, node_address: str) -> str:  # noqa: ARG002  # that of all its pods
         return node_address
 
-    async def attach(self, pod: Object) -> PodSandbox | None:  # noqa: ARG002
+    def is_isolated(self, uid: str) -> bool:  # noqa: ARG002
+        return False
+
+    async def attach(self, pod: Object, process: int | None) -> PodSandbox | None:  # noqa: ARG002
+        return None
+
+    def sandbox(self, uid: str) -> PodSandbox | None:  # noqa: ARG002
         return None
 
     async def detach(self, uid: str) -> None:
@@ -73,5 +95,7 @@ class SharedPodNetwork:
     def pod_uids(self) -> Sequence[str]:
         return ()
 
-    def unsupported_features(self) -> Sequence[str]:
-        return ()
+    def unsupported_features(self, pod: Object) -> Sequence[str]:
+        if not self._reason or pod["spec"].get("hostNetwork"):
+            return ()
+        return [f"The pod uses the network of the machine, because it cannot be isolated: {self._reason}."]

@@ -24,11 +24,13 @@ from launcher.node.container_runtime import (
 
 Json = dict[str, Any]
 
-#: Labels of every container: the data directory to which it belongs, its run, and where its log is written.
+#: Labels of every container: the data directory to which it belongs, its run, and where its log is written. A sandbox
+#: container has that of its pod instead.
 INSTANCE = "launcher.microsoft.com/instance"
 RUN = "launcher.microsoft.com/run"
 LOG = "launcher.microsoft.com/log"
 LOG_GROUP = "launcher.microsoft.com/log-group"
+SANDBOX = "launcher.microsoft.com/sandbox"
 
 #: In errors of a start: the program is missing or cannot be executed, so another start fails in the same way.
 _NOT_EXECUTABLE = re.compile(
@@ -44,11 +46,16 @@ def container_name(run: RunId) -> str:
     return f"launcher-{run}"
 
 
-def create_options(config: ContainerConfig, instance: str, hidden: Sequence[Path], *, cdi: bool) -> Json:
-    """
-    The body of the request that creates the container. Raises StartFailed.
+def sandbox_name(pod_uid: str) -> str:
+    """The name of the pod's sandbox container in the engine."""
+    return f"launcher-{pod_uid}"
 
-    The files and directories *hidden* cannot be reached through host paths. *cdi*: GPUs are CDI devices, as in Podman.
+
+def create_options(config: ContainerConfig, instance: str, hidden: Sequence[Path], *, podman: bool) -> Json:
+    """
+    The body of the request that creates the container, for Podman or Docker. Raises StartFailed.
+
+    The files and directories *hidden* cannot be reached through host paths.
     """
     options: Json = {
         "Image": config.image,
@@ -59,7 +66,7 @@ def create_options(config: ContainerConfig, instance: str, hidden: Sequence[Path
             LOG: str(config.log),
             LOG_GROUP: config.log_group,
         },
-        "HostConfig": _host_config(config, hidden, cdi=cdi),
+        "HostConfig": _host_config(config, hidden, podman=podman),
     }
     if config.command:
         options["Entrypoint"] = list(config.command)
@@ -67,17 +74,18 @@ def create_options(config: ContainerConfig, instance: str, hidden: Sequence[Path
         options["Cmd"] = list(config.args)
     if config.directory:
         options["WorkingDir"] = config.directory
-    if config.hostname:
+    if config.hostname and (podman or config.network is None):
+        # A container of Docker that joins another one has its host name.
         options["Hostname"] = config.hostname
     if config.user is not None:
         options["User"] = str(config.user) if config.group is None else f"{config.user}:{config.group}"
     return options
 
 
-def _host_config(config: ContainerConfig, hidden: Sequence[Path], *, cdi: bool) -> Json:
+def _host_config(config: ContainerConfig, hidden: Sequence[Path], *, podman: bool) -> Json:
     limits, confinement = config.limits, config.confinement
     host: Json = {
-        "NetworkMode": "host",
+        "NetworkMode": _network_mode(config, podman=podman),
         # The log is read from the engine, which may have another default.
         "LogConfig": {"Type": "json-file", "Config": {}},
         "Mounts": list(_mounts(config.mounts, hidden)),
@@ -101,8 +109,16 @@ def _host_config(config: ContainerConfig, hidden: Sequence[Path], *, cdi: bool) 
     if confinement.no_new_privileges:
         host["SecurityOpt"] = ["no-new-privileges"]
     if config.gpus:
-        host |= _gpu_devices(config.gpus, cdi=cdi)
+        host |= _gpu_devices(config.gpus, cdi=podman)
     return host
+
+
+def _network_mode(config: ContainerConfig, *, podman: bool) -> str:
+    if config.network is None:
+        return "host"
+    if podman:
+        return f"ns:{config.network}"
+    return f"container:{sandbox_name(config.id.partition('.')[0])}"
 
 
 def _gpu_devices(gpus: Sequence[str], *, cdi: bool) -> Json:

@@ -7,6 +7,7 @@ aiodocker drops the stream of each log entry and does not end a stream of events
 
 import asyncio
 import os
+import platform
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Self
@@ -17,6 +18,7 @@ import orjson
 from aiodocker.exceptions import DockerError
 
 from launcher.core.errors import LauncherError, Unavailable
+from launcher.node.runtime.pause_image import has_pause_program
 
 Json = dict[str, Any]
 
@@ -102,6 +104,16 @@ class DockerEngine:
     def name(self) -> str:
         return "Podman" if self.is_podman else "Docker"
 
+    def why_not_isolated(self) -> str:
+        """Why its containers cannot use network namespaces of this machine; empty if they can."""
+        if not self.url.startswith("unix://"):
+            return f"{self.name} at {self.url} may be on another machine"
+        if os.stat(self.url.removeprefix("unix://")).st_uid != 0:
+            return f"{self.name} at {self.url} does not run as root"
+        if not self.is_podman and not has_pause_program():
+            return f"there is no sandbox program for {platform.machine()} processors"
+        return ""
+
     async def close(self) -> None:
         await _close(self.client)
 
@@ -155,6 +167,17 @@ class DockerEngine:
     async def create(self, name: str, config: Json) -> None:
         async with self.call() as client:
             await client.containers.create(config, name=name)
+
+    async def import_image(self, image: str, files: bytes) -> None:
+        """Creates the image of that name and tag with the files of a tar archive."""
+        repository, _, tag = image.rpartition(":")
+        async with self.call() as client:
+            url = f"{client.docker_host}/{client.api_version}/images/create"
+            params = {"fromSrc": "-", "repo": repository, "tag": tag}
+            async with client.session.post(url, params=params, data=files) as response:
+                body = await response.read()
+        if response.status != 200 or b'"error"' in body:
+            raise EngineError(response.status, _message(body))
 
     async def start(self, container: str) -> None:
         async with self.call() as client:
@@ -247,6 +270,15 @@ def is_not_running(error: EngineError) -> bool:
     """Whether the call failed because the container has ended or is not started."""
     text = str(error)
     return "is not running" in text or "can only kill running containers" in text or "not running" in text
+
+
+@contextmanager
+def as_unavailable() -> Iterator[None]:
+    """Inside, errors of the engine; outside, Unavailable: the same call is made again."""
+    try:
+        yield
+    except EngineError as error:
+        raise Unavailable(str(error)) from error
 
 
 @contextmanager

@@ -9,8 +9,8 @@ import asyncio
 import logging
 import re
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import time_ns
@@ -19,7 +19,14 @@ from uuid import uuid4
 
 from launcher.core.errors import Conflict, Unavailable
 from launcher.core.pods.exec_session import PodExecOptions
-from launcher.node.container_runtime import ContainerConfig, ContainerRun, ExitStatus, ResourceUsage, RunId
+from launcher.node.container_runtime import (
+    ContainerConfig,
+    ContainerRun,
+    ExitStatus,
+    PodSandboxConfig,
+    ResourceUsage,
+    RunId,
+)
 from launcher.node.runtime.docker_container import (
     INSTANCE,
     LOG,
@@ -36,10 +43,11 @@ from launcher.node.runtime.docker_container import (
     start_failure,
     started_at,
 )
-from launcher.node.runtime.docker_engine import DockerEngine, EngineError
+from launcher.node.runtime.docker_engine import DockerEngine, EngineError, as_unavailable
 from launcher.node.runtime.docker_exec import DockerExecSession, execute
 from launcher.node.runtime.docker_logs import ResumableLogWriter, copy_log, is_complete, log_entries
 from launcher.node.runtime.docker_oom import OomMonitor
+from launcher.node.runtime.docker_sandbox import DockerSandboxes
 from launcher.node.runtime.process_runtime import ShimOptions
 from launcher.node.shim.log_limits import LogLimits
 from launcher.store.backoff import ExponentialBackoff, wait_or_timeout
@@ -91,6 +99,8 @@ class DockerRuntime:
     ) -> None:
         self._engine, self._instance, self._clock, self._hidden = engine, instance, clock, hidden
         self._log_limits = LogLimits(asdict(options), asyncio.get_running_loop().time())
+        #: None for Podman, whose containers enter network namespaces that exist.
+        self._sandboxes = None if engine.is_podman else DockerSandboxes(engine, instance)
         self._runs: dict[RunId, ContainerRun] = {}
         self._watched: dict[RunId, _WatchedRun] = {}
         self._exits: asyncio.Queue[ContainerRun | Unavailable] = asyncio.Queue()
@@ -129,7 +139,7 @@ class DockerRuntime:
         return runtime
 
     async def close(self, *, stop_containers: bool) -> None:
-        """Disconnects from the engine; with *stop_containers*, kills and removes all containers before."""
+        """Ends the observation of containers; with *stop_containers*, kills and removes them."""
         tasks = [watched.task for watched in self._watched.values() if watched.task is not None]
         tasks += self._tasks
         for task in tasks:
@@ -139,10 +149,18 @@ class DockerRuntime:
             with suppress(Unavailable, EngineError, TimeoutError):
                 async with asyncio.timeout(_STOP_TIMEOUT_SECONDS):
                     await asyncio.gather(*(self._engine.delete(container_name(run)) for run in self._runs))
-        await self._engine.close()
+                    if self._sandboxes is not None:
+                        await self._sandboxes.remove_all()
 
     def container_id(self, run: RunId) -> str:
         return f"docker://{container_name(run)}"
+
+    async def run_pod_sandbox(self, config: PodSandboxConfig) -> int | None:
+        return await self._sandboxes.run(config) if self._sandboxes is not None else None
+
+    async def remove_pod_sandbox(self, pod_uid: str) -> None:
+        if self._sandboxes is not None:
+            await self._sandboxes.remove(pod_uid)
 
     async def start_container(self, config: ContainerConfig) -> ContainerRun:
         if (run := self._runs.get(config.id)) is not None:
@@ -156,7 +174,7 @@ class DockerRuntime:
     async def _start(self, config: ContainerConfig) -> float:
         """Starts the container, unless an earlier call has. Returns when it was started."""
         name = container_name(config.id)
-        options = create_options(config, self._instance, self._hidden, cdi=self._engine.is_podman)
+        options = create_options(config, self._instance, self._hidden, podman=self._engine.is_podman)
         try:
             await self._engine.create(name, options)
         except EngineError as error:
@@ -195,7 +213,7 @@ class DockerRuntime:
             return
         if watched := self._watched.get(run):
             watched.signalled = True
-        with _as_unavailable():
+        with as_unavailable():
             await self._engine.kill(container_name(run), signal.Signals(number).name)
 
     async def exec_sync(
@@ -208,7 +226,7 @@ class DockerRuntime:
 
     async def list_container_stats(self) -> Mapping[RunId, ResourceUsage]:
         running = [run.id for run in self._runs.values() if run.ended is None]
-        with _as_unavailable():
+        with as_unavailable():
             found = await asyncio.gather(*(self._stats(run) for run in running))
         return {
             run: resource_usage(each) for run, each in zip(running, found, strict=True) if each is not None
@@ -221,7 +239,7 @@ class DockerRuntime:
     async def remove_container(self, run: RunId) -> None:
         if (known := self._runs.get(run)) is not None and known.ended is None:
             raise Conflict(f"{run} is still running")
-        with _as_unavailable():
+        with as_unavailable():
             await self._engine.delete(container_name(run))
         self._runs.pop(run, None)
         self._watched.pop(run, None)
@@ -292,8 +310,8 @@ class DockerRuntime:
         """Watches the containers in the engine that are not known yet."""
         for container in await self._engine.containers({INSTANCE: self._instance}):
             labels = container["Labels"]
-            run = RunId(labels[RUN])
-            if run in self._runs:
+            run = RunId(labels.get(RUN, ""))
+            if not run or run in self._runs:
                 continue
             shown = await self._engine.inspect(container["Id"])
             if shown is None:
@@ -394,15 +412,6 @@ async def _items(queue: asyncio.Queue[ContainerRun | Unavailable]) -> AsyncItera
         if isinstance(item, Unavailable):
             raise item
         yield item
-
-
-@contextmanager
-def _as_unavailable() -> Iterator[None]:
-    """Inside, errors of the engine; outside, Unavailable: the same call is made again."""
-    try:
-        yield
-    except EngineError as error:
-        raise Unavailable(str(error)) from error
 
 
 def _instance(data: Path) -> str:

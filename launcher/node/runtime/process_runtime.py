@@ -17,6 +17,7 @@ from launcher.node.container_runtime import (
     ContainerRun,
     ExitStatus,
     Mount,
+    PodSandboxConfig,
     ResourceUsage,
     RunId,
     StartFailed,
@@ -142,6 +143,12 @@ class ProcessRuntime:
 
     def container_id(self, run: RunId) -> str:
         return f"process://{run}"
+
+    async def run_pod_sandbox(self, config: PodSandboxConfig) -> int | None:  # noqa: ARG002
+        return None
+
+    async def remove_pod_sandbox(self, pod_uid: str) -> None:
+        pass
 
     async def start_container(self, config: ContainerConfig) -> ContainerRun:
         if (run := self._runs.get(config.id)) is not None:

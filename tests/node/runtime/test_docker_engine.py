@@ -1,8 +1,11 @@
-"""Errors of container engines."""
+"""What is known of container engines without a connection, and their errors."""
+
+import platform
+from typing import Any
 
 import pytest
 
-from launcher.node.runtime.docker_engine import EngineError, is_missing
+from launcher.node.runtime.docker_engine import DockerEngine, EngineError, is_missing
 
 
 @pytest.mark.parametrize(
@@ -17,3 +20,22 @@ from launcher.node.runtime.docker_engine import EngineError, is_missing
 )
 def test_a_missing_container_is_recognized(error: EngineError, expected: bool) -> None:
     assert is_missing(error) is expected
+
+
+@pytest.mark.parametrize(
+    ("url", "server", "machine", "reason"),
+    [
+        pytest.param("unix:///run", "Docker/20.10.24", "x86_64", "", id="Docker of this machine"),
+        pytest.param("unix:///run", "Libpod/4.3.1", "s390x", "", id="Podman of this machine"),
+        pytest.param("unix:///run", "Docker/20.10.24", "s390x", "s390x processors", id="no program"),
+        pytest.param("tcp://engine:2375", "Docker/20.10.24", "x86_64", "on another machine", id="remote"),
+    ],
+)
+def test_only_an_engine_of_this_machine_isolates_pods(
+    url: str, server: str, machine: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client: Any = None
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    engine = DockerEngine(url, client, server)
+
+    assert (reason in engine.why_not_isolated()) if reason else not engine.why_not_isolated()

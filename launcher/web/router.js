@@ -42,7 +42,7 @@ export function open(hash) {
 }
 
 let current = null;
-/** The URL that setQuery has written: the event of that change is ignored. */
+/** The URL of the shown page, which setQuery changes; the event of that change is ignored. */
 let ownHash = null;
 
 /** Shows the page of the URL, now and whenever it changes. */
@@ -59,7 +59,7 @@ async function show(moveFocus) {
   current?.abort();
   const controller = (current = new AbortController());
   const { signal } = controller;
-  ownHash = null;
+  ownHash = location.hash;
   const [path, search = ""] = location.hash.replace(/^#\/?/, "").split("?", 2);
   const parts = path.split("/").filter(Boolean).map(decoded);
   const main = document.getElementById("main");
@@ -79,15 +79,23 @@ async function show(moveFocus) {
     const root = h("div", { class: "page" });
     replace(main, root);
     const query = new URLSearchParams(search);
-    const setQuery = (changes) => changeQuery(parts, query, changes);
-    await module.render(root, { params: route.params, query, setQuery, signal, fail, title });
-    if (moveFocus && !signal.aborted) {
-      root.querySelector("h1")?.focus();
-      announce(title);
-    }
+    const setQuery = (changes) => !signal.aborted && changeQuery(parts, query, changes);
+    if (moveFocus) announce(title);
+    const rendered = module.render(root, { params: route.params, query, setQuery, signal, fail, title });
+    // At once, if the heading exists: the user may go on with the keyboard while the page reads its data.
+    const focused = moveFocus && focusHeading(root);
+    await rendered;
+    if (moveFocus && !focused && !signal.aborted && document.activeElement === document.body) focusHeading(root);
   } catch (error) {
     fail(error);
   }
+}
+
+/** Returns whether there is a heading, which gets the focus. */
+function focusHeading(root) {
+  const heading = root.querySelector("h1");
+  heading?.focus();
+  return heading !== null;
 }
 
 function changeQuery(parts, query, changes) {
@@ -95,10 +103,13 @@ function changeQuery(parts, query, changes) {
     query.delete(name);
     for (const each of [value].flat()) if (each !== null && each !== undefined && each !== "" && each !== false) query.append(name, each);
   }
+  // The user has followed a link, and its event has not been handled yet.
+  if (location.hash !== ownHash) return;
   const entries = {};
   for (const name of new Set(query.keys())) entries[name] = query.getAll(name);
-  ownHash = link(parts, entries);
-  if (location.hash !== ownHash) history.replaceState(null, "", ownHash);
+  const hash = link(parts, entries);
+  if (location.hash !== hash) history.replaceState(null, "", hash);
+  ownHash = location.hash;
 }
 
 function match(pattern, parts) {

@@ -1,10 +1,13 @@
 """The dashboard in one tab of a browser."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, expect
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, Route, expect
 
 from tests.eventually import TIMEOUT_SECONDS, until
 
@@ -19,6 +22,31 @@ _RULES = {
 }
 #: Messages of the browser about responses and interruptions, which tests cause on purpose.
 _EXPECTED = ("Failed to load resource", "net::ERR_")
+
+
+class HeldRequests:
+    """The requests of a tab that match a pattern: they are sent to the server only by ``release``."""
+
+    def __init__(self, page: Page, pattern: re.Pattern[str]) -> None:
+        self._page, self._pattern = page, pattern
+        self._routes: list[Route] = []
+        self._released = False
+        page.route(pattern, lambda route: route.continue_() if self._released else self._routes.append(route))
+
+    def wait(self) -> None:
+        """Waits until there is a request."""
+
+        def has_one() -> bool:
+            self._page.wait_for_timeout(50)
+            return bool(self._routes)
+
+        until(has_one, f"a request for {self._pattern.pattern}")
+
+    def release(self) -> None:
+        """Sends the requests, and holds no others."""
+        self._released = True
+        while self._routes:
+            self._routes.pop().continue_()
 
 
 class DashboardTab:
@@ -87,6 +115,19 @@ class DashboardTab:
             return len(self.streams) == number
 
         until(has_number, f"{number} open watches")
+
+    @contextmanager
+    def held(self, pattern: re.Pattern[str]) -> Iterator[HeldRequests]:
+        """Inside, requests whose URL matches do not reach the server until they are released."""
+        requests = HeldRequests(self.page, pattern)
+        yield requests
+        requests.release()
+
+    def settle(self) -> None:
+        """Lets the page handle what it has received, and draw it."""
+        self.page.evaluate(
+            "() => new Promise(done => setTimeout(() => requestAnimationFrame(() => setTimeout(done)), 100))"
+        )
 
     def hide(self, *, hidden: bool) -> None:
         """Hides or shows the tab, as the browser does if another one is selected."""

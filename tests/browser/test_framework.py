@@ -1,6 +1,7 @@
 """The page of a Framework and that of a task."""
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -79,11 +80,16 @@ def test_a_task_shows_its_attempts_and_its_pod(dashboard: DashboardTab, failed: 
     assert dashboard.violations() == []
 
 
-def test_the_page_of_a_running_framework_follows_its_tasks(dashboard: DashboardTab, server: Server) -> None:
-    server.post(FRAMEWORKS, framework("follows", "sleep 3", tasks=3))
+def test_the_page_of_a_running_framework_follows_its_tasks(
+    dashboard: DashboardTab, server: Server, tmp_path: Path
+) -> None:
+    end = tmp_path / "end"
+    server.post(FRAMEWORKS, framework("follows", f"until [ -e {end} ]; do sleep 0.1; done", tasks=3))
     dashboard.open("frameworks/default/follows")
-
     dashboard.state(dashboard.page.locator(".head-badge"), "Running")
+
+    end.touch()
+
     dashboard.state(dashboard.page.locator(".head-badge"), "Succeeded")
     expect(dashboard.page.locator(".legend")).to_contain_text("Succeeded 3")
 

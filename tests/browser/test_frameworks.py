@@ -29,6 +29,23 @@ def test_a_framework_appears_and_completes_without_a_reload(dashboard: Dashboard
     expect(dashboard.row("appears")).to_have_count(0)
 
 
+def test_a_click_during_an_update_of_the_row_is_not_lost(dashboard: DashboardTab, server: Server) -> None:
+    server.post(FRAMEWORKS, framework("pressed", "sleep 600"))
+    dashboard.open("frameworks?name=pressed&sort=name")
+    dashboard.state(dashboard.row("pressed"), "Running")
+    box = dashboard.row("pressed").get_by_role("checkbox")
+    box.hover()
+    dashboard.page.mouse.down()
+
+    server.patch(f"{FRAMEWORKS}/pressed", {"metadata": {"labels": {"user": "ada"}}})
+    expect(dashboard.row("pressed")).to_contain_text("ada")
+    server.post(FRAMEWORKS, framework("pressed-too", "sleep 600"))
+    expect(dashboard.row("pressed-too")).to_be_visible()
+    dashboard.page.mouse.up()
+
+    expect(box).to_be_checked()
+
+
 def test_the_list_is_accessible(dashboard: DashboardTab, server: Server) -> None:
     server.post(FRAMEWORKS, framework("accessible", "true"))
     dashboard.open()

@@ -2,14 +2,11 @@
 
 import re
 
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, expect
 
 from tests.browser.dashboard import DashboardTab
 from tests.browser.samples import framework
 from tests.local.server import FRAMEWORKS, Server
-
-#: The request for the Framework "early".
-EARLY = re.compile(r"/frameworks/early(\?|$)")
 
 
 def test_a_framework_is_found_opened_and_deleted_without_a_mouse(
@@ -46,18 +43,44 @@ def test_a_framework_is_found_opened_and_deleted_without_a_mouse(
 
 def test_keys_work_before_the_data_of_a_page_are_read(dashboard: DashboardTab, server: Server) -> None:
     server.post(FRAMEWORKS, framework("early", "true"))
-    held: list[Route] = []
-    dashboard.page.route(EARLY, lambda route: held.append(route))
-    with dashboard.page.expect_request(EARLY):
+    with dashboard.held(re.compile(r"/frameworks/early(\?|$)")) as requests:
         dashboard.open("frameworks/default/early")
-    dashboard.heading("early")
+        dashboard.heading("early")
+        requests.wait()
 
-    dashboard.page.keyboard.press("3")
-    held.pop().continue_()
-    dashboard.page.unroute(EARLY)
+        dashboard.page.keyboard.press("3")
 
     expect(dashboard.page.get_by_role("tabpanel")).to_contain_text("0 tasks of 1")
     expect(dashboard.page.get_by_role("tab", name="Stragglers")).to_have_attribute("aria-selected", "true")
+
+
+def test_the_focus_stays_where_the_user_moves_it_while_a_page_loads(
+    dashboard: DashboardTab, server: Server
+) -> None:
+    server.post(FRAMEWORKS, framework("loading", "true"))
+    dashboard.open("frameworks?name=loading")
+    dashboard.row("loading").get_by_role("link").focus()
+    with dashboard.held(re.compile("/frameworks/loading/diagnosis")) as requests:
+        dashboard.page.keyboard.press("Enter")
+        expect(dashboard.heading("loading")).to_be_focused()
+        requests.wait()
+        dashboard.page.get_by_role("tab", name="Tasks").focus()
+
+    expect(dashboard.page.locator(".finding, .findings .muted").first).not_to_have_text("Loading…")
+    dashboard.settle()
+    expect(dashboard.page.get_by_role("tab", name="Tasks")).to_be_focused()
+
+
+def test_a_link_is_followed_although_the_filter_changes(dashboard: DashboardTab) -> None:
+    dashboard.open()
+    dashboard.heading("Frameworks")
+
+    dashboard.page.evaluate(
+        "() => { location.hash = '#/submit';"
+        " document.querySelector('.filters').dispatchEvent(new Event('change')); }"
+    )
+
+    dashboard.heading("Submit")
 
 
 def test_the_help_lists_the_keys_and_switches_them_off(dashboard: DashboardTab) -> None:

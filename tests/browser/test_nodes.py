@@ -1,5 +1,6 @@
 """The nodes in a browser: capacity, allocation, GPUs, and what waits."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,8 @@ from tests.browser.dashboard import DashboardTab
 from tests.browser.samples import framework
 from tests.eventually import until
 from tests.local.server import FRAMEWORKS, PODS, Server, loopback
+
+NODES = re.compile(r"/api/v1/nodes\?")
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +81,35 @@ def test_the_filter_is_kept_in_the_url(dashboard: DashboardTab, server: Server) 
 
     expect(dashboard.page.get_by_role("heading", name="1 of 2 nodes")).to_be_visible()
     assert "filter=cpu" in dashboard.page.url
+
+
+def test_the_filter_can_be_typed_while_the_nodes_are_read(dashboard: DashboardTab, server: Server) -> None:
+    with dashboard.held(NODES) as requests:
+        dashboard.open("nodes")
+        dashboard.heading("Nodes")
+        requests.wait()
+
+        dashboard.page.keyboard.press("/")
+        dashboard.page.keyboard.type("cpu")
+
+    expect(dashboard.page.get_by_role("heading", name="1 of 2 nodes")).to_be_visible()
+
+
+def test_a_click_and_the_focus_outlast_an_update(dashboard: DashboardTab, server: Server) -> None:
+    dashboard.open("nodes")
+    name = dashboard.page.get_by_role("link", name="gpu-1", exact=True)
+    name.focus()
+    with dashboard.held(NODES) as requests:
+        requests.wait()
+        name.hover()
+        dashboard.page.mouse.down()
+        with dashboard.page.expect_response(NODES):
+            requests.release()
+        dashboard.settle()
+        expect(name).to_be_focused()
+        dashboard.page.mouse.up()
+
+    expect(dashboard.page.get_by_role("heading", level=2, name="gpu-1", exact=True)).to_be_visible()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -1,7 +1,7 @@
 // One Framework: header, diagnosis, and tabs for tasks, timeline, stragglers, events and YAML.
 
 import { frameworksPath, get, GROUP, path } from "../api.js";
-import { announce, h, replace, setText, throttled } from "../dom.js";
+import { announce, h, replace, setText, throttled, update } from "../dom.js";
 import { age, duration, refreshAges, time } from "../format.js";
 import { shortcut } from "../keyboard.js";
 import { follow, visible } from "../live.js";
@@ -35,6 +35,7 @@ class FrameworkPage {
   }
 
   build(namespace, name) {
+    this.heading = h("h1", { tabindex: "-1" }, name);
     this.badge = h("span", { class: "head-badge" });
     this.actions = h("div", { class: "end" });
     this.facts = h("dl", { class: "fact-list" });
@@ -50,7 +51,7 @@ class FrameworkPage {
     this.notice = h("div", { role: "alert" });
     this.root.append(
       h("nav", { class: "crumbs", "aria-label": "Breadcrumb" }, h("a", { href: link(["frameworks"]) }, "Frameworks"), "/", h("a", { href: link(["frameworks"], { namespace }) }, namespace), "/", h("span", { "aria-current": "page" }, name)),
-      h("div", { class: "page-head" }, h("h1", { tabindex: "-1" }, name), this.badge, this.actions),
+      h("div", { class: "page-head" }, this.heading, this.badge, this.actions),
       this.message,
       this.facts,
       this.notice,
@@ -79,7 +80,7 @@ class FrameworkPage {
     const timer = setInterval(() => refreshAges(this.root), 5000);
     this.signal.addEventListener("abort", () => clearInterval(timer));
     await this.readDiagnosis();
-    if (this.page.query.get("focus") === "why") {
+    if (this.page.query.get("focus") === "why" && [document.body, this.heading].includes(document.activeElement)) {
       this.why.focus();
       this.why.scrollIntoView({ block: "start" });
     }
@@ -159,7 +160,7 @@ class FrameworkPage {
     if (key === this.actionsKey) return;
     this.actionsKey = key;
     const buttons = await actionButtons(() => this.framework, () => this.refresh());
-    replace(this.actions, h("a", { class: "button", href: link(["logs", namespace, name]) }, "Logs"), buttons);
+    update(this.actions, h("a", { class: "button", href: link(["logs", namespace, name]) }, "Logs"), buttons);
   }
 
   drawAttempts(current) {

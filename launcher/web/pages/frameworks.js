@@ -260,44 +260,42 @@ class FrameworkList {
     const rows = this.sorted();
     const elements = rows.map((row) => this.element(row));
     const known = new Set(rows.map((row) => row.metadata.uid));
-    for (const uid of this.elements.keys()) if (!known.has(uid)) this.elements.delete(uid);
-    if (elements.some((element, i) => this.body.children[i] !== element) || this.body.children.length !== elements.length) {
-      const focused = document.activeElement;
-      this.body.replaceChildren(...elements);
-      if (this.body.contains(focused)) focused.focus({ preventScroll: true });
+    const focused = document.activeElement;
+    for (const [uid, { element }] of this.elements) {
+      if (known.has(uid)) continue;
+      element.remove();
+      this.elements.delete(uid);
     }
+    // Only rows whose position changes are moved: a row that is moved while it is pressed gets no click.
+    elements.forEach((element, i) => this.body.children[i] !== element && this.body.insertBefore(element, this.body.children[i] ?? null));
+    if (this.body.contains(focused)) focused.focus({ preventScroll: true });
     this.table.hidden = rows.length === 0;
     this.drawFoot(rows.length);
     this.drawBulk();
   }
 
-  /** Returns the element of a row; an unchanged row keeps its element. */
+  /** Returns the element of a row: the same one as long as the Framework exists, so that no click on it is lost. */
   element(row) {
     const { uid, resourceVersion } = row.metadata;
     const existing = this.elements.get(uid);
     if (existing?.version === resourceVersion) return existing.element;
-    const element = this.rowElement(row);
-    if (existing?.element.contains(document.activeElement)) {
-      const name = document.activeElement.dataset.focus;
-      existing.element.replaceWith(element);
-      element.querySelector(`[data-focus="${name}"]`)?.focus({ preventScroll: true });
-    }
+    const element = existing ? update(existing.element, this.cells(row)) : h("tr", { data: { uid } }, this.cells(row));
     this.elements.set(uid, { version: resourceVersion, element });
     return element;
   }
 
-  rowElement(row) {
+  cells(row) {
     const { metadata, cells } = row;
     const state = stateOfRow(row);
     const { byKind, total, completed } = taskCounts(cells);
     const message = cells.Message ?? "";
-    return h("tr", { data: { uid: metadata.uid }, class: metadata.uid === this.active ? "active" : "" },
+    return [
       h("td", { class: "check-cell" }, h("input", {
-        type: "checkbox", checked: this.selected.has(metadata.uid), "aria-label": `Select ${metadata.name}`, data: { focus: "check" },
+        type: "checkbox", checked: this.selected.has(metadata.uid), "aria-label": `Select ${metadata.name}`,
         on: { change: (event) => this.select(metadata.uid, event.target.checked) },
       })),
       h("td", { class: "name-cell" },
-        h("a", { class: "name", data: { focus: "name" }, href: link(["frameworks", metadata.namespace, metadata.name]) }, metadata.name),
+        h("a", { class: "name", href: link(["frameworks", metadata.namespace, metadata.name]) }, metadata.name),
         h("span", { class: "sub" }, metadata.namespace)),
       h("td", { class: "state-cell" }, badge(state)),
       h("td", { class: "nowrap wide-cell", data: { label: "Tasks" } }, taskBar(byKind, total), " ", h("span", { class: "muted" }, total ? `${completed}/${total}` : "")),
@@ -305,7 +303,7 @@ class FrameworkList {
       h("td", { class: "number", data: { label: "Age" } }, age(metadata.creationTimestamp)),
       h("td", { data: { label: "User" } }, h("span", { class: "text" }, userOf(metadata) || "–")),
       h("td", { class: "why wide-cell" }, message ? h("span", { class: "clamp text", title: message }, message) : null),
-    );
+    ];
   }
 
   drawFoot(shown) {

@@ -81,7 +81,8 @@ class NodePage {
 
   filtered() {
     this.page.setQuery({ filter: this.filter.value.trim() });
-    this.draw();
+    // Before that, the page still reads the nodes.
+    if (this.summaries) this.draw();
   }
 
   draw() {

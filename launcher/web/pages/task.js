@@ -1,7 +1,7 @@
 // One task: its attempts with exit, reason, node and times, its pod, and its logs by attempt and container.
 
 import { corePath, frameworksPath, get } from "../api.js";
-import { h, replace, throttled } from "../dom.js";
+import { h, replace, throttled, update } from "../dom.js";
 import { age, duration, fullTime, refreshAges, time } from "../format.js";
 import { shortcut } from "../keyboard.js";
 import { follow } from "../live.js";
@@ -71,8 +71,10 @@ class TaskPage {
   }
 
   async start() {
-    await this.read();
     const { namespace, name } = this.params;
+    shortcut("l", "Logs", () => open(link(["logs", namespace, name], { task: this.name })), this.signal);
+    shortcut("u", "Up: the Framework", () => open(link(["frameworks", namespace, name])), this.signal);
+    await this.read();
     follow(frameworksPath(namespace), {
       query: { fieldSelector: `metadata.name=${name}` },
       signal: this.signal,
@@ -82,8 +84,6 @@ class TaskPage {
     });
     const timer = setInterval(() => refreshAges(this.root), 5000);
     this.signal.addEventListener("abort", () => clearInterval(timer));
-    shortcut("l", "Logs", () => open(link(["logs", namespace, name], { task: this.name })), this.signal);
-    shortcut("u", "Up: the Framework", () => open(link(["frameworks", namespace, name])), this.signal);
   }
 
   async read() {
@@ -112,7 +112,7 @@ class TaskPage {
     const { namespace, name } = this.params;
     replace(this.badge, badge(task.state, task.kind));
     this.badge.firstChild.classList.add("large");
-    replace(this.logs, h("a", { class: "button primary", href: link(["logs", namespace, name], { task: this.name }) }, "Logs"));
+    update(this.logs, h("a", { class: "button primary", href: link(["logs", namespace, name], { task: this.name }) }, "Logs"));
     this.message.textContent = reasonText(task);
     const attempt = (framework.status?.attemptStatus?.id ?? 0) + 1;
     const facts = [
@@ -137,7 +137,7 @@ class TaskPage {
     const facts = [
       ["Phase", pod.status?.phase ?? "Pending"], ["IP", pod.status?.podIP ?? "–"], ["Node", pod.spec?.nodeName ?? "–"], ["UID", pod.metadata.uid],
     ];
-    replace(this.podCard,
+    update(this.podCard,
       h("dl", { class: "fact-list" }, facts.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", { class: "text" }, value)))),
       statuses.length ? h("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Containers" }, h("table", {},
         h("thead", {}, h("tr", {}, ["Container", "State", "Restarts", "Image"].map((text) => h("th", { scope: "col", class: text === "Restarts" ? "number" : "" }, text)))),

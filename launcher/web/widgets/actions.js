@@ -19,13 +19,13 @@ export async function actionButtons(current, onChange) {
   const completed = framework.status?.state === "Completed";
   const open = !completed && state !== "Terminating";
   const job = owningJob(framework);
-  const act = (action) => () => confirm(action(current(), job), onChange);
+  const actionButton = (name, action, kind) => button(name, () => confirm(action(current(), owningJob(current())), onChange), { kind, data: { action: name } });
   return [
-    mayPatch && open && framework.spec.executionType === "Create" && button("Start", act(start), { kind: "primary" }),
-    mayPatch && open && framework.spec.executionType !== "Stop" && button("Stop", act(stop)),
-    mayPatch && open && !job && button("Scale", act(scale)),
-    mayCreate && mayDelete && completed && !job && button("Re-run", act(rerun)),
-    mayDelete && state !== "Terminating" && button("Delete", act(deletion), { kind: "danger" }),
+    mayPatch && open && framework.spec.executionType === "Create" && actionButton("Start", start, "primary"),
+    mayPatch && open && framework.spec.executionType !== "Stop" && actionButton("Stop", stop),
+    mayPatch && open && !job && actionButton("Scale", scale),
+    mayCreate && mayDelete && completed && !job && actionButton("Re-run", rerun),
+    mayDelete && state !== "Terminating" && actionButton("Delete", deletion, "danger"),
   ].filter(Boolean);
 }
 

@@ -1,8 +1,13 @@
 """Pod networks in tests: whether this machine allows them, and what one has left behind."""
 
 import os
+import shutil
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,7 +15,7 @@ from pyroute2.nftables.main import NFTables
 
 from launcher.node.network.bridge import Bridge
 from launcher.node.network.namespaces import NAMESPACES_DIRECTORY
-from launcher.node.network.networks import network_id_of
+from launcher.node.network.networks import exclusively, network_id_of
 from tests.eventually import until
 
 #: Set where the tests must not be skipped.
@@ -30,6 +35,7 @@ with tempfile.TemporaryDirectory() as directory:
 """
 
 
+@cache
 def why_not_isolated() -> str:
     """Why this machine or user does not allow pod networks; empty if it does."""
     result = subprocess.run(
@@ -40,11 +46,86 @@ def why_not_isolated() -> str:
 
 def require_isolation() -> None:
     """Skips the test where pods cannot be isolated; there, ``make test-node`` fails."""
-    reason = why_not_isolated()
+    _require(why_not_isolated())
+
+
+def require_rootless_isolation() -> None:
+    """Skips the test where a normal user cannot create namespaces; there, ``make test-node`` fails."""
+    _require(why_not_rootless())
+
+
+def require_outside(program: str) -> None:
+    """Skips the test where *program* cannot work. ``make test-node`` installs slirp4netns."""
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        pytest.skip("/dev/net/tun cannot be opened")
+    if not machine_address():
+        pytest.skip("this machine has no address")
+    if not shutil.which(program):
+        if program == "slirp4netns":
+            _require(f"{program} is not installed")
+        pytest.skip(f"{program} is not installed")
+
+
+def _require(reason: str) -> None:
     if reason and os.environ.get(REQUIRED):
         pytest.fail(f"pods cannot be isolated: {reason}")
     if reason:
         pytest.skip(f"pods cannot be isolated: {reason}")
+
+
+@cache
+def why_not_rootless() -> str:
+    """Why a normal user of this machine cannot create namespaces; empty if that is possible."""
+    command = (*_NEW_USER, "unshare", "--user", "--map-root-user", "--net", "--mount", "true")
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except FileNotFoundError as error:
+        return str(error)
+    return result.stderr.strip() if result.returncode else ""
+
+
+def machine_address() -> str:
+    """The address from which this machine calls others; empty if it has none. Nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client, suppress(OSError):
+        client.connect(("192.0.2.1", 9))
+        return str(client.getsockname()[0])
+    return ""
+
+
+_NEW_USER = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
+
+
+@contextmanager
+def a_normal_user() -> Iterator[tuple[str, ...]]:
+    """
+    A command prefix: the program is a normal user, who has the files of the user of the tests.
+
+    It is always the same user, as far as the kernel is concerned: one of a user namespace.
+    """
+    with subprocess.Popen([*_NEW_USER, "sleep", "infinity"]) as first:
+        try:
+            until(lambda: Path(f"/proc/{first.pid}/comm").read_text() == "sleep\n", "the user exists")
+            yield ("nsenter", f"--user=/proc/{first.pid}/ns/user", "--preserve-credentials", "--")
+        finally:
+            first.kill()
+
+
+def network_processes(data: Path) -> list[int]:
+    """The processes of a normal user's pod network: its holder and worker, and the program that connects it."""
+    found = []
+    namespaces = set()
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            text = command.read_text(errors="replace")
+            if "launcher.node.network.rootless" in text and str(data) in text:
+                found.append(int(command.parent.name))
+                namespaces.add(f"/proc/{command.parent.name}/ns/net")
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = command.read_text(errors="replace").split("\0")
+            if words[0] in ("pasta", "slirp4netns") and ({*words} & {*map(str, found), *namespaces}):
+                found.append(int(command.parent.name))
+    return found
 
 
 def left_behind(data: Path) -> list[str]:
@@ -68,8 +149,9 @@ def bridge_of(data: Path) -> Bridge:
 def remove_network(data: Path) -> None:
     """Removes the network of a killed launcher, as the next one would."""
     until(lambda: not bridge_of(data).is_in_use(), "the containers have ended")
-    bridge_of(data).remove()
-    (NAMESPACES_DIRECTORY / f"{network_id_of(data)}.lock").unlink(missing_ok=True)
+    with exclusively():
+        bridge_of(data).remove()
+        (NAMESPACES_DIRECTORY / f"{network_id_of(data)}.lock").unlink(missing_ok=True)
 
 
 def _tables() -> list[str]:

@@ -38,6 +38,8 @@ class LauncherEndpoint:
 
     url: str
     ca_bundle: str = ""
+    #: That of pods on the host network, if they use another one.
+    on_host_network: "LauncherEndpoint | None" = None
 
 
 class DiscoveryHook:
@@ -51,7 +53,8 @@ class DiscoveryHook:
     async def prepare(self, framework: Framework, attempt: int) -> Mapping[RoleName, PodOverlay]:
         """Returns the additions to the pods of each role. Raises LauncherError if discovery is requested but fails."""
         try:
-            variables = await self._variables(framework, attempt)
+            endpoint = await self._endpoint()
+            token = await self._tokens.create_token(framework.uid, attempt)
         except RequestError as error:
             # An admin has to act. Frameworks without spec.discovery do not wait for that.
             if framework.spec.discovery is not None:
@@ -60,20 +63,27 @@ class DiscoveryHook:
                 self._logged_error = str(error)
                 log.warning("rendezvous unavailable for pods", extra={"error": self._logged_error})
             return {}
-        return {role.name: _overlay(framework.spec, role, variables) for role in framework.spec.roles}
+        overlays = {}
+        for role in framework.spec.roles:
+            used = (_uses_host_network(role) and endpoint.on_host_network) or endpoint
+            overlays[role.name] = _overlay(framework.spec, role, _variables(framework, attempt, used, token))
+        return overlays
 
     async def finish(self, framework: Framework) -> None:
         """Does nothing: no objects were created."""
 
-    async def _variables(self, framework: Framework, attempt: int) -> list[Json]:
-        endpoint = await self._endpoint()
-        token = await self._tokens.create_token(framework.uid, attempt)
-        values = {
-            "LAUNCHER_RENDEZVOUS": attempt_url(endpoint.url, framework.namespace, framework.name, attempt),
-            "LAUNCHER_TOKEN": token,
-            **({"LAUNCHER_CA": endpoint.ca_bundle} if endpoint.ca_bundle else {}),
-        }
-        return [{"name": name, "value": value} for name, value in values.items()]
+
+def _uses_host_network(role: TaskRole) -> bool:
+    return bool((role.pod.get("spec") or {}).get("hostNetwork"))
+
+
+def _variables(framework: Framework, attempt: int, endpoint: LauncherEndpoint, token: str) -> list[Json]:
+    values = {
+        "LAUNCHER_RENDEZVOUS": attempt_url(endpoint.url, framework.namespace, framework.name, attempt),
+        "LAUNCHER_TOKEN": token,
+        **({"LAUNCHER_CA": endpoint.ca_bundle} if endpoint.ca_bundle else {}),
+    }
+    return [{"name": name, "value": value} for name, value in values.items()]
 
 
 def _overlay(spec: FrameworkSpec, role: TaskRole, variables: list[Json]) -> PodOverlay:

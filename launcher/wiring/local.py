@@ -150,11 +150,13 @@ async def local_launcher(
         if (settings.unix_socket or network.gateway) and not settings.discovery_url:
             # Programs in pods use HTTP over TCP, and isolated ones do not reach the loopback interface of the machine,
             # so the rendezvous endpoints get a port.
-            pod_sock = rendezvous_listener(settings.data / "rendezvous.port", network.gateway or "127.0.0.1")
+            host = network.gateway or "127.0.0.1"
+            pod_sock = await network.open_socket(host)
             stack.callback(pod_sock.close)
+            rendezvous_listener(settings.data / "rendezvous.port", pod_sock, host)
         components = _Components(
             settings,
-            _rendezvous_url(settings, sock, pod_sock),
+            _rendezvous_endpoint(settings, sock, pod_sock),
             store,
             runtime,
             network,
@@ -256,18 +258,18 @@ class _Components:
     def __init__(
         self,
         settings: Settings,
-        url: str,
+        endpoint: LauncherEndpoint,
         store: SqliteStore,
         runtime: _ContainerRuntime,
         network: PodNetwork,
         rules: PlannerOptions,
     ) -> None:
-        """*url* is that of the rendezvous endpoints."""
+        """*endpoint* is that of rendezvous."""
         self.logs = ContainerLogs(settings.data / "logs")
         self.exec_sessions = ContainerExec(runtime.containers)
         self.pod_ports = PodPorts(network)
         self.usage = UsageMonitor(runtime.containers, _CLOCK)
-        self.rendezvous = _rendezvous_parts(settings, url, store)
+        self.rendezvous = _rendezvous_parts(settings, endpoint, store)
         agent_events = EventRecorder(store, _CLOCK, "launcher-agent")
         log_budget = LogBudget(store, settings.data / "logs", settings.log_budgets, agent_events)
         informers = SharedInformers(store)
@@ -483,21 +485,26 @@ async def _pod_network(
         raise InvalidSetting(f"pod-network: {error}; use --pod-network shared") from error
 
 
-def _rendezvous_url(settings: Settings, sock: socket.socket, pod_sock: socket.socket) -> str:
-    """The URL of the rendezvous endpoints for pods; a port of their own has no TLS, since only pods reach it."""
+def _rendezvous_endpoint(
+    settings: Settings, sock: socket.socket, pod_sock: socket.socket
+) -> LauncherEndpoint:
+    """The rendezvous endpoints for pods; a port of their own has no TLS, since only pods reach it."""
+    url = launcher_url(settings, sock)
+    bundle = ca_bundle(settings.tls.certificate) if settings.tls and url.startswith("https:") else ""
+    own = LauncherEndpoint(url, bundle)
     if pod_sock is sock:
-        return launcher_url(settings, sock)
+        return own
     host, port = pod_sock.getsockname()
-    return f"http://{host}:{port}"
+    # Pods on the host network do not reach the network of isolated pods of a normal user.
+    return LauncherEndpoint(f"http://{host}:{port}", on_host_network=None if settings.unix_socket else own)
 
 
-def _rendezvous_parts(settings: Settings, url: str, store: SqliteStore) -> RendezvousParts:
+def _rendezvous_parts(settings: Settings, launcher: LauncherEndpoint, store: SqliteStore) -> RendezvousParts:
     async def key() -> bytes:
         return key_from_file(settings.data / "discovery.key")
 
     async def endpoint() -> LauncherEndpoint:
-        uses_tls = url.startswith("https:")
-        return LauncherEndpoint(url, ca_bundle(settings.tls.certificate) if settings.tls and uses_tls else "")
+        return launcher
 
     return RendezvousParts(store, key, endpoint, _CLOCK)
 

@@ -77,12 +77,13 @@ def launcher_url(settings: Settings | ClusterSettings, sock: socket.socket, name
     return f"{'https' if settings.tls else 'http'}://{name}:{port}"
 
 
-def rendezvous_listener(port_file: Path, host: str) -> socket.socket:
-    """Opens a socket at *host*, on the previous port if it is free: running pods have that address."""
+def rendezvous_listener(port_file: Path, sock: socket.socket, host: str) -> None:
+    """Listens with *sock* at *host*, on the previous port if it is free: running pods have that address."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        sock = socket.create_server((host, int(port_file.read_text())), backlog=1024)
+        sock.bind((host, int(port_file.read_text())))
     except (OSError, ValueError, OverflowError):
-        sock = socket.create_server((host, 0), backlog=1024)
+        sock.bind((host, 0))
+    sock.listen(1024)
     port_file.touch(mode=0o600)
     port_file.write_text(f"{sock.getsockname()[1]}\n")
-    return sock

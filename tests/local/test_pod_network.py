@@ -2,10 +2,13 @@
 
 import asyncio
 import os
+import shutil
 import signal
+import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,6 @@ import aiohttp
 import pytest
 
 from launcher.converters.kubeflow.tfjob import convert
-from launcher.node.network.networks import network_id_of
 from tests.api.resources.spdy_client import SpdyClient
 from tests.builders import Json, a_framework, a_role
 from tests.cluster.ports import free_port
@@ -21,7 +23,17 @@ from tests.eventually import TIMEOUT_SECONDS, until
 from tests.local.conftest import Serve
 from tests.local.server import FRAMEWORKS, PODS, Server, ended
 from tests.local.test_names import ended_with, wait_for_output
-from tests.pod_networks import bridge_of, left_behind, remove_network, require_isolation
+from tests.pod_networks import (
+    a_normal_user,
+    bridge_of,
+    left_behind,
+    machine_address,
+    network_processes,
+    remove_network,
+    require_isolation,
+    require_outside,
+    require_rootless_isolation,
+)
 
 #: Binds the port that every replica of a TFJob binds, and calls the same port of all replicas by their names.
 REPLICA = """
@@ -53,17 +65,29 @@ time.sleep(3600 if "ps-" in socket.gethostname() else 2)
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _isolation() -> None:
-    require_isolation()
-
-
 @pytest.fixture
-def isolated(serve: Serve, tmp_path: Path) -> Iterator[Server]:
+def isolated_by_root(serve: Serve) -> Iterator[Server]:
+    require_isolation()
     server = serve("--pod-network", "isolated")
     yield server
     server.end()
     remove_network(server.data)
+
+
+@pytest.fixture
+def isolated_by_user(serve: Serve) -> Iterator[Server]:
+    require_rootless_isolation()
+    with a_normal_user() as user:
+        server = serve("--pod-network", "isolated", under=user)
+        yield server
+        server.end()
+        until(lambda: network_processes(server.data) == [], "the holder has ended")
+
+
+@pytest.fixture(params=["isolated_by_root", "isolated_by_user"])
+def isolated(request: pytest.FixtureRequest) -> Server:
+    server: Server = request.getfixturevalue(request.param)
+    return server
 
 
 def a_pod(server: Server, script: str, **spec: Any) -> Json:
@@ -223,33 +247,36 @@ def _get(server: Server, port: int) -> str | None:
 
 
 def test_a_pod_on_the_host_network_has_the_address_of_its_node(isolated: Server) -> None:
-    pod = a_pod(isolated, "cat /proc/net/dev", hostNetwork=True)
+    pod = a_pod(isolated, "readlink /proc/self/ns/net", hostNetwork=True)
 
-    isolated.post(FRAMEWORKS, a_framework(a_role("worker", pod=pod)))
+    # Its init container calls the launcher.
+    isolated.post(FRAMEWORKS, a_framework(a_role("worker", pod=pod), discovery={"mountPath": "/peers"}))
 
     isolated.completed("mnist")
     status = isolated.get(f"{PODS}/mnist-worker-0")["status"]
     assert status["podIP"] == status["hostIP"]
-    assert f"fl-{network_id_of(isolated.data)}" in isolated.log("mnist-worker-0")
+    assert isolated.log("mnist-worker-0") == os.readlink("/proc/self/ns/net") + "\n"
 
 
 @pytest.mark.parametrize("kills_shim", [False, True], ids=["the launcher", "the launcher and the shim"])
 def test_nothing_is_left_behind_when_pods_are_deleted_after_a_kill(
-    isolated: Server, kills_shim: bool
+    isolated_by_root: Server, kills_shim: bool
 ) -> None:
-    isolated.post(FRAMEWORKS, a_framework(a_role("worker", 2, pod=a_pod(isolated, "exec sleep 3600"))))
+    isolated_by_root.post(
+        FRAMEWORKS, a_framework(a_role("worker", 2, pod=a_pod(isolated_by_root, "exec sleep 3600")))
+    )
     for index in (0, 1):
-        isolated.runs(f"mnist-worker-{index}")
-    isolated.kill()
+        isolated_by_root.runs(f"mnist-worker-{index}")
+    isolated_by_root.kill()
     if kills_shim:
-        kill(*isolated.shims())
-    assert left_behind(isolated.data)
+        kill(*isolated_by_root.shims())
+    assert left_behind(isolated_by_root.data)
 
-    isolated.start()
-    delete(isolated, "mnist")
-    isolated.stop()
+    isolated_by_root.start()
+    delete(isolated_by_root, "mnist")
+    isolated_by_root.stop()
 
-    assert left_behind(isolated.data) == []
+    assert left_behind(isolated_by_root.data) == []
 
 
 def start_and_stop(serve: Serve) -> None:
@@ -259,35 +286,39 @@ def start_and_stop(serve: Serve) -> None:
 
 
 def test_the_network_of_a_launcher_that_never_returns_is_removed_by_another_one(
-    isolated: Server, serve: Serve
+    isolated_by_root: Server, serve: Serve
 ) -> None:
-    isolated.post(FRAMEWORKS, a_framework(a_role("worker", pod=a_pod(isolated, "exec sleep 3600"))))
-    isolated.runs("mnist-worker-0")
-    isolated.kill()
+    isolated_by_root.post(
+        FRAMEWORKS, a_framework(a_role("worker", pod=a_pod(isolated_by_root, "exec sleep 3600")))
+    )
+    isolated_by_root.runs("mnist-worker-0")
+    isolated_by_root.kill()
 
     start_and_stop(serve)
-    with_pods = left_behind(isolated.data)
-    kill(*isolated.shims(), *isolated.inside())
-    until(lambda: not bridge_of(isolated.data).is_in_use(), "the containers have ended")
+    with_pods = left_behind(isolated_by_root.data)
+    kill(*isolated_by_root.shims(), *isolated_by_root.inside())
+    until(lambda: not bridge_of(isolated_by_root.data).is_in_use(), "the containers have ended")
     start_and_stop(serve)
 
     assert with_pods
-    assert left_behind(isolated.data) == []
+    assert left_behind(isolated_by_root.data) == []
 
 
 def test_isolated_pods_stay_so_when_the_next_launcher_shares_the_network(
-    isolated: Server, serve: Serve
+    isolated_by_root: Server, serve: Serve
 ) -> None:
-    pod = a_pod(isolated, "cat /proc/net/dev; test -e /run/again && sleep 3600; touch /run/again; exit 1")
+    pod = a_pod(
+        isolated_by_root, "cat /proc/net/dev; test -e /run/again && sleep 3600; touch /run/again; exit 1"
+    )
     pod["spec"]["restartPolicy"] = "OnFailure"
     pod["spec"]["volumes"] = [{"name": "run", "emptyDir": {}}]
     pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "run", "mountPath": "/run"}]
-    isolated.post(FRAMEWORKS, a_framework(a_role("worker", pod=pod)))
-    until(lambda: container_status(isolated, "mnist-worker-0") or None, "the pod has started")
-    before = address_of(isolated, "mnist-worker-0")
-    isolated.stop()
+    isolated_by_root.post(FRAMEWORKS, a_framework(a_role("worker", pod=pod)))
+    until(lambda: container_status(isolated_by_root, "mnist-worker-0") or None, "the pod has started")
+    before = address_of(isolated_by_root, "mnist-worker-0")
+    isolated_by_root.stop()
 
-    shared = serve("--pod-network", "shared", at=isolated.data.parent)
+    shared = serve("--pod-network", "shared", at=isolated_by_root.data.parent)
 
     until(lambda: "eth0" in shared.log("mnist-worker-0") or None, "the container is started again")
     assert address_of(shared, "mnist-worker-0") == before
@@ -295,6 +326,158 @@ def test_isolated_pods_stay_so_when_the_next_launcher_shares_the_network(
     shared.completed("new")
     status = shared.get(f"{PODS}/new-worker-0")["status"]
     assert status["podIP"] == status["hostIP"]
+
+
+#: Serves its name at port 2222, and prints that of the pod whose address is in the file /peers/address.
+GREETER = """
+import socket, threading, time
+from pathlib import Path
+
+server = socket.create_server(("0.0.0.0", 2222))
+
+def serve():
+    while True:
+        connection, _ = server.accept()
+        connection.sendall(socket.gethostname().encode())
+        connection.close()
+
+threading.Thread(target=serve, daemon=True).start()
+while True:
+    try:
+        peer = Path("/peers/address").read_text(), 2222
+        with socket.create_connection(peer, timeout=5) as connection:
+            print("reached", connection.recv(100).decode(), flush=True)
+        time.sleep(3600)
+    except OSError:
+        time.sleep(0.1)
+"""
+
+
+def a_greeter(server: Server, peers: Path) -> Json:
+    return a_pod(
+        server,
+        "",
+        container={
+            "command": ["python3", "-c", GREETER],
+            "volumeMounts": [{"name": "peers", "mountPath": "/peers"}],
+        },
+        volumes=[{"name": "peers", "hostPath": {"path": str(peers)}}],
+    )
+
+
+def test_the_network_of_a_user_survives_the_end_of_its_holder(
+    isolated_by_user: Server, tmp_path: Path
+) -> None:
+    server = isolated_by_user
+    (tmp_path / "peers").mkdir()
+    server.post(
+        FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_greeter(server, tmp_path / "peers")), name="old")
+    )
+    server.runs("old-worker-0")
+
+    kill(*(pid for pid in network_processes(server.data) if pid not in workers(server.data)))
+    server.post(
+        FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_greeter(server, tmp_path / "peers")), name="new")
+    )
+    server.runs("new-worker-0")
+    (tmp_path / "address").write_text(address_of(server, "new-worker-0"))
+    (tmp_path / "address").rename(tmp_path / "peers" / "address")
+
+    wait_for_output(server, "old-worker-0", ["reached new-worker-0"])
+
+
+def workers(data: Path) -> list[int]:
+    """The processes in the network of a user that end with the launcher."""
+    return [pid for pid in network_processes(data) if "rootless.worker" in command_of(pid)]
+
+
+def command_of(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    return ""
+
+
+def test_nothing_of_a_network_of_a_user_is_left_behind_after_kills(isolated_by_user: Server) -> None:
+    server = isolated_by_user
+    server.post(FRAMEWORKS, a_framework(a_role("worker", 2, pod=a_pod(server, "exec sleep 3600"))))
+    for index in (0, 1):
+        server.runs(f"mnist-worker-{index}")
+    before = network_processes(server.data)
+
+    server.kill()
+    kill(*network_processes(server.data))
+
+    assert before
+    until(lambda: network_processes(server.data) == [], "the programs have ended")
+    server.start()
+    delete(server, "mnist")
+    server.stop()
+    assert network_processes(server.data) == []
+    assert mounts_below(server.data / "network") == []
+    assert not (server.data / "network" / "holder").exists()
+
+
+def mounts_below(directory: Path) -> list[str]:
+    return [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(directory) in line]
+
+
+def test_an_event_reports_what_is_missing_for_the_outside(serve: Serve) -> None:
+    require_rootless_isolation()
+    with a_normal_user() as user:
+        server = serve("--pod-network", "isolated", under=(*user, "sh", "-c", 'PATH=/nowhere exec "$0" "$@"'))
+        pod = a_pod(server, "", container={"command": ["/bin/sleep", "0"]})
+
+        server.post(FRAMEWORKS, a_framework(a_role(pod=pod)))
+
+        assert ended(server.completed("mnist")) == "Succeeded"
+        until(lambda: "slirp4netns" in str(server.get("/api/v1/events")), "the event is recorded")
+        server.end()
+
+
+@pytest.mark.parametrize("program", ["pasta", "slirp4netns"])
+def test_pods_of_a_user_reach_the_outside(serve: Serve, tmp_path: Path, program: str) -> None:
+    require_rootless_isolation()
+    require_outside(program)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / program).symlink_to(str(shutil.which(program)))
+    path = f'PATH={tmp_path / "bin"} exec "$0" "$@"'
+    with a_normal_user() as user, a_listener() as url:
+        server = serve("--pod-network", "isolated", under=(*user, "/bin/sh", "-c", path))
+        pod = a_pod(server, "", container={"command": ["/usr/bin/curl", "--max-time", "30", "-s", url]})
+
+        server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod)))
+
+        assert ended(server.completed("mnist")) == "Succeeded"
+        assert server.log("mnist-worker-0") == "from the outside"
+        assert "NotSupported" not in str(server.get("/api/v1/events"))
+        programs = network_processes(server.data)
+        assert any(program in command_of(pid) for pid in programs)
+        server.kill()
+        kill(*programs[:1])
+        until(lambda: network_processes(server.data) == [], "the programs have ended")
+
+
+@contextmanager
+def a_listener() -> Iterator[str]:
+    """The URL of an HTTP server of this machine, not at its loopback address."""
+
+    class OutsideHandler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"from the outside")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer((machine_address(), 0), OutsideHandler) as listener:
+        thread = threading.Thread(target=listener.serve_forever)
+        thread.start()
+        try:
+            yield f"http://{listener.server_address[0]!s}:{listener.server_port}/"
+        finally:
+            listener.shutdown()
+            thread.join()
 
 
 #: Listens on the loopback address of its own network, which the machine cannot reach.

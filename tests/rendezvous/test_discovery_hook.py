@@ -78,6 +78,18 @@ async def test_a_private_ca_is_passed_to_pods() -> None:
     assert environment(spec["containers"][0])["LAUNCHER_CA"] == "-----BEGIN…"
 
 
+async def test_pods_on_the_host_network_may_have_another_endpoint() -> None:
+    hook = a_hook(LauncherEndpoint("http://10.1.2.1", on_host_network=ENDPOINT))
+    roles = (a_role("worker", 2), a_role("ps", 2, pod=a_pod_template(hostNetwork=True)))
+
+    urls = [
+        environment((await pod_spec(role, *roles, hook=hook))["containers"][0])["LAUNCHER_RENDEZVOUS"]
+        for role in (WORKER, PS)
+    ]
+
+    assert [url.partition("/rendezvous")[0] for url in urls] == ["http://10.1.2.1", URL]
+
+
 async def test_variables_of_the_template_override_those_of_the_launcher() -> None:
     container = {"name": "main", "env": [{"name": "LAUNCHER_TOKEN", "value": "mine"}]}
 

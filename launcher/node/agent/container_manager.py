@@ -9,6 +9,7 @@ from launcher.node.agent.container_stop import ContainerStop
 from launcher.node.agent.handler_runner import HandlerRunner, hook_action
 from launcher.node.agent.probe_manager import KillReason, ProbeWorker, needs_probe_worker
 from launcher.node.container_runtime import RunId, RuntimeService
+from launcher.node.network.pod_network import PodNetwork
 from launcher.node.pods.container_state import ContainerState
 from launcher.node.pods.pod_spec import Container
 
@@ -36,13 +37,14 @@ class ContainerManager:
     def __init__(
         self,
         runtime: RuntimeService,
+        network: PodNetwork,
         address: str,
         tasks: asyncio.TaskGroup,
         record: Callable[[ObjectEvent], None],
         wake: Callable[[], None],
     ) -> None:
         """*record* records an event of the pod; *wake* requests a sync of the pod."""
-        self._runtime, self._address, self._tasks = runtime, address, tasks
+        self._runtime, self._network, self._address, self._tasks = runtime, network, address, tasks
         self._record, self._wake = record, wake
         self._probe_workers: dict[str, _Probes] = {}
         self._stopping: dict[str, StoppingContainer] = {}
@@ -112,4 +114,4 @@ class ContainerManager:
             yield probes.worker.container
 
     def _handler_runner(self, container: Container, run: RunId) -> HandlerRunner:
-        return HandlerRunner(self._runtime, run, container.spec, self._address)
+        return HandlerRunner(self._runtime, run, container.spec, self._address, self._network)

@@ -1,14 +1,17 @@
 """Runs the actions of probes and lifecycle hooks against a running container."""
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 
 from launcher.core.errors import Unavailable
 from launcher.node.container_runtime import RunId, RuntimeService
+from launcher.node.network.pod_network import PodNetwork, SharedPodNetwork, connect
 
 #: The time limit of a hook without another one.
 MAX_HOOK_SECONDS = 86_400.0
@@ -38,6 +41,7 @@ class HandlerRunner:
     run: RunId
     spec: Mapping[str, Any]
     address: str
+    network: PodNetwork = field(default_factory=SharedPodNetwork)
 
     async def run_action(self, action: Mapping[str, Any], limit_seconds: float) -> HandlerResult:
         """Runs the action: ``exec``, ``httpGet``, ``tcpSocket`` or ``sleep``."""
@@ -69,10 +73,8 @@ class HandlerRunner:
         headers |= {header["name"]: header.get("value", "") for header in spec.get("httpHeaders") or ()}
         try:
             url = f"{scheme}://{_host(spec, self.address)}:{self._port(spec)}/{path.lstrip('/')}"
-            connector = aiohttp.TCPConnector(ssl=False, force_close=True)
-            timeout = aiohttp.ClientTimeout(total=limit_seconds)
             async with (
-                aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
+                self._session(spec, limit_seconds) as session,
                 # A redirect counts as a success.
                 session.get(url, headers=headers, allow_redirects=False) as response,
             ):
@@ -83,10 +85,39 @@ class HandlerRunner:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return HandlerResult(False, str(error))
 
+    @asynccontextmanager
+    async def _session(
+        self, spec: Mapping[str, Any], limit_seconds: float
+    ) -> AsyncIterator[aiohttp.ClientSession]:
+        """A session for one connection, from a network that reaches the pod. Raises Unavailable."""
+        sockets: list[socket.socket] = []
+        if not spec.get("host"):
+            sockets.append(await self.network.open_socket(self.address))
+
+        def new_socket(_: object) -> socket.socket:
+            if not sockets:
+                raise ConnectionResetError("the connection was closed without a response")
+            sockets[0].setblocking(False)
+            return sockets.pop()
+
+        connector = aiohttp.TCPConnector(
+            ssl=False, force_close=True, socket_factory=new_socket if sockets else None
+        )
+        timeout = aiohttp.ClientTimeout(total=limit_seconds)
+        try:
+            async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+                yield session
+        finally:
+            for unused in sockets:
+                unused.close()
+
     async def _connect(self, spec: Mapping[str, Any], limit_seconds: float) -> HandlerResult:
         try:
             async with asyncio.timeout(limit_seconds):
-                _, writer = await asyncio.open_connection(spec.get("host") or self.address, self._port(spec))
+                if spec.get("host"):
+                    _, writer = await asyncio.open_connection(spec["host"], self._port(spec))
+                else:
+                    _, writer = await connect(self.network, self.address, self._port(spec))
         except TimeoutError:
             return _timed_out(limit_seconds)
         except (OSError, ValueError) as error:

@@ -125,7 +125,12 @@ class PodWorker:
         self._restore_state()
         async with asyncio.TaskGroup() as tasks:
             containers = ContainerManager(
-                self._dependencies.runtime, self._starter.pod_address, tasks, self._record, self.wake
+                self._dependencies.runtime,
+                self._dependencies.network,
+                self._starter.pod_address,
+                tasks,
+                self._record,
+                self.wake,
             )
             checks = (
                 tasks.create_task(self._check_volume_sizes()) if limited_volumes(self._pod.object) else None

@@ -17,6 +17,8 @@ from launcher.node.network import namespaces, nat
 from launcher.node.network.subnet import gateway
 
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
+#: The first port for which no privilege is needed.
+_UNPRIVILEGED_PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 #: The interface of a pod.
 _POD_INTERFACE = "eth0"
 _LOOPBACK_INDEX = 1
@@ -77,6 +79,8 @@ class Bridge:
             bridge = ip.link_lookup(ifname=self.name)[0]
             ip.link("set", index=found[0], master=bridge, state="up")
         with namespaces.inside(file), IPRoute() as ip:
+            # As container engines do: a program that is not root may listen on port 80 of its own network.
+            _UNPRIVILEGED_PORTS.write_text("0\n")
             ip.link("set", index=_LOOPBACK_INDEX, state="up")
             index = ip.link_lookup(ifname=_POD_INTERFACE)[0]
             ip.addr("replace", index=index, address=str(address), prefixlen=subnet.prefixlen)
@@ -97,6 +101,13 @@ class Bridge:
         """The file on which the pod's namespace is mounted; None if there is none."""
         file = self._directory / uid
         return file if namespaces.is_namespace(file) else None
+
+    def open_socket(self, uid: str, family: int, kind: int) -> socket.socket:
+        """A socket in the network of the pod, or without *uid* in that of the bridge. Raises OSError."""
+        if not uid:
+            return socket.socket(family, kind)
+        with namespaces.inside(self._directory / uid):
+            return socket.socket(family, kind)
 
     def pod_uids(self) -> list[str]:
         """The pods that have a namespace file."""

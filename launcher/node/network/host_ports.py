@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from launcher.core.errors import Unavailable
+from launcher.node.network.pod_network import PodNetwork, connect
 from launcher.node.pods.pod_spec import containers_of
 from launcher.store.interface import Object
 
@@ -36,7 +37,8 @@ def host_ports(pod: Object) -> Sequence[ForwardedPort]:
 class HostPortForwarder:
     """The listening sockets of all pods with host ports, by uid."""
 
-    def __init__(self) -> None:
+    def __init__(self, network: PodNetwork) -> None:
+        self._network = network
         self._servers: dict[str, list[asyncio.Server]] = {}
 
     async def open(self, uid: str, ports: Sequence[ForwardedPort], address: str) -> None:
@@ -47,7 +49,7 @@ class HostPortForwarder:
         self._servers[uid] = servers
         for port in ports:
             try:
-                servers.append(await _listen(port, address))
+                servers.append(await self._listen(port, address))
             except OSError as error:
                 self.close(uid)
                 raise Unavailable(f"hostPort {port.port}: {error.strerror}") from error
@@ -61,22 +63,21 @@ class HostPortForwarder:
         for uid in list(self._servers):
             self.close(uid)
 
+    async def _listen(self, port: ForwardedPort, address: str) -> asyncio.Server:
+        async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    pod_reader, pod_writer = await connect(self._network, address, port.container_port)
+            except (OSError, TimeoutError, Unavailable):
+                writer.close()
+                return
+            await asyncio.gather(_copy(reader, pod_writer), _copy(pod_reader, writer))
+            for each in (writer, pod_writer):
+                each.close()
+                with suppress(OSError):
+                    await each.wait_closed()
 
-async def _listen(port: ForwardedPort, address: str) -> asyncio.Server:
-    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                pod_reader, pod_writer = await asyncio.open_connection(address, port.container_port)
-        except (OSError, TimeoutError):
-            writer.close()
-            return
-        await asyncio.gather(_copy(reader, pod_writer), _copy(pod_reader, writer))
-        for each in (writer, pod_writer):
-            each.close()
-            with suppress(OSError):
-                await each.wait_closed()
-
-    return await asyncio.start_server(forward, port.host, port.port)
+        return await asyncio.start_server(forward, port.host, port.port)
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

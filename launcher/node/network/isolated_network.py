@@ -2,21 +2,21 @@
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from pyroute2 import NetlinkError
 
 from launcher.core.errors import Unavailable
 from launcher.core.pods.observed_pod import has_terminated
-from launcher.node.network.bridge import Bridge
 from launcher.node.network.host_ports import HostPortForwarder, host_ports
 from launcher.node.network.pod_addresses import PodAddresses
-from launcher.node.network.pod_network import PodSandbox
+from launcher.node.network.pod_network import PodSandbox, family_of
 from launcher.node.network.resolv_conf import usable_resolv_conf
 from launcher.node.network.subnet import gateway
 from launcher.node.pods.pod_spec import full_name, uid_of
@@ -33,11 +33,29 @@ _NO_NAME_SERVER = (
 )
 
 
+class PodBridge(Protocol):
+    """The bridge of the pods, as far as it differs between root and normal users. All methods block."""
+
+    def connect_outside(self, subnet: IPv4Network) -> str: ...
+    def attach(
+        self, uid: str, address: IPv4Address, subnet: IPv4Network, process: int | None = None
+    ) -> None: ...
+    def detach(self, uid: str) -> None: ...
+    def namespace(self, uid: str) -> Path | None: ...
+    def open_socket(self, uid: str, family: int, kind: int) -> socket.socket: ...
+    def remove(self) -> None: ...
+
+
 class IsolatedPodNetwork:
     """Each pod has a network namespace and an address; the namespaces are connected by a bridge."""
 
     def __init__(
-        self, bridge: Bridge, addresses: PodAddresses, thread: ThreadPoolExecutor, *, isolates_new_pods: bool
+        self,
+        bridge: PodBridge,
+        addresses: PodAddresses,
+        thread: ThreadPoolExecutor,
+        *,
+        isolates_new_pods: bool,
     ) -> None:
         """*thread* runs the calls of *bridge*. Without *isolates_new_pods*, only pods that have an address keep it."""
         self._bridge, self._addresses, self._thread = bridge, addresses, thread
@@ -46,7 +64,7 @@ class IsolatedPodNetwork:
         self._attached: dict[str, int | None] = {}
         self._unsupported: list[str] = []
         self._resolv_conf: Path | None = None
-        self._host_ports = HostPortForwarder()
+        self._host_ports = HostPortForwarder(self)
 
     @property
     def subnet(self) -> IPv4Network:
@@ -105,7 +123,8 @@ class IsolatedPodNetwork:
         address = self._addresses.get(uid)
         if address is None:
             return None
-        if uid not in self._attached or self._attached[uid] != process:
+        is_attached = self._bridge.namespace(uid) is not None and uid in self._attached
+        if not is_attached or self._attached[uid] != process:
             await self._host_ports.open(uid, host_ports(pod), str(address))
             await run_in(self._thread, self._bridge.attach, uid, address, self.subnet, process)
             self._attached[uid] = process
@@ -122,6 +141,15 @@ class IsolatedPodNetwork:
         self._host_ports.close(uid)
         await run_in(self._thread, self._bridge.detach, uid)
         self._addresses.release(uid)
+
+    async def open_socket(self, address: str, uid: str = "", kind: int = socket.SOCK_STREAM) -> socket.socket:
+        family = family_of(address)
+        if not uid and (family is socket.AF_INET6 or IPv4Address(address) not in self.subnet):
+            return socket.socket(family, kind)
+        try:
+            return await asyncio.to_thread(self._bridge.open_socket, uid, family, kind)
+        except OSError as error:
+            raise Unavailable(f"pod network: {error}") from error
 
     def pod_uids(self) -> Sequence[str]:
         return self._addresses.pod_uids()

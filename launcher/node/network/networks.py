@@ -1,12 +1,14 @@
 """
 The pod networks of this machine: each belongs to a data directory.
 
-The namespaces of its pods are mounted in a directory below /run, next to a file that the launcher locks. A network
-whose launcher has ended, and in whose namespaces no process is left, is removed by the next launcher of any data
-directory: its own launcher creates it again when it needs it.
+As root, the namespaces of its pods are mounted in a directory below /run, next to a file that the launcher locks. A
+network whose launcher has ended, and in whose namespaces no process is left, is removed by the next launcher of any
+data directory: its own launcher creates it again when it needs it. That of a normal user ends with its processes.
 """
 
+import asyncio
 import fcntl
+import logging
 import os
 import zlib
 from collections.abc import AsyncGenerator, Iterator
@@ -17,12 +19,18 @@ from pathlib import Path
 
 from launcher.core.errors import Unavailable
 from launcher.node.network.bridge import Bridge, machine_networks
-from launcher.node.network.isolated_network import IsolatedPodNetwork, run_in
+from launcher.node.network.isolated_network import IsolatedPodNetwork, PodBridge, run_in
 from launcher.node.network.namespaces import NAMESPACES_DIRECTORY
 from launcher.node.network.pod_addresses import PodAddresses
 from launcher.node.network.pod_network import PodNetworkUnavailable
 from launcher.node.network.resolv_conf import name_servers, usable_resolv_conf
+from launcher.node.network.rootless.rootless_bridge import RootlessBridge
 from launcher.node.network.subnet import NoFreeSubnet, choose_subnet
+
+log = logging.getLogger(__name__)
+
+#: The time after which the start of a holder is tried again.
+_RESTORE_SECONDS = 1.0
 
 
 @asynccontextmanager
@@ -34,26 +42,96 @@ async def isolated_network(
 
     Without *isolates_new_pods*, only pods that are isolated already stay so. Raises PodNetworkUnavailable.
     """
-    if os.geteuid() != 0:
-        raise PodNetworkUnavailable("start the launcher as root")
+    with ThreadPoolExecutor(1, thread_name_prefix="pod-network") as thread:
+        opened = _root_bridge(data, thread) if os.geteuid() == 0 else _rootless_bridge(data, thread)
+        async with opened as (bridge, addresses):
+            network = IsolatedPodNetwork(bridge, addresses, thread, isolates_new_pods=isolates_new_pods)
+            await network.open()
+            try:
+                yield network
+            finally:
+                await network.close(remove_pods=remove_pods)
+
+
+@asynccontextmanager
+async def _root_bridge(
+    data: Path, thread: ThreadPoolExecutor
+) -> AsyncGenerator[tuple[PodBridge, PodAddresses]]:
+    """The bridge in the network of this machine. Raises PodNetworkUnavailable."""
     network_id = network_id_of(data)
-    with ThreadPoolExecutor(1, thread_name_prefix="pod-network") as thread, _locked(network_id):
+    with _locked(network_id):
         bridge = Bridge(network_id, NAMESPACES_DIRECTORY / network_id)
         try:
             addresses = await run_in(thread, _open_bridge, data, bridge)
         except Unavailable as error:
             raise PodNetworkUnavailable(str(error)) from error
-        network = IsolatedPodNetwork(bridge, addresses, thread, isolates_new_pods=isolates_new_pods)
-        await network.open()
+        yield bridge, addresses
+
+
+@asynccontextmanager
+async def _rootless_bridge(
+    data: Path, thread: ThreadPoolExecutor
+) -> AsyncGenerator[tuple[PodBridge, PodAddresses]]:
+    """The bridge in a network namespace of this user. Raises PodNetworkUnavailable."""
+    bridge = RootlessBridge(network_id_of(data), data / "network")
+    try:
+        addresses = await run_in(thread, _open_rootless_bridge, data, bridge)
+        restoring = asyncio.create_task(_restore_holder(bridge, thread))
         try:
-            yield network
+            yield bridge, addresses
         finally:
-            await network.close(remove_pods=remove_pods)
+            restoring.cancel()
+            await asyncio.wait([restoring])
+    except Unavailable as error:
+        raise PodNetworkUnavailable(str(error)) from error
+    finally:
+        await asyncio.to_thread(bridge.close)
+
+
+def _open_rootless_bridge(data: Path, bridge: RootlessBridge) -> PodAddresses:
+    """Creates the bridge, and returns the addresses of the pods of *data*."""
+    bridge.lock()
+    addresses = PodAddresses(data / "network", lambda: _choose_subnet(bridge.network_id))
+    if not addresses.pod_uids():
+        # That of an earlier launcher may have another subnet.
+        bridge.remove()
+    bridge.open(_choose_subnet(bridge.network_id, addresses.subnet))
+    bridge.create(addresses.subnet)
+    return addresses
+
+
+async def _restore_holder(bridge: RootlessBridge, thread: ThreadPoolExecutor) -> None:
+    """Replaces a holder that has ended, such as one that was killed."""
+    while (pid := bridge.holder) is not None:
+        await _end_of(pid)
+        if bridge.holder is None:
+            return
+        log.warning("holder of the pod network has ended", extra={"pid": pid})
+        try:
+            await run_in(thread, bridge.restore)
+        except (Unavailable, PodNetworkUnavailable) as error:
+            log.error("holder of the pod network not started", extra={"error": str(error)})
+            await asyncio.sleep(_RESTORE_SECONDS)
+
+
+async def _end_of(pid: int) -> None:
+    """Waits until the process has ended."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        file = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop.add_reader(file, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(file)
+        os.close(file)
 
 
 def _open_bridge(data: Path, bridge: Bridge) -> PodAddresses:
     """Creates the bridge, and returns the addresses of the pods of *data*. Removes what ended launchers left behind."""
-    with _exclusively():
+    with exclusively():
         for file in NAMESPACES_DIRECTORY.glob("*.lock"):
             if file.stem != bridge.network_id:
                 _remove_if_unused(file)
@@ -65,12 +143,13 @@ def _open_bridge(data: Path, bridge: Bridge) -> PodAddresses:
     return addresses
 
 
-def _choose_subnet(network_id: str) -> IPv4Network:
+def _choose_subnet(network_id: str, *taken: IPv4Network) -> IPv4Network:
+    """A subnet that neither this machine uses nor is *taken*. Raises Unavailable."""
     servers = [
         IPv4Network(address) for address in name_servers(usable_resolv_conf() or Path("/etc/resolv.conf"))
     ]
     try:
-        return choose_subnet([*machine_networks(), *servers], int(network_id, 16))
+        return choose_subnet([*machine_networks(), *servers, *taken], int(network_id, 16))
     except NoFreeSubnet as error:
         raise Unavailable(f"pod network: {error}") from error
 
@@ -97,12 +176,12 @@ def _remove_if_unused(file: Path) -> None:
 def _locked(network_id: str) -> Iterator[None]:
     """Locks the network for the block, so that no other launcher removes it."""
     file = NAMESPACES_DIRECTORY / f"{network_id}.lock"
-    with _exclusively():
+    with exclusively():
         lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
     try:
         yield
-        with _exclusively():
+        with exclusively():
             if not (NAMESPACES_DIRECTORY / network_id).exists():
                 file.unlink(missing_ok=True)
     finally:
@@ -110,7 +189,7 @@ def _locked(network_id: str) -> Iterator[None]:
 
 
 @contextmanager
-def _exclusively() -> Iterator[None]:
+def exclusively() -> Iterator[None]:
     """No other launcher of this machine changes the list of networks, or chooses a subnet, during the block."""
     NAMESPACES_DIRECTORY.mkdir(mode=0o700, exist_ok=True)
     directory = os.open(NAMESPACES_DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -4,6 +4,8 @@ The network of pods: that of the machine, or a network namespace with an address
 A pod on the host network always uses that of the machine, with the address of its node.
 """
 
+import asyncio
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,8 @@ from typing import Protocol
 
 from launcher.core.errors import LauncherError
 from launcher.store.interface import Object
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class PodNetworkUnavailable(LauncherError):
@@ -59,6 +63,10 @@ class PodNetwork(Protocol):
         """Removes the pod's namespace and releases its address; its processes have ended."""
         ...
 
+    async def open_socket(self, address: str, uid: str = "", kind: int = socket.SOCK_STREAM) -> socket.socket:
+        """A socket that reaches the IP *address*; with *uid*, in the network of that pod. Raises Unavailable."""
+        ...
+
     def pod_uids(self) -> Sequence[str]:
         """The pods that have a namespace or an address."""
         ...
@@ -92,6 +100,14 @@ class SharedPodNetwork:
     async def detach(self, uid: str) -> None:
         pass
 
+    async def open_socket(
+        self,
+        address: str,
+        uid: str = "",  # noqa: ARG002  # all use the same network
+        kind: int = socket.SOCK_STREAM,
+    ) -> socket.socket:
+        return socket.socket(family_of(address), kind)
+
     def pod_uids(self) -> Sequence[str]:
         return ()
 
@@ -99,3 +115,19 @@ class SharedPodNetwork:
         if not self._reason or pod["spec"].get("hostNetwork"):
             return ()
         return [f"The pod uses the network of the machine, because it cannot be isolated: {self._reason}."]
+
+
+def family_of(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+async def connect(network: PodNetwork, address: str, port: int, uid: str = "") -> Connection:
+    """A TCP connection to an IP address, from inside of the pod if there is a *uid*. Raises OSError, Unavailable."""
+    connection = await network.open_socket(address, uid)
+    try:
+        connection.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connection, (address, port))
+        return await asyncio.open_connection(sock=connection)
+    except BaseException:
+        connection.close()
+        raise

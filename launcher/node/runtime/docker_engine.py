@@ -110,6 +110,8 @@ class DockerEngine:
             return f"{self.name} at {self.url} may be on another machine"
         if os.stat(self.url.removeprefix("unix://")).st_uid != 0:
             return f"{self.name} at {self.url} does not run as root"
+        if os.geteuid() != 0:
+            return "the launcher does not run as root"
         if not self.is_podman and not has_pause_program():
             return f"there is no sandbox program for {platform.machine()} processors"
         return ""

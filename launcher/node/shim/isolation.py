@@ -12,6 +12,7 @@ namespace, so the program is the second.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 
@@ -163,14 +164,18 @@ class UnshareIsolation(Isolation):
         flags = linux.NEW_MOUNTS | linux.NEW_PIDS
         if config["hostname"]:
             flags |= linux.NEW_UTS
-        return linux.clone(flags if self._users is None else flags | linux.NEW_USERS)
+        if self._users is None:
+            return linux.clone(flags)
+        if config["network"]:
+            return _clone_in_network(config["network"], flags)
+        return linux.clone(flags | linux.NEW_USERS)
 
     def enter_sandbox(self, config: Json, stage: str, scratch: str) -> None:
-        if self._users is not None:
+        if self._users is not None and not config["network"]:
             linux.map_to_itself(*self._users)
         if config["hostname"]:
             linux.set_hostname(config["hostname"])
-        if config["network"]:
+        if self._users is None and config["network"]:
             _enter_network(config["network"])
         try:
             mounts.build(config["steps"], stage, scratch)
@@ -202,6 +207,48 @@ def _enter_network(path: str) -> None:
         raise container_init.StartRefused(
             "CreateContainerError", f"cannot enter the network of the pod: {error}"
         ) from error
+
+
+def _clone_in_network(path: str, flags: int) -> int:
+    """
+    Like ``linux.clone``, but the child is in the network namespace of its pod and in the user namespace that owns it.
+
+    A process that has entered a user namespace cannot leave it. So it is entered by another process, which creates a
+    child of this one, and ends. Raises OSError.
+    """
+    reading, writing = os.pipe()
+    helper = os.fork()
+    if not helper:
+        child = _enter_and_clone(path, flags, writing)
+        if child:
+            os._exit(0)
+        os.close(reading)
+        os.close(writing)
+        return 0
+    os.close(writing)
+    with open(reading, "rb") as file:
+        result = json.loads(file.read() or b"{}")
+    os.waitpid(helper, 0)
+    if "pid" not in result:
+        raise OSError(f"cannot enter the network of the pod: {result.get('error', 'the process was killed')}")
+    pid: int = result["pid"]
+    return pid
+
+
+def _enter_and_clone(path: str, flags: int, result: int) -> int:
+    """Like ``linux.clone``; the pid, or an error, is written to *result*."""
+    try:
+        network = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        for namespace in (linux.owner(network), network):
+            linux.enter(namespace)
+            os.close(namespace)
+        pid = linux.clone(flags | linux.SAME_PARENT)
+    except Exception as error:
+        os.write(result, json.dumps({"error": str(error)}).encode())
+        return -1
+    if pid:
+        os.write(result, json.dumps({"pid": pid}).encode())
+    return pid
 
 
 def enter_namespaces(pid: int) -> None:

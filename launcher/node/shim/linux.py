@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import fcntl
 import os
 import signal
 import stat
@@ -12,6 +13,8 @@ NEW_UTS = 0x04000000
 NEW_USERS = 0x10000000
 NEW_PIDS = 0x20000000
 NEW_NETWORK = 0x40000000
+#: Of clone: the child has the parent of the calling process.
+SAME_PARENT = 0x00008000
 
 MS_RDONLY = 1
 MS_NOSUID = 2
@@ -24,6 +27,8 @@ MS_SLAVE = 1 << 19
 
 _MNT_DETACH = 2
 _SUBREAPER = 36
+_PARENT_DEATH_SIGNAL = 1
+_GET_USER_NAMESPACE = 0xB701
 _NO_NEW_PRIVILEGES = 38
 _SECCOMP, _SECCOMP_FILTER = 22, 2
 _DROP_CAPABILITY = 24
@@ -129,6 +134,11 @@ def enter(namespace: int) -> None:
     _check(_libc.setns(namespace, 0), "setns")
 
 
+def owner(namespace: int) -> int:
+    """A descriptor of the user namespace that owns the namespace. Raises OSError."""
+    return fcntl.ioctl(namespace, _GET_USER_NAMESPACE)
+
+
 def mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
     """Mounts a filesystem. Raises OSError that names the target."""
     arguments = [
@@ -214,6 +224,11 @@ def close_from(first: int) -> None:
 def adopt_orphans() -> None:
     """Makes this process the parent of its descendants whose parent ends."""
     _check(_libc.prctl(_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0), "prctl")
+
+
+def end_with_parent() -> None:
+    """Lets the kernel kill this process when its parent ends."""
+    _check(_libc.prctl(_PARENT_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0), "prctl")
 
 
 def unshare(namespaces: int) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from launcher.core.errors import Unavailable
 from launcher.node.network.host_ports import ForwardedPort, HostPortForwarder, host_ports
+from launcher.node.network.pod_network import SharedPodNetwork
 from tests.cluster.ports import free_port
 
 
@@ -33,7 +34,7 @@ async def echo(port: int, data: bytes) -> bytes:
 
 
 async def test_a_connection_is_passed_on_in_both_directions() -> None:
-    port, forwarder, data = free_port(), HostPortForwarder(), b"x" * 1_000_000
+    port, forwarder, data = free_port(), HostPortForwarder(SharedPodNetwork()), b"x" * 1_000_000
     port.release()
     async with an_echo_server() as container_port:
         ports = [ForwardedPort("127.0.0.1", port.number, container_port)]
@@ -49,7 +50,7 @@ async def test_a_connection_is_passed_on_in_both_directions() -> None:
 
 
 async def test_a_port_in_use_is_reported_and_no_other_port_of_the_pod_stays_open() -> None:
-    port, forwarder = free_port(), HostPortForwarder()
+    port, forwarder = free_port(), HostPortForwarder(SharedPodNetwork())
     port.release()
     async with an_echo_server() as used:
         ports = [ForwardedPort("127.0.0.1", port.number, 80), ForwardedPort("127.0.0.2", used, 80)]

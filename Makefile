@@ -30,7 +30,7 @@ test-node: $(VENV)/.dev  ## After changes to the pods that the launcher creates:
 	  REQUIRE_POD_NETWORK=1 $(BIN)/python -m pytest tests/local/test_pod_network.py; \
 	fi
 
-test-engine: $(VENV)/.dev  ## After changes to the container runtimes: tests with Docker and Podman. Needs root, installs Debian packages.
+test-engine: $(VENV)/.dev  ## After changes to the container runtimes: tests with Docker and Podman. Needs root, installs Debian packages. KILLS=100 ENGINE_KILLS=20 kills launcher and engines more often.
 	@if $(BIN)/python -m tests.engine.prepare; then \
 	  $(BIN)/python -m pytest -n 2 --dist worksteal -m "engine and not slow"; \
 	fi

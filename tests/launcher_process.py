@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,12 +59,21 @@ class LauncherProcess:
 
     def start(self) -> None:
         """Start it on the same port as before, and return when it listens."""
-        self._process = self._new_process("serve", "--listen", f"127.0.0.1:{self._port.number}", *self._flags)
+        self._process = self._new_server()
         assert self._process.stdout is not None
         self.announced = self._process.stdout.readline()
         found = re.search(r"(https?://|unix:)\S+?(?=[,\s])", self.announced)
         assert found, f"the first line names no address: {self.announced!r}; {self.log_text()}"
         self.url = found[0]
+
+    def start_and_kill(self, after: float) -> None:
+        """Start it, and kill it so many seconds later, whether it listens by then or not."""
+        self._process = self._new_server()
+        time.sleep(after)
+        self.kill()
+
+    def _new_server(self) -> subprocess.Popen[str] | ForkedProcess:
+        return self._new_process("serve", "--listen", f"127.0.0.1:{self._port.number}", *self._flags)
 
     def _new_process(self, *arguments: str) -> subprocess.Popen[str] | ForkedProcess:
         with self._log_file.open("ab") as log:

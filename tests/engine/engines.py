@@ -51,7 +51,11 @@ class EngineProcess:
             stderr=self._log,
             start_new_session=True,
         )
-        until(self._accepts, f"{self.kind} accepts connections: {self._log.name}")
+        try:
+            until(self._accepts, f"{self.kind} accepts connections")
+        except AssertionError as error:
+            error.add_note(f"the end of its log: {self._log_text()}")
+            raise
 
     def _command(self) -> tuple[list[str], dict[str, str]]:
         directory = self.directory
@@ -84,13 +88,16 @@ class EngineProcess:
 
     def _accepts(self) -> bool:
         assert self._process is not None
-        assert self._process.poll() is None, (self.directory / "log").read_text()[-2000:]
+        assert self._process.poll() is None, "it has exited"
         with socket.socket(socket.AF_UNIX) as client, suppress(OSError):
             client.settimeout(5.0)
             client.connect(str(self.socket))
             client.sendall(b"GET /version HTTP/1.0\r\n\r\n")
             return client.recv(12).endswith(b"200")
         return False
+
+    def _log_text(self) -> str:
+        return (self.directory / "log").read_text()[-2000:]
 
     def load(self, archive: bytes) -> None:
         """Loads the images of a docker-archive."""
@@ -116,7 +123,9 @@ class EngineProcess:
 
     def containers(self) -> list[str]:
         """The names of all containers."""
-        listed = json.loads(self.request("GET", "/containers/json?all=true")[1])
+        status, body = self.request("GET", "/containers/json?all=true")
+        assert status == 200, body
+        listed = json.loads(body)
         return sorted(name.lstrip("/") for container in listed for name in container["Names"])
 
     def remove_containers(self) -> None:
@@ -139,6 +148,14 @@ class EngineProcess:
                 with suppress(ProcessLookupError, ValueError):
                     os.kill(int(file.read_text()), signal.SIGKILL)
                 file.unlink()
+
+    def container_processes(self) -> list[int]:
+        """The processes of containers, and those that monitor them."""
+        assert self._process is not None
+        own = {self._process.pid}
+        with suppress(FileNotFoundError):
+            own.add(int((self.directory / "exec/containerd/containerd.pid").read_text()))
+        return [pid for pid in self._processes() if pid not in own and _command_line(pid)]
 
     def close(self) -> None:
         """Ends the engine and all of its containers, and removes its files."""

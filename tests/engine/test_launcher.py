@@ -1,6 +1,5 @@
-"""``launcher serve --runtime docker``: Frameworks in their images, while the launcher or the engine is killed."""
+"""``launcher serve --runtime docker``: Frameworks in their images, while the engine is killed or hangs."""
 
-import random
 import signal
 import time
 from collections import Counter
@@ -21,9 +20,13 @@ from tests.realnodes.test_manual import manuals_image, write
 
 pytestmark = pytest.mark.engine
 
-#: Kills of the launcher, and of the engine, in one test.
-LAUNCHER_KILLS, ENGINE_KILLS = 8, 3
-TASKS = 6
+TASKS = 3
+#: The last line of worker 0 in the samples of the manual, by Framework.
+SAMPLE_OUTPUTS = {
+    "tfexample": "worker 0 has done its part",
+    "nfsexample": "Hello, NFS",
+    "hostpathexample": "Hello, HostPath",
+}
 
 
 def framework(name: str, command: str, tasks: int, directory: Path) -> dict[str, Any]:
@@ -81,51 +84,25 @@ def test_the_samples_of_the_manual_run_in_their_images(
     write(share / "nfstest.txt", "Hello, NFS\n")
     write(share / "cifar-10-batches-py" / "data_batch_1", "a little data\n")
     write(host / "hostpathdir" / "hostpathtest.txt", "Hello, HostPath\n")
-    nodes = [f"--node=10.151.40.{n},ip={loopback(n - 200)}" for n in (241, 242, 243)]
+    ips = [loopback(last) for last in (41, 42, 43)]
+    nodes = [f"--node=10.151.40.2{ip[-2:]},ip={ip}" for ip in ips]
     server = serve_with(engine, *nodes, f"--nfs=10.169.4.12:/home/t-zifang/nfs={share}")
 
-    for number in (0, 2, 3, 5):
-        text = samples[number].replace(" olumeMounts", " volumeMounts")
-        created, _ = post(server, tmp_path, text.replace("path: /data", f"path: {host}"))
+    addresses = {f"{address}:4686{role}" for address in ips for role in (6, 7)}
+    for number, sample in enumerate(samples):
+        # Two samples misspell a field.
+        text = sample.replace(" olumeMounts", " volumeMounts").replace("path: /data", f"path: {host}")
+        created, warnings = post(server, tmp_path, text)
         name = created["metadata"]["name"]
-        assert ended(server.completed(name)) == "Succeeded", number
-        if number == 0:
-            assert server.log("tfexample-worker-0") == "worker 0 has done its part\n"
+        assert (warnings, ended(server.completed(name))) == ([], "Succeeded"), number
+        log = server.log(f"{name}-worker-0")
+        if number == 1:
+            assert set(log.split()) <= addresses
+        else:
+            assert log.splitlines()[-1] == SAMPLE_OUTPUTS[name], number
         server.curl(f"{FRAMEWORKS}/{name}", "-X", "DELETE")
         until(lambda: not server.get(PODS)["items"] or None, "its pods are deleted")
     until(lambda: not engine.containers() or None, "no container is left")
-
-
-@pytest.mark.parametrize("kind", ENGINES)
-def test_no_task_is_lost_or_doubled_when_the_launcher_is_killed(
-    serve_with: ServeWith, engines: Engines, tmp_path: Path, kind: str
-) -> None:
-    engine, randomness = engines.get(kind), random.Random(LAUNCHER_KILLS)
-    work = tmp_path / "work"
-    work.mkdir()
-    server = serve_with(engine)
-    command = "echo $taskindex >> /work/started; for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.4; done"
-    names = []
-    for number in range(LAUNCHER_KILLS):
-        if number % 4 == 0:
-            names.append(f"kill{number}")
-            server.post(FRAMEWORKS, framework(names[-1], command, TASKS, work))
-        time.sleep(randomness.random())
-        server.kill()
-        server.start()
-    frameworks = [server.completed(name) for name in names]
-
-    assert [ended(each) for each in frameworks] == ["Succeeded"] * len(names)
-    assert [each["status"]["retryPolicyStatus"]["totalRetriedCount"] for each in frameworks] == [0] * len(
-        names
-    )
-    assert Counter(started_tasks(work)) == {str(index): len(names) for index in range(TASKS)}
-    for name in names:
-        for index in range(TASKS):
-            assert server.log(f"{name}-worker-{index}") == "1\n2\n3\n4\n5\n6\n7\n8\n"
-        server.curl(f"{FRAMEWORKS}/{name}", "-X", "DELETE")
-    until(lambda: not engine.containers() or None, "no container is left")
-    print(f"{kind}: the launcher was killed {LAUNCHER_KILLS} times with {TASKS * len(names)} containers")
 
 
 @pytest.mark.parametrize("kind", ENGINES)
@@ -137,15 +114,8 @@ def test_no_task_fails_when_the_engine_is_killed(
     server = serve_with(engine)
     command = "echo $taskindex >> /work/started; until test -e /work/end; do sleep 0.1; done; echo done"
     server.post(FRAMEWORKS, framework("outage", command, TASKS, work))
-    # Docker loses a container that it was starting when it was killed: see the known limitations.
     for index in range(TASKS):
         server.runs(f"outage-worker-{index}")
-    for _ in range(ENGINE_KILLS):
-        engine.kill()
-        assert server.get(PODS)["kind"] == "PodList"
-        time.sleep(0.5)
-        engine.start()
-        time.sleep(0.5)
     engine.kill()
     server.post(FRAMEWORKS, framework("later", "true", 1, work))
     (work / "end").touch()
@@ -160,7 +130,6 @@ def test_no_task_fails_when_the_engine_is_killed(
         assert server.log("outage-worker-0") == "done\n"
     assert ended(server.completed("later")) == "Succeeded"
     until(lambda: "RuntimeUnavailable" in event_reasons(server) or None, "the pods report the outage")
-    print(f"{kind}: killed {ENGINE_KILLS + 1} times with {TASKS} containers")
 
 
 @pytest.mark.parametrize("kind", ENGINES)

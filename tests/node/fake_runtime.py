@@ -36,6 +36,7 @@ class FakeRuntime:
         self._timers: dict[RunId, asyncio.TimerHandle] = {}
         self.configs: list[ContainerConfig] = []
         self.signals: list[tuple[RunId, int]] = []
+        self.removed: list[RunId] = []
         self.executed: list[tuple[RunId, Sequence[str]]] = []
         #: The exit code and output of executed commands.
         self.command_results: dict[str, tuple[int, bytes]] = {}
@@ -126,6 +127,7 @@ class FakeRuntime:
         self._fail_if_requested()
         if run in self._runs and not self._runs[run].ended:
             raise ValueError(f"{run} is running")
+        self.removed.append(run)
         self._runs.pop(run, None)
 
     def unsupported_features(self, config: ContainerConfig) -> Sequence[str]:

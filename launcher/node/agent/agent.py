@@ -252,7 +252,8 @@ class NodeAgent:
         changed = asyncio.Event()
         self._run_handlers[uid] = lambda _: changed.set()
         try:
-            await kill_and_remove_runs(self._runtime, runs, changed)
+            known = [run for run in runs if run in self._runtime.list_containers()]
+            await kill_and_remove_runs(self._runtime, known, changed)
             for run in runs:
                 self._dependencies.termination_messages.remove(run)
             self._dependencies.devices.release(uid)

@@ -24,8 +24,12 @@ _RETRY_SECONDS = 1.0
 async def kill_and_remove_runs(
     runtime: RuntimeService, runs: Iterable[RunId], changed: asyncio.Event
 ) -> None:
-    """Kills these runs and removes them from the runtime; *changed* is set when one may have ended."""
-    remaining = [run for run in runs if run in runtime.list_containers()]
+    """
+    Kills these runs and removes them from the runtime; *changed* is set when one may have ended.
+
+    Also removes runs that the runtime has not observed.
+    """
+    remaining = list(runs)
     backoff = ExponentialBackoff(initial=0.1, maximum=10.0)
     while remaining:
         changed.clear()
@@ -47,8 +51,7 @@ async def _kill_and_remove(runtime: RuntimeService, run_id: RunId) -> bool:
         run = runtime.list_containers().get(run_id)
     if run is not None and run.ended is None:
         return False
-    if run is not None:
-        await runtime.remove_container(run_id)
+    await runtime.remove_container(run_id)
     return True
 
 

@@ -98,6 +98,8 @@ class PodWorker:
         self._observed_runs: dict[RunId, ContainerRun] = {}
         #: The number of killed processes of which the pod has events, by run.
         self._reported_oom_kills: dict[RunId, int] = {}
+        #: Runs that may exist although the runtime has not responded to their start.
+        self._interrupted_starts: set[RunId] = set()
         self._changed = asyncio.Event()
 
     def update_pod(self, pod: Object) -> None:
@@ -140,7 +142,7 @@ class PodWorker:
             containers.close()
             if checks:
                 checks.cancel()
-        await kill_and_remove_runs(self._dependencies.runtime, self._runs(), self._changed)
+        await kill_and_remove_runs(self._dependencies.runtime, self._existing_runs(), self._changed)
         for run in self._runs():
             self._dependencies.termination_messages.remove(run)
         if self._dependencies.image_manager is not None:
@@ -284,6 +286,7 @@ class PodWorker:
             self._record(ObjectEvent("Failed", f"Error: {message}", warning=True))
             self._states[container.name] = self._after_failed_start(state, error)
         except Unavailable as error:
+            self._interrupted_starts.add(run_id(self._uid, container.name, state.next_restart))
             log.info("container not started", extra={"pod": full_name(self._pod.object), "error": str(error)})
             self._states[container.name] = replace(
                 state, waiting=WaitingReason("", str(error)), not_before=now + _RUNTIME_RETRY_SECONDS
@@ -415,6 +418,11 @@ class PodWorker:
         for name, state in self._states.items():
             for restart in range(max(0, state.next_restart - 2), state.next_restart + 1):
                 yield run_id(self._uid, name, restart)
+
+    def _existing_runs(self) -> list[RunId]:
+        """The runs that the runtime has observed, and those whose start was interrupted."""
+        observed = self._dependencies.runtime.list_containers()
+        return [run for run in self._runs() if run in observed or run in self._interrupted_starts]
 
     async def _wait(self, *times: float | None) -> None:
         """Waits until a change, or until the earliest of these times."""

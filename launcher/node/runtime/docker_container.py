@@ -173,7 +173,12 @@ def create_failure(message: str) -> StartFailed:
 
 
 def has_started(shown: Mapping[str, Any]) -> bool:
-    """Whether the container, as inspected, was ever started."""
+    """
+    Whether the container, as inspected, was ever started.
+
+    Docker that was killed during the start may show the container as running, or exited with 0, without a time of its
+    start; then its program may never have been executed.
+    """
     state = shown["State"]
     return state.get("Status") not in ("created", "initialized", "configured") and not str(
         state.get("StartedAt", _NEVER)
@@ -211,9 +216,15 @@ def _time(text: str) -> float:
 
 
 def kill_processes(container: str) -> None:
-    """Kills the processes in the cgroup of the container with that id, as far as this process may."""
+    """
+    Kills the processes of the container with that id, as far as this process may.
+
+    They are those in its cgroup, and those with the id in their command lines: the monitor that the engine has started
+    for the container, and the program by which that creates it.
+    """
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             with suppress(OSError):  # it has exited, or belongs to another user
-                if container in (entry / "cgroup").read_text():
+                command = (entry / "cmdline").read_bytes()
+                if container.encode() in command or container in (entry / "cgroup").read_text():
                     os.kill(int(entry.name), signal.SIGKILL)

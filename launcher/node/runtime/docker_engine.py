@@ -264,8 +264,9 @@ async def _close(client: aiodocker.Docker) -> None:
 
 
 def is_missing(error: EngineError) -> bool:
-    """Whether the container does not exist. Podman returns 500 for one that is removed during the call."""
-    return error.status == 404 or "no such container" in str(error).lower()
+    """Whether the container does not exist. Podman returns 500 for one that is removed during the call, or partly."""
+    text = str(error).lower()
+    return error.status == 404 or "no such container" in text or "container not known" in text
 
 
 def is_not_running(error: EngineError) -> bool:

@@ -67,10 +67,10 @@ _LOG_ATTEMPTS = 5
 #: The interval at which running containers are checked while no event arrives.
 _CHECK_SECONDS = 30.0
 _NAME_IN_USE = "already in use"
-_TASK_EXISTS = re.compile(r"task ([0-9a-f]{64}): already exists")
+_PARTLY_REMOVED = re.compile(r'getting container from store "([0-9a-f]{64})": container not known')
 _EVENTS = ("die", "died", "oom", "remove", "destroy")
-#: Exit codes of a container that the engine has ended itself, because it was restarted.
-_ENDED_BY_ENGINE = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
+#: Exit codes of a container that the engine has ended itself, or whose exit it has lost, because it was restarted.
+_ENDED_BY_ENGINE = (128 + signal.SIGKILL, 128 + signal.SIGTERM, 255)
 
 
 @dataclass(slots=True)
@@ -105,6 +105,8 @@ class DockerRuntime:
         self._watched: dict[RunId, _WatchedRun] = {}
         self._exits: asyncio.Queue[ContainerRun | Unavailable] = asyncio.Queue()
         self._starts = asyncio.Semaphore(_CONCURRENT_STARTS)
+        #: Runs that this process is starting.
+        self._starting: set[RunId] = set()
         self._stats_calls = asyncio.Semaphore(_CONCURRENT_STATS)
         #: Set while the engine responds.
         self._available = asyncio.Event()
@@ -129,7 +131,8 @@ class DockerRuntime:
         The files and directories *hidden* cannot be reached through host paths.
         """
         runtime = cls(engine, _instance(data), clock, options, hidden)
-        await runtime._synchronize()
+        with as_unavailable():
+            await runtime._synchronize()
         runtime._available.set()
         # In the background: Podman takes seconds.
         runtime._tasks = [
@@ -166,7 +169,13 @@ class DockerRuntime:
         if (run := self._runs.get(config.id)) is not None:
             return run
         async with self._starts:
-            started = await self._start(config)
+            self._require_available()
+            self._starting.add(config.id)
+            try:
+                with as_unavailable():
+                    started = await self._start(config)
+            finally:
+                self._starting.discard(config.id)
         run = self._runs.setdefault(config.id, ContainerRun(config.id, started))
         self._watch(run.id, config.log, config.log_group)
         return run
@@ -187,18 +196,23 @@ class DockerRuntime:
                 raise create_failure(str(error)) from error
             if has_started(shown):
                 return started_at(shown)
+            await self._remove_interrupted(shown)
+            raise Unavailable(str(error)) from error
         try:
             await self._engine.start(name)
         except EngineError as error:
-            interrupted = _TASK_EXISTS.search(str(error))
-            if interrupted is not None:
-                # Docker was killed while it started the container, and has lost its processes.
-                await asyncio.to_thread(kill_processes, interrupted[1])
             await self._engine.delete(name)
-            if interrupted is not None:
-                raise Unavailable(str(error)) from error
             raise start_failure(str(error)) from error
         return self._clock()
+
+    async def _remove_interrupted(self, shown: Json) -> None:
+        """
+        Removes a container whose start was interrupted.
+
+        An engine that was killed in the meantime may not have recorded that its processes run.
+        """
+        await asyncio.to_thread(kill_processes, shown["Id"])
+        await self._engine.delete(shown["Id"])
 
     def list_containers(self) -> Mapping[RunId, ContainerRun]:
         return self._runs
@@ -239,6 +253,7 @@ class DockerRuntime:
     async def remove_container(self, run: RunId) -> None:
         if (known := self._runs.get(run)) is not None and known.ended is None:
             raise Conflict(f"{run} is still running")
+        self._require_available()
         with as_unavailable():
             await self._engine.delete(container_name(run))
         self._runs.pop(run, None)
@@ -271,13 +286,21 @@ class DockerRuntime:
                         await self._synchronize()
                         self._set_available()
                     backoff.reset()
-            except (Unavailable, EngineError) as error:
+            except Unavailable as error:
+                self._set_unavailable(str(error))
+            except EngineError as error:
+                log.warning("containers not listed", extra={"error": str(error)})
                 self._set_unavailable(str(error))
             await asyncio.sleep(backoff.next_delay())
 
     async def _read_features(self) -> None:
         with suppress(Unavailable, EngineError):
             self._features = await self._engine.info()
+
+    def _require_available(self) -> None:
+        """Raises Unavailable until the containers of interrupted starts were found, or removed, after an outage."""
+        if not self._available.is_set():
+            raise Unavailable(f"{self._engine.name} at {self._engine.url} does not respond")
 
     def _set_unavailable(self, reason: str) -> None:
         if self._available.is_set():
@@ -308,20 +331,33 @@ class DockerRuntime:
 
     async def _synchronize(self) -> None:
         """Watches the containers in the engine that are not known yet."""
-        for container in await self._engine.containers({INSTANCE: self._instance}):
+        for container in await self._own_containers():
             labels = container["Labels"]
             run = RunId(labels.get(RUN, ""))
-            if not run or run in self._runs:
+            if not run or run in self._runs or run in self._starting:
                 continue
             shown = await self._engine.inspect(container["Id"])
             if shown is None:
                 continue
             if not has_started(shown):
                 # Its start was interrupted, or failed: nothing of it is needed.
-                await self._engine.delete(container["Id"])
+                await self._remove_interrupted(shown)
                 continue
             self._runs[run] = ContainerRun(run, started_at(shown))
             self._watch(run, Path(labels[LOG]), labels.get(LOG_GROUP, ""))
+
+    async def _own_containers(self) -> list[Json]:
+        repaired: set[str] = set()
+        while True:
+            try:
+                return await self._engine.containers({INSTANCE: self._instance})
+            except EngineError as error:
+                partly_removed = _PARTLY_REMOVED.search(str(error))
+                if partly_removed is None or partly_removed[1] in repaired:
+                    raise
+                # Podman was killed while it removed the container, and lists none until the rest of it is removed.
+                repaired.add(partly_removed[1])
+                await self._engine.delete(partly_removed[1])
 
     # One run
 
@@ -381,7 +417,7 @@ class DockerRuntime:
                 await asyncio.sleep(backoff.next_delay())
 
     def _status(self, watched: _WatchedRun, status: ExitStatus) -> ExitStatus:
-        """The exit status; unknown if the engine has ended the container because it was restarted itself."""
+        """The exit status; unknown if the engine was restarted and has ended the container, or lost its exit."""
         began = self._outage_began
         if began is None or watched.signalled or status.exit_code not in _ENDED_BY_ENGINE:
             return status

@@ -323,6 +323,22 @@ def test_a_run_whose_start_response_was_lost_is_stopped_gracefully(tmp_path: Pat
     in_virtual_time(scenario, tmp_path)
 
 
+def test_a_run_that_may_have_been_started_is_removed_with_its_pod(tmp_path: Path) -> None:
+    async def scenario(harness: NodeAgentHarness) -> None:
+        harness.runtime.failing_calls = 1
+        async with harness.agent():
+            await harness.create(a_pod("p", a_container("main", "sleep", "1000")))
+            await eventually(lambda: not harness.runtime.failing_calls, interval=0.01)
+            await harness.store.delete(PODS, "default", "p")
+            await harness.wait_until_deleted("p")
+            (removed,) = await eventually(lambda: harness.runtime.removed or None)
+
+        assert harness.runtime.configs == []
+        assert removed.endswith(".main.0")
+
+    in_virtual_time(scenario, tmp_path)
+
+
 def test_old_runs_of_a_restarted_container_are_removed(tmp_path: Path) -> None:
     async def scenario(harness: NodeAgentHarness) -> None:
         async with harness.agent():

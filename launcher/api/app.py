@@ -27,6 +27,8 @@ from launcher.api.resources.namespaces import (
     NamespaceReadHandler,
     NamespaceRegistry,
 )
+from launcher.api.resources.node_failures import PATH as NODE_FAILURES_PATH
+from launcher.api.resources.node_failures import NodeFailureHandler, NodeFailureIndex
 from launcher.api.resources.patch import PatchHandler
 from launcher.api.resources.pod_attach import PodAttachHandler
 from launcher.api.resources.pod_exec import ExecSessions, PodExecHandler
@@ -79,6 +81,8 @@ class ApiDependencies:
     rendezvous: RouteProvider | None = None
     #: The page at ``/`` for browsers; None if it is disabled.
     dashboard: DashboardRoutes | None = None
+    #: The failed attempts of all Frameworks; without it, they are not served.
+    node_failures: NodeFailureIndex | None = None
     jitter: Callable[[], float] = random.random
 
 
@@ -152,6 +156,8 @@ def _add_system_endpoints(app: web.Application, dependencies: ApiDependencies) -
     post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", reviews.rules)
     post("/apis/authentication.k8s.io/v1/selfsubjectreviews", reviews.identity)
     post(PREVIEW_PATH, PreviewHandler(dependencies.policy).create)
+    if dependencies.node_failures is not None:
+        get(NODE_FAILURES_PATH, NodeFailureHandler(dependencies.node_failures, dependencies.clock).get)
     if dependencies.rendezvous is not None:
         dependencies.rendezvous.add_to(app)
 

@@ -15,6 +15,7 @@ from launcher.api.cluster_health import ClusterHealth
 from launcher.api.http.server import make_runner
 from launcher.api.middleware.metrics import CallbackGauge, Metrics, object_error_gauge, state_gauge
 from launcher.api.proxy.app import ProxyDependencies, make_proxy_app, proxy_limits
+from launcher.api.resources.node_failures import NodeFailureIndex
 from launcher.api.system_endpoints import Health
 from launcher.api.webhook.handler import Webhook
 from launcher.controller.framework_controller import ControllerOptions, FrameworkController
@@ -152,6 +153,7 @@ class _LauncherReplica:
             time.time,
         )
         self._log_archive = LogArchiveParts(store, settings.log_archive) if settings.log_archive else None
+        self._node_failures = NodeFailureIndex(store)
         self._job_ownership = JobKindOwnership(priority_store.discover, priority_store)
         #: The controller of the last leader term.
         self._controller: FrameworkController | None = None
@@ -239,6 +241,7 @@ class _LauncherReplica:
             webhook=Webhook(self._settings.policy),
             rendezvous=self._rendezvous.handler,
             dashboard=Dashboard() if self._settings.dashboard else None,
+            node_failures=self._node_failures,
             certificates=self._settings.client_ca is not None,
             serves_kind=self._job_ownership.is_owned,
             api_group_alias=self._settings.frameworkcontroller,
@@ -253,6 +256,7 @@ class _LauncherReplica:
             group.create_task(self._certificate.run(self._health.wait_until_healthy)),
             group.create_task(self._rendezvous.sessions.run()),
             group.create_task(self._job_ownership.run()),
+            group.create_task(self._node_failures.run()),
         ]
         if self._log_archive is not None:
             tasks.append(group.create_task(self._log_archive.check_access()))

@@ -20,6 +20,7 @@ from launcher.api.middleware.access_guard import LOOPBACK, AccessGuard
 from launcher.api.middleware.metrics import CallbackGauge, Metrics, object_error_gauge
 from launcher.api.middleware.request_info import is_probe, is_rendezvous
 from launcher.api.middleware.request_limits import RequestLimits
+from launcher.api.resources.node_failures import NodeFailureIndex
 from launcher.api.system_endpoints import Health
 from launcher.controller.framework_controller import FrameworkController
 from launcher.controller.service_control import ServiceControl
@@ -293,8 +294,10 @@ class _Components:
         )
         scheduler_events = EventRecorder(store, _CLOCK, "default-scheduler")
         self._recorders = (scheduler_events, agent_events)
+        self.node_failures = NodeFailureIndex(store)
         self._runnables: tuple[Runnable, ...] = (
             log_budget,
+            self.node_failures,
             self.rendezvous.sessions,
             *(
                 JobController(
@@ -418,6 +421,7 @@ class _Server:
             ),
             rendezvous=components.rendezvous.handler,
             dashboard=self.dashboard,
+            node_failures=components.node_failures,
         )
         sites = [(make_runner(make_app(parts)), self.sock, self.certificate)]
         if self.pod_sock is not self.sock:

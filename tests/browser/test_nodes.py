@@ -72,6 +72,28 @@ def test_a_node_has_details(dashboard: DashboardTab, server: Server) -> None:
     expect(dashboard.page.get_by_role("region", name="Pods of the node")).to_contain_text("holds-worker-0")
 
 
+def test_failures_on_a_node_are_counted_although_their_pods_are_gone(
+    dashboard: DashboardTab, server: Server
+) -> None:
+    breaks = framework("breaks", "exit 3")
+    task = breaks["spec"]["taskRoles"][0]["task"]
+    task["retryPolicy"] = {"maxRetryCount": 1}
+    task["pod"]["spec"]["nodeName"] = "cpu-1"
+    server.post(FRAMEWORKS, breaks)
+    server.completed("breaks")
+
+    dashboard.open("nodes?node=cpu-1")
+
+    row = dashboard.page.get_by_role("row").filter(has_text="cpu-1")
+    expect(row).to_contain_text("2 failed attempts in 24 hours")
+    failures = dashboard.page.get_by_role("region", name="Failed attempts")
+    expect(failures.get_by_role("row")).to_have_count(3)
+    expect(failures).to_contain_text("exited with code 3")
+    assert dashboard.violations() == []
+    failures.get_by_role("link", name="breaks worker-0").first.click()
+    dashboard.heading("worker-0")
+
+
 def test_the_filter_is_kept_in_the_url(dashboard: DashboardTab, server: Server) -> None:
     dashboard.open("nodes")
     dashboard.heading("Nodes")

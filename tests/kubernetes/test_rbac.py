@@ -63,6 +63,7 @@ def test_every_rbac_rule_is_used_and_no_other_is_needed(
         )
         try:
             _cause_all_requests(cluster, ns)
+            _read_node_failures(cluster, launcher)
             _use_another_replica(ns, account, tmp_path / "another")
         finally:
             launcher.end()
@@ -272,6 +273,14 @@ def _cause_all_requests(cluster: ControlPlane, ns: NamespaceClient) -> None:
         lambda: cluster.admin.get(_SECRET)["data"]["tls.crt"] != "bm9uZQ==" or None,
         "the certificate is recreated",
     )
+
+
+def _read_node_failures(cluster: ControlPlane, launcher: KubeLauncher) -> None:
+    """Reads the failures of nodes, for which the launcher watches Frameworks and FrameworkAttempts."""
+    token = f"Authorization: Bearer {cluster.admin_token}"
+    path = "/apis/launcher.microsoft.com/v1/nodefailures"
+    nodes = until(lambda: launcher.get(path, "-H", token).get("items"), "failures")
+    assert "flaky" in {failure["framework"] for node in nodes for failure in node["latest"]}
 
 
 def _use_another_replica(ns: NamespaceClient, account: User, directory: Path) -> None:

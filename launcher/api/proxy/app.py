@@ -7,6 +7,7 @@ and the webhook that the API server calls.
 
 import re
 import ssl
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -29,10 +30,13 @@ from launcher.api.proxy.framework_lists import PATHS as LIST_PATHS
 from launcher.api.proxy.framework_lists import ProxyFrameworkLists
 from launcher.api.proxy.handler import ForwardedResponse, ProxyHandler, upstream_headers
 from launcher.api.proxy.metrics_authorization import Handler, MetricsAuthorization
+from launcher.api.proxy.node_failures import ProxyNodeFailures
 from launcher.api.proxy.pod_logs import PATH as LOG_PATH
 from launcher.api.proxy.pod_logs import VERIFIED_UID, ProxyPodLogs
 from launcher.api.proxy.preview import ProxyPreview
 from launcher.api.proxy.upstream import Upstream
+from launcher.api.resources.node_failures import PATH as NODE_FAILURES_PATH
+from launcher.api.resources.node_failures import NodeFailureHandler, NodeFailureIndex
 from launcher.api.resources.preview import PATH as PREVIEW_PATH
 from launcher.api.resources.preview import PreviewHandler
 from launcher.api.system_endpoints import Health
@@ -67,6 +71,8 @@ class ProxyDependencies:
     rendezvous: RouteProvider | None = None
     #: The page at ``/`` for browsers; None if it is disabled.
     dashboard: DashboardRoutes | None = None
+    #: The failed attempts of all Frameworks; without it, they are not served.
+    node_failures: NodeFailureIndex | None = None
     #: Whether the listener requests client certificates (see ``request_client_certificates``), whose users the launcher
     #: impersonates.
     certificates: bool = False
@@ -114,6 +120,10 @@ def make_proxy_app(dependencies: ProxyDependencies) -> web.Application:
     preview = PreviewHandler(dependencies.policy, dependencies.serves_kind)
     previews = ProxyPreview(preview, handler.authenticate, _forwarded_headers)
     app.router.add_post(PREVIEW_PATH, previews.create)
+    if dependencies.node_failures is not None:
+        failures = NodeFailureHandler(dependencies.node_failures, time.time)
+        authorized = ProxyNodeFailures(failures, handler.authenticate, _forwarded_headers)
+        app.router.add_get(NODE_FAILURES_PATH, authorized.get)
     if dependencies.dashboard is not None:
         dependencies.dashboard.add_to(app, handler.handle)
     app.router.add_route("*", "/{path:.*}", handler.handle)

@@ -43,7 +43,7 @@ export const isActive = (pod) => !["Succeeded", "Failed"].includes(pod.status?.p
 /** Returns the Framework of a pod; null for other pods. */
 export const frameworkOf = (pod) => pod.metadata.labels?.[FRAMEWORK] ?? null;
 
-/** Returns the nodes as {name, ready, problems, taints, resources: Map of {allocated, allocatable}, pods, failures}. */
+/** Returns the nodes as {name, ready, problems, taints, resources: Map of {allocated, allocatable}, pods}. */
 export function nodeSummaries(nodes, pods) {
   const byNode = new Map(nodes.map((node) => [node.metadata.name, []]));
   for (const pod of pods) byNode.get(pod.spec?.nodeName)?.push(pod);
@@ -69,7 +69,6 @@ function summary(node, pods) {
     isCordoned: node.spec?.unschedulable === true,
     problems: conditions.filter((each) => (each.type === "Ready" ? each.status !== "True" : each.status === "True")),
     taints: (node.spec?.taints ?? []).map(({ key, value, effect }) => `${key}${value ? `=${value}` : ""}:${effect}`),
-    failures: pods.filter((pod) => pod.status?.phase === "Failed"),
   };
 }
 

@@ -1,7 +1,7 @@
 // The nodes: capacity and allocation, who holds GPUs, problems, what waits and why.
 
-import { ApiError, corePath, get } from "../api.js";
-import { h, setText, update } from "../dom.js";
+import { ApiError, corePath, get, GROUP, path } from "../api.js";
+import { h, setText, throttled, update } from "../dom.js";
 import { age, counted } from "../format.js";
 import { shortcut } from "../keyboard.js";
 import { setConnection, sleep, visible } from "../live.js";
@@ -12,6 +12,7 @@ const PAGE_SIZE = 500;
 /** Objects of one kind that are read; the page says so if there are more. */
 const MAX_PAGES = 10;
 const REFRESH_MS = 5_000;
+const FAILURES_MS = 15_000;
 /** A refresh takes at most this part of the time. */
 const REFRESH_SHARE = 10;
 const MAX_ROWS = 200;
@@ -43,11 +44,15 @@ class NodePage {
       this.detail,
       this.waiting,
     );
+    /** The recent failures by node; empty if the user may not list Frameworks of all namespaces. */
+    this.failures = new Map();
+    this.readFailures = throttled(() => this.loadFailures(), FAILURES_MS, this.signal);
     shortcut("/", "Filter the nodes", () => this.filter.focus(), this.signal);
   }
 
   async load() {
     const started = performance.now();
+    this.readFailures();
     const [nodes, pods] = await Promise.all([listed(corePath("nodes"), this.signal), listed(corePath("pods"), this.signal).catch(forbidden)]);
     this.pods = pods.items;
     this.summaries = nodeSummaries(nodes.items, pods.items).sort(byProblem);
@@ -59,6 +64,17 @@ class NodePage {
     this.notice.hidden = !this.notice.textContent;
     this.took = performance.now() - started;
     this.draw();
+  }
+
+  async loadFailures() {
+    try {
+      const { items } = await get(path(GROUP, "nodefailures"), { signal: this.signal });
+      this.failures = new Map(items.map((item) => [item.nodeName, item]));
+      if (this.summaries) this.draw();
+    } catch (error) {
+      // The rest of the page does not depend on it.
+      if (!(error instanceof ApiError) && error.name !== "AbortError") throw error;
+    }
   }
 
   /** Reads everything again until the page is left. */
@@ -124,7 +140,7 @@ class NodePage {
         return h("td", { class: "wide-cell", data: { label: resourceLabel(name) } }, allocatable ? usage(name, allocated, allocatable) : h("span", { class: "muted" }, "–"));
       }),
       h("td", { class: "wide-cell", data: { label: "GPUs held by" } }, holders(each.pods)),
-      h("td", { class: "wide-cell", data: { label: "Taints and problems" } }, problems(each)),
+      h("td", { class: "wide-cell", data: { label: "Taints and problems" } }, problems(each, this.failures.get(each.name))),
     );
   }
 
@@ -135,7 +151,7 @@ class NodePage {
     if (!name) return;
     update(this.detail,
       h("div", { class: "card-head" }, h("h2", {}, name), each && statusBadge(each), h("a", { class: "button small quiet", href: link(["nodes"], { filter: this.filter.value.trim() }) }, "Close")),
-      each ? h("div", { class: "card-body node-detail" }, conditions(each), nodePods(each)) : h("p", { class: "card-body muted" }, "There is no node of this name."),
+      each ? h("div", { class: "card-body node-detail" }, conditions(each), recentFailures(this.failures.get(name)), nodePods(each)) : h("p", { class: "card-body muted" }, "There is no node of this name."),
     );
   }
 
@@ -192,11 +208,11 @@ function statusBadge({ isReady, isCordoned }) {
   return h("span", { class: ["badge", `state-${kind}`] }, h("span", { class: "sign", "aria-hidden": "true" }, sign), text);
 }
 
-function problems({ problems: found, taints, failures }) {
+function problems({ problems: found, taints }, failures) {
   const items = [
     ...found.map((each) => h("li", { class: "error-text" }, `${each.type === "Ready" ? "Not ready" : each.type}: ${each.message || each.reason || each.status}`)),
     ...taints.map((taint) => h("li", {}, h("code", {}, taint))),
-    failures.length ? h("li", {}, `${counted(failures.length, "failed pod")}`) : null,
+    failures ? h("li", {}, `${counted(failures.count, "failed attempt")} in 24 hours`) : null,
   ].filter(Boolean);
   return items.length ? h("ul", { class: "plain" }, items) : h("span", { class: "muted" }, "none");
 }
@@ -225,6 +241,17 @@ function conditions({ node }) {
     rows.length ? h("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Conditions" }, h("table", {}, h("tbody", {}, rows))) : h("p", { class: "muted" }, "none"),
     h("dl", { class: "facts" }, h("dt", {}, "Addresses"), h("dd", {}, address || "none"), h("dt", {}, "Labels"), h("dd", {}, labels.length ? labels.map((each) => h("code", { class: "chip" }, each)) : "none")),
   );
+}
+
+function recentFailures(failures) {
+  const row = ({ namespace, framework, role, index, completionTime, exitCode, reason }) => h("tr", {},
+    h("td", {}, h("a", { href: link(["frameworks", namespace, framework, "tasks", role, String(index)]) }, `${framework} ${role}-${index}`)),
+    h("td", {}, age(completionTime)), h("td", { class: "number" }, exitCode ?? "–"), h("td", { class: "why" }, h("span", { class: "text wrap" }, reason)));
+  return h("div", {}, h("h3", {}, "Failed attempts of the last 24 hours"),
+    failures ? h("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Failed attempts" }, h("table", {},
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Task"), h("th", { scope: "col" }, "Ended"), h("th", { scope: "col", class: "number" }, "Exit"), h("th", { scope: "col" }, "Reason"))),
+      h("tbody", {}, failures.latest.map(row)))) : h("p", { class: "muted" }, "None."),
+    failures && failures.count > failures.latest.length ? h("p", { class: "hint" }, `The latest ${failures.latest.length} of ${failures.count.toLocaleString()}.`) : null);
 }
 
 function nodePods({ pods }) {

@@ -2,15 +2,23 @@
 
 import { h } from "../dom.js";
 
+/** A larger picture of the whole content is not kept; some browsers have no canvas of more pixels. */
+const MAX_PICTURE_PIXELS = 16_000_000;
+
 /**
- * Returns {element, canvas, redraw, size}. `contentHeight(width)` returns the height of the whole content, and
+ * Returns {element, canvas, redraw, repaint}. `contentHeight(width)` returns the height of the whole content, and
  * `draw(context, width, height, top)` draws the part of it that begins at `top`.
+ *
+ * With `mark(context, top)` the content is drawn once, and scrolling copies a part of the picture, on which `mark` then
+ * draws what changes more often. `redraw` draws everything anew, `repaint` only the marks.
  */
-export function scrolledCanvas({ label, contentHeight, draw, maxHeight = 560, signal }) {
+export function scrolledCanvas({ label, contentHeight, draw, mark, maxHeight = 560, signal }) {
   const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": label });
   const spacer = h("div", { class: "canvas-spacer" }, canvas);
   const element = h("div", { class: "canvas-scroll" }, spacer);
   const context = canvas.getContext("2d");
+  const picture = h("canvas");
+  let isCurrent = false;
   let frame = 0;
   const times = [];
 
@@ -32,15 +40,34 @@ export function scrolledCanvas({ label, contentHeight, draw, maxHeight = 560, si
     }
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
-    draw(context, width, height, element.scrollTop);
+    const top = element.scrollTop;
+    if (mark && width * total * ratio * ratio <= MAX_PICTURE_PIXELS) copyPicture(width, height, total, top, ratio);
+    else draw(context, width, height, top);
+    mark?.(context, top);
     times.push(performance.now() - began);
     if (times.length > 300) times.shift();
   }
 
-  const redraw = () => {
+  function copyPicture(width, height, total, top, ratio) {
+    const [across, down] = [Math.round(width * ratio), Math.round(total * ratio)];
+    if (!isCurrent || picture.width !== across || picture.height !== down) {
+      Object.assign(picture, { width: across, height: down });
+      const drawing = picture.getContext("2d");
+      drawing.setTransform(ratio, 0, 0, ratio, 0, 0);
+      draw(drawing, width, total, 0);
+      isCurrent = true;
+    }
+    context.drawImage(picture, 0, top * ratio, across, height * ratio, 0, 0, width, height);
+  }
+
+  const repaint = () => {
     frame ||= requestAnimationFrame(paint);
   };
-  element.addEventListener("scroll", redraw, { passive: true });
+  const redraw = () => {
+    isCurrent = false;
+    repaint();
+  };
+  element.addEventListener("scroll", repaint, { passive: true });
   const observer = new ResizeObserver(redraw);
   observer.observe(element);
   const theme = new MutationObserver(redraw);
@@ -55,7 +82,7 @@ export function scrolledCanvas({ label, contentHeight, draw, maxHeight = 560, si
   });
   // For measurements: the milliseconds of the last frames.
   canvas.frameTimes = times;
-  return { element, canvas, redraw };
+  return { element, canvas, redraw, repaint };
 }
 
 /** Returns the current value of a colour variable of app.css. */

@@ -17,8 +17,8 @@ export function taskGrid({ onOpen, text, signal }) {
   let selected = -1;
   let cells = [];
 
-  const scrolled = scrolledCanvas({ label: "Tasks", contentHeight: (width) => arrange(width).height, draw, signal });
-  const { canvas, element, redraw } = scrolled;
+  const scrolled = scrolledCanvas({ label: "Tasks", contentHeight: (width) => arrange(width).height, draw, mark, signal });
+  const { canvas, element, redraw, repaint } = scrolled;
   const host = h("div", { class: "canvas-host" }, element);
   const tip = tooltip(host);
 
@@ -45,7 +45,7 @@ export function taskGrid({ onOpen, text, signal }) {
     const { blocks, size, columns } = arrange(width);
     const fills = {};
     for (const kind of Object.keys(KINDS)) fills[kind] = colour(`${kind === "completed" || kind === "unknown" ? "stopped" : kind}-fill`);
-    const [ink, muted, surface, focus] = ["text", "muted", "surface", "focus"].map(colour);
+    const [ink, muted, surface] = ["text", "muted", "surface"].map(colour);
     const step = size + GAP;
     for (const block of blocks) {
       if (block.top > top + height || block.cellsTop + block.rows * step < top) continue;
@@ -70,12 +70,15 @@ export function taskGrid({ onOpen, text, signal }) {
         context.globalAlpha = 1;
       }
     }
+  }
+
+  /** Draws a frame around the selected task. */
+  function mark(context, top) {
     const place = selected >= 0 && placeOf(selected);
-    if (place && document.activeElement === canvas) {
-      context.strokeStyle = focus;
-      context.lineWidth = 2.5;
-      context.strokeRect(place.x - 1.5, place.y - top - 1.5, size + 3, size + 3);
-    }
+    if (!place || document.activeElement !== canvas) return;
+    context.strokeStyle = colour("focus");
+    context.lineWidth = 2.5;
+    context.strokeRect(place.x - 1.5, place.y - top - 1.5, layout.size + 3, layout.size + 3);
   }
 
   function placeOf(number) {
@@ -118,9 +121,9 @@ export function taskGrid({ onOpen, text, signal }) {
   });
   canvas.addEventListener("focus", () => {
     if (selected < 0 && cells.length) selected = 0;
-    redraw();
+    repaint();
   });
-  canvas.addEventListener("blur", redraw);
+  canvas.addEventListener("blur", repaint);
   canvas.addEventListener("keydown", (event) => {
     const columns = layout?.columns ?? 1;
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns, Home: -Infinity, End: Infinity, PageDown: columns * 10, PageUp: -columns * 10 }[event.key];
@@ -133,7 +136,7 @@ export function taskGrid({ onOpen, text, signal }) {
     if (place.y < element.scrollTop + HEAD) element.scrollTop = place.y - HEAD;
     else if (place.y + layout.size > element.scrollTop + element.clientHeight) element.scrollTop = place.y + layout.size - element.clientHeight + 4;
     announce(text(cells[selected]));
-    redraw();
+    repaint();
     return undefined;
   });
 

@@ -32,7 +32,7 @@ test-node: $(VENV)/.dev  ## After changes to the pods that the launcher creates:
 
 test-engine: $(VENV)/.dev  ## After changes to the container runtimes: tests with Docker and Podman. Needs root, installs Debian packages. KILLS=100 ENGINE_KILLS=20 kills launcher and engines more often.
 	@if $(BIN)/python -m tests.engine.prepare; then \
-	  $(BIN)/python -m pytest -n 2 --dist worksteal -m "engine and not slow"; \
+	  $(BIN)/python -m pytest -n 2 --dist worksteal -m "engine and not slow and not cluster"; \
 	fi
 
 test-slow: export HYPOTHESIS_PROFILE := full

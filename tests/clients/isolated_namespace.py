@@ -21,6 +21,7 @@ class IsolatedNamespace:
     namespace: str
     #: A directory that is mounted at ``/gate`` in containers.
     gate: Path
+    image: str = "none"
 
     @property
     def frameworks(self) -> str:
@@ -59,7 +60,7 @@ class IsolatedNamespace:
         containers = [
             {
                 "name": name,
-                "image": "none",
+                "image": self.image,
                 "command": ["sh", "-c", script],
                 # Identifies the processes of the server at the end of the test.
                 "env": [{"name": "LAUNCHER_TEST", "value": str(self.server.data)}],

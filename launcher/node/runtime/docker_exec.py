@@ -29,8 +29,9 @@ _MAX_QUEUED_PARTS = 16
 _END_OF_INPUT = b"\x04"
 #: The exit code may be recorded a moment after the end of the streams.
 _EXIT_CHECKS, _EXIT_CHECK_SECONDS = 100, 0.05
+_RESIZE_ATTEMPTS, _RESIZE_RETRY_SECONDS = 50, 0.1
 #: The time between SIGHUP and SIGKILL for a command whose client has disconnected.
-_HANGUP_SECONDS = 2.0
+_HANGUP_CHECKS, _HANGUP_CHECK_SECONDS = 20, 0.25
 
 
 async def execute(
@@ -77,6 +78,7 @@ class DockerExecSession:
         }
         self._ended = asyncio.Event()
         self._task = asyncio.create_task(self._receive())
+        self._size = (0, 0)
         self._resizing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -139,12 +141,24 @@ class DockerExecSession:
 
     def resize(self, columns: int, rows: int) -> None:
         if self._options.tty:
-            self._resizing = asyncio.create_task(self._resize(columns, rows))
+            self._size = (columns, rows)
+            if self._resizing is None or self._resizing.done():
+                self._resizing = asyncio.create_task(self._apply_size())
 
-    async def _resize(self, columns: int, rows: int) -> None:
-        with suppress(EngineError, Unavailable):  # it has ended
-            async with self._engine.call(_ENGINE_SECONDS):
-                await self._command.resize(w=columns, h=rows)
+    async def _apply_size(self) -> None:
+        """Sets the last size of the terminal. The engine rejects it while it still starts the command."""
+        for _ in range(_RESIZE_ATTEMPTS):
+            columns, rows = size = self._size
+            try:
+                async with self._engine.call(_ENGINE_SECONDS):
+                    await self._command.resize(w=columns, h=rows)
+            except Unavailable:
+                return
+            except EngineError:
+                await asyncio.sleep(_RESIZE_RETRY_SECONDS)
+                continue
+            if size == self._size:
+                return
 
     async def wait(self) -> int:
         await self._ended.wait()
@@ -159,8 +173,10 @@ class DockerExecSession:
         with suppress(Unavailable):
             if (await self._inspect()).get("Running"):
                 await self._hang_up()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [task for task in (self._task, self._resizing) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(aiohttp.ClientError, OSError):
             await self._stream.close()
 
@@ -173,7 +189,10 @@ class DockerExecSession:
                 return
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
-            await asyncio.sleep(_HANGUP_SECONDS)
+            for _ in range(_HANGUP_CHECKS):
+                await asyncio.sleep(_HANGUP_CHECK_SECONDS)
+                if not (await self._inspect()).get("Running"):
+                    return
 
     async def _inspect(self) -> Mapping[str, Any]:
         try:

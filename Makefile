@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 test test-slow test-cluster test-engine test-node test-browser test-ml simulate fuzz: export PYTHONDONTWRITEBYTECODE :=
 test test-slow test-cluster test-engine test-node test-browser test-ml simulate fuzz: export PYTHONPYCACHEPREFIX := $(CURDIR)/build/bytecode
 
-.PHONY: run test test-cluster test-engine test-node test-browser test-ml test-slow test-all check format simulate fuzz bench bench-cluster schema texts docs picture screenshots lock clean help
+.PHONY: run test test-cluster test-engine test-node test-browser test-ml test-slow test-all check format simulate fuzz bench bench-engine bench-cluster schema texts docs picture screenshots lock clean help
 
 ##@ Use
 run: $(VENV)/.runtime  ## Serve on 127.0.0.1:8080 until Ctrl-C.
@@ -76,6 +76,9 @@ fuzz: $(VENV)/.dev  ## Send random requests to a launcher that is killed and res
 ##@ Measure
 bench: $(VENV)/.dev  ## Measure local mode; writes ratios within one run to build/bench/.
 	$(BIN)/python -m tests.bench
+
+bench-engine: $(VENV)/.dev  ## Measure --runtime docker with Docker and Podman against their bare APIs; writes to build/bench/. Needs root, installs Debian packages.
+	@if $(BIN)/python -m tests.engine.prepare; then $(BIN)/python -m tests.bench_engine; fi
 
 bench-cluster: $(VENV)/.dev  ## Measure Kubernetes mode on a real control plane; writes to build/bench/.
 	$(BIN)/python -m tests.cluster.build control-plane

@@ -38,9 +38,9 @@ def directory() -> Iterator[Path]:
 
 
 @contextmanager
-def running_launcher(data: Path) -> Iterator[Server]:
+def running_launcher(data: Path, *flags: str) -> Iterator[Server]:
     """A ready launcher with *data* as its directory."""
-    server = Server(data, "--node=bench,pods=10000", under=AS_INSTALLED)
+    server = Server(data, "--node=bench,pods=10000", *flags, under=AS_INSTALLED)
     try:
         with connected(server) as connection:
             until(lambda: connection.ready() or None, "the launcher is ready")

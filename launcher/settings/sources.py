@@ -10,7 +10,7 @@ from launcher.core.failures.spec_parser import Rule, rules_from_json
 from launcher.core.quantity import quantity
 from launcher.core.timestamps import seconds_in
 from launcher.core.validation.admission_policy import AdmissionPolicy
-from launcher.settings.config_file import POD_FAILURE_SPEC, ConfigFileSettings
+from launcher.settings.config_file import POD_FAILURE_SPEC, TOGGLES, ConfigFileSettings
 from launcher.settings.values import (
     HOST_PATTERN,
     InvalidSetting,
@@ -71,7 +71,8 @@ class SettingSources:
             return default
         if isinstance(value, str):
             if value.lower() not in _BOOLEANS:
-                raise InvalidSetting(f"{self.source(name)}: {value!r} is neither true nor false")
+                expected = "on nor off" if name in TOGGLES else "true nor false"
+                raise InvalidSetting(f"{self.source(name)}: {value!r} is neither {expected}")
             return _BOOLEANS[value.lower()]
         return bool(value)
 

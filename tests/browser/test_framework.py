@@ -107,6 +107,25 @@ def test_an_earlier_attempt_of_the_framework_can_be_selected(dashboard: Dashboar
     assert "attempt=1" in dashboard.page.url
 
 
+def test_the_grid_has_the_colours_of_the_theme(dashboard: DashboardTab, server: Server) -> None:
+    server.post(FRAMEWORKS, framework("painted", "exit 7"))
+    server.completed("painted")
+    dashboard.open("frameworks/default/painted")
+    expect(dashboard.page.locator("canvas")).to_be_visible()
+    pixel = """() => {
+        const context = new OffscreenCanvas(9, 40).getContext("2d", { willReadFrequently: true });
+        context.drawImage(document.querySelector("canvas"), 0, 0);
+        return [...context.getImageData(3, 30, 1, 1).data];
+    }"""
+    colours = {"light": [0xDE, 0x4B, 0x48, 255], "dark": [0xE0, 0x52, 0x4E, 255]}
+
+    for name in ("system", "light"):
+        until(lambda: dashboard.page.evaluate(pixel) == colours["light"], "the colour of the light theme")
+        dashboard.button(f"Theme: {name}").click()
+
+    until(lambda: dashboard.page.evaluate(pixel) == colours["dark"], "the colour of the dark theme")
+
+
 def test_the_grid_is_used_by_keyboard(dashboard: DashboardTab, failed: str) -> None:
     dashboard.open(f"frameworks/default/{failed}")
     canvas = dashboard.page.locator("canvas")

@@ -31,6 +31,12 @@ def test_kubernetes_mode_is_selected_by_flag_variable_or_config_file(tmp_path: P
         is_for_kubernetes({}, {"LAUNCHER_KUBERNETES": "perhaps"})
 
 
+def test_a_setting_that_is_on_or_off_accepts_nothing_else() -> None:
+    assert not cluster_settings_from({"dashboard": "off"}, IN_POD).dashboard
+    with pytest.raises(InvalidSetting, match="--dashboard: 'x' is neither on nor off"):
+        cluster_settings_from({"dashboard": "x"}, IN_POD)
+
+
 def test_frameworkcontrollers_group_is_served_if_configured() -> None:
     assert not cluster_settings_from({}, IN_POD).frameworkcontroller
     assert cluster_settings_from({"serve-frameworkcontroller": True}, IN_POD).frameworkcontroller

@@ -85,9 +85,20 @@ export function scrolledCanvas({ label, contentHeight, draw, mark, maxHeight = 5
   return { element, canvas, redraw, repaint };
 }
 
-/** Returns the current value of a colour variable of app.css. */
+const colours = new Map();
+const probe = h("span", { hidden: true });
+document.body.append(probe);
+new MutationObserver(() => colours.clear()).observe(document.documentElement, { attributes: true });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => colours.clear());
+
+/** Returns the colour of a variable of app.css in the current theme. */
 export function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  if (!colours.has(name)) {
+    // The variable has the colours of both themes; only that of a property is resolved.
+    probe.style.color = `var(--${name})`;
+    colours.set(name, getComputedStyle(probe).color);
+  }
+  return colours.get(name);
 }
 
 /** Returns an element that shows a text next to the pointer: `show(text, x, y)`, `hide()`. */

@@ -55,6 +55,20 @@ def test_every_tab_shows_its_content_and_is_accessible(dashboard: DashboardTab, 
         assert dashboard.violations() == []
 
 
+def test_the_events_of_pods_are_shown_with_those_of_the_framework(
+    dashboard: DashboardTab, failed: str
+) -> None:
+    dashboard.open(f"frameworks/default/{failed}?tab=events")
+
+    rows = dashboard.page.get_by_role("region", name="Events").get_by_role("row")
+    expect(rows.filter(has_text="At least one task is running.")).to_contain_text("Framework")
+    scheduled = rows.filter(has=dashboard.page.get_by_role("link", name="worker-1")).filter(
+        has_text="Scheduled"
+    )
+    scheduled.first.get_by_role("link").click()
+    dashboard.heading("worker-1")
+
+
 def test_a_link_shows_the_same_tab_and_part(dashboard: DashboardTab, failed: str) -> None:
     dashboard.open(f"frameworks/default/{failed}?tab=yaml")
     dashboard.button("status").click()

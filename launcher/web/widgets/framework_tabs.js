@@ -13,6 +13,8 @@ import { pagedTable } from "./task_table.js";
 import { timeline } from "./timeline.js";
 
 const EVENTS_MS = 5000;
+const EVENTS_PAGE = 500;
+const MAX_EVENT_PAGES = 4;
 
 export const TABS = {
   tasks: { title: "Tasks", create: tasksTab },
@@ -121,22 +123,51 @@ function timelineTab(panel, page) {
   };
 }
 
-/** Returns the rows of events: those of one object, the newest first. */
+const lastSeen = (event) => event.lastTimestamp ?? event.eventTime ?? event.firstTimestamp ?? event.metadata.creationTimestamp;
+const newestFirst = (events) => events.map((event) => ({ ...event, last: lastSeen(event) })).sort((a, b) => (a.last < b.last ? 1 : -1));
+
+/** Returns the events of one object, the newest first. */
 export async function readEvents(namespace, kind, name, signal) {
-  const query = { fieldSelector: `involvedObject.kind=${kind},involvedObject.name=${name}`, limit: 500 };
+  const query = { fieldSelector: `involvedObject.kind=${kind},involvedObject.name=${name}`, limit: EVENTS_PAGE };
   const { items } = await get(corePath("events", namespace), { query, signal });
-  const last = (event) => event.lastTimestamp ?? event.eventTime ?? event.firstTimestamp ?? event.metadata.creationTimestamp;
-  return items.map((event) => ({ ...event, last: last(event) })).sort((a, b) => (a.last < b.last ? 1 : -1));
+  return newestFirst(items);
 }
 
-/** Returns a table of events. */
-export function eventTable() {
+/**
+ * Returns {events, isCut}: the events of a Framework and of its pods, as `launcher events` selects them. A selector cannot
+ * name several pods, so those of all pods of the namespace are read, within a limit; isCut is true if there are more.
+ */
+async function readFrameworkEvents({ metadata }, signal) {
+  const { namespace, name, creationTimestamp } = metadata;
+  const events = await readEvents(namespace, "Framework", name, signal);
+  let token = "";
+  for (let i = 0; i < MAX_EVENT_PAGES; i++) {
+    const query = { fieldSelector: "involvedObject.kind=Pod", limit: EVENTS_PAGE, continue: token };
+    const page = await get(corePath("events", namespace), { query, signal });
+    // Earlier ones are those of a deleted Framework of the same name.
+    events.push(...page.items.filter((event) => taskOf(event, name) && (event.firstTimestamp ?? lastSeen(event)) >= creationTimestamp));
+    token = page.metadata.continue;
+    if (!token) break;
+  }
+  return { events: newestFirst(events), isCut: Boolean(token) };
+}
+
+/** Returns the role and index of the task whose pod the event is about; null for other objects. */
+function taskOf({ involvedObject: { kind, name } }, framework) {
+  if (kind !== "Pod" || !name?.startsWith(`${framework}-`)) return null;
+  const match = /^([a-z0-9]+)-([0-9]+)$/.exec(name.slice(framework.length + 1));
+  return match && { role: match[1], index: match[2] };
+}
+
+/** Returns a table of events; `object(event)` returns what the event is about, if that differs. */
+export function eventTable(object = null) {
   return pagedTable({
     caption: "Events", noun: "event", empty: "No events.",
     columns: [
       { name: "Last seen", number: true, cell: (event) => age(event.last), value: (event) => time(event.last) },
       { name: "Type", cell: (event) => (event.type === "Warning" ? h("span", { class: "badge state-retrying" }, h("span", { class: "sign", "aria-hidden": "true" }, "!"), "Warning") : event.type ?? ""), value: (event) => event.type ?? "" },
       { name: "Reason", cell: (event) => h("span", { class: "text" }, event.reason ?? ""), value: (event) => event.reason ?? "" },
+      ...(object ? [{ name: "Object", class: "nowrap", cell: object, value: (event) => event.involvedObject.name }] : []),
       { name: "Message", class: "why", cell: (event) => h("span", { class: "text wrap" }, event.message ?? "") },
       { name: "Count", number: true, cell: (event) => event.count ?? event.series?.count ?? 1, value: (event) => event.count ?? 1 },
     ],
@@ -144,19 +175,31 @@ export function eventTable() {
 }
 
 function eventsTab(panel, page) {
-  const { namespace, name } = page.params;
-  const table = eventTable();
+  const { name } = page.params;
+  const table = eventTable((event) => {
+    const task = taskOf(event, name);
+    return task ? h("a", { href: taskLink(page.params, task) }, `${task.role}-${task.index}`) : "Framework";
+  });
   const error = h("p", { class: "error-text", role: "alert" });
-  panel.append(error, table.element);
-  const update = throttled(async () => {
+  const hint = h("p", { class: "hint" });
+  panel.append(error, table.element, hint);
+  let framework = null;
+  const read = throttled(async () => {
     try {
-      table.setRows(await readEvents(namespace, "Framework", name, page.signal));
+      const { events, isCut } = await readFrameworkEvents(framework, page.signal);
+      table.setRows(events);
       setText(error, "");
+      setText(hint, isCut ? `Only the first ${(EVENTS_PAGE * MAX_EVENT_PAGES).toLocaleString()} events of pods in the namespace were read; launcher events ${name} reads all.` : "");
     } catch (failure) {
       if (failure.name !== "AbortError") setText(error, failure.message);
     }
   }, EVENTS_MS, page.signal);
-  return { update };
+  return {
+    update(data) {
+      framework = data.framework;
+      read();
+    },
+  };
 }
 
 function yamlTab(panel, page) {

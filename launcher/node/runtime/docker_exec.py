@@ -171,8 +171,7 @@ class DockerExecSession:
 
     async def close(self) -> None:
         with suppress(Unavailable):
-            if (await self._inspect()).get("Running"):
-                await self._hang_up()
+            await self._hang_up()
         tasks = [task for task in (self._task, self._resizing) if task is not None]
         for task in tasks:
             task.cancel()
@@ -183,16 +182,17 @@ class DockerExecSession:
     async def _hang_up(self) -> None:
         """Sends SIGHUP to the command, and SIGKILL if that does not end it: the engine leaves it running."""
         for number in (signal.SIGHUP, signal.SIGKILL):
-            shown = await self._inspect()
-            pid = shown.get("Pid")
-            if not shown.get("Running") or not isinstance(pid, int) or pid <= 0:
-                return
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
+            is_sent = False
             for _ in range(_HANGUP_CHECKS):
-                await asyncio.sleep(_HANGUP_CHECK_SECONDS)
-                if not (await self._inspect()).get("Running"):
+                shown = await self._inspect()
+                if not shown.get("Running"):
                     return
+                # Docker records the pid a moment after the start.
+                if not is_sent and (pid := int(shown.get("Pid") or 0)) > 0:
+                    is_sent = True
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, number)
+                await asyncio.sleep(_HANGUP_CHECK_SECONDS)
 
     async def _inspect(self) -> Mapping[str, Any]:
         try:
